@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import { topic } from './topic.ts';
+import { email, freeText, id, instant, personal } from './values.ts';
+
+export const inquiries = {
+  'inquiry.submitted': topic({
+    producer: 'inquiries',
+    subscribers: ['notifications', 'audit', 'intelligence'],
+    description: 'A visitor of the marketing site sent an inquiry and its mail was accepted.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      inquiryId: id,
+      source: z.string().min(1).max(80),
+      persona: z.string().min(1).max(80),
+      organization: personal(z.string().min(1).max(200)),
+      topic: z.string().min(1).max(200),
+      name: personal(z.string().min(1).max(120)),
+      // The border has checked the address; a second opinion here could only lose an inquiry that was mailed.
+      email: personal(z.string().min(1).max(254)),
+      phone: personal(z.string().max(40)).optional(),
+    }),
+    example: {
+      inquiryId: 'inq_5521',
+      source: 'kontakt-salg',
+      persona: 'driftsleder',
+      organization: 'Nordvåg kommune',
+      topic: 'Demo av hallbooking',
+      name: 'Sigrid Aasen',
+      email: 'sigrid.aasen@example.no',
+      phone: '+47 400 00 456',
+    },
+  }),
+
+  'inquiry.assigned': topic({
+    producer: 'inquiries',
+    subscribers: ['notifications', 'audit'],
+    description: 'An inquiry was given to someone who will answer it.',
+    version: 1,
+    listed: false,
+    payload: z.object({ inquiryId: id, assignedTo: id, assignedAt: instant, email: email.optional() }),
+    example: {
+      inquiryId: 'inq_5521',
+      assignedTo: 'usr_9',
+      assignedAt: '2026-01-05T08:15:00Z',
+      email: 'ingrid.moen@example.no',
+    },
+  }),
+
+  'inquiry.answered': topic({
+    producer: 'inquiries',
+    subscribers: ['audit', 'reporting'],
+    description: 'An inquiry got its first answer from a person.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      inquiryId: id,
+      answeredBy: id,
+      answeredAt: instant,
+      waitedSeconds: z.int().nonnegative(),
+    }),
+    example: {
+      inquiryId: 'inq_5521',
+      answeredBy: 'usr_9',
+      answeredAt: '2026-01-05T09:02:00Z',
+      waitedSeconds: 4020,
+    },
+  }),
+
+  'inquiry.converted': topic({
+    producer: 'inquiries',
+    subscribers: ['tenants', 'subscriptions'],
+    description: 'An inquiry led to a municipality becoming a tenant.',
+    version: 1,
+    listed: false,
+    payload: z.object({ inquiryId: id, tenantId: id, convertedAt: instant }),
+    example: { inquiryId: 'inq_5521', tenantId: 'tnt_nordvag', convertedAt: '2026-01-08T12:00:00Z' },
+  }),
+
+  'inquiry.closed': topic({
+    producer: 'inquiries',
+    subscribers: ['reporting'],
+    description: 'An inquiry needs no further answer.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      inquiryId: id,
+      outcome: z.enum(['converted', 'not_interested', 'no_reply', 'spam']),
+      note: freeText.optional(),
+      closedAt: instant,
+    }),
+    example: {
+      inquiryId: 'inq_5498',
+      outcome: 'no_reply',
+      note: 'Ringt to ganger uten svar.',
+      closedAt: '2026-02-02T10:00:00Z',
+    },
+  }),
+};

@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import { topic } from './topic.ts';
+import { amountMinor, count, currency, day, freeText, id, instant } from './values.ts';
+
+export const ledger = {
+  'ledger.entry.posted': topic({
+    producer: 'ledger',
+    subscribers: ['accounting', 'audit'],
+    description: 'A balanced entry was posted to the ledger.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      entryId: id,
+      tenantId: id,
+      postedAt: instant,
+      currency,
+      lines: z
+        .array(
+          z.object({
+            account: z.string().regex(/^\d{4}$/, 'write the four digits of the account'),
+            side: z.enum(['debit', 'credit']),
+            amountMinor,
+          }),
+        )
+        .min(2),
+    }),
+    example: {
+      entryId: 'ent_90112',
+      tenantId: 'tnt_solvik',
+      postedAt: '2026-02-20T10:02:00Z',
+      currency: 'NOK',
+      lines: [
+        { account: '1920', side: 'debit', amountMinor: 62_500 },
+        { account: '3600', side: 'credit', amountMinor: 62_500 },
+      ],
+    },
+  }),
+
+  'ledger.balance.adjusted': topic({
+    producer: 'ledger',
+    subscribers: ['payouts', 'audit'],
+    description: "A tenant's balance was corrected by hand.",
+    version: 1,
+    listed: false,
+    payload: z.object({
+      adjustmentId: id,
+      tenantId: id,
+      side: z.enum(['debit', 'credit']),
+      amountMinor,
+      currency,
+      adjustedBy: id,
+      reason: freeText,
+    }),
+    example: {
+      adjustmentId: 'adj_77',
+      tenantId: 'tnt_nordvag',
+      side: 'credit',
+      amountMinor: 12_500,
+      currency: 'NOK',
+      adjustedBy: 'usr_204',
+      reason: 'Gebyr trukket to ganger i januar.',
+    },
+  }),
+
+  'ledger.reconciliation.completed': topic({
+    producer: 'ledger',
+    subscribers: ['accounting', 'reporting'],
+    description: "A day's entries were compared with what the payment providers settled.",
+    version: 1,
+    listed: false,
+    payload: z.object({
+      reconciliationId: id,
+      day,
+      provider: z.enum(['cardpayments', 'walletpayments']),
+      matched: count,
+      unmatched: count,
+    }),
+    example: {
+      reconciliationId: 'rec_2026_02_20_card',
+      day: '2026-02-20',
+      provider: 'cardpayments',
+      matched: 214,
+      unmatched: 1,
+    },
+  }),
+
+  'ledger.discrepancy.found': topic({
+    producer: 'ledger',
+    subscribers: ['support', 'accounting', 'audit'],
+    description: 'An amount in the ledger differs from what the provider settled.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      reconciliationId: id,
+      entryId: id.nullable(),
+      providerReference: z.string().min(1),
+      expectedMinor: amountMinor,
+      settledMinor: amountMinor,
+      currency,
+    }),
+    example: {
+      reconciliationId: 'rec_2026_02_20_card',
+      entryId: 'ent_90087',
+      providerReference: 'po_1QxSettlement0220',
+      expectedMinor: 45_000,
+      settledMinor: 44_100,
+      currency: 'NOK',
+    },
+  }),
+
+  'ledger.period.closed': topic({
+    producer: 'ledger',
+    subscribers: ['accounting', 'reporting', 'audit'],
+    description: 'An accounting period was closed and takes no more entries.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      tenantId: id,
+      period: z.string().regex(/^\d{4}-\d{2}$/, 'write a month, for example 2026-02'),
+      entries: count,
+      closedBy: id,
+      closedAt: instant,
+    }),
+    example: {
+      tenantId: 'tnt_solvik',
+      period: '2026-01',
+      entries: 3182,
+      closedBy: 'usr_204',
+      closedAt: '2026-02-05T13:30:00Z',
+    },
+  }),
+};

@@ -1,0 +1,242 @@
+import { z } from 'zod';
+import { topic } from './topic.ts';
+import { amountMinor, currency, email, freeText, id, instant } from './values.ts';
+
+const provider = z.enum(['cardpayments', 'walletpayments']);
+
+/** The provider's own id of what it told us, by which a statement of theirs can be found again. */
+const providerEventId = z.string().min(1);
+
+export const payments = {
+  'payment.intent.created': topic({
+    producer: 'payments',
+    subscribers: ['bookings', 'audit'],
+    description: 'A payment intent was created with a card or mobile-wallet provider.',
+    version: 1,
+    listed: true,
+    payload: z.object({ intentId: id, bookingId: id, provider, amountMinor, currency }),
+    example: {
+      intentId: 'pi_3QxSolvik48213',
+      bookingId: 'bkg_48213',
+      provider: 'cardpayments',
+      amountMinor: 62_500,
+      currency: 'NOK',
+    },
+  }),
+
+  'payment.captured': topic({
+    producer: 'payments',
+    subscribers: ['bookings', 'ledger', 'notifications', 'accounting'],
+    description: 'A payment is complete and ready for payout.',
+    version: 1,
+    listed: true,
+    payload: z.object({ intentId: id, bookingId: id, provider, amountMinor, currency, providerEventId }),
+    example: {
+      intentId: 'pi_3QxSolvik48213',
+      bookingId: 'bkg_48213',
+      provider: 'cardpayments',
+      amountMinor: 62_500,
+      currency: 'NOK',
+      providerEventId: 'evt_1QxK2mCaptured',
+    },
+  }),
+
+  'payment.failed': topic({
+    producer: 'payments',
+    subscribers: ['bookings', 'notifications', 'audit'],
+    description: 'A payment failed, for example an expired card or a decline.',
+    version: 1,
+    listed: true,
+    payload: z.object({ intentId: id, bookingId: id, provider, reason: z.string(), providerEventId }),
+    example: {
+      intentId: 'pi_3QxSolvik48301',
+      bookingId: 'bkg_48301',
+      provider: 'cardpayments',
+      reason: 'expired_card',
+      providerEventId: 'evt_1QxK9sFailed',
+    },
+  }),
+
+  'payment.refunded': topic({
+    producer: 'payments',
+    subscribers: ['bookings', 'ledger', 'notifications'],
+    description: 'A refund is complete.',
+    version: 1,
+    listed: true,
+    payload: z.object({ intentId: id, bookingId: id, provider, amountMinor, currency, providerEventId }),
+    example: {
+      intentId: 'bkg-48190-1',
+      bookingId: 'bkg_48190',
+      provider: 'walletpayments',
+      amountMinor: 80_000,
+      currency: 'NOK',
+      providerEventId: 'REFUNDED:bkg-48190-1:10026640221',
+    },
+  }),
+
+  'payment.reserved': topic({
+    producer: 'payments',
+    subscribers: ['bookings', 'audit'],
+    description: "An amount is reserved on the payer's card or wallet but not captured yet.",
+    version: 1,
+    listed: false,
+    payload: z.object({
+      intentId: id,
+      bookingId: id,
+      provider,
+      amountMinor,
+      currency,
+      captureUntil: instant,
+    }),
+    example: {
+      intentId: 'bkg-48190-1',
+      bookingId: 'bkg_48190',
+      provider: 'walletpayments',
+      amountMinor: 80_000,
+      currency: 'NOK',
+      captureUntil: '2026-02-27T18:00:00Z',
+    },
+  }),
+
+  'payment.refund.requested': topic({
+    producer: 'payments',
+    subscribers: ['ledger', 'audit'],
+    description: 'A refund was ordered from the provider and is not confirmed yet.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      refundId: id,
+      intentId: id,
+      bookingId: id,
+      amountMinor,
+      currency,
+      requestedBy: id,
+      reason: freeText.optional(),
+    }),
+    example: {
+      refundId: 'rfd_2210',
+      intentId: 'bkg-48190-1',
+      bookingId: 'bkg_48190',
+      amountMinor: 80_000,
+      currency: 'NOK',
+      requestedBy: 'usr_112',
+      reason: 'Avlyst av leietaker innen fristen.',
+    },
+  }),
+
+  'payment.link.sent': topic({
+    producer: 'payments',
+    subscribers: ['notifications', 'audit'],
+    description: 'A link to pay a booking was made for someone who did not pay at once.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      bookingId: id,
+      intentId: id,
+      amountMinor,
+      currency,
+      payUntil: instant,
+      email: email.optional(),
+    }),
+    example: {
+      bookingId: 'bkg_48301',
+      intentId: 'pi_3QxSolvik48301',
+      amountMinor: 45_000,
+      currency: 'NOK',
+      payUntil: '2026-02-23T22:59:59Z',
+      email: 'jonas.eide@example.no',
+    },
+  }),
+
+  'payment.deposit.held': topic({
+    producer: 'payments',
+    subscribers: ['bookings', 'ledger'],
+    description: 'A deposit against damage is held for a booking.',
+    version: 1,
+    listed: false,
+    payload: z.object({ depositId: id, bookingId: id, amountMinor, currency, heldAt: instant }),
+    example: {
+      depositId: 'dep_318',
+      bookingId: 'bkg_48330',
+      amountMinor: 300_000,
+      currency: 'NOK',
+      heldAt: '2026-05-09T08:00:00Z',
+    },
+  }),
+
+  'payment.deposit.released': topic({
+    producer: 'payments',
+    subscribers: ['bookings', 'ledger', 'notifications'],
+    description: 'A deposit was given back, less what was kept for damage.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      depositId: id,
+      bookingId: id,
+      releasedMinor: amountMinor,
+      keptMinor: amountMinor,
+      currency,
+      keptBecause: freeText.optional(),
+      email: email.optional(),
+    }),
+    example: {
+      depositId: 'dep_318',
+      bookingId: 'bkg_48330',
+      releasedMinor: 250_000,
+      keptMinor: 50_000,
+      currency: 'NOK',
+      keptBecause: 'Ekstra renhold av storsalen.',
+      email: 'amir.haddad@example.no',
+    },
+  }),
+
+  'payment.dispute.opened': topic({
+    producer: 'payments',
+    subscribers: ['support', 'ledger', 'notifications'],
+    description: 'A payer disputed a card payment with their bank.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      disputeId: id,
+      intentId: id,
+      bookingId: id,
+      amountMinor,
+      currency,
+      reason: z.string(),
+      evidenceUntil: instant,
+    }),
+    example: {
+      disputeId: 'dsp_41',
+      intentId: 'pi_3QxSolvik47712',
+      bookingId: 'bkg_47712',
+      amountMinor: 98_000,
+      currency: 'NOK',
+      reason: 'unrecognized',
+      evidenceUntil: '2026-03-12T23:59:59Z',
+    },
+  }),
+
+  'payment.dispute.closed': topic({
+    producer: 'payments',
+    subscribers: ['support', 'ledger', 'accounting'],
+    description: 'The bank decided a dispute.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      disputeId: id,
+      intentId: id,
+      bookingId: id,
+      outcome: z.enum(['won', 'lost', 'withdrawn']),
+      amountMinor,
+      currency,
+    }),
+    example: {
+      disputeId: 'dsp_41',
+      intentId: 'pi_3QxSolvik47712',
+      bookingId: 'bkg_47712',
+      outcome: 'won',
+      amountMinor: 98_000,
+      currency: 'NOK',
+    },
+  }),
+};

@@ -1,0 +1,122 @@
+import { z } from 'zod';
+import { topic } from './topic.ts';
+import { count, id, instant, personal } from './values.ts';
+
+const provider = z.enum(['cardpayments', 'walletpayments', 'identityprovider']);
+
+/** What a provider sent. The body is kept whole and unread here: only its subscriber knows its shape. */
+const received = z.object({
+  eventId: z.string().min(1).max(255),
+  eventType: z.string().nullable(),
+  body: personal(z.looseObject({})),
+});
+
+export const webhooks = {
+  'webhook.cardpayments.received': topic({
+    producer: 'http',
+    subscribers: ['payments'],
+    description: "A card-payment provider's webhook was received; deduplicated on the event id.",
+    version: 1,
+    listed: true,
+    payload: received,
+    example: {
+      eventId: 'evt_1QxK2mCaptured',
+      eventType: 'payment_intent.succeeded',
+      body: {
+        id: 'evt_1QxK2mCaptured',
+        object: 'event',
+        type: 'payment_intent.succeeded',
+        created: 1_771_581_600,
+        data: {
+          object: {
+            id: 'pi_3QxSolvik48213',
+            object: 'payment_intent',
+            amount_received: 62_500,
+            currency: 'nok',
+          },
+        },
+      },
+    },
+  }),
+
+  'webhook.walletpayments.received': topic({
+    producer: 'http',
+    subscribers: ['payments'],
+    description: "A mobile-wallet provider's callback was received; deduplicated on the event id.",
+    version: 1,
+    listed: true,
+    payload: received,
+    example: {
+      eventId: 'REFUNDED:bkg-48190-1:10026640221',
+      eventType: 'REFUNDED',
+      body: {
+        msn: '123456',
+        reference: 'bkg-48190-1',
+        pspReference: '10026640221',
+        name: 'REFUNDED',
+        amount: { currency: 'NOK', value: 80_000 },
+        timestamp: '2026-02-21T18:45:02Z',
+        success: true,
+      },
+    },
+  }),
+
+  'webhook.identityprovider.received': topic({
+    producer: 'http',
+    subscribers: ['identity'],
+    description:
+      "An identity provider's callback (national or bank identity) was received; deduplicated on the event id.",
+    version: 1,
+    listed: true,
+    payload: received,
+    example: {
+      eventId: 'idp_01J9ZK3V7Q',
+      eventType: 'login.succeeded',
+      body: {
+        type: 'login.succeeded',
+        data: {
+          subject: '7f1c2a9e-5b0d-4e52-9a37-1d4f6c8be210',
+          method: 'bank-id',
+          email: 'kari.lunde@example.no',
+        },
+      },
+    },
+  }),
+
+  'webhook.rejections.surged': topic({
+    producer: 'http',
+    subscribers: ['support', 'audit'],
+    description: 'Many webhooks of a provider were refused in a short time, as after a wrong secret.',
+    version: 1,
+    listed: false,
+    payload: z.object({
+      provider,
+      reason: z.string().min(1),
+      rejected: count,
+      fromAt: instant,
+      untilAt: instant,
+    }),
+    example: {
+      provider: 'cardpayments',
+      reason: 'bad_signature',
+      rejected: 57,
+      fromAt: '2026-02-27T13:00:00Z',
+      untilAt: '2026-02-27T13:05:00Z',
+    },
+  }),
+
+  'webhook.secret.rotated': topic({
+    producer: 'http',
+    subscribers: ['audit'],
+    description: "A provider's signing secret was rotated; the secret itself is not in the event.",
+    version: 1,
+    listed: false,
+    payload: z.object({ provider, rotatedBy: id, rotatedAt: instant, oldValidUntil: instant }),
+    example: {
+      provider: 'walletpayments',
+      rotatedBy: 'usr_9',
+      rotatedAt: '2026-02-10T09:00:00Z',
+      oldValidUntil: '2026-02-11T09:00:00Z',
+    },
+  }),
+};
