@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto';
+import { eventTypeFrom, fieldsOf } from './event.ts';
+import { Refusal, requireHeader, type Claim, type SignedRequest, type WebhookScheme } from './scheme.ts';
+import { base64Key } from './secret.ts';
+import { parseSignature } from './signature.ts';
+
+/**
+ * Criipto, now Idura, Signatures: base64 HMAC of the body. Neither time nor id is signed, so the receipt, which is
+ * never purged, is the only protection against replay.
+ *
+ * @see https://docs.criipto.com/signatures/webhooks/
+ */
+export const criipto: WebhookScheme = {
+  keyOf: (secret) => base64Key(secret, MIN_KEY_BYTES),
+  claimOf,
+  // Without an id, the body is the event: a retry has the same bytes. Two events with equal bodies count as one.
+  eventOf: ({ body }) => ({
+    eventId: `sha256:${createHash('sha256').update(body).digest('hex')}`,
+    eventType: eventTypeFrom(fieldsOf(body).event),
+  }),
+};
+
+/** Idura's API takes secrets of 256 to 512 bits. */
+const MIN_KEY_BYTES = 32;
+
+function claimOf({ headers, body }: SignedRequest): Claim {
+  const header = requireHeader(headers, 'x-criipto-signature');
+  const signature = parseSignature('hmac-sha256', 'base64', header);
+  if (!signature) throw new Refusal('malformed_header');
+  return { timestamp: null, message: body, signatures: [signature] };
+}

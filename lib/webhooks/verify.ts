@@ -1,0 +1,96 @@
+import type { KeyObject } from 'node:crypto';
+import { criipto } from './schemes/criipto.ts';
+import { githubStyle } from './schemes/github-style.ts';
+import {
+  Refusal,
+  type RefusalReason,
+  type Scheme,
+  type WebhookEvent,
+  type WebhookScheme,
+} from './schemes/scheme.ts';
+import { isSigned } from './schemes/signature.ts';
+import { standard } from './schemes/standard.ts';
+import { stripe } from './schemes/stripe.ts';
+import { vipps } from './schemes/vipps.ts';
+
+export { type Scheme, schemes } from './schemes/scheme.ts';
+
+export interface WebhookRequest {
+  /** Old and new while they rotate. Those that are not usable are ignored. */
+  readonly secrets: readonly string[];
+  readonly headers: Headers | Readonly<Record<string, string>>;
+  /** The body as received, undecoded. */
+  readonly body: Uint8Array;
+  /** The absolute URL that the provider posts to. Its host is trusted; the `Host` header is not looked at. */
+  readonly url: string | URL;
+  /** Unix seconds. */
+  readonly now: number;
+  /** How far the sender's clock may be off, both ways; 300 by default. 0 checks nothing: offline use only. */
+  readonly toleranceSeconds?: number;
+}
+
+export type Verification =
+  | ({ readonly ok: true } & WebhookEvent)
+  | { readonly ok: false; readonly reason: RefusalReason };
+
+/**
+ * Verifies that a webhook was signed with one of the secrets, lately, and says which event it is.
+ *
+ * Every candidate signature is compared with every secret in constant time. `ok` speaks of the signature only: the
+ * body may still be no JSON, and then `eventId` is `null` (except where the scheme needs no body for it).
+ *
+ * @returns the event's id and type, each `null` when the signed material holds none that is usable; or why not.
+ * @throws {TypeError} under `vipps`, when `url` is not absolute.
+ */
+export function verifyWebhook(scheme: Scheme, request: WebhookRequest): Verification {
+  const { keyOf, claimOf, eventOf } = implementations[scheme];
+  try {
+    const keys = requireKeys(request.secrets, keyOf);
+    const signedRequest = { headers: parseHeaders(request.headers), body: request.body, url: request.url };
+    const claim = claimOf(signedRequest);
+    requireRecent(claim.timestamp, request.now, request.toleranceSeconds ?? DEFAULT_TOLERANCE_SECONDS);
+    if (!isSigned(claim.message, claim.signatures, keys)) throw new Refusal('signature_mismatch');
+    return { ok: true, ...eventOf(signedRequest) };
+  } catch (error) {
+    if (error instanceof Refusal) return { ok: false, reason: error.reason };
+    throw error;
+  }
+}
+
+/** Says whether a secret can be a key of the scheme: not blank, decodable, and no shorter than the scheme's floor. */
+export function isUsableSecret(scheme: Scheme, secret: string): boolean {
+  return implementations[scheme].keyOf(secret) !== null;
+}
+
+/** The default of the SDKs of Stripe, Svix and Standard Webhooks, and of Vipps' WooCommerce plugin. */
+const DEFAULT_TOLERANCE_SECONDS = 300;
+
+const implementations: Readonly<Record<Scheme, WebhookScheme>> = {
+  standard,
+  stripe,
+  vipps,
+  criipto,
+  'github-style': githubStyle,
+};
+
+function requireKeys(secrets: readonly string[], keyOf: WebhookScheme['keyOf']): KeyObject[] {
+  const keys = secrets.flatMap((secret) => keyOf(secret) ?? []);
+  if (keys.length === 0) throw new Refusal('no_usable_secret');
+  return keys;
+}
+
+/** Headers lower-case names and join repeated ones; a record may hold what no header can, which is refused. */
+function parseHeaders(headers: WebhookRequest['headers']): Headers {
+  try {
+    return new Headers(headers);
+  } catch {
+    throw new Refusal('malformed_header');
+  }
+}
+
+function requireRecent(timestamp: number | null, now: number, toleranceSeconds: number): void {
+  if (timestamp === null || toleranceSeconds === 0) return;
+  // Written so that a clock that is not a number refuses.
+  const isRecent = Math.abs(now - timestamp) <= toleranceSeconds;
+  if (!isRecent) throw new Refusal('timestamp_out_of_tolerance');
+}
