@@ -1,0 +1,276 @@
+import { sql } from 'drizzle-orm';
+import {
+  bigint,
+  check,
+  date,
+  index,
+  integer,
+  jsonb,
+  pgEnum,
+  pgSequence,
+  pgTable,
+  primaryKey,
+  smallint,
+  text,
+  timestamp,
+  uniqueIndex,
+  uuid,
+} from 'drizzle-orm/pg-core';
+
+/** Ordered from best to worst, so that `max()` of the states of an event's deliveries is the event's. */
+export const stateEnum = pgEnum('delivery_state', ['delivered', 'pending', 'failing', 'dead_lettered']);
+
+const at = (name: string) => timestamp(name, { withTimezone: true });
+
+/**
+ * The outbox: one row per fact. Written by `emit` in the producer's transaction; only the three counters change later.
+ *
+ * No index holds a column that a settlement changes, so that settling is a HOT update (docs/lifecycle.md).
+ */
+export const events = pgTable(
+  'events',
+  {
+    /** UUIDv7. */
+    id: uuid('id').primaryKey(),
+    topic: text('topic').notNull(),
+    payload: jsonb('payload').$type<Record<string, unknown>>().notNull(),
+    /** The payload schema's version in the catalog at the time of the insert. */
+    version: smallint('version').notNull(),
+    /** The database's clock at the insert, not the transaction's start. */
+    createdAt: at('created_at').notNull(),
+    /** Breaks ties of `createdAt`. */
+    seq: bigint('seq', { mode: 'number' }).notNull().generatedAlwaysAsIdentity(),
+    /** Empty where the lane is the whole topic. */
+    orderingKey: text('ordering_key').notNull().default(''),
+    producer: text('producer').notNull(),
+    dedupeKey: text('dedupe_key'),
+    correlationId: text('correlation_id'),
+    causationId: text('causation_id'),
+    traceparent: text('traceparent'),
+    /** Deliveries neither delivered nor dead-lettered; until fan-out, the number of subscribers in the catalog. */
+    open: smallint('open').notNull(),
+    /** Deliveries whose last attempt failed and that will be tried again. Part of `open`. */
+    failing: smallint('failing').notNull().default(0),
+    deadLettered: smallint('dead_lettered').notNull().default(0),
+    /** The worst state of the event's deliveries; generated, so it can't drift from the counters. */
+    state: stateEnum('state')
+      .notNull()
+      .generatedAlwaysAs(
+        sql`case when dead_lettered > 0 then 'dead_lettered'::delivery_state when failing > 0 then 'failing'::delivery_state when open > 0 then 'pending'::delivery_state else 'delivered'::delivery_state end`,
+      ),
+  },
+  (table) => [
+    uniqueIndex('events_dedupe')
+      .on(table.topic, table.dedupeKey)
+      .where(sql`dedupe_key is not null`),
+    check('events_counters', sql`open >= 0 and failing between 0 and open and dead_lettered >= 0`),
+  ],
+);
+
+/** Marks the events that have no deliveries yet: `emit` writes a row, fan-out deletes it. */
+export const awaitingFanOut = pgTable(
+  'awaiting_fan_out',
+  {
+    topic: text('topic').notNull(),
+    createdAt: at('created_at').notNull(),
+    seq: bigint('seq', { mode: 'number' }).notNull(),
+    eventId: uuid('event_id').notNull(),
+    orderingKey: text('ordering_key').notNull(),
+    open: smallint('open').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.topic, table.createdAt, table.seq] })],
+);
+
+/** Numbers deliveries in the order of fan-out; drawn under the fan-out lock, so that order is also commit order. */
+export const deliveryPositions = pgSequence('delivery_positions', { cache: 1 });
+
+/**
+ * One row per subscription and ordering key: where its deliveries have got to, and which relay holds it.
+ *
+ * Everything at or before `head` is settled, except what a replay has put back (it moves `head` back too).
+ */
+export const lanes = pgTable(
+  'lanes',
+  {
+    id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
+    topic: text('topic').notNull(),
+    subscriber: text('subscriber').notNull(),
+    orderingKey: text('ordering_key').notNull(),
+    /** Position up to which all deliveries are settled. */
+    head: bigint('head', { mode: 'number' }).notNull().default(0),
+    /** Position of the newest delivery. */
+    tail: bigint('tail', { mode: 'number' }).notNull(),
+    /** Up to this position deliveries are claimed one by one: a relay died among them. */
+    carefulTo: bigint('careful_to', { mode: 'number' }).notNull().default(0),
+    /** When a relay should next look here: now, at the head's retry, or when the lease runs out. Null: nothing to do. */
+    dueAt: at('due_at'),
+    /** Set while a relay holds the lane; a token that has run out (`dueAt` in the past) means that the relay died. */
+    leaseToken: uuid('lease_token'),
+  },
+  (table) => [
+    uniqueIndex('lanes_subscription_key').on(table.topic, table.subscriber, table.orderingKey),
+    index('lanes_due')
+      .on(table.topic, table.subscriber, table.dueAt)
+      .where(sql`due_at is not null`),
+    check('lanes_lease', sql`lease_token is null or due_at is not null`),
+    check('lanes_head', sql`head <= tail`),
+  ],
+);
+
+/** One attempt that did not end as the delivery's present `deliveredAt`. */
+export interface PastAttempt {
+  readonly attempt: number;
+  /** ISO 8601, UTC. */
+  readonly at: string;
+  readonly durationMs: number;
+  readonly outcome: 'failed' | 'delivered' | 'replayed' | 'waited';
+  readonly kind?: string;
+  readonly message?: string;
+}
+
+/** One event on its way to one subscriber. The settled attempt stands in columns; earlier ones in `attemptLog`. */
+export const deliveries = pgTable(
+  'deliveries',
+  {
+    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
+    /** Place in the lane; given by fan-out in (createdAt, seq) order, never changed. */
+    position: bigint('position', { mode: 'number' }).notNull(),
+    eventId: uuid('event_id').notNull(),
+    state: stateEnum('state').notNull().default('pending'),
+    /** Attempts begun since fan-out or the last replay. */
+    attempts: smallint('attempts').notNull().default(0),
+    /** Start of the last attempt. */
+    attemptedAt: at('attempted_at'),
+    durationMs: integer('duration_ms'),
+    nextAttemptAt: at('next_attempt_at'),
+    deliveredAt: at('delivered_at'),
+    deadLetteredAt: at('dead_lettered_at'),
+    replayedAt: at('replayed_at'),
+    replays: smallint('replays').notNull().default(0),
+    attemptLog: jsonb('attempt_log').$type<readonly PastAttempt[]>(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.laneId, table.position] }),
+    // Ids are UUIDv7 and rows are inserted in event order: block ranges find an event's deliveries at next to no cost.
+    index('deliveries_event')
+      .using('brin', sql`${table.eventId} uuid_minmax_multi_ops`)
+      .with({ pages_per_range: 16, autosummarize: true }),
+    index('deliveries_retries')
+      .on(table.nextAttemptAt)
+      .where(sql`next_attempt_at is not null`),
+    index('deliveries_dead_letters')
+      .on(table.deadLetteredAt)
+      .where(sql`dead_lettered_at is not null`),
+    check('deliveries_delivered', sql`(state = 'delivered') = (delivered_at is not null)`),
+    check('deliveries_dead_lettered', sql`(state = 'dead_lettered') = (dead_lettered_at is not null)`),
+    check('deliveries_failing', sql`state <> 'failing' or (attempts > 0 and next_attempt_at is not null)`),
+  ],
+);
+
+/** Every webhook that was ever accepted. Never purged: for schemes without a signed time it is the only replay protection. */
+export const webhookReceipts = pgTable(
+  'webhook_receipts',
+  {
+    provider: text('provider').notNull(),
+    eventId: text('event_id').notNull(),
+    eventType: text('event_type'),
+    bodySha256: text('body_sha256').notNull(),
+    receivedAt: at('received_at').notNull(),
+    duplicates: integer('duplicates').notNull().default(0),
+    /** Duplicates that came with another body; not emitted. */
+    bodyMismatches: integer('body_mismatches').notNull().default(0),
+    lastDuplicateAt: at('last_duplicate_at'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.provider, table.eventId] }),
+    check('webhook_receipts_event_id', sql`octet_length(event_id) between 1 and 255`),
+  ],
+);
+
+/** How many requests to a webhook endpoint were refused, and why. */
+export const webhookRejections = pgTable(
+  'webhook_rejections',
+  {
+    provider: text('provider').notNull(),
+    reason: text('reason').notNull(),
+    day: date('day').notNull(),
+    count: bigint('count', { mode: 'number' }).notNull(),
+    lastAt: at('last_at').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
+);
+
+/** Every replay: who, when, why, what. */
+export const replays = pgTable('replays', {
+  id: uuid('id').primaryKey(),
+  topic: text('topic').notNull(),
+  requestedAt: at('requested_at').notNull(),
+  requestedBy: text('requested_by').notNull(),
+  reason: text('reason'),
+  /** What was asked for, as asked. */
+  request: jsonb('request').$type<Record<string, unknown>>().notNull(),
+  matched: integer('matched').notNull(),
+  replayed: integer('replayed').notNull(),
+});
+
+/** The audit trail, one row per event that `audit` was handed. A trigger refuses updates and deletes. */
+export const auditLog = pgTable('audit_log', {
+  eventId: uuid('event_id').primaryKey(),
+  topic: text('topic').notNull(),
+  producer: text('producer').notNull(),
+  occurredAt: at('occurred_at').notNull(),
+  recordedAt: at('recorded_at').notNull().defaultNow(),
+  correlationId: text('correlation_id'),
+  causationId: text('causation_id'),
+  /** The payload without the fields that the catalog marks as personal data. */
+  payload: jsonb('payload').$type<Record<string, unknown>>().notNull(),
+});
+
+/** The payments component's own record of what it asked a provider to charge. */
+export const paymentIntents = pgTable(
+  'payment_intents',
+  {
+    id: text('id').primaryKey(),
+    bookingId: text('booking_id').notNull(),
+    provider: text('provider').notNull(),
+    amountMinor: bigint('amount_minor', { mode: 'number' }).notNull(),
+    currency: text('currency').notNull(),
+    state: text('state').$type<'created' | 'captured' | 'failed' | 'refunded'>().notNull().default('created'),
+    createdAt: at('created_at').notNull().defaultNow(),
+    changedAt: at('changed_at').notNull().defaultNow(),
+  },
+  () => [
+    check('payment_intents_amount', sql`amount_minor >= 0`),
+    check('payment_intents_state', sql`state in ('created', 'captured', 'failed', 'refunded')`),
+  ],
+);
+
+/** The identity component's list of the people that have signed in, by the provider's subject. */
+export const identitySubjects = pgTable('identity_subjects', {
+  subject: text('subject').primaryKey(),
+  /** The callback that it was first seen in, so that replaying that callback is a first sight again. */
+  firstEventId: uuid('first_event_id').notNull(),
+  firstSeenAt: at('first_seen_at').notNull().defaultNow(),
+});
+
+/** Whom to tell what; one row per event that `notifications` was handed. */
+export const notifications = pgTable('notifications', {
+  eventId: uuid('event_id').primaryKey(),
+  topic: text('topic').notNull(),
+  /** The address that the payload names, if it names one. */
+  email: text('email'),
+  subject: text('subject').notNull(),
+  recordedAt: at('recorded_at').notNull().defaultNow(),
+});
+
+/** What the stand-in of each unattached subscriber was handed, in the embedded mode. */
+export const journal = pgTable(
+  'journal',
+  {
+    eventId: uuid('event_id').notNull(),
+    subscriber: text('subscriber').notNull(),
+    topic: text('topic').notNull(),
+    recordedAt: at('recorded_at').notNull().defaultNow(),
+  },
+  (table) => [primaryKey({ columns: [table.eventId, table.subscriber] })],
+);

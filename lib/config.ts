@@ -1,0 +1,162 @@
+import { z } from 'zod';
+
+import { schemes } from './webhooks/verify.ts';
+import type { Scheme } from './webhooks/verify.ts';
+
+/** The environment has a wrong value; `variable` says which, the message what it should be. */
+export class InvalidConfiguration extends Error {
+  readonly code = 'invalid_configuration';
+  readonly variable: string;
+
+  constructor(variable: string, should: string) {
+    super(`${variable}: ${should}`);
+    this.name = 'InvalidConfiguration';
+    this.variable = variable;
+  }
+}
+
+export const providers = ['cardpayments', 'walletpayments', 'identityprovider'] as const;
+export type Provider = (typeof providers)[number];
+
+/** What the environment says, once parsed. */
+export type Config = ReturnType<typeof readConfig>;
+
+/** An empty or blank variable is an unset one: that is how hosts let people clear it. */
+const optional = <Schema extends z.ZodType>(schema: Schema) =>
+  z.preprocess(
+    (value) => (typeof value === 'string' && value.trim() === '' ? undefined : value),
+    schema.optional(),
+  );
+
+const httpUrl = z.url({ protocol: /^https?$/, error: 'write a URL that begins with https:// or http://' });
+const secrets = z.string().transform((value) => value.split(/\s+/).filter(Boolean));
+const scheme = z.enum(schemes, { error: `write one of ${schemes.join(', ')}` });
+
+const environment = z.object({
+  DATABASE_URL: optional(
+    z
+      .string()
+      .regex(
+        /^(postgres(ql)?|memory|file):\/\//,
+        'write a URL that begins with postgres://, or leave it unset',
+      ),
+  ),
+  DATABASE_DRIVER: optional(z.enum(['neon', 'pg'], { error: 'write neon or pg, or leave it unset' })),
+  DATA_DIR: optional(z.string()),
+  VERCEL: optional(z.string()),
+  PORT: optional(z.coerce.number({ error: 'write a port number, 0 to 65535' }).int().min(0).max(65_535)),
+  DEMO: optional(z.enum(['on', 'off'], { error: 'write off, or leave it unset' })),
+  CRON_SECRET: optional(z.string().min(16, 'write at least 16 characters')),
+  WEBHOOK_CARDPAYMENTS_SECRET: optional(secrets),
+  WEBHOOK_CARDPAYMENTS_SCHEME: optional(scheme),
+  WEBHOOK_WALLETPAYMENTS_SECRET: optional(secrets),
+  WEBHOOK_WALLETPAYMENTS_SCHEME: optional(scheme),
+  WEBHOOK_IDENTITYPROVIDER_SECRET: optional(secrets),
+  WEBHOOK_IDENTITYPROVIDER_SCHEME: optional(scheme),
+});
+
+/**
+ * Reads and checks the environment. The only place that does.
+ *
+ * @param overrides take the place of variables of the same name.
+ * @throws InvalidConfiguration for the first wrong value.
+ */
+export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
+  const source = { ...process.env, ...overrides };
+  const parsed = environment.safeParse(source);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new InvalidConfiguration(String(issue?.path[0]), issue?.message ?? 'is wrong');
+  }
+  const env = parsed.data;
+  return {
+    database: database(env),
+    dataDir: env.DATA_DIR ?? DATA_DIR,
+    port: env.PORT ?? 3000,
+    demo: env.DEMO !== 'off',
+    deployed: env.VERCEL === '1',
+    cronSecret: env.CRON_SECRET,
+    webhooks: webhooks(env),
+    remoteSubscribers: remoteSubscribers(source),
+  };
+}
+
+/** Where the embedded database lives, under the folder that the server was started in. */
+const DATA_DIR = '.data';
+
+type Environment = z.output<typeof environment>;
+
+function database(env: Environment) {
+  const url = env.DATABASE_URL;
+  if (url?.startsWith('postgres')) {
+    const isNeon =
+      env.DATABASE_DRIVER === 'neon' ||
+      (!env.DATABASE_DRIVER && new URL(url).hostname.endsWith('.neon.tech'));
+    return { kind: isNeon ? 'neon' : 'postgres', url } as const;
+  }
+  if (url) return { kind: 'embedded', dataDir: url } as const;
+  // A function's disk is gone with the function: an embedded database there would lose what it was told.
+  if (env.VERCEL === '1') return { kind: 'none' } as const;
+  return { kind: 'embedded', dataDir: env.DATA_DIR ?? DATA_DIR } as const;
+}
+
+function webhooks(env: Environment) {
+  const settings = {
+    cardpayments: {
+      secrets: env.WEBHOOK_CARDPAYMENTS_SECRET ?? [],
+      scheme: env.WEBHOOK_CARDPAYMENTS_SCHEME ?? 'standard',
+    },
+    walletpayments: {
+      secrets: env.WEBHOOK_WALLETPAYMENTS_SECRET ?? [],
+      scheme: env.WEBHOOK_WALLETPAYMENTS_SCHEME ?? 'standard',
+    },
+    identityprovider: {
+      secrets: env.WEBHOOK_IDENTITYPROVIDER_SECRET ?? [],
+      scheme: env.WEBHOOK_IDENTITYPROVIDER_SCHEME ?? 'standard',
+    },
+  } satisfies Record<Provider, WebhookSettings>;
+  const owners = new Map<string, string>();
+  for (const [provider, { secrets: own }] of Object.entries(settings)) {
+    const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
+    for (const secret of own) {
+      const owner = owners.get(secret);
+      // With one secret for two, a request recorded at one endpoint would pass at the other.
+      if (owner && owner !== variable)
+        throw new InvalidConfiguration(variable, `write another secret than ${owner} has`);
+      owners.set(secret, variable);
+    }
+  }
+  return settings;
+}
+
+/** How a provider's webhooks are verified. */
+export interface WebhookSettings {
+  readonly scheme: Scheme;
+  /** Several while they rotate; none: the endpoint is not configured. */
+  readonly secrets: readonly string[];
+}
+
+/** A component that runs elsewhere and is handed its events over HTTP. */
+export interface RemoteSubscriber {
+  readonly name: string;
+  readonly url: string;
+  /** Signs what is sent, as Standard Webhooks does: base64 after `whsec_`. */
+  readonly secret: string;
+}
+
+function remoteSubscribers(source: Readonly<Record<string, string | undefined>>): RemoteSubscriber[] {
+  return Object.entries(source).flatMap(([variable, value]) => {
+    const name = /^SUBSCRIBER_([A-Z]+)_URL$/.exec(variable)?.[1];
+    if (!name || !value?.trim()) return [];
+    const url = httpUrl.safeParse(value);
+    if (!url.success) throw new InvalidConfiguration(variable, url.error.issues[0]!.message);
+    const secret = source[`SUBSCRIBER_${name}_SECRET`];
+    if (!secret || !/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(secret)) {
+      throw new InvalidConfiguration(
+        `SUBSCRIBER_${name}_SECRET`,
+        'write whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber',
+      );
+    }
+    return [{ name: name.toLowerCase(), url: url.data, secret }];
+  });
+}

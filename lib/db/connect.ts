@@ -1,0 +1,205 @@
+import { fileURLToPath } from 'node:url';
+
+import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
+import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
+import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
+import type { PoolClient } from 'pg';
+
+import { InvalidConfiguration, readConfig } from '../config.ts';
+import type { Config } from '../config.ts';
+import * as schema from '../../drizzle/schema.ts';
+import { reportingCommits } from './commits.ts';
+
+/** A Drizzle database on any of the three drivers. Its `transaction` reports commits that emitted; see `onEmitted`. */
+export type Database = PgDatabase<PgQueryResultHKT, typeof schema> & { $client: unknown };
+
+/** What `db.transaction` hands to its callback. */
+export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
+
+/** The settings that `db.transaction` takes. */
+type TransactionConfig = Parameters<Database['transaction']>[1];
+
+export interface Connection {
+  readonly db: Database;
+  /** Ends the connections, or the embedded database. */
+  readonly close: () => Promise<void>;
+}
+
+interface Driver extends Connection {
+  migrate(folder: string): Promise<void>;
+  /** A transaction whose connection is cut when the signal aborts, whatever runs on it at that moment. */
+  transact<Result>(run: Run<Result>, signal?: AbortSignal, config?: TransactionConfig): Promise<Result>;
+}
+
+type Run<Result> = (tx: Transaction) => Promise<Result>;
+
+const drivers = new WeakMap<object, Driver>();
+
+/**
+ * Opens a database and gives its Drizzle handle.
+ *
+ * @param url `postgres://…` through `pg`, or through Neon's driver for a `*.neon.tech` host or with
+ *   `DATABASE_DRIVER=neon`; `memory://` for an embedded one that lives as long as the process. Without it what
+ *   `DATABASE_URL` says, else the embedded database in `DATA_DIR`.
+ * @throws InvalidConfiguration when the url is none of these. A database that is down is found by the first statement.
+ */
+export async function connect(url?: string): Promise<Connection> {
+  const { database } = readConfig(url === undefined ? {} : { DATABASE_URL: url });
+  const driver = await open(database);
+  const { db } = driver;
+  drivers.set(db, driver);
+  db.transaction = (body, config) => reportingCommits(db, () => driver.transact(body, undefined, config));
+  return { db, close: driver.close };
+}
+
+/** Brings the database's tables up to date. Safe to call at every start and from several processes at once. */
+export async function migrate(db: Database): Promise<void> {
+  await driverFor(db).migrate(fileURLToPath(new URL('../../drizzle/migrations', import.meta.url)));
+}
+
+/**
+ * Runs a transaction that can be cut off: when `signal` aborts, nothing that the callback still does reaches the
+ * database. Commits here are not reported to `onEmitted`: it is the relay that calls this.
+ *
+ * @throws the signal's reason, or what the callback or the commit threw. A connection lost at the commit leaves the
+ *   outcome unknown.
+ */
+export async function transact<Result>(
+  db: Database,
+  body: Run<Result>,
+  signal: AbortSignal,
+): Promise<Result> {
+  return await driverFor(db).transact(body, signal);
+}
+
+async function open(database: Config['database']): Promise<Driver> {
+  switch (database.kind) {
+    case 'embedded':
+      return await embedded(database.dataDir);
+    case 'neon':
+      return await neon(database.url);
+    case 'postgres':
+      return await postgres(database.url);
+    case 'none':
+      throw new InvalidConfiguration('DATABASE_URL', 'write the URL of the Postgres database, postgres://…');
+  }
+}
+
+function driverFor(db: Database): Driver {
+  const driver = drivers.get(db);
+  if (!driver) throw new TypeError('write the db that connect() returned');
+  return driver;
+}
+
+async function postgres(url: string): Promise<Driver> {
+  const [{ default: pg }, { drizzle }, { migrate: migrateTables }] = await Promise.all([
+    import('pg'),
+    import('drizzle-orm/node-postgres'),
+    import('drizzle-orm/node-postgres/migrator'),
+  ]);
+  const pool = new pg.Pool({ connectionString: url, ...POOL });
+  const db = drizzle({ client: pool, schema });
+  return await pooled<PoolClient>(
+    pool,
+    db,
+    (client) => drizzle(client, { schema }),
+    (folder) => migrateTables(db, { migrationsFolder: folder }),
+  );
+}
+
+async function neon(url: string): Promise<Driver> {
+  const [{ Pool: NeonPool, neonConfig }, { drizzle }, { migrate: migrateTables }] = await Promise.all([
+    import('@neondatabase/serverless'),
+    import('drizzle-orm/neon-serverless'),
+    import('drizzle-orm/neon-serverless/migrator'),
+  ]);
+  // Node gained a WebSocket of its own in version 22.
+  if (!('WebSocket' in globalThis)) neonConfig.webSocketConstructor = (await import('ws')).default;
+  const pool = new NeonPool({ connectionString: url, ...POOL });
+  const db = drizzle({ client: pool, schema });
+  return await pooled<NeonPoolClient>(
+    pool,
+    db,
+    (client) => drizzle(client, { schema }),
+    (folder) => migrateTables(db, { migrationsFolder: folder }),
+  );
+}
+
+// A function instance serves requests side by side but lives shortly: few connections, and none kept idle for long.
+const POOL = { max: 10, idleTimeoutMillis: 5000, connectionTimeoutMillis: 5000 };
+
+/** The part of a pool that `pg` and Neon's driver share. */
+interface AnyPool<Client> {
+  connect(): Promise<Client>;
+  end(): Promise<void>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+async function pooled<
+  Client extends { release(destroy?: boolean): void; query(text: string): Promise<unknown> },
+>(
+  pool: AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0],
+  db: Database,
+  on: (client: Client) => Database,
+  migrateTables: (folder: string) => Promise<void>,
+): Promise<Driver> {
+  // An idle connection that the server ends must not end the process; the next statement opens another one.
+  pool.on('error', () => undefined);
+  const { attachDatabasePool } = await import('@vercel/functions');
+  attachDatabasePool(pool);
+  return {
+    db,
+    close: () => pool.end(),
+    async migrate(folder) {
+      const client = await pool.connect();
+      try {
+        await client.query('select pg_advisory_lock(7, 1)');
+        await migrateTables(folder);
+      } finally {
+        // Ends the session, and with it the lock.
+        client.release(true);
+      }
+    },
+    async transact(body, signal, config) {
+      signal?.throwIfAborted();
+      const client = await pool.connect();
+      const cut = new Promise<never>((_, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+      });
+      try {
+        const result = await Promise.race([on(client).transaction(body, config), cut]);
+        client.release();
+        return result;
+      } catch (error) {
+        client.release(signal?.aborted === true);
+        throw error;
+      }
+    },
+  };
+}
+
+async function embedded(dataDir: string): Promise<Driver> {
+  const [{ PGlite }, { drizzle }, { migrate: migrateTables }] = await Promise.all([
+    import('@electric-sql/pglite'),
+    import('drizzle-orm/pglite'),
+    import('drizzle-orm/pglite/migrator'),
+  ]);
+  const client = new PGlite(dataDir);
+  const db = drizzle({ client, schema });
+  // The handle below is replaced by connect(); this is Drizzle's own.
+  const transaction = db.transaction.bind(db);
+  return {
+    db,
+    close: () => client.close(),
+    migrate: (folder) => migrateTables(db, { migrationsFolder: folder }),
+    // PGlite refuses statements on a transaction that is over, so rejecting the callback cuts it off.
+    transact: (body, signal, config) =>
+      transaction((tx) => {
+        signal?.throwIfAborted();
+        const cut = new Promise<never>((_, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+        });
+        return Promise.race([body(tx), cut]);
+      }, config),
+  };
+}

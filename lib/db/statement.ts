@@ -1,0 +1,68 @@
+import { sql } from 'drizzle-orm';
+import type { SQL } from 'drizzle-orm';
+
+/** One SQL statement and its parameters, `$1` first. */
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/**
+ * What a statement can run on: a Drizzle database or transaction, or the bare client, pool or transaction of `pg`,
+ * of Neon's driver or of PGlite.
+ */
+export type Executor = DrizzleExecutor | DriverExecutor;
+
+interface DrizzleExecutor {
+  execute(query: SQL): PromiseLike<unknown>;
+}
+
+interface DriverExecutor {
+  query(text: string, values: unknown[]): PromiseLike<{ rows: unknown[] }>;
+}
+
+/**
+ * Runs a statement.
+ *
+ * The drivers disagree on how they parse `bigint` and `timestamptz`, so statements select such columns as `float8`
+ * (numbers, epoch milliseconds) or `text`.
+ *
+ * @returns the rows, in the statement's order. `Row` is what the statement selects: the one place where the type of
+ *   a row is stated rather than checked.
+ * @throws whatever the driver throws; its `code` is the SQLSTATE.
+ */
+export async function run<Row>(on: Executor, statement: Statement): Promise<Row[]> {
+  if ('query' in on && typeof on.query === 'function') {
+    const result = await on.query(statement.text, [...statement.values]);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
+    return result.rows as Row[];
+  }
+  if (!('execute' in on)) {
+    throw new TypeError(
+      'write the transaction that your database handed you: Drizzle, pg, Neon Pool or PGlite',
+    );
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
+  const result = (await on.execute(asDrizzle(statement))) as { rows: Row[] };
+  return result.rows;
+}
+
+/** The bare client beneath a Drizzle database, which saves Drizzle's own work on each statement. */
+export function driverOf(db: { $client: unknown }): Executor {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the three drivers that connect() opens
+  return db.$client as DriverExecutor;
+}
+
+const pieces = new Map<string, { strings: TemplateStringsArray; order: readonly number[] }>();
+
+/** Writes a statement as Drizzle's own, so that it runs inside a Drizzle transaction. */
+function asDrizzle({ text, values }: Statement): SQL {
+  let piece = pieces.get(text);
+  if (!piece) {
+    const strings = text.split(/\$\d+/);
+    const order = Array.from(text.matchAll(/\$(\d+)/g), (match) => Number(match[1]) - 1);
+    piece = { strings: Object.assign(strings, { raw: strings }), order };
+    pieces.set(text, piece);
+  }
+  return sql(piece.strings, ...piece.order.map((index) => values[index]));
+}

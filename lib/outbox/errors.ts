@@ -1,0 +1,36 @@
+import type { ZodError } from 'zod';
+
+/** The payload does not fit its topic's schema; `issues` says where and why. Nothing was sent to the database. */
+export class InvalidPayload extends Error {
+  readonly code = 'invalid_payload';
+  readonly topic: string;
+  /** `path` is dotted, for example `lines.0.amountMinor`; empty for the payload itself. */
+  readonly issues: readonly { readonly path: string; readonly message: string }[];
+
+  constructor(topic: string, issues: readonly { path: string; message: string }[], options?: ErrorOptions) {
+    const found = issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join('; ');
+    super(`the payload does not fit ${topic}: ${found}`, options);
+    this.name = 'InvalidPayload';
+    this.topic = topic;
+    this.issues = issues;
+  }
+
+  static from(topic: string, error: ZodError): InvalidPayload {
+    const issues = error.issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
+    return new InvalidPayload(topic, issues, { cause: error });
+  }
+}
+
+/** The catalog has no such topic. */
+export class UnknownTopic extends Error {
+  readonly code = 'unknown_topic';
+  readonly topic: string;
+
+  constructor(topic: string) {
+    super(
+      `there is no topic ${JSON.stringify(topic)}: write one of docs/topics.md, or add it to lib/catalog`,
+    );
+    this.name = 'UnknownTopic';
+    this.topic = topic;
+  }
+}
