@@ -1,0 +1,254 @@
+import { v4 as uuidv4 } from 'uuid';
+
+import type { TopicName } from '../catalog/catalog.ts';
+import type { Database } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+import { EMITTER_LOCKS } from '../outbox/emit.ts';
+import type { BusEvent } from '../subscribers/subscriber.ts';
+import type { Survey } from './fan-out.ts';
+import type { Subscription } from './relay.ts';
+
+/** A lane that this relay holds, with its next deliveries in order. */
+export interface ClaimedLane {
+  /** Database key, as text. */
+  readonly id: string;
+  readonly token: string;
+  readonly subscription: Subscription;
+  /** All before this position are settled. */
+  readonly head: number;
+  /** Where the lane's newest delivery stood when it was claimed. */
+  readonly newest: number;
+  /** When the relay that held the lane before was due to settle, in epoch milliseconds; null unless it died. */
+  readonly lapsedAtMs: number | null;
+  readonly deliveries: readonly ClaimedDelivery[];
+  /** Whether `deliveries` reaches the lane's end. */
+  readonly isWhole: boolean;
+}
+
+export interface ClaimedDelivery {
+  readonly position: number;
+  /** Attempts so far since fan-out or the last replay. */
+  readonly attempts: number;
+  readonly replayed: boolean;
+  /** Epoch milliseconds; null when nothing keeps it waiting. */
+  readonly nextAttemptAtMs: number | null;
+  readonly event: BusEvent;
+}
+
+export interface Claim {
+  /** The database's clock (or its override) at the claim, in epoch milliseconds. */
+  readonly nowMs: number;
+  readonly lanes: readonly ClaimedLane[];
+  /** Set when events wait for fan-out. */
+  readonly survey: Survey | null;
+}
+
+export interface ClaimOptions {
+  /** Asked in this order, which the relay turns from claim to claim so that none is always last. */
+  readonly subscriptions: readonly Subscription[];
+  readonly maxLanes: number;
+  /** Deliveries over all lanes. */
+  readonly maxDeliveries: number;
+  /** Overrides the database's clock in tests; ISO 8601. */
+  readonly now: string | null;
+}
+
+/**
+ * Leases the due lanes that no relay holds, reads their next deliveries, and looks whether events wait for fan-out.
+ *
+ * One statement, and all there is of an idle tick. A lane whose lease ran out is due like any other: its relay died.
+ */
+export async function claim(db: Database, options: ClaimOptions): Promise<Claim> {
+  const token = uuidv4();
+  const { subscriptions, maxLanes, maxDeliveries, now } = options;
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: CLAIM,
+    values: [JSON.stringify(subscriptions.map(asked)), token, maxLanes, maxDeliveries, now],
+  });
+  const found = row!.found;
+  const events = new Map(found.events?.map((event) => [event[0], readEvent(event)]));
+  const bySubscription = new Map(subscriptions.map((subscription) => [subscription.key, subscription]));
+  const lanes = (found.lanes ?? []).map((lane) => ({
+    id: String(lane.id),
+    token,
+    subscription: bySubscription.get(`${lane.topic} ${lane.subscriber}`)!,
+    head: lane.head,
+    newest: lane.newest ?? lane.head,
+    lapsedAtMs: lane.lapsed_at,
+    deliveries: (lane.deliveries ?? []).map(([position, eventId, attempts, replays, nextAttemptAtMs]) => ({
+      position,
+      attempts,
+      replayed: replays > 0,
+      nextAttemptAtMs,
+      event: events.get(eventId)!,
+    })),
+    isWhole: (lane.deliveries?.length ?? 0) < lane.asked,
+  }));
+  return { nowMs: found.now, lanes, survey: found.survey };
+}
+
+/** The statement's answer: one JSON value, which no driver parses its own way. Times are epoch milliseconds. */
+interface Found {
+  readonly now: number;
+  readonly survey: Survey | null;
+  readonly lanes: readonly FoundLane[] | null;
+  /** Each once, however many lanes carry it. */
+  readonly events: readonly FoundEvent[] | null;
+}
+
+interface FoundLane {
+  readonly id: number;
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly head: number;
+  readonly newest: number | null;
+  readonly lapsed_at: number | null;
+  readonly asked: number;
+  readonly deliveries:
+    | readonly (readonly [
+        position: number,
+        eventId: string,
+        attempts: number,
+        replays: number,
+        next: number | null,
+      ])[]
+    | null;
+}
+
+type FoundEvent = readonly [
+  id: string,
+  topic: TopicName,
+  payload: BusEvent['payload'],
+  version: number,
+  producer: string,
+  createdAtMs: number,
+  seq: number,
+  orderingKey: string,
+  correlationId: string,
+  causationId: string | null,
+  traceparent: string | null,
+];
+
+function readEvent(found: FoundEvent): BusEvent {
+  const [
+    id,
+    topic,
+    payload,
+    version,
+    producer,
+    createdAtMs,
+    seq,
+    orderingKey,
+    correlationId,
+    causationId,
+    traceparent,
+  ] = found;
+  // One object serves all subscribers of the event: what one does to it must not reach the others.
+  return deepFreeze({
+    id,
+    topic,
+    payload,
+    version,
+    producer,
+    createdAt: new Date(createdAtMs),
+    seq,
+    orderingKey,
+    correlationId,
+    causationId,
+    traceparent,
+  });
+}
+
+function deepFreeze<Value extends object>(value: Value): Value {
+  for (const inner of Object.values(value)) {
+    if (typeof inner === 'object' && inner !== null) deepFreeze(inner);
+  }
+  return Object.freeze(value);
+}
+
+function asked({ topic, subscriber, leaseMs }: Subscription) {
+  return { topic, subscriber: subscriber.name, lease_ms: leaseMs };
+}
+
+// Lanes of one subscription that a claim takes at most, so that one with many ordering keys leaves room for others.
+const LANES_PER_SUBSCRIPTION = 64;
+
+// The clock of the fence is read before the locks: the subquery refers to it, so it can only run after it.
+// `as_seen` is the lane as this statement's snapshot has it. Where another transaction has changed the lane since
+// (the row lock finds the newest version), the deliveries that the snapshot shows are stale, and a delivery that an
+// operator just put back would be passed over: leave such a lane for the next claim.
+const CLAIM = `
+  with clock as materialized (
+    select coalesce($5::text::timestamptz, clock_timestamp()) as now
+  ),
+  fence as materialized (
+    select clock_timestamp() as at where exists (select from awaiting_fan_out)
+  ),
+  survey as materialized (
+    select fence.at, (
+      select coalesce(jsonb_agg(jsonb_build_object('lock', objid::bigint, 'transaction', virtualtransaction)), '[]')
+      from pg_locks
+      where fence.at is not null and locktype = 'advisory' and mode = 'ShareLock' and granted
+        and classid = ${EMITTER_LOCKS} and objsubid = 2
+        and database = (select oid from pg_database where datname = current_database())
+    ) as emitters
+    from fence
+  ),
+  subscription as materialized (
+    select ordinality as turn, asked ->> 'topic' as topic, asked ->> 'subscriber' as subscriber,
+      (asked ->> 'lease_ms')::float8 * interval '1 millisecond' as lease
+    from jsonb_array_elements($1::text::jsonb) with ordinality as known(asked, ordinality)
+  ),
+  due as materialized (
+    select lane.*, subscription.lease
+    from clock, subscription, lateral (
+      select id, due_at, lease_token, xmin::text as version from lanes
+      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
+        and lanes.due_at <= clock.now
+      order by due_at limit ${LANES_PER_SUBSCRIPTION} for update skip locked
+    ) as lane
+    limit $3::int
+  ),
+  leased as (
+    update lanes set lease_token = $2::uuid, due_at = clock.now + due.lease
+    from clock, due join lanes as as_seen on as_seen.id = due.id and as_seen.xmin::text = due.version
+    where lanes.id = due.id
+    returning lanes.id, lanes.topic, lanes.subscriber, lanes.head, lanes.careful_to,
+      case when due.lease_token is not null then due.due_at end as lapsed_at
+  ),
+  lane as materialized (
+    select leased.*,
+      case when head < careful_to then 1
+        else greatest(1, $4::int / count(*) over ()::int) end as asked,
+      (select max(position) from deliveries where lane_id = leased.id) as newest
+    from leased
+  ),
+  delivery as materialized (
+    select lane.id as lane_id, next.*
+    from lane, lateral (
+      select position, event_id, attempts, replays, next_attempt_at from deliveries
+      where deliveries.lane_id = lane.id and position > lane.head and state in ('pending', 'failing')
+      order by position limit lane.asked
+    ) as next
+  ),
+  batch as (
+    select lane_id, jsonb_agg(jsonb_build_array(position, event_id, attempts, replays,
+      extract(epoch from next_attempt_at) * 1000) order by position) as deliveries
+    from delivery group by lane_id
+  ),
+  event as (
+    select jsonb_build_array(id, topic, payload, version, producer, extract(epoch from created_at) * 1000, seq,
+      ordering_key, correlation_id, causation_id, traceparent) as fields
+    from events where id in (select event_id from delivery)
+  )
+  select jsonb_build_object(
+    'now', extract(epoch from clock.now) * 1000,
+    'survey', (select jsonb_build_object('at', at, 'emitters', emitters) from survey),
+    'events', (select jsonb_agg(fields) from event),
+    'lanes', (
+      select jsonb_agg(jsonb_build_object('id', id, 'topic', topic, 'subscriber', subscriber, 'head', head,
+        'newest', newest, 'lapsed_at', extract(epoch from lapsed_at) * 1000, 'asked', asked, 'deliveries', deliveries))
+      from lane left join batch on batch.lane_id = lane.id
+    )
+  ) as found
+  from clock`;

@@ -1,0 +1,140 @@
+import { catalog } from '../catalog/catalog.ts';
+import type { Topic } from '../catalog/topic.ts';
+import { driverOf, run } from '../db/statement.ts';
+import type { Database } from '../db/connect.ts';
+
+/**
+ * What a survey saw of the producers that are in the middle of a transaction (the quiet fence).
+ *
+ * `emit` takes a shared lock on its topic before it reads the clock. So an event created before `at` belongs to a
+ * transaction that has ended, or to one of `emitters`, which were read after `at`.
+ */
+export interface Survey {
+  /** The database's clock, ISO 8601 with microseconds. */
+  readonly at: string;
+  /** Open transactions that hold a topic's emitter lock; `lock` is the hash of the topic's name. */
+  readonly emitters: readonly { readonly lock: number; readonly transaction: string }[];
+}
+
+/** Up to when the events of the topics of one lock may be fanned out. */
+export interface Opening {
+  readonly lock: number;
+  /** Null: wait. */
+  readonly until: string | null;
+}
+
+/**
+ * Remembers, topic by topic, which transactions must end before the events of a moment may be fanned out.
+ *
+ * It waits for exactly those, not for silence: a topic with a new emitter at every survey is never quiet.
+ */
+export class QuietFence {
+  readonly #waiting = new Map<number, { at: string; transactions: ReadonlySet<string> }>();
+
+  /** Takes in a survey. @returns the topics with open emitters; all others are open up to the survey's `at`. */
+  pass(survey: Survey): Opening[] {
+    const open = new Map<number, Set<string>>();
+    for (const { lock, transaction } of survey.emitters) {
+      open.set(lock, (open.get(lock) ?? new Set()).add(transaction));
+    }
+    for (const lock of this.#waiting.keys()) if (!open.has(lock)) this.#waiting.delete(lock);
+    return Array.from(open, ([lock, transactions]) => {
+      const earlier = this.#waiting.get(lock);
+      if (earlier && ![...earlier.transactions].some((transaction) => transactions.has(transaction))) {
+        this.#waiting.set(lock, { at: survey.at, transactions });
+        return { lock, until: earlier.at };
+      }
+      if (!earlier) this.#waiting.set(lock, { at: survey.at, transactions });
+      return { lock, until: null };
+    });
+  }
+}
+
+/** Events fanned out by one statement at most; three times as many deliveries keep one statement under 100 ms. */
+const FAN_OUT_LIMIT = 3000;
+
+/** Second advisory lock space: one fan-out at a time, so that positions are drawn in commit order. */
+const FAN_OUT_LOCK = 0x9058;
+
+/**
+ * Writes one delivery per subscriber for events whose place in the order is certain, in `(created_at, seq)` order.
+ *
+ * Runs after the survey that `openings` come from, so that its snapshot sees every event created before `at`. Another
+ * relay may be fanning out: then this does nothing. Should the other one end between this statement's snapshot and
+ * its lock, the rows that it took are gone (`delete` passes over them) and what is left comes later in the order.
+ *
+ * @param now overrides the database's clock in tests.
+ * @returns how many events were fanned out.
+ */
+export async function fanOut(
+  db: Database,
+  survey: Survey,
+  openings: readonly Opening[],
+  now: string | null,
+): Promise<number> {
+  const [row] = await run<{ events: number }>(driverOf(db), {
+    text: FAN_OUT,
+    values: [TOPICS, JSON.stringify(openings), survey.at, now],
+  });
+  return row!.events;
+}
+
+const TOPICS = JSON.stringify(
+  Object.entries<Topic>(catalog).map(([topic, { subscribers }]) => ({ topic, subscribers })),
+);
+
+// A topic that this release does not know stays where it is, for a relay of the release that emitted it.
+const FAN_OUT = `
+  with fan_out_lock as materialized (
+    select pg_try_advisory_xact_lock(${FAN_OUT_LOCK}, 0) as is_held
+  ),
+  topic as materialized (
+    select known.topic, known.subscribers, jsonb_array_length(known.subscribers)::smallint as open,
+      case when opening.lock is null then $3::text::timestamptz else opening.until end as until
+    from jsonb_to_recordset($1::text::jsonb) as known(topic text, subscribers jsonb)
+    left join jsonb_to_recordset($2::text::jsonb) as opening(lock bigint, until timestamptz)
+      on opening.lock = (hashtext(known.topic)::bigint & 4294967295)
+  ),
+  next as materialized (
+    select waiting.*
+    from fan_out_lock, topic, lateral (
+      select topic, created_at, seq from awaiting_fan_out
+      where topic = topic.topic and created_at < topic.until
+      order by created_at, seq limit ${FAN_OUT_LIMIT}
+    ) as waiting
+    where fan_out_lock.is_held
+    order by created_at, seq limit ${FAN_OUT_LIMIT}
+  ),
+  picked as (
+    delete from awaiting_fan_out using next
+    where (awaiting_fan_out.topic, awaiting_fan_out.created_at, awaiting_fan_out.seq)
+      = (next.topic, next.created_at, next.seq)
+    returning awaiting_fan_out.*
+  ),
+  placed as materialized (
+    select *, nextval('delivery_positions') as position from (select * from picked order by created_at, seq) as in_order
+  ),
+  routed as materialized (
+    select placed.topic, subscriber, ordering_key, position, event_id, created_at
+    from placed join topic using (topic), jsonb_array_elements_text(topic.subscribers) as subscriber
+  ),
+  lane as (
+    -- Sorted, as settling locks lanes: two statements that touch the same ones can't wait for each other in a ring.
+    insert into lanes (topic, subscriber, ordering_key, tail, due_at)
+    select topic, subscriber, ordering_key, max(position), least(min(created_at), $4::text::timestamptz)
+    from routed group by topic, subscriber, ordering_key order by topic, subscriber, ordering_key
+    on conflict (topic, subscriber, ordering_key) do update
+      set tail = excluded.tail, due_at = coalesce(lanes.due_at, excluded.due_at)
+    returning id, topic, subscriber, ordering_key
+  ),
+  delivery as (
+    insert into deliveries (lane_id, position, event_id)
+    select lane.id, position, event_id from routed join lane using (topic, subscriber, ordering_key)
+    order by lane.id, position
+  ),
+  recounted as (
+    -- Emitted by a release whose catalog had another number of subscribers.
+    update events set open = topic.open from placed join topic using (topic)
+    where events.id = placed.event_id and placed.open <> topic.open
+  )
+  select count(*)::int as events from placed`;

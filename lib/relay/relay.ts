@@ -1,0 +1,283 @@
+import type { Database } from '../db/connect.ts';
+import type { AttachedSubscriber, Handler } from '../subscribers/subscriber.ts';
+import { SECOND, sleep } from '../time.ts';
+import { claim } from './claim.ts';
+import type { Claim } from './claim.ts';
+import { LEASE_MARGIN_MS, LaneRun } from './deliver.ts';
+import { QuietFence, fanOut } from './fan-out.ts';
+import type { Survey } from './fan-out.ts';
+import { settle } from './settle.ts';
+import type { LaneOutcome } from './settle.ts';
+import { Slots } from './slots.ts';
+
+/** One topic of one attached subscriber. */
+export interface Subscription {
+  /** `topic subscriber`; neither holds a space. */
+  readonly key: string;
+  readonly topic: string;
+  readonly subscriber: AttachedSubscriber;
+  readonly handler: Handler;
+  readonly leaseMs: number;
+}
+
+export interface RelayOptions {
+  readonly db: Database;
+  /** Who is attached. The lanes of all others wait. */
+  readonly subscribers: readonly AttachedSubscriber[];
+  /** When to begin nothing more, in milliseconds since the epoch. */
+  readonly until: number;
+  /** Overrides the database's clock, in tests only. */
+  readonly now?: number | Date | (() => number | Date);
+  /** Aborts at once: what runs is cut off and counts as not tried. */
+  readonly signal?: AbortSignal;
+}
+
+/** What a relay did, counted from what the database confirmed. */
+export interface RelayReport {
+  fannedOut: number;
+  delivered: number;
+  /** Attempts that failed and will be made again. */
+  failed: number;
+  /** Attempts whose handler asked for time with `RetryAfter`. */
+  waited: number;
+  deadLettered: number;
+  /** Lanes that another relay took while this one held them. */
+  leasesLost: number;
+  ticks: number;
+  /** The earliest retry that this relay set, in epoch milliseconds; null when it set none. */
+  nextRetryAt: number | null;
+}
+
+/** Lanes in the hands of one relay. Each costs a connection only while a transactional handler runs. */
+const MAX_LANES = 256;
+
+/** Deliveries of one claim, over all lanes; fewer while handlers are too slow to get through them in a slice. */
+const MAX_DELIVERIES = 6000;
+const MIN_DELIVERIES = 64;
+
+/** Transactional handlers at once: the pool's ten connections less what the relay itself and its host need. */
+const MAX_TRANSACTIONS = 6;
+
+/** Outcomes of lanes that are done wait this long at most to be settled together with those of others. */
+const GATHER_MS = 25;
+
+/** Outcomes of a lane that goes on are settled this often: what a crash would repeat. */
+const PARTIAL_MS = 500;
+
+/** How long a relay with nothing else to do waits for producers whose transactions are open. */
+const FENCE_PATIENCE_MS = 1 * SECOND;
+
+/** How soon a relay that has lanes in its hands, or producers to wait for, looks again; doubled at each vain look. */
+const LOOK_AGAIN_MS = 5;
+const LOOK_AGAIN_LIMIT_MS = 250;
+
+/**
+ * Delivers what is due, until nothing is or the time is up: fans out, claims, delivers, settles, and again.
+ *
+ * Any number of relays may run at once, in one process or many. What is in the hands of a relay that dies is
+ * delivered by another when its leases have run out. Handlers that run when the time is up are waited for, up to
+ * their own limits.
+ *
+ * @throws TypeError when a subscription is attached twice; what the database throws when it is down.
+ */
+export async function relay(options: RelayOptions): Promise<RelayReport> {
+  const pass = new Pass(options);
+  try {
+    while (await pass.tick());
+  } finally {
+    await pass.end();
+  }
+  return pass.report;
+}
+
+/** One call of `relay`: the lanes in its hands and what it has done. */
+class Pass {
+  readonly report: RelayReport = {
+    fannedOut: 0,
+    delivered: 0,
+    failed: 0,
+    waited: 0,
+    deadLettered: 0,
+    leasesLost: 0,
+    ticks: 0,
+    nextRetryAt: null,
+  };
+  readonly #options: RelayOptions;
+  readonly #subscriptions: readonly Subscription[];
+  readonly #overAt: number;
+  readonly #runs = new Set<LaneRun>();
+  readonly #fence = new QuietFence();
+  readonly #transactions = new Slots(MAX_TRANSACTIONS);
+  #maxDeliveries = MAX_DELIVERIES;
+  #lookAgainMs = LOOK_AGAIN_MS;
+  #lastWorkAt = performance.now();
+  #lastPartialAt = performance.now();
+  #hasEnded = false;
+
+  constructor(options: RelayOptions) {
+    this.#options = options;
+    this.#subscriptions = subscriptionsOf(options.subscribers);
+    this.#overAt = performance.now() + remainingMs(options);
+  }
+
+  /** Looks for work, does it, and settles what is done. @returns whether there may be more to do. */
+  async tick(): Promise<boolean> {
+    if (this.#isOver()) return false;
+    this.report.ticks += 1;
+    const claimed = await this.#claim();
+    const fannedOut = claimed.survey ? await this.#fanOut(claimed.survey) : 0;
+    if (claimed.lanes.length > 0 || fannedOut > 0) {
+      this.#lookAgainMs = LOOK_AGAIN_MS;
+      this.#lastWorkAt = performance.now();
+      if (this.#runs.size > 0) await this.#runsDoneWithin(GATHER_MS);
+      await this.#settle();
+      return true;
+    }
+    if (this.#runs.size > 0) {
+      await this.#runsDoneWithin(this.#lookAgain());
+      await this.#settle();
+      return true;
+    }
+    // Nothing to do, but events wait for a producer's transaction to end, or for another relay that fans out.
+    if (!claimed.survey || performance.now() - this.#lastWorkAt > FENCE_PATIENCE_MS) return false;
+    await sleep(this.#lookAgain(), this.#options.signal);
+    return true;
+  }
+
+  /** Lets what runs come to its end, settles it and lets the lanes go. */
+  async end(): Promise<void> {
+    this.#hasEnded = true;
+    while (this.#runs.size > 0) {
+      await this.#runsDoneWithin(PARTIAL_MS);
+      await this.#settle();
+    }
+  }
+
+  async #claim(): Promise<Claim> {
+    const { db, now, signal } = this.#options;
+    const since = performance.now();
+    const claimed = await claim(db, {
+      subscriptions: rotated(this.#subscriptions, this.report.ticks),
+      maxLanes: MAX_LANES - this.#runs.size,
+      maxDeliveries: this.#maxDeliveries,
+      now: instantOf(now),
+    });
+    // With the clock overridden time stands still, so that a test can meet a retry to the millisecond. The database
+    // read its clock after `since`: a lease seen from here ends a little early, never late.
+    const clock = () => claimed.nowMs + (now === undefined ? performance.now() - since : 0);
+    for (const lane of claimed.lanes) {
+      const isOver = () => this.#isOver();
+      this.#runs.add(
+        new LaneRun(lane, claimed.nowMs, { db, clock, isOver, signal, transactions: this.#transactions }),
+      );
+    }
+    return claimed;
+  }
+
+  async #fanOut(survey: Survey): Promise<number> {
+    const openings = this.#fence.pass(survey);
+    const events = await fanOut(this.#options.db, survey, openings, instantOf(this.#options.now));
+    this.report.fannedOut += events;
+    return events;
+  }
+
+  async #settle(): Promise<void> {
+    const isPartialDue = performance.now() - this.#lastPartialAt > PARTIAL_MS;
+    if (isPartialDue) this.#lastPartialAt = performance.now();
+    const taken: { run: LaneRun; outcome: LaneOutcome }[] = [];
+    for (const run of this.#runs) {
+      this.report.delivered += run.takeCommitted();
+      const outcome = run.takeOutcome(isPartialDue);
+      if (outcome) taken.push({ run, outcome });
+      else if (run.isDone) this.#runs.delete(run);
+    }
+    if (taken.length === 0) return;
+    const settled = await settleSurely(
+      this.#options.db,
+      taken.map(({ outcome }) => outcome),
+      instantOf(this.#options.now),
+    );
+    this.report.delivered += settled.delivered;
+    this.report.failed += settled.failed;
+    this.report.waited += settled.waited;
+    this.report.deadLettered += settled.deadLettered;
+    for (const { run, outcome } of taken) {
+      if (!settled.held.has(outcome.id)) {
+        this.report.leasesLost += 1;
+        run.lose();
+      } else run.keep(outcome.keepUntilMs);
+      if (outcome.keepUntilMs === null) {
+        this.#runs.delete(run);
+        this.#adaptTo(run);
+      }
+      if (outcome.retryAtMs !== null) {
+        this.report.nextRetryAt = Math.min(outcome.retryAtMs, this.report.nextRetryAt ?? Infinity);
+      }
+    }
+  }
+
+  /** Reading deliveries that the slice has no time for is wasted: claim fewer when handlers are slow. */
+  #adaptTo(run: LaneRun): void {
+    const claimable = run.isCutShort ? this.#maxDeliveries / 4 : this.#maxDeliveries * 2;
+    this.#maxDeliveries = Math.trunc(Math.min(MAX_DELIVERIES, Math.max(MIN_DELIVERIES, claimable)));
+  }
+
+  #isOver(): boolean {
+    return this.#hasEnded || this.#options.signal?.aborted === true || performance.now() >= this.#overAt;
+  }
+
+  #lookAgain(): number {
+    const ms = this.#lookAgainMs;
+    this.#lookAgainMs = Math.min(LOOK_AGAIN_LIMIT_MS, ms * 2);
+    return ms;
+  }
+
+  async #runsDoneWithin(ms: number): Promise<void> {
+    const woken = new AbortController();
+    const done = Promise.all(Array.from(this.#runs, (run) => run.pauses()));
+    await Promise.race([done, sleep(ms, woken.signal)]);
+    woken.abort();
+  }
+}
+
+function subscriptionsOf(subscribers: readonly AttachedSubscriber[]): Subscription[] {
+  const subscriptions = new Map<string, Subscription>();
+  for (const subscriber of subscribers) {
+    for (const [topic, handler] of subscriber.handlers) {
+      const key = `${topic} ${subscriber.name}`;
+      if (subscriptions.has(key)) throw new TypeError(`${subscriber.name} is attached to ${topic} twice`);
+      const leaseMs = subscriber.timeoutMs + LEASE_MARGIN_MS;
+      subscriptions.set(key, { key, topic, subscriber, handler, leaseMs });
+    }
+  }
+  return [...subscriptions.values()];
+}
+
+/** Another first one at each turn, so that with more lanes due than fit, all get theirs. */
+function rotated<Item>(items: readonly Item[], turn: number): readonly Item[] {
+  const start = items.length > 0 ? (turn * 7) % items.length : 0;
+  return [...items.slice(start), ...items.slice(0, start)];
+}
+
+function remainingMs({ until, now }: RelayOptions): number {
+  const remaining = until - Date.now();
+  // A test that overrides the clock may count `until` from its own clock or from the real one.
+  return now === undefined ? remaining : Math.max(remaining, until - Date.parse(instantOf(now)!));
+}
+
+function instantOf(now: RelayOptions['now']): string | null {
+  if (now === undefined) return null;
+  return new Date(typeof now === 'function' ? now() : now).toISOString();
+}
+
+/** A broken connection leaves it unknown whether a settlement was made; making it again changes nothing if it was. */
+async function settleSurely(db: Database, outcomes: readonly LaneOutcome[], now: string | null) {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await settle(db, outcomes, now);
+    } catch (error) {
+      if (attempt === 3) throw error;
+      await sleep(attempt * 200);
+    }
+  }
+}

@@ -1,0 +1,244 @@
+import type { Database, Transaction } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+
+/** What to do with a lane once its outcomes are recorded. All times are epoch milliseconds of the database's clock. */
+export interface LaneOutcome {
+  readonly id: string;
+  readonly token: string;
+  /** The lane's head when this relay last read or wrote it. */
+  readonly from: number;
+  /** The lane's new head: all up to here is settled. */
+  readonly to: number;
+  /** When the delivery at the head may be tried again; null when nothing there waits. */
+  readonly retryAtMs: number | null;
+  /** Until when the relay keeps the lane; null to let it go. */
+  readonly keepUntilMs: number | null;
+  /** Claim one by one up to here; null to leave it as it is. */
+  readonly carefulTo: number | null;
+  readonly delivered: readonly DeliveredAttempt[];
+  readonly unfinished: readonly UnfinishedAttempt[];
+}
+
+export interface DeliveredAttempt {
+  readonly position: number;
+  readonly atMs: number;
+  readonly durationMs: number;
+}
+
+/** An attempt that did not deliver. */
+export interface UnfinishedAttempt {
+  readonly position: number;
+  readonly atMs: number;
+  readonly durationMs: number;
+  /** `waited`: the handler asked for time, which is no attempt. */
+  readonly outcome: 'failed' | 'waited';
+  /** Null: this was the last attempt, the delivery is a dead letter. */
+  readonly nextAttemptAtMs: number | null;
+  /** The error's class or code. */
+  readonly kind: string;
+  readonly message: string;
+}
+
+export interface Settled {
+  readonly delivered: number;
+  readonly failed: number;
+  readonly waited: number;
+  readonly deadLettered: number;
+  /** The lanes that this relay still held; nothing of the others was changed. */
+  readonly held: ReadonlySet<string>;
+}
+
+/**
+ * Records outcomes and lets the lanes go (or keeps them), in one statement of its own.
+ *
+ * A lane whose token is no longer this relay's is passed over with all its outcomes. Running it twice changes nothing
+ * the second time, so it may be repeated when the connection broke.
+ *
+ * @param now overrides the database's clock in tests; ISO 8601.
+ */
+export async function settle(
+  db: Database,
+  lanes: readonly LaneOutcome[],
+  now: string | null,
+): Promise<Settled> {
+  const delivered = lanes.flatMap((lane) => lane.delivered.map((attempt) => ({ lane: lane.id, ...attempt })));
+  const unfinished = lanes.flatMap((lane) =>
+    lane.unfinished.map((attempt) => unfinishedRow(lane.id, attempt)),
+  );
+  const [row] = await run<Omit<Settled, 'held'> & { held: string }>(driverOf(db), {
+    text: SETTLE,
+    values: [
+      JSON.stringify(lanes.map(laneRow)),
+      arrayLiteral(delivered.map(({ lane }) => lane)),
+      arrayLiteral(delivered.map(({ position }) => position)),
+      arrayLiteral(delivered.map(({ atMs }) => atMs)),
+      arrayLiteral(delivered.map(({ durationMs }) => Math.round(durationMs))),
+      JSON.stringify(unfinished),
+      now,
+    ],
+  });
+  const { held, ...counts } = row!;
+  return { ...counts, held: new Set(held.split(',')) };
+}
+
+/** This relay no longer holds the lane: another one has taken over what it was doing. */
+export class LeaseLost extends Error {
+  readonly code = 'lease_lost';
+
+  constructor() {
+    super('the lease on the lane ran out and another relay has taken it');
+    this.name = 'LeaseLost';
+  }
+}
+
+/**
+ * Records one delivery as delivered inside its handler's transaction, and keeps the lane.
+ *
+ * @throws LeaseLost when another relay has the lane; the transaction must then be rolled back.
+ */
+export async function settleInTransaction(
+  tx: Transaction,
+  lane: { readonly id: string; readonly token: string; readonly from: number },
+  { position, atMs, durationMs }: DeliveredAttempt,
+): Promise<void> {
+  const [row] = await run<{ settled: number }>(tx, {
+    text: SETTLE_ONE,
+    values: [lane.id, lane.token, lane.from, position, atMs, Math.round(durationMs)],
+  });
+  if (row?.settled !== 1) throw new LeaseLost();
+}
+
+function laneRow(lane: LaneOutcome) {
+  return {
+    id: lane.id,
+    token: lane.token,
+    from: lane.from,
+    to: lane.to,
+    retry_at: instant(lane.retryAtMs),
+    keep_until: instant(lane.keepUntilMs),
+    careful_to: lane.carefulTo,
+  };
+}
+
+function unfinishedRow(lane: string, attempt: UnfinishedAttempt) {
+  const { position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message } = attempt;
+  return {
+    lane,
+    position,
+    at: instant(atMs),
+    duration_ms: Math.round(durationMs),
+    burnt: outcome === 'failed' ? 1 : 0,
+    next_attempt_at: instant(nextAttemptAtMs),
+    entry: { at: instant(atMs), durationMs: Math.round(durationMs), outcome, kind, message },
+  };
+}
+
+function instant(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+/** Numbers as Postgres writes an array: one parameter, whatever the driver makes of JavaScript arrays. */
+function arrayLiteral(values: readonly (string | number)[]): string {
+  return `{${values.join(',')}}`;
+}
+
+// Events are locked in the order of their ids before they are changed: two relays that settle deliveries of the same
+// events side by side would otherwise wait for each other in a ring. Lanes likewise.
+const SETTLE = `
+  with clock as materialized (
+    select coalesce($7::text::timestamptz, clock_timestamp()) as now
+  ),
+  outcome as materialized (
+    select * from jsonb_to_recordset($1::text::jsonb) as outcome(id bigint, token uuid, "from" bigint, "to" bigint,
+      retry_at timestamptz, keep_until timestamptz, careful_to bigint)
+  ),
+  held as materialized (
+    select lanes.id from lanes join outcome using (id)
+    where lanes.lease_token = outcome.token
+    order by lanes.topic, lanes.subscriber, lanes.ordering_key for update of lanes
+  ),
+  settled_lane as (
+    update lanes set
+      -- Moved back since the claim: a replay put deliveries back, which come first.
+      head = case when lanes.head = outcome."from" then outcome."to" else lanes.head end,
+      careful_to = greatest(lanes.careful_to, outcome.careful_to),
+      lease_token = case when outcome.keep_until is not null then lanes.lease_token end,
+      due_at = case
+        when outcome.keep_until is not null then outcome.keep_until
+        when lanes.head <> outcome."from" then clock.now
+        when outcome.retry_at is not null then outcome.retry_at
+        when lanes.tail > outcome."to" then clock.now
+      end
+    from clock, outcome join held using (id)
+    where lanes.id = outcome.id
+    returning lanes.id
+  ),
+  delivered as (
+    update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.duration_ms,
+      attempted_at = to_timestamp(attempt.at_ms / 1000),
+      delivered_at = to_timestamp((attempt.at_ms + attempt.duration_ms) / 1000), next_attempt_at = null
+    from unnest($2::text::bigint[], $3::text::bigint[], $4::text::float8[], $5::text::int[])
+        as attempt(lane_id, position, at_ms, duration_ms)
+      join settled_lane on settled_lane.id = attempt.lane_id
+    where deliveries.lane_id = attempt.lane_id and deliveries.position = attempt.position
+      and deliveries.state in ('pending', 'failing')
+    returning event_id, -1 as open, case when deliveries.attempts > 1 then -1 else 0 end as failing, 0 as dead_lettered,
+      1 as burnt
+  ),
+  unfinished as (
+    update deliveries set attempts = deliveries.attempts + attempt.burnt, attempted_at = attempt.at,
+      duration_ms = attempt.duration_ms, next_attempt_at = attempt.next_attempt_at,
+      state = case when attempt.next_attempt_at is null then 'dead_lettered'
+        when attempt.burnt = 1 then 'failing' else deliveries.state end,
+      dead_lettered_at = case when attempt.next_attempt_at is null
+        then attempt.at + attempt.duration_ms * interval '1 millisecond' end,
+      attempt_log = coalesce(deliveries.attempt_log, '[]')
+        || (attempt.entry || jsonb_build_object('attempt', deliveries.attempts + 1))
+    from jsonb_to_recordset($6::text::jsonb) as attempt(lane bigint, position bigint, at timestamptz, duration_ms int,
+        burnt int, next_attempt_at timestamptz, entry jsonb)
+      join settled_lane on settled_lane.id = attempt.lane
+    where deliveries.lane_id = attempt.lane and deliveries.position = attempt.position
+      and deliveries.state in ('pending', 'failing')
+    returning event_id,
+      case when attempt.next_attempt_at is null then -1 else 0 end as open,
+      (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,
+      case when attempt.next_attempt_at is null then 1 else 0 end as dead_lettered, attempt.burnt
+  ),
+  change as materialized (
+    select event_id, sum(open) as open, sum(failing) as failing, sum(dead_lettered) as dead_lettered
+    from (select * from delivered union all select * from unfinished) as settled group by event_id
+  ),
+  locked_event as materialized (
+    select events.id from events join change on events.id = change.event_id order by events.id for update of events
+  ),
+  changed_event as (
+    update events set open = events.open + change.open, failing = events.failing + change.failing,
+      dead_lettered = events.dead_lettered + change.dead_lettered
+    from change join locked_event on locked_event.id = change.event_id
+    where events.id = change.event_id
+  )
+  select (select coalesce(string_agg(id::text, ','), '') from settled_lane) as held,
+    (select count(*)::int from delivered) as delivered,
+    (select count(*)::int from unfinished where dead_lettered = 0 and burnt = 1) as failed,
+    (select count(*)::int from unfinished where burnt = 0) as waited,
+    (select count(*)::int from unfinished where dead_lettered = 1) as "deadLettered"`;
+
+const SETTLE_ONE = `
+  with settled_lane as (
+    update lanes set head = case when head = $3::bigint then $4::bigint else head end
+    where id = $1::bigint and lease_token = $2::uuid
+    returning id
+  ),
+  delivered as (
+    update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = $6::int,
+      attempted_at = to_timestamp($5::float8 / 1000), delivered_at = to_timestamp(($5::float8 + $6::int) / 1000),
+      next_attempt_at = null
+    from settled_lane
+    where lane_id = settled_lane.id and position = $4::bigint and state in ('pending', 'failing')
+    returning event_id, deliveries.attempts > 1 as was_failing
+  ),
+  changed_event as (
+    update events set open = open - 1, failing = failing - was_failing::int
+    from delivered where events.id = delivered.event_id
+  )
+  select count(*)::int as settled from delivered`;

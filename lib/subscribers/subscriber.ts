@@ -1,0 +1,132 @@
+import { catalog } from '../catalog/catalog.ts';
+import type { Payload, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
+import type { Topic } from '../catalog/topic.ts';
+import type { Transaction } from '../db/connect.ts';
+import { MINUTE, SECOND } from '../time.ts';
+
+/** An event as a handler is given it. Shared with the topic's other subscribers, hence frozen. */
+export interface BusEvent<Name extends TopicName = TopicName> {
+  /** UUIDv7; the same at every attempt and replay, so that a handler can recognise what it has done. */
+  readonly id: string;
+  readonly topic: Name;
+  readonly payload: Payload<Name>;
+  /** The schema version that the payload was written under. */
+  readonly version: number;
+  readonly producer: string;
+  /** The database's clock when the event was recorded, cut to milliseconds. */
+  readonly createdAt: Date;
+  /** Breaks ties of `createdAt` among the events of a topic. */
+  readonly seq: number;
+  /** Empty where the lane is the whole topic. */
+  readonly orderingKey: string;
+  readonly correlationId: string;
+  readonly causationId: string | null;
+  readonly traceparent: string | null;
+}
+
+/** What a handler may know of the attempt that it is part of. */
+export interface DeliveryContext {
+  readonly deliveryId: string;
+  /** Counted from 1; from 1 again after a replay. */
+  readonly attempt: number;
+  /** When this attempt began, by the database's clock (the one that `createdAt` is from). */
+  readonly attemptedAt: Date;
+  /** Whether an operator put this delivery back. Later events of the lane may then have been delivered before. */
+  readonly replayed: boolean;
+  /** Aborts when the time limit is reached; what the handler does after that is not waited for. */
+  readonly signal: AbortSignal;
+}
+
+export interface TransactionalContext extends DeliveryContext {
+  /** Commits together with the record that this delivery was delivered, or not at all. */
+  readonly tx: Transaction;
+}
+
+export interface SubscriberOptions {
+  /** Time limit of one attempt in milliseconds; 10 seconds by default, 5 minutes at most. */
+  readonly timeoutMs?: number;
+  /** The failed attempt that dead-letters a delivery, 1 to 6; 5 by default. */
+  readonly maxAttempts?: number;
+}
+
+type Handlers<Name extends Subscriber, Context> = {
+  readonly [T in TopicsOf<Name>]?: (event: BusEvent<T>, context: Context) => unknown;
+};
+
+/** A component with what it does about the topics that it is listed for in the catalog. */
+export interface AttachedSubscriber {
+  readonly name: string;
+  readonly handlers: ReadonlyMap<string, Handler>;
+  readonly transactional: boolean;
+  readonly timeoutMs: number;
+  readonly maxAttempts: number;
+}
+
+/**
+ * A handler once its topic is no longer known to the compiler. Only the relay calls it, with events of that topic, and
+ * with `tx` if it is transactional; written as a method because those may take more than their type says.
+ */
+export type Handler = {
+  handle(event: BusEvent, context: DeliveryContext & { tx?: Transaction }): unknown;
+}['handle'];
+
+/**
+ * Attaches a component to topics that the catalog lists it for.
+ *
+ * A handler that returns has delivered; one that throws is tried again (see `PermanentError` and `RetryAfter`).
+ *
+ * @param name the component's name in the catalog.
+ * @param handlers by topic. A topic that is left out is unattached: its deliveries wait.
+ * @param options with `transactional: true` each handler gets `context.tx`, and its work has its effect exactly once.
+ * @throws TypeError for a topic that the catalog does not list the component for, or options out of range.
+ */
+export function subscriber<Name extends Subscriber>(
+  name: Name,
+  handlers: Handlers<Name, TransactionalContext>,
+  options: SubscriberOptions & { readonly transactional: true },
+): AttachedSubscriber;
+export function subscriber<Name extends Subscriber>(
+  name: Name,
+  handlers: Handlers<Name, DeliveryContext>,
+  options?: SubscriberOptions & { readonly transactional?: false },
+): AttachedSubscriber;
+export function subscriber(
+  name: string,
+  handlers: Readonly<Record<string, Handler | undefined>>,
+  options: SubscriberOptions & { readonly transactional?: boolean } = {},
+): AttachedSubscriber {
+  return attach(name, handlers, options);
+}
+
+/** Attaches a component whose name and topics only the running program knows. @throws TypeError as `subscriber` */
+export function attach(
+  name: string,
+  handlers: Readonly<Record<string, Handler | undefined>>,
+  options: SubscriberOptions & { readonly transactional?: boolean } = {},
+): AttachedSubscriber {
+  const { timeoutMs = 10 * SECOND, maxAttempts = 5, transactional = false } = options;
+  if (!(timeoutMs >= 1 && timeoutMs <= 5 * MINUTE)) {
+    throw new TypeError(`${name}: write a timeoutMs of 1 to ${5 * MINUTE} milliseconds`);
+  }
+  if (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > 6) {
+    throw new TypeError(`${name}: write a maxAttempts of 1 to 6`);
+  }
+  const attached = new Map<string, Handler>();
+  for (const [topic, handler] of Object.entries(handlers)) {
+    if (!topicsOf(name).includes(topic)) {
+      throw new TypeError(
+        `${name} is no subscriber of ${topic}: list it in lib/catalog, or leave the handler out`,
+      );
+    }
+    if (typeof handler !== 'function') throw new TypeError(`${name}: write a function for ${topic}`);
+    attached.set(topic, handler);
+  }
+  return { name, handlers: attached, transactional, timeoutMs, maxAttempts };
+}
+
+/** The topics that the catalog lists a component for. */
+export function topicsOf(component: string): string[] {
+  return Object.entries<Topic>(catalog)
+    .filter(([, { subscribers }]) => subscribers.some((name) => name === component))
+    .map(([topic]) => topic);
+}

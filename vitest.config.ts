@@ -1,0 +1,26 @@
+import { defineConfig } from 'vitest/config';
+
+const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
+
+export default defineConfig({
+  test: {
+    testTimeout: 20_000,
+    hookTimeout: 30_000,
+    projects: [
+      { extends: true, test: { name: 'unit', include: ['tests/unit/**/*.test.ts'] } },
+      {
+        extends: true,
+        test: {
+          name: 'types',
+          include: [],
+          typecheck: { enabled: true, only: true, include: ['tests/types/**/*.test-d.ts'] },
+        },
+      },
+      {
+        extends: true,
+        test: { name: 'database', include: ['tests/database/**/*.test.ts'], ...withPostgres },
+      },
+      { extends: true, test: { name: 'http', include: ['tests/http/**/*.test.ts'], ...withPostgres } },
+    ],
+  },
+});
