@@ -1,0 +1,48 @@
+import type { Database } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+import { emit } from '../outbox/emit.ts';
+import { DAY, HOUR } from '../time.ts';
+
+/** 06:00 UTC, after midnight. */
+const STRIKES_AFTER_MS = 6 * HOUR;
+
+/** After a longer silence only the last days are caught up: nobody wants a year's reports at once. */
+const CATCH_UP_DAYS = 31;
+
+/**
+ * Emits `cron.daily.06_00` for each day whose 06:00 UTC has passed since the last one that was emitted.
+ *
+ * Exactly once a day however often and from wherever it is called: the day is the event's dedupe key. On a database
+ * where it was never emitted it begins with today's.
+ *
+ * @param now overrides the database's clock in tests.
+ * @returns the days that were due, oldest first, as `YYYY-MM-DD`; another caller may have emitted them just before.
+ */
+export async function strikeDailyClock(db: Database, now?: Date): Promise<string[]> {
+  const [row] = await run<{ lastDay: string | null; nowMs: number }>(driverOf(db), {
+    text: `
+      select max(dedupe_key) as "lastDay", (extract(epoch from clock_timestamp()) * 1000)::float8 as "nowMs"
+      from events where topic = 'cron.daily.06_00' and dedupe_key is not null`,
+    values: [],
+  });
+  const newest = midnight((now?.getTime() ?? row!.nowMs) - STRIKES_AFTER_MS);
+  // Before 06:00 on a new database the newest strike was yesterday's, and nobody was there to miss it.
+  const today = midnight(now?.getTime() ?? row!.nowMs);
+  const first = row!.lastDay
+    ? Math.max(Date.parse(row!.lastDay) + DAY, newest - (CATCH_UP_DAYS - 1) * DAY)
+    : today;
+  const days: string[] = [];
+  for (let at = first; at <= newest; at += DAY) days.push(new Date(at).toISOString().slice(0, 10));
+  if (days.length === 0) return days;
+  await db.transaction(async (tx) => {
+    for (const day of days) {
+      const scheduledFor = new Date(Date.parse(day) + STRIKES_AFTER_MS).toISOString();
+      await emit(tx, 'cron.daily.06_00', { day, scheduledFor }, { dedupeKey: day });
+    }
+  });
+  return days;
+}
+
+function midnight(ms: number): number {
+  return Math.floor(ms / DAY) * DAY;
+}
