@@ -1,0 +1,72 @@
+import { MIMEType } from 'node:util';
+
+import { badRequest, tooLarge, unsupportedMedia } from './problem.ts';
+
+/** Requires that the body is declared to be JSON in UTF-8. @throws Problem 415 `unsupported_media_type` */
+export function requireJson(request: Request): void {
+  const type = parseMediaType(request.headers.get('content-type') ?? '');
+  const charset = type?.params.get('charset') ?? 'utf-8';
+  if (type?.essence === 'application/json' && /^utf-?8$/i.test(charset)) return;
+  throw unsupportedMedia(
+    'unsupported_media_type',
+    'Send JSON in UTF-8, with content-type: application/json.',
+    {
+      accept: 'application/json',
+    },
+  );
+}
+
+function parseMediaType(text: string): MIMEType | null {
+  try {
+    return new MIMEType(text);
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Reads a body to its end, and no further than its limit: what it declares of its length is believed only where that
+ * refuses it.
+ *
+ * @param limitBytes the longest body that is taken.
+ * @returns the bytes as received; none when there is no body.
+ * @throws Problem 415 `unsupported_encoding`, 413 `body_too_large`, 400 `incomplete_body`
+ */
+export async function readBody(request: Request, limitBytes: number): Promise<Uint8Array> {
+  requireIdentity(request.headers);
+  const stream = request.body;
+  if (!stream) return new Uint8Array();
+  if (Number(request.headers.get('content-length')) > limitBytes) throw tooLong(stream, limitBytes);
+  const reader = stream.getReader();
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for (let chunk = await nextOf(reader); chunk; chunk = await nextOf(reader)) {
+    length += chunk.byteLength;
+    if (length > limitBytes) throw tooLong(reader, limitBytes);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, length);
+}
+
+/** A few hundred compressed bytes can stand for gigabytes, and a signature is over the bytes that were sent. */
+function requireIdentity(headers: Headers): void {
+  const encoding = headers.get('content-encoding')?.trim().toLowerCase() || 'identity';
+  if (encoding === 'identity') return;
+  throw unsupportedMedia('unsupported_encoding', 'Send the body uncompressed, without content-encoding.', {
+    'accept-encoding': 'identity',
+  });
+}
+
+async function nextOf(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Uint8Array | undefined> {
+  try {
+    return (await reader.read()).value;
+  } catch (cause) {
+    throw badRequest('incomplete_body', 'The body broke off. Send the request again.', { cause });
+  }
+}
+
+/** Tells the sender to stop too; nobody waits for that, since it may never be acknowledged. */
+function tooLong(rest: { cancel(): Promise<void> }, limitBytes: number): Error {
+  rest.cancel().catch(() => undefined);
+  return tooLarge('body_too_large', `The body is longer than ${limitBytes} bytes. Send less.`);
+}

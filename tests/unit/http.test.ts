@@ -1,0 +1,400 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { InvalidConfiguration } from '../../lib/config.ts';
+import { readBody, requireJson } from '../../lib/http/body.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { badRequest, Problem, unavailable } from '../../lib/http/problem.ts';
+import { InvalidPayload } from '../../lib/outbox/errors.ts';
+
+let lines: string[];
+
+beforeEach(() => {
+  lines = [];
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => lines.push(String(text)) > 0);
+});
+
+afterEach(() => vi.restoreAllMocks());
+
+describe('an endpoint', () => {
+  test('answers what its handler answers, whatever its body, and is not to be cached', async () => {
+    const { fetch } = endpoint({
+      methods: ['GET'],
+      handle: async () => Response.json({ ok: true }, { status: 202 }),
+    });
+    const response = await fetch(get());
+    expect(response.status).toBe(202);
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(response.headers.get('content-type')).toBe('application/json');
+    expect(await response.json()).toEqual({ ok: true });
+  });
+
+  test('leaves a handler its own cache-control', async () => {
+    const headers = { 'cache-control': 'max-age=60' };
+    const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response('', { headers }) });
+    expect((await fetch(get())).headers.get('cache-control')).toBe('max-age=60');
+  });
+
+  test('adds its headers to answers whose headers cannot be changed', async () => {
+    const { fetch } = endpoint({
+      methods: ['GET'],
+      handle: async () => Response.redirect('https://postbud.example/there', 303),
+    });
+    const response = await fetch(get());
+    expect([response.status, response.headers.get('location')]).toEqual([
+      303,
+      'https://postbud.example/there',
+    ]);
+    expect(response.headers.get('x-request-id')).toMatch(UUID);
+  });
+
+  test('passes a stream on as it comes', async () => {
+    let more: (text: string | null) => void = () => undefined;
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        more = (text) => (text === null ? controller.close() : controller.enqueue(Buffer.from(text)));
+      },
+    });
+    const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response(body) });
+    const reader = (await fetch(get())).body!.getReader();
+    more('first');
+    expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe('first');
+    more(null);
+    expect((await reader.read()).done).toBe(true);
+  });
+
+  test.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'GET', 'HEAD', 'PURGE'])(
+    'that takes POST answers 405 to %s, names POST and calls nothing',
+    async (method) => {
+      const handle = vi.fn(async () => new Response());
+      const response = await endpoint({ methods: ['POST'], handle }).fetch(new Request(ADDRESS, { method }));
+      expect(response.status).toBe(405);
+      expect(response.headers.get('allow')).toBe('POST');
+      expect(response.headers.get('access-control-allow-origin')).toBeNull();
+      expect(handle).not.toHaveBeenCalled();
+    },
+  );
+
+  test('that takes GET takes HEAD too, and answers it without a body', async () => {
+    const { fetch } = endpoint({ methods: ['GET'], handle: async () => Response.json({ ok: true }) });
+    const response = await fetch(new Request(ADDRESS, { method: 'HEAD' }));
+    expect([response.status, await response.text()]).toEqual([200, '']);
+    const refused = await fetch(new Request(ADDRESS, { method: 'POST' }));
+    expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+  });
+
+  test('writes one line for each request, without its query', async () => {
+    const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response('', { status: 201 }) });
+    await fetch(get({ 'x-request-id': 'req-1' }, '/a/b?email=kari%40example.no'));
+    expect(logged()).toEqual([
+      {
+        level: 'info',
+        at: expect.stringMatching(/^\d{4}-.*Z$/),
+        message: 'request',
+        method: 'GET',
+        path: '/a/b',
+        status: 201,
+        durationMs: expect.any(Number),
+        requestId: 'req-1',
+      },
+    ]);
+  });
+
+  test('cuts a path that is too long for a log', async () => {
+    const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response() });
+    await fetch(get({}, `/${'a'.repeat(5000)}`));
+    expect(lines[0]!.length).toBeLessThan(500);
+  });
+});
+
+describe('the id of a request', () => {
+  const { fetch } = endpoint({
+    methods: ['GET'],
+    handle: async (_, { requestId }) => {
+      throw badRequest('broken', requestId);
+    },
+  });
+
+  test('is a new one, the same in the header, the problem, the log and for the handler', async () => {
+    const response = await fetch(get());
+    const id = response.headers.get('x-request-id');
+    expect(id).toMatch(UUID);
+    expect(await response.json()).toMatchObject({ requestId: id, detail: id });
+    expect(logged()[0]).toMatchObject({ requestId: id });
+    expect((await fetch(get())).headers.get('x-request-id')).not.toBe(id);
+  });
+
+  test.each([
+    ['x-request-id', 'req_1.A:b-c'],
+    ['x-request-id', 'a'.repeat(128)],
+    ['x-vercel-id', 'arn1::fra1::x7k2p-1771581600000-0a1b2c'],
+  ])('is the %s it came with (%s)', async (header, id) => {
+    expect((await fetch(get({ [header]: id }))).headers.get('x-request-id')).toBe(id);
+  });
+
+  test.each(['', 'a'.repeat(129), 'a b', 'a,b', '<script>', 'a"b', 'å'])(
+    'is a new one instead of %j',
+    async (id) => {
+      expect((await fetch(get({ 'x-request-id': id }))).headers.get('x-request-id')).toMatch(UUID);
+    },
+  );
+});
+
+describe('a problem', () => {
+  test('is answered as RFC 9457 has it, with its headers and issues', async () => {
+    const issues = [
+      { path: 'email', pointer: '/email', code: 'invalid_email', message: 'Write an address.' },
+    ];
+    const response = await answerTo(badRequest('validation_failed', 'One field is wrong.', { issues }));
+    expect(response.status).toBe(400);
+    expect(response.headers.get('content-type')).toBe('application/problem+json');
+    expect(await response.json()).toEqual({
+      type: 'about:blank',
+      title: 'Bad Request',
+      status: 400,
+      code: 'validation_failed',
+      detail: 'One field is wrong.',
+      requestId: response.headers.get('x-request-id'),
+      issues,
+    });
+  });
+
+  test('without issues has no such member', async () => {
+    const response = await answerTo(badRequest('broken', 'It is broken.'));
+    expect(await response.json()).not.toHaveProperty('issues');
+  });
+
+  test('tells when to come back where something is not there', async () => {
+    const response = await answerTo(unavailable('away', 'It is away.', 7));
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '7']);
+    expect(await response.json()).toMatchObject({ title: 'Service Unavailable', code: 'away' });
+  });
+
+  test('may carry headers of its own', async () => {
+    const headers = { 'www-authenticate': 'Bearer' };
+    const response = await answerTo(new Problem(401, 'unauthorized', 'Sign in.', { headers }));
+    expect(response.headers.get('www-authenticate')).toBe('Bearer');
+  });
+
+  test('does not tell its reason', async () => {
+    const response = await answerTo(badRequest('broken', 'It is broken.', { reason: 'kanari' }));
+    expect(await response.text()).not.toContain('kanari');
+  });
+});
+
+describe('anything else that is thrown', () => {
+  test.each<[string, unknown]>([
+    ['an error', new Error('kanari')],
+    ['a parser that quotes', caught(() => JSON.parse('kanari'))],
+    [
+      "a driver's error",
+      Object.assign(new Error('kanari', { cause: 'kanari' }), { code: '23505', detail: 'kanari' }),
+    ],
+    ['a wrapped one', new Error('kanari', { cause: Object.assign(new Error('kanari'), { code: '40001' }) })],
+    ["Node's", Object.assign(new Error('kanari'), { code: 'ERR_INVALID_URL', input: 'kanari' })],
+    ['text', 'kanari'],
+    ['nothing', undefined],
+  ])('is a 500 that tells nothing, and its text is not in the log (%s)', async (_, thrown) => {
+    const response = await answerTo(thrown);
+    expect(response.status).toBe(500);
+    expect(await response.clone().json()).toMatchObject({
+      title: 'Internal Server Error',
+      code: 'internal_error',
+    });
+    expect(await response.text()).not.toContain('kanari');
+    expect(lines.join('')).not.toContain('kanari');
+    expect(logged()[0]).toMatchObject({ level: 'error', message: 'a request failed' });
+  });
+
+  test('is logged by its name, its SQLSTATE also when wrapped, and where it was thrown', async () => {
+    await answerTo(new TypeError('kanari', { cause: Object.assign(new Error(), { code: '40001' }) }));
+    expect(logged()[0]).toMatchObject({ error: 'TypeError', code: '40001' });
+    expect(lines[0]).toContain('http.test.ts');
+  });
+
+  test('is logged with its message when it is our own', async () => {
+    await answerTo(new InvalidPayload('payment.captured', [{ path: 'bookingId', message: 'is missing' }]));
+    expect(logged()[0]).toMatchObject({
+      error: 'InvalidPayload',
+      code: 'invalid_payload',
+      detail: 'the payload does not fit payment.captured: bookingId: is missing',
+    });
+  });
+});
+
+test('a wrong variable is a 503 that names it in the log only', async () => {
+  const response = await answerTo(new InvalidConfiguration('CRON_SECRET', 'write kanari'));
+  expect([response.status, response.headers.get('retry-after')]).toEqual([503, '60']);
+  const text = await response.text();
+  expect(JSON.parse(text)).toMatchObject({ code: 'misconfigured' });
+  expect(text).not.toMatch(/CRON_SECRET|kanari/);
+  expect(logged()[0]).toMatchObject({ level: 'error', variable: 'CRON_SECRET' });
+  expect(lines.join('')).not.toContain('kanari');
+});
+
+describe('a body', () => {
+  const bytes = Buffer.from([0x7b, 0xff, 0x00, 0x0d, 0x0a, 0x7d]);
+
+  test('is returned byte by byte, in however many pieces it comes', async () => {
+    expect(Buffer.from(await readBody(post(bytes), 6))).toEqual(bytes);
+    const pieces = Array.from(bytes, (byte) => Uint8Array.of(byte));
+    expect(Buffer.from(await readBody(post(streamOf(pieces)), 6))).toEqual(bytes);
+  });
+
+  test('may be absent or empty', async () => {
+    expect(await readBody(new Request(ADDRESS, { method: 'POST' }), 6)).toHaveLength(0);
+    expect(await readBody(post(''), 6)).toHaveLength(0);
+    expect(await readBody(post(streamOf([])), 6)).toHaveLength(0);
+  });
+
+  test('of exactly the limit is taken', async () => {
+    expect(await readBody(post(streamOf([Buffer.alloc(4), Buffer.alloc(2)])), 6)).toHaveLength(6);
+  });
+
+  test('that declares more than the limit is refused without a byte read', async () => {
+    const stream = streamOf([bytes]);
+    await expect(readBody(post(stream, { 'content-length': '7' }), 6)).rejects.toMatchObject(TOO_LARGE);
+    expect(stream.pulled()).toBe(0);
+    expect(stream.isCancelled()).toBe(true);
+  });
+
+  test.each([
+    ['says nothing of its length', {}],
+    ['lies about it', { 'content-length': '1' }],
+    ['writes nonsense about it', { 'content-length': 'some' }],
+  ])('that %s is read no further than the limit', async (_, headers: Record<string, string>) => {
+    const stream = streamOf(Array.from({ length: 1000 }, () => Buffer.alloc(4)));
+    await expect(readBody(post(stream, headers), 10)).rejects.toMatchObject(TOO_LARGE);
+    expect(stream.pulled()).toBeLessThan(6);
+    expect(stream.isCancelled()).toBe(true);
+  });
+
+  test('whose sender does not hear that it should stop is refused all the same', async () => {
+    const deaf = new ReadableStream<Uint8Array>({
+      pull: (controller) => controller.enqueue(Buffer.alloc(4)),
+      cancel: () => new Promise(() => undefined),
+    });
+    await expect(readBody(post(deaf), 6)).rejects.toMatchObject(TOO_LARGE);
+  });
+
+  test('that breaks off is a 400', async () => {
+    const broken = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(bytes),
+      pull: (controller) => controller.error(new Error('socket hang up')),
+    });
+    await expect(readBody(post(broken), 60)).rejects.toMatchObject({ status: 400, code: 'incomplete_body' });
+  });
+
+  test.each(['gzip', 'br', 'deflate', 'zstd', 'identity, gzip', 'gzip, identity', 'x'])(
+    'with content-encoding %s is a 415 that says what is taken',
+    async (encoding) => {
+      await expect(readBody(post(bytes, { 'content-encoding': encoding }), 6)).rejects.toMatchObject({
+        status: 415,
+        code: 'unsupported_encoding',
+        headers: { 'accept-encoding': 'identity' },
+      });
+    },
+  );
+
+  test.each(['identity', 'Identity', ''])('with content-encoding %j is taken', async (encoding) => {
+    expect(await readBody(post(bytes, { 'content-encoding': encoding }), 6)).toHaveLength(6);
+  });
+});
+
+describe('the type of a body', () => {
+  test.each([
+    'application/json',
+    'application/json; charset=utf-8',
+    'application/json;charset="UTF-8"',
+    'Application/JSON; charset=utf8',
+    'application/json; boundary=x',
+    'application/json;',
+  ])('may be %s', (type) => {
+    expect(() => requireJson(post('{}', { 'content-type': type }))).not.toThrow();
+  });
+
+  test.each([
+    'text/plain',
+    'text/plain;charset=UTF-8',
+    'text/json',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonp',
+    'application/json5',
+    'application/ld+json',
+    'application/json; charset=utf-16',
+    'application/json; charset=iso-8859-1',
+    'application/json, application/json',
+    'text/plain; application/json',
+    'application/*',
+    'json',
+    ' ',
+  ])('must not be %j', (type) => {
+    expect(() => requireJson(post('{}', { 'content-type': type }))).toThrow(
+      expect.objectContaining({ status: 415, code: 'unsupported_media_type' }),
+    );
+  });
+
+  test('must not be missing', () => {
+    expect(() => requireJson(new Request(ADDRESS, { method: 'POST', body: Buffer.from('{}') }))).toThrow(
+      expect.objectContaining({ status: 415 }),
+    );
+  });
+});
+
+const ADDRESS = 'https://postbud.example/a';
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+const TOO_LARGE = { status: 413, code: 'body_too_large' };
+
+function get(headers: Record<string, string> = {}, path = '/a'): Request {
+  return new Request(new URL(path, ADDRESS), { headers });
+}
+
+function post(
+  body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>,
+  headers: Record<string, string> = {},
+): Request {
+  return new Request(ADDRESS, { method: 'POST', body, headers, duplex: 'half' });
+}
+
+function answerTo(thrown: unknown): Promise<Response> {
+  return endpoint({
+    methods: ['GET'],
+    handle: async () => {
+      throw thrown;
+    },
+  }).fetch(get());
+}
+
+function caught(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return error;
+  }
+}
+
+function logged(): unknown[] {
+  return lines.map((line) => JSON.parse(line));
+}
+
+/** A stream that tells how many of its chunks were asked for, and whether the reader called it off. */
+function streamOf(chunks: readonly Uint8Array[]) {
+  let pulled = 0;
+  let isCancelled = false;
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        const chunk = chunks[pulled++];
+        if (chunk) controller.enqueue(chunk);
+        else controller.close();
+      },
+      cancel() {
+        isCancelled = true;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return Object.assign(stream, { pulled: () => pulled, isCancelled: () => isCancelled });
+}
