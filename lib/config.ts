@@ -47,6 +47,14 @@ const environment = z.object({
   PORT: optional(z.coerce.number({ error: 'write a port number, 0 to 65535' }).int().min(0).max(65_535)),
   DEMO: optional(z.enum(['on', 'off'], { error: 'write off, or leave it unset' })),
   CRON_SECRET: optional(z.string().min(16, 'write at least 16 characters')),
+  OPERATOR_JWT_SECRET: optional(
+    z
+      .string()
+      .refine((value) => Buffer.byteLength(value) >= 32, 'write at least 32 bytes: openssl rand -base64 48'),
+  ),
+  OPERATOR_JWKS_URL: optional(httpUrl),
+  OPERATOR_JWT_ISSUER: optional(z.string()),
+  OPERATOR_JWT_AUDIENCE: optional(z.string()),
   WEBHOOK_CARDPAYMENTS_SECRET: optional(secrets),
   WEBHOOK_CARDPAYMENTS_SCHEME: optional(scheme),
   WEBHOOK_WALLETPAYMENTS_SECRET: optional(secrets),
@@ -76,6 +84,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     demo: env.DEMO !== 'off',
     deployed: env.VERCEL === '1',
     cronSecret: env.CRON_SECRET,
+    operators: operators(env),
     webhooks: webhooks(env),
     remoteSubscribers: remoteSubscribers(source),
   };
@@ -100,7 +109,7 @@ function database(env: Environment) {
   return { kind: 'embedded', dataDir: env.DATA_DIR ?? DATA_DIR } as const;
 }
 
-function webhooks(env: Environment) {
+function webhooks(env: Environment): Readonly<Record<Provider, WebhookSettings>> {
   const settings = {
     cardpayments: {
       secrets: env.WEBHOOK_CARDPAYMENTS_SECRET ?? [],
@@ -114,7 +123,7 @@ function webhooks(env: Environment) {
       secrets: env.WEBHOOK_IDENTITYPROVIDER_SECRET ?? [],
       scheme: env.WEBHOOK_IDENTITYPROVIDER_SCHEME ?? 'standard',
     },
-  } satisfies Record<Provider, WebhookSettings>;
+  };
   const owners = new Map<string, string>();
   for (const [provider, { secrets: own }] of Object.entries(settings)) {
     const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
@@ -127,6 +136,33 @@ function webhooks(env: Environment) {
     }
   }
   return settings;
+}
+
+/** How operators' tokens are verified. */
+export type OperatorSettings = { readonly issuer: string; readonly audience: string } & (
+  | { readonly kind: 'secret'; readonly secret: Uint8Array }
+  | { readonly kind: 'jwks'; readonly url: string }
+  | { readonly kind: 'none' }
+);
+
+function operators(env: Environment): OperatorSettings {
+  const expected = {
+    issuer: env.OPERATOR_JWT_ISSUER ?? 'postbud',
+    audience: env.OPERATOR_JWT_AUDIENCE ?? 'postbud-operators',
+  };
+  if (env.OPERATOR_JWT_SECRET && env.OPERATOR_JWKS_URL) {
+    throw new InvalidConfiguration('OPERATOR_JWKS_URL', 'write this or OPERATOR_JWT_SECRET, not both');
+  }
+  if (env.OPERATOR_JWKS_URL) {
+    for (const variable of ['OPERATOR_JWT_ISSUER', 'OPERATOR_JWT_AUDIENCE'] as const) {
+      // Without them any token of that key server would do, whomever it is for.
+      if (!env[variable])
+        throw new InvalidConfiguration(variable, 'write what the key server’s tokens have there');
+    }
+    return { ...expected, kind: 'jwks', url: env.OPERATOR_JWKS_URL };
+  }
+  if (!env.OPERATOR_JWT_SECRET) return { ...expected, kind: 'none' };
+  return { ...expected, kind: 'secret', secret: new TextEncoder().encode(env.OPERATOR_JWT_SECRET) };
 }
 
 /** How a provider's webhooks are verified. */

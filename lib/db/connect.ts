@@ -7,6 +7,7 @@ import type { PoolClient } from 'pg';
 
 import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
+import { SECOND } from '../time.ts';
 import * as schema from '../../drizzle/schema.ts';
 import { reportingCommits } from './commits.ts';
 
@@ -126,7 +127,14 @@ async function neon(url: string): Promise<Driver> {
 }
 
 // A function instance serves requests side by side but lives shortly: few connections, and none kept idle for long.
-const POOL = { max: 10, idleTimeoutMillis: 5000, connectionTimeoutMillis: 5000 };
+// Probed, so that a connection whose other end is gone does not keep its place.
+const POOL = {
+  max: 10,
+  idleTimeoutMillis: 5 * SECOND,
+  connectionTimeoutMillis: 5 * SECOND,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: 10 * SECOND,
+};
 
 /** The part of a pool that `pg` and Neon's driver share. */
 interface AnyPool<Client> {

@@ -1,0 +1,53 @@
+import { waitUntil } from '@vercel/functions';
+
+import { readConfig } from './config.ts';
+import type { Config } from './config.ts';
+import { onEmitted } from './db/commits.ts';
+import { connect } from './db/connect.ts';
+import type { Database } from './db/connect.ts';
+import { logError } from './log.ts';
+import { createKick } from './relay/kick.ts';
+import { subscribersOf } from './subscribers/registry.ts';
+import type { AttachedSubscriber } from './subscribers/subscriber.ts';
+
+// What the functions of one process share. An instance serves many requests side by side: one pool, one kick.
+let read: Config | undefined;
+let opened: Promise<Database> | undefined;
+let attached: readonly AttachedSubscriber[] | undefined;
+let kickRelay: (() => void) | undefined;
+
+/** The environment, read once. @throws InvalidConfiguration */
+export function config(): Config {
+  return (read ??= readConfig());
+}
+
+/** Who is attached in this process. @throws InvalidConfiguration */
+export function subscribers(): readonly AttachedSubscriber[] {
+  return (attached ??= subscribersOf(config()));
+}
+
+/** The database, opened at the first call. @throws InvalidConfiguration when there is none to open. */
+export function database(): Promise<Database> {
+  opened ??= open().catch((error: unknown) => {
+    opened = undefined;
+    throw error;
+  });
+  return opened;
+}
+
+/** Has a relay run soon; see `createKick`. Does nothing before the database is open: nothing was emitted then. */
+export function kick(): void {
+  kickRelay?.();
+}
+
+async function open(): Promise<Database> {
+  const { db } = await connect();
+  kickRelay = createKick({
+    db,
+    subscribers: subscribers(),
+    waitUntil,
+    onError: (error) => logError('the relay stopped', error),
+  });
+  onEmitted(db, kickRelay);
+  return db;
+}

@@ -1,0 +1,269 @@
+import { createHash } from 'node:crypto';
+
+import { InvalidConfiguration, providers } from '../config.ts';
+import type { Config, Provider } from '../config.ts';
+import type { Database } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+import { readBody, requireJson } from '../http/body.ts';
+import { badRequest, notFound, Problem, unauthorized, unavailable } from '../http/problem.ts';
+import { codeOf, log, logError } from '../log.ts';
+import { EMITTER_LOCKS, eventValues, insertEventFrom, outboxEvent } from '../outbox/emit.ts';
+import type { OutboxEvent } from '../outbox/emit.ts';
+import { SECOND } from '../time.ts';
+import { bodyProblems, parseWebhookBody } from './body.ts';
+import type { Rejections } from './rejections.ts';
+import { isUsableSecret, verifyWebhook } from './verify.ts';
+
+export interface WebhookIntake {
+  readonly request: Request;
+  /** The event's correlation id, and in every log line. */
+  readonly requestId: string;
+  readonly settings: Config['webhooks'];
+  /** Asked for only when a webhook is to be stored: what is refused opens no connection. */
+  readonly database: () => Promise<Database>;
+  /** Called when a new event is in the outbox, so that a relay delivers it now rather than at its next tick. */
+  readonly kick: () => void;
+  readonly rejections: Rejections;
+  /** Unix seconds; the clock unless given. */
+  readonly now?: number;
+}
+
+/** What the provider is told. */
+export interface Received {
+  readonly received: true;
+  /** Whether a webhook with this id had been received before. */
+  readonly duplicate: boolean;
+  readonly eventId: string;
+}
+
+/**
+ * Takes in a provider's webhook: verifies it and puts it into the outbox, once however often it is sent.
+ *
+ * When this resolves the event is durable. When it throws 503 it may be too, and the provider's next try finds out.
+ * Everything else that is thrown has left no row.
+ *
+ * @throws Problem 404, 503 `webhook_not_configured`, 415, 413, 401 or 400, in this order of checks; 503
+ *   `database_unavailable` after five seconds at the latest.
+ */
+export async function receiveWebhook(intake: WebhookIntake): Promise<Received> {
+  const webhook = await admit(intake);
+  const { isNew, isSameBody } = await store(intake, webhook);
+  const { provider, eventId } = webhook;
+  if (!isSameBody) {
+    log('warn', 'a webhook came again with another body', { provider, eventId, requestId: intake.requestId });
+  }
+  return { received: true, duplicate: !isNew, eventId };
+}
+
+/** A webhook that its provider has signed and that can be stored. */
+interface Webhook {
+  readonly provider: Provider;
+  readonly eventId: string;
+  readonly eventType: string | null;
+  readonly body: Record<string, unknown>;
+  /** Of the bytes as received, hexadecimal. */
+  readonly bodySha256: string;
+}
+
+/** A megabyte would pass the platform; no provider's event comes near this. */
+const BODY_LIMIT_BYTES = 256 * 1024;
+
+/** Runs all checks. What does not pass is counted and leaves a line in the log. @throws Problem */
+async function admit(intake: WebhookIntake): Promise<Webhook> {
+  const { request, requestId, rejections } = intake;
+  const provider = providerOf(request.url);
+  let bodyLength: number | null = null;
+  try {
+    if (!provider) throw notFound('unknown_provider', 'There is no such webhook endpoint.');
+    const signing = usableSettings(intake.settings[provider]);
+    requireJson(request);
+    const bytes = await readBody(request, BODY_LIMIT_BYTES);
+    bodyLength = bytes.length;
+    const event = verify(intake, signing, bytes, provider);
+    const body = parse(bytes);
+    return {
+      provider,
+      body,
+      bodySha256: sha256(bytes),
+      eventType: event.eventType,
+      eventId: requireId(event),
+    };
+  } catch (error) {
+    if (error instanceof Problem) {
+      rejections.count(provider ?? 'unknown', error.reason);
+      log('warn', 'webhook refused', {
+        provider: provider ?? 'unknown',
+        reason: error.reason,
+        bodyLength,
+        requestId,
+      });
+    }
+    throw error;
+  }
+}
+
+/** The path decides, never the query: that one is the caller's. Nothing is decoded, so there is one way to write it. */
+function providerOf(url: string): Provider | undefined {
+  const [, segment] = /^(?:\/api)?\/webhooks\/([^/]+)$/.exec(new URL(url).pathname) ?? [];
+  return providers.find((provider) => provider === segment);
+}
+
+/** A secret has to be set by hand. */
+const NOT_CONFIGURED_RETRY_SECONDS = 60;
+
+/** With no secret there is nothing to verify with, and an HMAC with an empty key is one that anybody can make. */
+function usableSettings(settings: Config['webhooks'][Provider]): Config['webhooks'][Provider] {
+  if (settings.secrets.some((secret) => isUsableSecret(settings.scheme, secret))) return settings;
+  throw unavailable(
+    'webhook_not_configured',
+    'This webhook endpoint has no usable secret yet.',
+    NOT_CONFIGURED_RETRY_SECONDS,
+  );
+}
+
+/** @throws Problem 401 that is the same whatever the reason: a forger learns nothing from it. */
+function verify(
+  { request, now = Date.now() / 1000 }: WebhookIntake,
+  { scheme, secrets }: Config['webhooks'][Provider],
+  body: Uint8Array,
+  provider: Provider,
+) {
+  const url = signedUrl(request.url, provider);
+  const verification = verifyWebhook(scheme, { secrets, headers: request.headers, body, url, now });
+  if (verification.ok) return verification;
+  throw unauthorized('invalid_signature', 'The signature or its time is missing or not valid.', {
+    reason: verification.reason,
+  });
+}
+
+/**
+ * The URL that the provider posted to, which Vipps signs: the platform has added the path's parameter to its query.
+ *
+ * Worked on as text, since a query that is parsed and written again may come out spelt otherwise.
+ */
+function signedUrl(received: string, provider: Provider): string {
+  const { origin, pathname, search } = new URL(received);
+  const parameters = search.slice(1).split('&');
+  const added = parameters.lastIndexOf(`provider=${provider}`);
+  if (added === -1) return received;
+  const own = parameters.toSpliced(added, 1).join('&');
+  return own ? `${origin}${pathname}?${own}` : `${origin}${pathname}`;
+}
+
+function parse(bytes: Uint8Array): Record<string, unknown> {
+  const parsed = parseWebhookBody(bytes);
+  if (parsed.ok) return parsed.body;
+  throw badRequest(parsed.reason, bodyProblems[parsed.reason]);
+}
+
+function requireId({ eventId }: { readonly eventId: string | null }): string {
+  if (eventId !== null) return eventId;
+  throw badRequest(
+    'invalid_event_id',
+    'The event has no id, or one that cannot be kept: up to 255 letters, digits and signs, as a string.',
+  );
+}
+
+function sha256(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** Providers give up on a request after five to thirty seconds, and then know nothing. */
+const DATABASE_LIMIT_MS = 5 * SECOND;
+
+/** A failover or a restart is over in about this time, and so is a twin's transaction. */
+const DATABASE_RETRY_SECONDS = 5;
+
+/** @throws Problem 503 when the outcome is failure or unknown */
+async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
+  const { provider, eventId, eventType, body } = webhook;
+  const payload = { eventId, eventType, body };
+  const event = outboxEvent(`webhook.${provider}.received`, payload, { correlationId: intake.requestId });
+  try {
+    return await within(DATABASE_LIMIT_MS, write(intake, webhook, event));
+  } catch (error) {
+    if (error instanceof InvalidConfiguration || isOurMistake(error)) throw error;
+    logError('a webhook was not stored', error, { provider, eventId, requestId: intake.requestId });
+    throw unavailable(
+      'database_unavailable',
+      'The webhook could not be stored. Send it again.',
+      DATABASE_RETRY_SECONDS,
+      { cause: error },
+    );
+  }
+}
+
+/** Data, constraints, SQL and triggers that do not fit: no retry mends that, and nothing is in doubt. */
+function isOurMistake(error: unknown): boolean {
+  return /^(22|23|42|P0)...$/.test(codeOf(error) ?? '');
+}
+
+class DatabaseTimeout extends Error {
+  readonly code = 'database_timeout';
+
+  constructor(limitMs: number) {
+    super(`the database had not answered after ${limitMs} ms`);
+    this.name = 'DatabaseTimeout';
+  }
+}
+
+async function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
+  let timer: NodeJS.Timeout | undefined;
+  const limit = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new DatabaseTimeout(limitMs)), limitMs);
+  });
+  try {
+    return await Promise.race([work, limit]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+interface Stored {
+  readonly isNew: boolean;
+  readonly isSameBody: boolean;
+}
+
+/** Kicks here, so that an event which comes through after the limit is delivered as soon as any other. */
+async function write(
+  { database, kick }: WebhookIntake,
+  { provider, eventId, eventType, bodySha256 }: Webhook,
+  event: OutboxEvent,
+): Promise<Stored> {
+  const db = await database();
+  const [stored] = await run<Stored>(driverOf(db), {
+    text: RECEIVE_WEBHOOK,
+    values: [...eventValues(event), provider, eventId, eventType, bodySha256],
+  });
+  if (stored!.isNew) kick();
+  return stored!;
+}
+
+/** How long a webhook waits for its twin in another transaction. The rest of the five seconds is for the network. */
+const LOCK_LIMIT_MS = 2 * SECOND;
+
+/**
+ * Receipt, event and marker in one statement, hence one transaction of one round trip. It waits for a twin that is
+ * under way: committed, this is its duplicate; rolled back, this one is the first. A duplicate ends at its receipt:
+ * it writes no event and does not take the emitter lock, which would hold back the topic's fan-out.
+ *
+ * The time limit for locks is set in the statement itself, for it alone: a pooler keeps no session settings.
+ */
+const RECEIVE_WEBHOOK = `
+  with patience as materialized (
+    select set_config('lock_timeout', '${LOCK_LIMIT_MS}ms', true)
+  ),
+  receipt as (
+    insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at)
+    select $12::text, $13::text, $14::text, $15::text, clock_timestamp() from patience
+    on conflict (provider, event_id) do update set
+      duplicates = known.duplicates + 1,
+      body_mismatches = known.body_mismatches + (known.body_sha256 <> excluded.body_sha256)::int,
+      last_duplicate_at = excluded.received_at
+    returning duplicates = 0 as is_new, body_sha256 = $15::text as is_same_body
+  ),
+  emitter_lock as materialized (
+    select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext($2::text)) from receipt where is_new
+  ),
+  ${insertEventFrom('emitter_lock')}
+  select is_new as "isNew", is_same_body as "isSameBody" from receipt`;

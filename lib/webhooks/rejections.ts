@@ -1,0 +1,76 @@
+import { waitUntil } from '@vercel/functions';
+
+import { driverOf, run } from '../db/statement.ts';
+import type { Database } from '../db/connect.ts';
+import type { Provider } from '../config.ts';
+import { logError } from '../log.ts';
+import { SECOND } from '../time.ts';
+
+/**
+ * Counts the webhooks that were refused, by provider and reason.
+ *
+ * Anybody can send what is refused, so counting costs no query: counts gather in memory and go to the database in one
+ * statement every ten seconds at most, after the answers. They are a hint, not a ledger: an instance that is killed
+ * takes some with it, and a connection lost at the commit counts some twice.
+ */
+export class Rejections {
+  readonly #database: () => Promise<Database>;
+  /** Few: a stranger chooses neither the providers nor the reasons. */
+  readonly #gathered = new Map<string, Rejected>();
+  #isFlushDue = false;
+
+  /** @param database is asked for at the first flush. */
+  constructor(database: () => Promise<Database>) {
+    this.#database = database;
+  }
+
+  /** Counts one more; returns at once and never throws. @param provider `unknown` for one that we do not have. */
+  count(provider: Provider | 'unknown', reason: string): void {
+    this.#add({ provider, reason, count: 1 });
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
+    waitUntil(this.#flushLater());
+  }
+
+  /** Writes what has gathered. What cannot be written stays, for the flush after the next refusal. Never rejects. */
+  async flush(): Promise<void> {
+    const counts = [...this.#gathered.values()];
+    this.#gathered.clear();
+    if (counts.length === 0) return;
+    try {
+      await run(driverOf(await this.#database()), { text: ADD_REJECTIONS, values: [JSON.stringify(counts)] });
+    } catch (error) {
+      for (const rejected of counts) this.#add(rejected);
+      logError('the counts of refused webhooks were not written', error);
+    }
+  }
+
+  async #flushLater(): Promise<void> {
+    // A process that has nothing else to do may end.
+    await new Promise<void>((resolve) => setTimeout(resolve, FLUSH_EVERY_MS).unref());
+    this.#isFlushDue = false;
+    await this.flush();
+  }
+
+  #add({ provider, reason, count }: Rejected): void {
+    const key = `${provider} ${reason}`;
+    this.#gathered.set(key, { provider, reason, count: count + (this.#gathered.get(key)?.count ?? 0) });
+  }
+}
+
+interface Rejected {
+  readonly provider: string;
+  readonly reason: string;
+  readonly count: number;
+}
+
+const FLUSH_EVERY_MS = 10 * SECOND;
+
+/** Sorted, so that two instances that flush at once do not wait for each other's rows crosswise. */
+const ADD_REJECTIONS = `
+  insert into webhook_rejections as known (provider, reason, day, count, last_at)
+  select provider, reason, (clock_timestamp() at time zone 'utc')::date, count, clock_timestamp()
+  from jsonb_to_recordset($1::text::jsonb) as rejected (provider text, reason text, count bigint)
+  order by provider, reason
+  on conflict (provider, reason, day)
+    do update set count = known.count + excluded.count, last_at = excluded.last_at`;
