@@ -17,17 +17,16 @@ const UNIT_MS = new Map([
 /** The bus is younger than this, so no window needs to be wider. */
 const WIDEST_MS = 3650 * DAY;
 
-/** `24h`, `90m`, `7d`: how far back from now. Parsed to milliseconds. */
-const ago = z.string().transform((text, context) => {
+/** `24h`, `90m`, `7d`: how far back from now. */
+const ago = z.string().refine((text) => {
+  const ms = msOf(text);
+  return ms > 0 && ms <= WIDEST_MS;
+}, 'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most');
+
+function msOf(text: string): number {
   const [, count = '', unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
-  const ms = Number(count) * (UNIT_MS.get(unit) ?? 0);
-  if (ms > 0 && ms <= WIDEST_MS) return ms;
-  context.addIssue({
-    code: 'custom',
-    message: 'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
-  });
-  return z.NEVER;
-});
+  return Number(count) * (UNIT_MS.get(unit) ?? 0);
+}
 
 const deliveryId = z
   .string()
@@ -99,8 +98,8 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
     text: REPLAY,
     values: [
       topic,
-      since,
-      until ?? 0,
+      msOf(since),
+      until === undefined ? 0 : msOf(until),
       subscriber ?? null,
       deliveryIds ? JSON.stringify(deliveryIds) : null,
       include === 'all',
@@ -117,7 +116,7 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
   const { matched, replayed } = row!;
   if (expectedCount !== undefined && matched !== expectedCount)
     throw new CountChanged(expectedCount, matched);
-  return { replayId: dryRun ? null : id, topic, since: request.since, matched, replayed };
+  return { replayId: dryRun ? null : id, topic, since, matched, replayed };
 }
 
 // Lanes are locked first and sorted, events after them and sorted, as settling does. The lane's head moves back to
@@ -169,12 +168,13 @@ const REPLAY = `
     select event_id, count(*) as open, sum(was_dead) as was_dead from put_back group by event_id
   ),
   locked_event as materialized (
-    select events.id from events join change on events.id = change.event_id order by events.id for update of events
+    select events.id, change.open, change.was_dead
+    from events join change on events.id = change.event_id order by events.id for update of events
   ),
   changed_event as (
-    update events set open = events.open + change.open, dead_lettered = events.dead_lettered - change.was_dead
-    from change join locked_event on locked_event.id = change.event_id
-    where events.id = change.event_id
+    update events set open = events.open + locked_event.open,
+      dead_lettered = events.dead_lettered - locked_event.was_dead
+    from locked_event where events.id = locked_event.id
   ),
   recorded as (
     insert into replays (id, topic, requested_at, requested_by, reason, request, matched, replayed)

@@ -231,22 +231,22 @@ const CLAIM = `
       order by position limit lane.asked
     ) as next
   ),
-  batch as (
-    select lane_id, jsonb_agg(jsonb_build_array(position, event_id, attempts, replays,
+  batch as materialized (
+    select lane_id, json_agg(json_build_array(position, event_id, attempts, replays,
       extract(epoch from next_attempt_at) * 1000) order by position) as deliveries
     from delivery group by lane_id
   ),
   event as (
-    select jsonb_build_array(id, topic, payload, version, producer, extract(epoch from created_at) * 1000, seq,
+    select json_build_array(id, topic, payload, version, producer, extract(epoch from created_at) * 1000, seq,
       ordering_key, correlation_id, causation_id, traceparent) as fields
     from events where id in (select event_id from delivery)
   )
-  select jsonb_build_object(
+  select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
-    'survey', (select jsonb_build_object('at', at, 'emitters', emitters) from survey),
-    'events', (select jsonb_agg(fields) from event),
+    'survey', (select json_build_object('at', at, 'emitters', emitters) from survey),
+    'events', (select json_agg(fields) from event),
     'lanes', (
-      select jsonb_agg(jsonb_build_object('id', id, 'topic', topic, 'subscriber', subscriber, 'head', head,
+      select json_agg(json_build_object('id', id, 'topic', topic, 'subscriber', subscriber, 'head', head,
         'newest', newest, 'lapsed_at', extract(epoch from lapsed_at) * 1000, 'asked', asked, 'deliveries', deliveries))
       from lane left join batch on batch.lane_id = lane.id
     )

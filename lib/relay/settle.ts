@@ -209,13 +209,13 @@ const SETTLE = `
     from (select * from delivered union all select * from unfinished) as settled group by event_id
   ),
   locked_event as materialized (
-    select events.id from events join change on events.id = change.event_id order by events.id for update of events
+    select events.id, change.open, change.failing, change.dead_lettered
+    from events join change on events.id = change.event_id order by events.id for update of events
   ),
   changed_event as (
-    update events set open = events.open + change.open, failing = events.failing + change.failing,
-      dead_lettered = events.dead_lettered + change.dead_lettered
-    from change join locked_event on locked_event.id = change.event_id
-    where events.id = change.event_id
+    update events set open = events.open + locked_event.open, failing = events.failing + locked_event.failing,
+      dead_lettered = events.dead_lettered + locked_event.dead_lettered
+    from locked_event where events.id = locked_event.id
   )
   select (select coalesce(string_agg(id::text, ','), '') from settled_lane) as held,
     (select count(*)::int from delivered) as delivered,

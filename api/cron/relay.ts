@@ -1,0 +1,11 @@
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { config, database, subscribers } from '../../lib/postbud.ts';
+import { requireCronSecret, runCron } from '../../lib/relay/cron.ts';
+
+export default endpoint({
+  methods: ['GET'],
+  handle: async (request) => {
+    requireCronSecret(request, config().cronSecret);
+    return await runCron({ db: await database(), subscribers: subscribers() });
+  },
+});

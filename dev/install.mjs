@@ -1,0 +1,29 @@
+// Runs before `npm start`, `npm test` and the others, with nothing but Node: installs what they need when it is not
+// there yet, or when the lock file is newer than what is.
+import { spawnSync } from 'node:child_process';
+import { existsSync, statSync } from 'node:fs';
+import process from 'node:process';
+
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major < 20 || (major === 20 && minor < 19)) {
+  console.error(`Postbud needs Node 20.19 or newer; this is ${process.versions.node}.`);
+  process.exit(1);
+}
+
+// npm writes this file at the end of an install: a half-done one does not count.
+const installed = 'node_modules/.package-lock.json';
+const isFresh = existsSync(installed) && statSync(installed).mtimeMs >= statSync('package-lock.json').mtimeMs;
+if (!isFresh) {
+  const why = existsSync(installed)
+    ? 'package-lock.json is newer than node_modules'
+    : 'there is no node_modules yet';
+  console.log(`Installing packages (npm ci): ${why}.`);
+  const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+    shell: process.platform === 'win32',
+  });
+  if (status !== 0) {
+    console.error('The packages could not be installed; npm says why above.');
+    process.exit(status ?? 1);
+  }
+}

@@ -1,0 +1,197 @@
+import { randomUUID } from 'node:crypto';
+import { styleText } from 'node:util';
+
+import { serve } from 'srvx';
+import { z } from 'zod';
+
+import { strikeDailyClock } from '../lib/clock/daily.ts';
+import { InvalidConfiguration, readConfig } from '../lib/config.ts';
+import { migrate } from '../lib/db/connect.ts';
+import type { Database } from '../lib/db/connect.ts';
+import { notFound, problemResponse } from '../lib/http/problem.ts';
+import { logError, logTo } from '../lib/log.ts';
+import type { LogLine } from '../lib/log.ts';
+import { config, database, subscribers } from '../lib/postbud.ts';
+import { TICK_MS, keepRelaying } from '../lib/relay/keep-relaying.ts';
+import { createPaymentIntent } from '../lib/subscribers/payments.ts';
+import { MINUTE, sleep } from '../lib/time.ts';
+import { createAccounting } from './accounting.ts';
+import { demo } from './demo.ts';
+import { dataDir, makeUpSecrets, publish } from './development.ts';
+import { journeysSince, newestSeq } from './journeys.ts';
+import { createRouter } from './router.ts';
+
+/**
+ * `npm start`: the functions of `api/` behind the routes of `vercel.json`, a database, and a relay that never stops.
+ *
+ * Beside them `/dev/…`, which only the local server has: what the demo needs to make traffic and to watch it.
+ */
+async function start(): Promise<void> {
+  logTo((line) => console.log(inWords(line)));
+  // Not `config()`, which is read once: the secrets are still to be made up.
+  const { port, demo: isDemoWanted } = readConfig();
+  const madeUp = makeUpSecrets(dataDir(), port);
+  const db = await database();
+  await migrate(db);
+
+  const route = createRouter(new URL('../', import.meta.url));
+  const dev = developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '');
+  const server = serve({
+    port,
+    hostname: 'localhost',
+    silent: true,
+    fetch: async (request) => (await dev(request)) ?? (await route(request)) ?? nothingAt(request),
+  });
+  await server.ready();
+  const url = `http://localhost:${new URL(server.url ?? '').port}`;
+  publish(dataDir(), url, madeUp);
+  console.log(banner(url, madeUp));
+
+  const stopped = new AbortController();
+  void relayForever(db, stopped.signal);
+  void strikeClockForever(db, stopped.signal);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      stopped.abort();
+      void server.close(true).then(() => process.exit(0));
+    });
+  }
+
+  if (config().database.kind === 'embedded' && isDemoWanted) {
+    console.log('The demo’s traffic, sent once at the start (DEMO=off leaves it out):\n');
+    await demo({ url, variables: madeUp }, console.log);
+    console.log('Next: npm run demo in a second terminal sends it again.\n');
+  }
+}
+
+async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await keepRelaying({ db, subscribers: subscribers(), until: Date.now() + MINUTE, signal });
+    } catch (error) {
+      if (signal.aborted) return;
+      logError('the relay stopped; it goes on in 5 seconds', error);
+    }
+    await sleep(TICK_MS, signal);
+  }
+}
+
+async function strikeClockForever(db: Database, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await strikeDailyClock(db);
+    } catch (error) {
+      if (signal.aborted) return;
+      logError('the daily clock could not strike', error);
+    }
+    await sleep(MINUTE, signal);
+  }
+}
+
+const paymentIntent = z.object({
+  id: z.string().min(1).max(255),
+  bookingId: z.string().min(1).max(255),
+  provider: z.enum(['cardpayments', 'walletpayments']),
+  amountMinor: z.int().nonnegative(),
+  currency: z.string(),
+});
+
+/** What only the local server answers. @returns null for any other path. */
+function developmentRoutes(
+  db: Database,
+  accountingSecret: string,
+): (request: Request) => Promise<Response | null> {
+  const accounting = accountingSecret ? createAccounting(accountingSecret) : null;
+  return async (request) => {
+    const { pathname, searchParams } = new URL(request.url);
+    switch (`${request.method} ${pathname}`) {
+      case 'POST /dev/payment-intents':
+        return Response.json(await createPaymentIntent(db, paymentIntent.parse(await request.json())), {
+          status: 201,
+        });
+      case 'POST /dev/accounting':
+        return accounting ? await accounting(request) : null;
+      case 'GET /dev/newest':
+        return Response.json({ seq: await newestSeq(db) });
+      case 'GET /dev/journeys':
+        return Response.json(await journeysSince(db, Number(searchParams.get('since') ?? 0)));
+      default:
+        return null;
+    }
+  };
+}
+
+/** A log line for a person: what a request was and how it went, or the message with what it says of itself. */
+function inWords({
+  level,
+  at,
+  message,
+  requestId,
+  method,
+  path,
+  status,
+  durationMs,
+  ...fields
+}: LogLine): string {
+  const time = at.slice(11, 19);
+  const told =
+    message === 'request'
+      ? `${method} ${path} → ${status} in ${durationMs} ms`
+      : `${message} ${Object.entries(fields)
+          .map(([name, value]) => `${name}=${String(value)}`)
+          .join(' ')}`;
+  return styleText(level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'dim', `${time} ${told}`);
+}
+
+function nothingAt(request: Request): Response {
+  const { pathname } = new URL(request.url);
+  return problemResponse(notFound('not_found', `There is nothing at ${pathname}.`), randomUUID());
+}
+
+function banner(url: string, madeUp: Readonly<Record<string, string>>): string {
+  const { database: where } = config();
+  const database =
+    where.kind === 'embedded'
+      ? `embedded Postgres in ${where.dataDir}/ (DATABASE_URL=postgres://… takes another)`
+      : `${where.kind === 'neon' ? 'Neon' : 'Postgres'} from DATABASE_URL`;
+  const count = new Set(subscribers().map(({ name }) => name)).size;
+  const lines = [
+    '',
+    `Postbud listens on ${url}`,
+    '',
+    `  database     ${database}`,
+    `  relay        every 5 seconds and on every emit, for ${count} subscribers`,
+    '  webhooks     POST /webhooks/cardpayments, /webhooks/walletpayments, /webhooks/identityprovider',
+    '  cron         GET  /api/cron/relay',
+  ];
+  if (Object.keys(madeUp).length > 0) {
+    const width = Math.max(...Object.keys(madeUp).map((name) => name.length));
+    lines.push(
+      '',
+      `Made up for development (kept in ${dataDir()}/development.json; set them yourself to choose):`,
+      '',
+    );
+    for (const [name, value] of Object.entries(madeUp)) lines.push(`  ${name.padEnd(width)}  ${value}`);
+  }
+  lines.push(
+    '',
+    'Try:',
+    '',
+    `  curl -i -X POST ${url}/webhooks/cardpayments -d '{}' -H 'content-type: application/json'`,
+  );
+  lines.push('  npm run demo', '');
+  return lines.join('\n');
+}
+
+try {
+  await start();
+} catch (error) {
+  if (error instanceof InvalidConfiguration) console.error(`Postbud can't start: ${error.message}`);
+  else if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') {
+    console.error(
+      `Postbud can't start: something listens on port ${config().port} already. Set PORT to another one.`,
+    );
+  } else throw error;
+  process.exitCode = 1;
+  process.exit();
+}

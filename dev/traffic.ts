@@ -1,0 +1,140 @@
+import { createHash, createHmac, randomUUID } from 'node:crypto';
+
+import { Webhook } from 'standardwebhooks';
+import Stripe from 'stripe';
+import { z } from 'zod';
+
+import type { Development } from './development.ts';
+
+/** One request of the demo and what came back. */
+export interface Sent {
+  readonly what: string;
+  readonly status: number;
+  readonly answer: string;
+}
+
+/**
+ * Sends what a day brings: two payment intents, the webhooks that complete them, a login, a duplicate and a forgery.
+ * One handler fails on the way: the accounting system refuses the captured card payment at its first attempt.
+ *
+ * The webhooks are signed by the providers' own SDKs; Vipps MobilePay has none that signs, so its scheme is written
+ * out here.
+ *
+ * @returns what was sent, in order.
+ */
+export async function sendTraffic({ url, variables }: Development): Promise<Sent[]> {
+  const run = randomUUID().slice(0, 8);
+  const secretOf = (provider: string) => variables[`WEBHOOK_${provider}_SECRET`] ?? '';
+  const sent: Sent[] = [];
+  const post = async (what: string, path: string, headers: Record<string, string>, body: string) => {
+    const response = await fetch(new URL(path, url), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body,
+    });
+    sent.push({ what, status: response.status, answer: inShort(await response.text()) });
+  };
+  const intent = (what: string, body: object) => post(what, '/dev/payment-intents', {}, JSON.stringify(body));
+
+  await intent('payments creates a card intent', {
+    id: `pi_${run}`,
+    bookingId: `bkg_${run}`,
+    provider: 'cardpayments',
+    amountMinor: 125_000,
+    currency: 'NOK',
+  });
+  const card = stripeWebhook(run, secretOf('CARDPAYMENTS'));
+  await post('card webhook: captured', '/webhooks/cardpayments', card.headers, card.body);
+  await post('the same again', '/webhooks/cardpayments', card.headers, card.body);
+
+  await intent('payments creates a wallet intent', {
+    id: `wallet-${run}`,
+    bookingId: `bkg_${run}-2`,
+    provider: 'walletpayments',
+    amountMinor: 45_000,
+    currency: 'NOK',
+  });
+  const wallet = vippsCallback(run, secretOf('WALLETPAYMENTS'), new URL('/webhooks/walletpayments', url));
+  await post('wallet callback: captured', '/webhooks/walletpayments', wallet.headers, wallet.body);
+
+  const login = identityCallback(run, secretOf('IDENTITYPROVIDER'));
+  await post('identity callback: login', '/webhooks/identityprovider', login.headers, login.body);
+  const forged = login.body.replace('national-id', 'bank-id');
+  await post('a forged login', '/webhooks/identityprovider', login.headers, forged);
+  return sent;
+}
+
+const problem = z.object({ code: z.string(), detail: z.string() });
+
+/** A problem in one line: the rest of it is for programs. */
+function inShort(answer: string): string {
+  const parsed = problem.safeParse(JSON.parse(answer));
+  return parsed.success ? `${parsed.data.code}: ${parsed.data.detail}` : answer;
+}
+
+interface Signed {
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+function stripeWebhook(run: string, secret: string): Signed {
+  const body = JSON.stringify({
+    id: `evt_${run}`,
+    object: 'event',
+    type: 'payment_intent.succeeded',
+    data: {
+      object: {
+        id: `pi_${run}`,
+        object: 'payment_intent',
+        amount: 125_000,
+        amount_received: 125_000,
+        currency: 'nok',
+      },
+    },
+  });
+  return {
+    headers: { 'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload: body, secret }) },
+    body,
+  };
+}
+
+/** https://developer.vippsmobilepay.com/docs/APIs/webhooks-api/request-authentication/ */
+function vippsCallback(run: string, secret: string, url: URL): Signed {
+  const body = JSON.stringify({
+    msn: '123456',
+    reference: `wallet-${run}`,
+    pspReference: `psp-${run}`,
+    name: 'CAPTURED',
+    amount: { currency: 'NOK', value: 45_000 },
+    success: true,
+  });
+  const date = new Date().toUTCString();
+  const hash = createHash('sha256').update(body).digest('base64');
+  const signed = `POST\n${url.pathname}${url.search}\n${date};${url.host};${hash}`;
+  const signature = createHmac('sha256', secret).update(signed).digest('base64');
+  return {
+    headers: {
+      'x-ms-date': date,
+      'x-ms-content-sha256': hash,
+      authorization: `HMAC-SHA256 SignedHeaders=x-ms-date;host;x-ms-content-sha256&Signature=${signature}`,
+    },
+    body,
+  };
+}
+
+function identityCallback(run: string, secret: string): Signed {
+  const body = JSON.stringify({
+    type: 'login.succeeded',
+    data: { subject: `person-${run}`, method: 'national-id', email: `person-${run}@example.no` },
+  });
+  const id = `msg_${run}`;
+  const at = new Date();
+  return {
+    headers: {
+      'webhook-id': id,
+      'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+      'webhook-signature': new Webhook(secret).sign(id, at, body),
+    },
+    body,
+  };
+}
