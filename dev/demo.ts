@@ -31,12 +31,7 @@ async function arrived(development: Development, seq: number): Promise<Journey[]
   let settledFor = 0;
   for (;;) {
     const journeys = z.array(journey).parse(await get(development, `/dev/journeys?since=${seq}`));
-    const failing = new Set(
-      journeys.filter(({ state }) => state === 'failing').map((row) => `${row.subscriber}`),
-    );
-    const open = journeys.filter(
-      ({ state, subscriber }) => state === 'pending' && !failing.has(`${subscriber}`),
-    );
+    const open = journeys.filter(({ state, isHeldBack }) => state === 'pending' && !isHeldBack);
     settledFor = open.length === 0 && journeys.length > 0 ? settledFor + 1 : 0;
     // An event that has just been delivered may have made its subscriber emit the next one.
     if (settledFor >= 3 || Date.now() > giveUpAt) return journeys;

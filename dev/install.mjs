@@ -17,13 +17,14 @@ if (!isFresh) {
   const why = existsSync(installed)
     ? 'package-lock.json is newer than node_modules'
     : 'there is no node_modules yet';
-  console.log(`Installing packages (npm ci): ${why}.`);
-  const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+  console.log(`Installing packages (npm ci): ${reason}.`);
+  const { status, error } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
     stdio: ['ignore', 'inherit', 'inherit'],
     shell: process.platform === 'win32',
   });
   if (status !== 0) {
-    console.error('The packages could not be installed; npm says why above.');
+    const why = error ? `npm could not be run (${error.message})` : 'npm says why above';
+    console.error(`The packages could not be installed: ${why}.`);
     process.exit(status ?? 1);
   }
 }

@@ -19,6 +19,8 @@ export const journey = z.object({
   deliveredAfterMs: z.number().nullable(),
   nextAttemptAtMs: z.number().nullable(),
   lastError: z.string().nullable(),
+  /** Whether an earlier delivery of the lane waits for its retry, and this one with it. */
+  isHeldBack: z.boolean(),
 });
 export type Journey = z.output<typeof journey>;
 
@@ -31,7 +33,8 @@ export async function journeysSince(db: Database, sinceSeq: number): Promise<Jou
         coalesce(deliveries.state, 'pending')::text as state, coalesce(attempts, 0)::int as attempts,
         (extract(epoch from delivered_at - events.created_at) * 1000)::float8 as "deliveredAfterMs",
         (extract(epoch from next_attempt_at) * 1000)::float8 as "nextAttemptAtMs",
-        attempt_log -> -1 ->> 'message' as "lastError"
+        attempt_log -> -1 ->> 'message' as "lastError",
+        coalesce(lease_token is null and due_at > clock_timestamp() and next_attempt_at is null, false) as "isHeldBack"
       from events
       left join deliveries on deliveries.event_id = events.id
       left join lanes on lanes.id = deliveries.lane_id
@@ -115,5 +118,5 @@ function note(row: Journey, nowMs: number): string {
       ? ''
       : `next try in ${Math.max(0, Math.round((row.nextAttemptAtMs - nowMs) / 1000))} s`;
   if (row.lastError) return [row.lastError, waits].filter(Boolean).join('; ');
-  return row.attempts === 0 && row.subscriber ? 'behind an earlier event of its lane' : waits;
+  return row.isHeldBack ? 'behind an earlier event of its lane' : waits;
 }

@@ -8,7 +8,9 @@ import { strikeDailyClock } from '../lib/clock/daily.ts';
 import { InvalidConfiguration, readConfig } from '../lib/config.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
+import { endpoint } from '../lib/http/endpoint.ts';
 import { notFound, problemResponse } from '../lib/http/problem.ts';
+import { readValidated } from '../lib/http/validated.ts';
 import { logError, logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
 import { config, database, subscribers } from '../lib/postbud.ts';
@@ -31,18 +33,23 @@ async function start(): Promise<void> {
   // Not `config()`, which is read once: the secrets are still to be made up.
   const { port, demo: isDemoWanted } = readConfig();
   const madeUp = makeUpSecrets(dataDir(), port);
-  const db = await database();
-  await migrate(db);
-
   const route = createRouter(new URL('../', import.meta.url));
-  const dev = developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '');
+  let open: (routes: DevelopmentRoutes) => void = () => undefined;
+  const opened = new Promise<DevelopmentRoutes>((resolve) => (open = resolve));
   const server = serve({
     port,
     hostname: 'localhost',
     silent: true,
-    fetch: async (request) => (await dev(request)) ?? (await route(request)) ?? nothingAt(request),
+    fetch: async (request) => {
+      const dev = await opened;
+      return (await dev(request)) ?? (await route(request)) ?? nothingAt(request);
+    },
   });
+  // First, so that a port that is taken is found before a database is made.
   await server.ready();
+  const db = await database();
+  await migrate(db);
+  open(developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? ''));
   const url = `http://localhost:${new URL(server.url ?? '').port}`;
   publish(dataDir(), url, madeUp);
   console.log(banner(url, madeUp));
@@ -88,27 +95,30 @@ async function strikeClockForever(db: Database, signal: AbortSignal): Promise<vo
   }
 }
 
-const paymentIntent = z.object({
+const paymentIntent = z.strictObject({
   id: z.string().min(1).max(255),
   bookingId: z.string().min(1).max(255),
   provider: z.enum(['cardpayments', 'walletpayments']),
   amountMinor: z.int().nonnegative(),
-  currency: z.string(),
+  currency: z.string().regex(/^[A-Z]{3}$/, 'write three capital letters, for example NOK'),
 });
 
-/** What only the local server answers. @returns null for any other path. */
-function developmentRoutes(
-  db: Database,
-  accountingSecret: string,
-): (request: Request) => Promise<Response | null> {
+/** What only the local server answers; null for any other path. */
+type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
+
+function developmentRoutes(db: Database, accountingSecret: string): DevelopmentRoutes {
   const accounting = accountingSecret ? createAccounting(accountingSecret) : null;
+  const paymentIntents = endpoint({
+    methods: ['POST'],
+    handle: async (request) => {
+      const intent = await readValidated(request, paymentIntent, 64 * 1024);
+      return Response.json(await createPaymentIntent(db, intent), { status: 201 });
+    },
+  });
   return async (request) => {
     const { pathname, searchParams } = new URL(request.url);
+    if (pathname === '/dev/payment-intents') return await paymentIntents.fetch(request);
     switch (`${request.method} ${pathname}`) {
-      case 'POST /dev/payment-intents':
-        return Response.json(await createPaymentIntent(db, paymentIntent.parse(await request.json())), {
-          status: 201,
-        });
       case 'POST /dev/accounting':
         return accounting ? await accounting(request) : null;
       case 'GET /dev/newest':
@@ -121,26 +131,21 @@ function developmentRoutes(
   };
 }
 
+/** What every line has, or what a request's line says in its own way. */
+const TOLD = new Set(['level', 'at', 'message', 'requestId']);
+
 /** A log line for a person: what a request was and how it went, or the message with what it says of itself. */
-function inWords({
-  level,
-  at,
-  message,
-  requestId,
-  method,
-  path,
-  status,
-  durationMs,
-  ...fields
-}: LogLine): string {
-  const time = at.slice(11, 19);
+function inWords(line: LogLine): string {
+  const { level, at, message, method, path, status, durationMs } = line;
+  const fields = Object.entries(line).filter(([name]) => !TOLD.has(name));
   const told =
     message === 'request'
       ? `${method} ${path} → ${status} in ${durationMs} ms`
-      : `${message} ${Object.entries(fields)
-          .map(([name, value]) => `${name}=${String(value)}`)
-          .join(' ')}`;
-  return styleText(level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'dim', `${time} ${told}`);
+      : `${message} ${fields.map(([name, value]) => `${name}=${String(value)}`).join(' ')}`;
+  return styleText(
+    level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'dim',
+    `${at.slice(11, 19)} ${told}`,
+  );
 }
 
 function nothingAt(request: Request): Response {

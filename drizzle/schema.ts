@@ -77,6 +77,7 @@ export const awaitingFanOut = pgTable(
     eventId: uuid('event_id').notNull(),
     orderingKey: text('ordering_key').notNull(),
     open: smallint('open').notNull(),
+    payloadBytes: integer('payload_bytes').notNull(),
   },
   (table) => [primaryKey({ columns: [table.topic, table.createdAt, table.seq] })],
 );
@@ -136,6 +137,8 @@ export const deliveries = pgTable(
     /** Place in the lane; given by fan-out in (createdAt, seq) order, never changed. */
     position: bigint('position', { mode: 'number' }).notNull(),
     eventId: uuid('event_id').notNull(),
+    /** Of the event's payload as text, so that a claim can stop before it holds too much. */
+    payloadBytes: integer('payload_bytes').notNull(),
     state: stateEnum('state').notNull().default('pending'),
     /** Attempts begun since fan-out or the last replay. */
     attempts: smallint('attempts').notNull().default(0),

@@ -32,13 +32,18 @@ const httpUrl = z.url({ protocol: /^https?$/, error: 'write a URL that begins wi
 const secrets = z.string().transform((value) => value.split(/\s+/).filter(Boolean));
 const scheme = z.enum(schemes, { error: `write one of ${schemes.join(', ')}` });
 
+/** Embedded databases are named by URLs that have nothing but a scheme. */
+function isUrl(value: string): boolean {
+  return !value.startsWith('postgres') || URL.canParse(value);
+}
+
 const environment = z.object({
   DATABASE_URL: optional(
     z
       .string()
-      .regex(
-        /^(postgres(ql)?|memory|file):\/\//,
-        'write a URL that begins with postgres://, or leave it unset',
+      .refine(
+        (value) => /^(postgres(ql)?|memory|file):\/\//.test(value) && isUrl(value),
+        'write a URL that begins with postgres://, with signs like # in a password percent-encoded',
       ),
   ),
   DATABASE_DRIVER: optional(z.enum(['neon', 'pg'], { error: 'write neon or pg, or leave it unset' })),
@@ -46,7 +51,7 @@ const environment = z.object({
   VERCEL: optional(z.string()),
   PORT: optional(z.coerce.number({ error: 'write a port number, 0 to 65535' }).int().min(0).max(65_535)),
   DEMO: optional(z.enum(['on', 'off'], { error: 'write off, or leave it unset' })),
-  CRON_SECRET: optional(z.string().min(16, 'write at least 16 characters')),
+  CRON_SECRET: optional(z.string().regex(/^\S{16,}$/, 'write at least 16 characters, without spaces')),
   OPERATOR_JWT_SECRET: optional(
     z
       .string()
@@ -186,6 +191,9 @@ function remoteSubscribers(source: Readonly<Record<string, string | undefined>>)
     if (!name || !value?.trim()) return [];
     const url = httpUrl.safeParse(value);
     if (!url.success) throw new InvalidConfiguration(variable, url.error.issues[0]!.message);
+    if (new URL(url.data).username) {
+      throw new InvalidConfiguration(variable, 'leave out the user and password: what is sent is signed');
+    }
     const secret = source[`SUBSCRIBER_${name}_SECRET`];
     if (!secret || !/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(secret)) {
       throw new InvalidConfiguration(

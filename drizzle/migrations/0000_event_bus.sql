@@ -18,6 +18,7 @@ CREATE TABLE "awaiting_fan_out" (
 	"event_id" uuid NOT NULL,
 	"ordering_key" text NOT NULL,
 	"open" smallint NOT NULL,
+	"payload_bytes" integer NOT NULL,
 	CONSTRAINT "awaiting_fan_out_topic_created_at_seq_pk" PRIMARY KEY("topic","created_at","seq")
 );
 --> statement-breakpoint
@@ -25,6 +26,7 @@ CREATE TABLE "deliveries" (
 	"lane_id" bigint NOT NULL,
 	"position" bigint NOT NULL,
 	"event_id" uuid NOT NULL,
+	"payload_bytes" integer NOT NULL,
 	"state" "delivery_state" DEFAULT 'pending' NOT NULL,
 	"attempts" smallint DEFAULT 0 NOT NULL,
 	"attempted_at" timestamp with time zone,

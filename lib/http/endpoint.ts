@@ -12,7 +12,7 @@ export interface EndpointDeclaration {
   readonly handle: (request: Request, context: RequestContext) => Promise<Response>;
 }
 
-export interface RequestContext {
+interface RequestContext {
   /** On the answer, in its problem if it is one, and in every log line about the request. */
   readonly requestId: string;
 }

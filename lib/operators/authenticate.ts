@@ -27,7 +27,10 @@ export async function authenticate(
 ): Promise<Operator> {
   const token = bearerToken(request);
   const claims = await verify(token, settings);
-  const operator = { subject: String(claims.sub), scopes: new Set(String(claims['scope']).split(' ')) };
+  const { sub } = claims;
+  // A token may hold anything under the name.
+  if (typeof sub !== 'string' || !sub.trim()) throw invalidToken();
+  const operator = { subject: sub, scopes: new Set(String(claims['scope']).split(' ')) };
   if (!operator.scopes.has(scope)) {
     throw new Problem(403, 'insufficient_scope', `The token lacks the scope ${scope}.`, {
       headers: { 'www-authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
@@ -66,12 +69,16 @@ async function verify(token: string, settings: OperatorSettings): Promise<JWTPay
   } catch (error) {
     if (isKeyServerDown(error))
       throw unavailable('key_server_unavailable', 'The key server does not answer.', 30, { cause: error });
-    throw unauthorized('invalid_token', 'The token is not valid, or no longer.', {
-      headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
-      cause: error,
-    });
+    throw invalidToken(error);
   }
   throw unavailable('operators_not_configured', 'No key for operators’ tokens is configured.', 60);
+}
+
+function invalidToken(cause?: unknown): Problem {
+  return unauthorized('invalid_token', 'The token is not valid, or no longer.', {
+    headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
+    cause,
+  });
 }
 
 const keySets = new Map<string, ReturnType<typeof createRemoteJWKSet>>();

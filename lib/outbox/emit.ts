@@ -44,8 +44,16 @@ export async function emit<Name extends TopicName>(
 ): Promise<{ id: string }> {
   const event = outboxEvent(topic, payload, options);
   const [row] = await run<{ id: string }>(tx, insertEvent(event));
-  noteEmitted();
-  return { id: row!.id };
+  if (row) {
+    noteEmitted();
+    return { id: row.id };
+  }
+  // Looked up, not locked: a producer that is still open must not keep the relay from settling that event.
+  const [earlier] = await run<{ id: string }>(tx, {
+    text: 'select id::text from events where topic = $1::text and dedupe_key = $2::text',
+    values: [event.topic, event.dedupeKey],
+  });
+  return { id: earlier!.id };
 }
 
 /** An event as it goes into the outbox. */
@@ -107,6 +115,8 @@ function unstorable(value: unknown, path: readonly string[]): { path: string; me
     return [{ path: path.join('.'), message: 'leave out U+0000 and halves of surrogate pairs' }];
   }
   if (typeof value !== 'object' || value === null) return [];
+  // The database reads JSON by recursion, and its stack is not ours to choose.
+  if (path.length > 100) return [{ path: path.slice(0, 10).join('.'), message: 'nest 100 levels at most' }];
   return Object.entries(value).flatMap(([key, inner]) => [
     ...unstorable(key, [...path, key]),
     ...unstorable(inner, [...path, key]),
@@ -145,13 +155,12 @@ export function insertEventFrom(source: string): string {
         select $1::uuid, $2::text, $3::text::jsonb, $4::smallint, $5::text, $6::smallint, $7::text, $8::text, $9::text,
           $10::text, $11::text, clock_timestamp()
         from ${source}
-        -- Updates nothing; it is how the id of the event that has the key already comes back.
-        on conflict (topic, dedupe_key) where dedupe_key is not null do update set dedupe_key = excluded.dedupe_key
+        on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
         returning id, topic, created_at, seq, ordering_key, open
       ),
       marker as (
-        insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open)
-        select topic, created_at, seq, id, ordering_key, open from event where id = $1::uuid
+        insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes)
+        select topic, created_at, seq, id, ordering_key, open, octet_length($3::text) from event
       )`;
 }
 

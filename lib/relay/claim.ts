@@ -82,7 +82,7 @@ export async function claim(db: Database, options: ClaimOptions): Promise<Claim>
       nextAttemptAtMs,
       event: events.get(eventId)!,
     })),
-    isWhole: (lane.deliveries?.length ?? 0) < lane.asked,
+    isWhole: lane.is_whole,
   }));
   return { nowMs: found.now, lanes, survey: found.survey };
 }
@@ -103,7 +103,7 @@ interface FoundLane {
   readonly head: number;
   readonly newest: number | null;
   readonly lapsed_at: number | null;
-  readonly asked: number;
+  readonly is_whole: boolean;
   readonly deliveries:
     | readonly (readonly [
         position: number,
@@ -150,7 +150,10 @@ function readEvent(found: FoundEvent): BusEvent {
     payload,
     version,
     producer,
-    createdAt: new Date(createdAtMs),
+    // A date can't be frozen, so each reader gets one of its own.
+    get createdAt() {
+      return new Date(createdAtMs);
+    },
     seq,
     orderingKey,
     correlationId,
@@ -173,6 +176,10 @@ function asked({ topic, subscriber, leaseMs }: Subscription) {
 // Lanes of one subscription that a claim takes at most, so that one with many ordering keys leaves room for others.
 const LANES_PER_SUBSCRIPTION = 64;
 
+// Payloads of one claim at most, but one for each lane: a claim of nothing but webhooks of the largest size would
+// otherwise be more than a string can hold.
+const CLAIM_BYTES = 16 * 1024 * 1024;
+
 // The clock of the fence is read before the locks: the subquery refers to it, so it can only run after it.
 // `as_seen` is the lane as this statement's snapshot has it. Where another transaction has changed the lane since
 // (the row lock finds the newest version), the deliveries that the snapshot shows are stale, and a delivery that an
@@ -185,7 +192,7 @@ const CLAIM = `
     select clock_timestamp() as at where exists (select from awaiting_fan_out)
   ),
   survey as materialized (
-    select fence.at, (
+    select to_char(fence.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at, (
       select coalesce(jsonb_agg(jsonb_build_object('lock', objid::bigint, 'transaction', virtualtransaction)), '[]')
       from pg_locks
       where fence.at is not null and locktype = 'advisory' and mode = 'ShareLock' and granted
@@ -220,26 +227,29 @@ const CLAIM = `
     select leased.*,
       case when head < careful_to then 1
         else greatest(1, $4::int / count(*) over ()::int) end as asked,
+      ${CLAIM_BYTES} / count(*) over () as asked_bytes,
       (select max(position) from deliveries where lane_id = leased.id) as newest
     from leased
   ),
   delivery as materialized (
-    select lane.id as lane_id, next.*
+    select lane.id as lane_id, next.*,
+      sum(payload_bytes) over (partition by lane.id order by position) - payload_bytes < lane.asked_bytes as fits
     from lane, lateral (
-      select position, event_id, attempts, replays, next_attempt_at from deliveries
+      select position, event_id, attempts, replays, next_attempt_at, payload_bytes from deliveries
       where deliveries.lane_id = lane.id and position > lane.head and state in ('pending', 'failing')
       order by position limit lane.asked
     ) as next
   ),
   batch as materialized (
     select lane_id, json_agg(json_build_array(position, event_id, attempts, replays,
-      extract(epoch from next_attempt_at) * 1000) order by position) as deliveries
+      extract(epoch from next_attempt_at) * 1000) order by position) filter (where fits) as deliveries,
+      count(*) as found, bool_and(fits) as fits
     from delivery group by lane_id
   ),
   event as (
     select json_build_array(id, topic, payload, version, producer, extract(epoch from created_at) * 1000, seq,
       ordering_key, correlation_id, causation_id, traceparent) as fields
-    from events where id in (select event_id from delivery)
+    from events where id in (select event_id from delivery where fits)
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
@@ -247,7 +257,8 @@ const CLAIM = `
     'events', (select json_agg(fields) from event),
     'lanes', (
       select json_agg(json_build_object('id', id, 'topic', topic, 'subscriber', subscriber, 'head', head,
-        'newest', newest, 'lapsed_at', extract(epoch from lapsed_at) * 1000, 'asked', asked, 'deliveries', deliveries))
+        'newest', newest, 'lapsed_at', extract(epoch from lapsed_at) * 1000, 
+        'is_whole', coalesce(found < asked and fits, true), 'deliveries', deliveries))
       from lane left join batch on batch.lane_id = lane.id
     )
   ) as found

@@ -1,7 +1,7 @@
 import { transact } from '../db/connect.ts';
 import type { Database } from '../db/connect.ts';
 import type { DeliveryContext } from '../subscribers/subscriber.ts';
-import { SECOND } from '../time.ts';
+import { DAY, SECOND } from '../time.ts';
 import { waitAfter } from './backoff.ts';
 import type { ClaimedDelivery, ClaimedLane } from './claim.ts';
 import { LeaseLost, settleInTransaction } from './settle.ts';
@@ -16,6 +16,10 @@ const SLICE_MS = 5 * SECOND;
 
 /** Longer messages say nothing more, and some hold the whole request that failed. */
 const MESSAGE_LIMIT = 2000;
+const KIND_LIMIT = 100;
+
+/** Longer than any wait of the relay's own, and short of the end of time. */
+const LONGEST_WAIT_MS = 7 * DAY;
 
 export interface DeliverOptions {
   readonly db: Database;
@@ -50,6 +54,7 @@ export class LaneRun {
   #whenKept: (() => void) | null = null;
   #isLost = false;
   #committed = 0;
+  #failure: unknown;
   #whenPaused: () => void = () => undefined;
 
   constructor(lane: ClaimedLane, claimedAtMs: number, options: DeliverOptions) {
@@ -58,10 +63,17 @@ export class LaneRun {
     this.#from = lane.head;
     this.#to = lane.head;
     this.#leaseEndsAtMs = claimedAtMs + lane.subscription.leaseMs;
-    void this.#run().finally(() => {
-      this.#isDone = true;
-      this.#whenPaused();
-    });
+    void this.#run()
+      .catch((error: unknown) => (this.#failure = error))
+      .finally(() => {
+        this.#isDone = true;
+        this.#whenPaused();
+      });
+  }
+
+  /** What ended the run, should that be a mistake of the relay's own. Undefined otherwise. */
+  get failure(): unknown {
+    return this.#failure;
   }
 
   get isDone(): boolean {
@@ -158,6 +170,8 @@ export class LaneRun {
       }
       if (!(await this.#hasTime()) || !(await this.#attempt(delivery))) return;
       if (this.#retryAtMs !== null) return;
+      // The next transaction to commit would move the head past a dead letter that is not recorded yet.
+      if (this.lane.subscription.subscriber.transactional && this.#unfinished.length > 0) return;
     }
     // Past the end there may be settled deliveries only: what a replay once moved the head back over.
     if (this.lane.isWhole) this.#to = Math.max(this.#to, this.lane.newest);
@@ -363,23 +377,25 @@ function classify(error: unknown): {
   waitMs: number | null;
   isPermanent: boolean;
 } {
-  if (!(error instanceof Error)) {
+  try {
+    if (!(error instanceof Error))
+      return { kind: 'thrown', message: storable(error), waitMs: null, isPermanent: false };
+    const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
+    const ms = code === 'retry_after' && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
     return {
-      kind: 'thrown',
-      message: String(error).slice(0, MESSAGE_LIMIT),
-      waitMs: null,
-      isPermanent: false,
+      kind: storable(code ?? error.name).slice(0, KIND_LIMIT),
+      message: storable(error.message),
+      waitMs: ms >= 0 ? Math.min(ms, LONGEST_WAIT_MS) : null,
+      isPermanent: code === 'permanent',
     };
+  } catch {
+    return { kind: 'thrown', message: 'what was thrown can not be read', waitMs: null, isPermanent: false };
   }
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
-  const message = storable(error.message).slice(0, MESSAGE_LIMIT);
-  const waitMs = code === 'retry_after' && 'ms' in error && typeof error.ms === 'number' ? error.ms : null;
-  return { kind: code ?? error.name, message, waitMs, isPermanent: code === 'permanent' };
 }
 
-/** What a handler throws may hold what Postgres refuses in JSON. */
-function storable(text: string): string {
-  return text.toWellFormed().replaceAll('\0', '');
+/** What a handler throws may hold what Postgres refuses in JSON, or be cut in the middle of a surrogate pair. */
+function storable(text: unknown): string {
+  return String(text).slice(0, MESSAGE_LIMIT).toWellFormed().replaceAll('\0', '');
 }
 
 function isPromise(value: unknown): value is PromiseLike<unknown> {

@@ -10,7 +10,7 @@ import type { Database } from '../db/connect.ts';
  * transaction that has ended, or to one of `emitters`, which were read after `at`.
  */
 export interface Survey {
-  /** The database's clock, ISO 8601 with microseconds. */
+  /** The database's clock, ISO 8601 in UTC with microseconds: as text later ones are greater. */
   readonly at: string;
   /** Open transactions that hold a topic's emitter lock; `lock` is the hash of the topic's name. */
   readonly emitters: readonly { readonly lock: number; readonly transaction: string }[];
@@ -29,6 +29,15 @@ export interface Opening {
  * It waits for exactly those, not for silence: a topic with a new emitter at every survey is never quiet.
  */
 export class QuietFence {
+  static readonly #fences = new WeakMap<object, QuietFence>();
+
+  /** The fence of a database, which outlives one pass of the relay: transactions may be longer than that. */
+  static of(db: object): QuietFence {
+    const fence = this.#fences.get(db) ?? new QuietFence();
+    this.#fences.set(db, fence);
+    return fence;
+  }
+
   readonly #waiting = new Map<number, { at: string; transactions: ReadonlySet<string> }>();
 
   /** Takes in a survey. @returns the topics with open emitters; all others are open up to the survey's `at`. */
@@ -37,9 +46,13 @@ export class QuietFence {
     for (const { lock, transaction } of survey.emitters) {
       open.set(lock, (open.get(lock) ?? new Set()).add(transaction));
     }
-    for (const lock of this.#waiting.keys()) if (!open.has(lock)) this.#waiting.delete(lock);
+    for (const [lock, { at }] of this.#waiting) {
+      if (!open.has(lock) && at <= survey.at) this.#waiting.delete(lock);
+    }
     return Array.from(open, ([lock, transactions]) => {
       const earlier = this.#waiting.get(lock);
+      // Two relays of a process share a fence: a survey may come in after a later one, and then says nothing of it.
+      if (earlier && earlier.at > survey.at) return { lock, until: null };
       if (earlier && ![...earlier.transactions].some((transaction) => transactions.has(transaction))) {
         this.#waiting.set(lock, { at: survey.at, transactions });
         return { lock, until: earlier.at };
@@ -115,7 +128,7 @@ const FAN_OUT = `
     select *, nextval('delivery_positions') as position from (select * from picked order by created_at, seq) as in_order
   ),
   routed as materialized (
-    select placed.topic, subscriber, ordering_key, position, event_id, created_at
+    select placed.topic, subscriber, ordering_key, position, event_id, created_at, payload_bytes
     from placed join topic using (topic), jsonb_array_elements_text(topic.subscribers) as subscriber
   ),
   lane as (
@@ -128,8 +141,8 @@ const FAN_OUT = `
     returning id, topic, subscriber, ordering_key
   ),
   delivery as (
-    insert into deliveries (lane_id, position, event_id)
-    select lane.id, position, event_id from routed join lane using (topic, subscriber, ordering_key)
+    insert into deliveries (lane_id, position, event_id, payload_bytes)
+    select lane.id, position, event_id, payload_bytes from routed join lane using (topic, subscriber, ordering_key)
     order by lane.id, position
   ),
   recounted as (

@@ -55,6 +55,9 @@ const MAX_LANES = 256;
 const MAX_DELIVERIES = 6000;
 const MIN_DELIVERIES = 64;
 
+/** Relays of one process share the pool, and so these. */
+const slots = new WeakMap<Database, Slots>();
+
 /** Transactional handlers at once: the pool's ten connections less what the relay itself and its host need. */
 const MAX_TRANSACTIONS = 6;
 
@@ -106,8 +109,8 @@ class Pass {
   readonly #subscriptions: readonly Subscription[];
   readonly #overAt: number;
   readonly #runs = new Set<LaneRun>();
-  readonly #fence = new QuietFence();
-  readonly #transactions = new Slots(MAX_TRANSACTIONS);
+  readonly #fence: QuietFence;
+  readonly #transactions: Slots;
   #maxDeliveries = MAX_DELIVERIES;
   #lookAgainMs = LOOK_AGAIN_MS;
   #lastWorkAt = performance.now();
@@ -116,6 +119,9 @@ class Pass {
 
   constructor(options: RelayOptions) {
     this.#options = options;
+    this.#fence = QuietFence.of(options.db);
+    this.#transactions = slots.get(options.db) ?? new Slots(MAX_TRANSACTIONS);
+    slots.set(options.db, this.#transactions);
     this.#subscriptions = subscriptionsOf(options.subscribers);
     this.#overAt = performance.now() + remainingMs(options);
   }
@@ -189,7 +195,11 @@ class Pass {
       this.report.delivered += run.takeCommitted();
       const outcome = run.takeOutcome(isPartialDue);
       if (outcome) taken.push({ run, outcome });
-      else if (run.isDone) this.#runs.delete(run);
+      else if (run.isDone) {
+        this.report.leasesLost += 1;
+        this.#runs.delete(run);
+      }
+      if (run.failure !== undefined) throw run.failure;
     }
     if (taken.length === 0) return;
     const settled = await settleSurely(
@@ -203,7 +213,7 @@ class Pass {
     this.report.deadLettered += settled.deadLettered;
     for (const { run, outcome } of taken) {
       if (!settled.held.has(outcome.id)) {
-        this.report.leasesLost += 1;
+        if (outcome.keepUntilMs === null) this.report.leasesLost += 1;
         run.lose();
       } else run.keep(outcome.keepUntilMs);
       if (outcome.keepUntilMs === null) {

@@ -1,5 +1,8 @@
 import { createHmac } from 'node:crypto';
 
+import { catalog } from '../catalog/catalog.ts';
+import type { Topic } from '../catalog/topic.ts';
+import { InvalidConfiguration } from '../config.ts';
 import type { RemoteSubscriber } from '../config.ts';
 import { DAY, SECOND } from '../time.ts';
 import { PermanentError, RetryAfter } from './outcome.ts';
@@ -12,14 +15,22 @@ import type { AttachedSubscriber, BusEvent, DeliveryContext } from './subscriber
  * It is handed each event as a POST of a CloudEvents 1.0 JSON document, signed as Standard Webhooks does. 2xx is
  * delivered, 410 permanent, 429 and 503 with `Retry-After` wait, everything else is a failure.
  *
- * @throws TypeError when the catalog knows no such subscriber.
+ * @throws InvalidConfiguration when the catalog knows no such subscriber.
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md#32-structured-content-mode
  * @see https://www.standardwebhooks.com
  */
 export function remoteSubscriber({ name, url, secret }: RemoteSubscriber): AttachedSubscriber {
   const topics = topicsOf(name);
-  if (topics.length === 0)
-    throw new TypeError(`SUBSCRIBER_${name.toUpperCase()}_URL: the catalog has no subscriber ${name}`);
+  if (topics.length === 0) {
+    const variable = `SUBSCRIBER_${name.toUpperCase()}_URL`;
+    const known = [
+      ...new Set(Object.values<Topic>(catalog).flatMap(({ subscribers }) => subscribers)),
+    ].toSorted();
+    throw new InvalidConfiguration(
+      variable,
+      `the catalog has no subscriber ${name}: write one of ${known.join(', ')}`,
+    );
+  }
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
   const deliver = (event: BusEvent, context: DeliveryContext) => post(url, key, event, context);
   return attach(name, Object.fromEntries(topics.map((topic) => [topic, deliver])), {
@@ -78,10 +89,13 @@ export function cloudEvent(event: BusEvent) {
   };
 }
 
-/** RFC 9110, 10.2.3: seconds or a date. A day at most, or a slip of the subscriber's would park its lane for good. */
+/**
+ * RFC 9110, 10.2.3: seconds or a date. A second at least, or a subscriber that says "now" would be asked without a
+ * pause; a day at most, or a slip of its would park the lane for good.
+ */
 function retryAfterMs(headers: Headers): number | null {
   const value = headers.get('retry-after');
   if (!value) return null;
   const ms = /^\d+$/.test(value) ? Number(value) * SECOND : Date.parse(value) - Date.now();
-  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), DAY);
+  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 1 * SECOND), DAY);
 }

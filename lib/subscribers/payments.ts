@@ -59,6 +59,8 @@ const LOOK_AGAIN_MS = 5 * SECOND;
  *
  * @throws RetryAfter while the intent is unknown and the webhook younger than a minute; PermanentError after that, and
  *   for a body that is not what its type promises.
+ *
+ * @public
  */
 export async function handleWebhook(
   event: BusEvent<'webhook.cardpayments.received' | 'webhook.walletpayments.received'>,
@@ -69,7 +71,7 @@ export async function handleWebhook(
     provider === 'cardpayments' ? cardOutcome(event.payload.body) : walletOutcome(event.payload.body);
   if (!outcome) return;
   const [intent] = await tx
-    .select({ bookingId: paymentIntents.bookingId })
+    .select({ bookingId: paymentIntents.bookingId, state: paymentIntents.state })
     .from(paymentIntents)
     .where(and(eq(paymentIntents.id, outcome.intentId), eq(paymentIntents.provider, provider)))
     .for('update');
@@ -81,6 +83,8 @@ export async function handleWebhook(
       'the payment intent is not known yet',
     );
   }
+  // Providers promise no order: after a capture an earlier attempt's failure is news to nobody.
+  if (outcome.state === 'failed' && (intent.state === 'captured' || intent.state === 'refunded')) return;
   await recordOutcome(tx, outcome);
   const { intentId } = outcome;
   const common = {
@@ -98,7 +102,7 @@ export async function handleWebhook(
   }
 }
 
-/** Providers promise no order: what has been captured does not become failed by a late message. */
+/** The states that an outcome follows: what has been refunded does not become captured by a late message. */
 const PRECEDING = {
   failed: ['created'],
   captured: ['created', 'failed'],
@@ -112,21 +116,27 @@ async function recordOutcome(tx: Transaction, { intentId, state }: Outcome): Pro
     .where(and(eq(paymentIntents.id, intentId), inArray(paymentIntents.state, [...PRECEDING[state]])));
 }
 
-const currencyCode = z.string().length(3).toUpperCase();
+// What the topics' schemas ask: an outcome that no event can carry is a mistake of the sender's, not worth a retry.
+const currencyCode = z
+  .string()
+  .regex(/^[A-Za-z]{3}$/)
+  .toUpperCase();
+const amountMinor = z.int().nonnegative();
+const intentId = z.string().min(1).max(255);
 
 /** Stripe's event shape. https://docs.stripe.com/api/events/object */
 const cardBody = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('payment_intent.succeeded'),
     data: z.object({
-      object: z.object({ id: z.string().min(1), amount_received: z.int(), currency: currencyCode }),
+      object: z.object({ id: intentId, amount_received: amountMinor, currency: currencyCode }),
     }),
   }),
   z.object({
     type: z.literal('payment_intent.payment_failed'),
     data: z.object({
       object: z.object({
-        id: z.string().min(1),
+        id: intentId,
         last_payment_error: z
           .object({ code: z.string().min(1).optional().catch(undefined) })
           .nullish()
@@ -138,8 +148,8 @@ const cardBody = z.discriminatedUnion('type', [
     type: z.literal('charge.refunded'),
     data: z.object({
       object: z.object({
-        payment_intent: z.string().min(1),
-        amount_refunded: z.int(),
+        payment_intent: intentId,
+        amount_refunded: amountMinor,
         currency: currencyCode,
       }),
     }),
@@ -173,8 +183,8 @@ function cardOutcome(body: Record<string, unknown>): Outcome | null {
 /** Vipps MobilePay's. https://developer.vippsmobilepay.com/docs/APIs/epayment-api/features/webhooks/ */
 const walletBody = z.object({
   name: z.enum(['CAPTURED', 'REFUNDED', 'FAILED', 'ABORTED', 'EXPIRED', 'TERMINATED']),
-  reference: z.string().min(1),
-  amount: z.object({ value: z.int(), currency: currencyCode }).optional(),
+  reference: intentId,
+  amount: z.object({ value: amountMinor, currency: currencyCode }).optional(),
   success: z.boolean().optional(),
 });
 

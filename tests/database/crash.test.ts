@@ -1,0 +1,289 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import { settle } from '../../lib/relay/settle.ts';
+import type { LaneOutcome } from '../../lib/relay/settle.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import {
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  eventStates,
+  gate,
+  openBus,
+  rows,
+  START,
+  statementsDuring,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { relayInProcess } from '../support/relay-process.ts';
+
+let bus: Bus;
+let handed: number[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  handed = [];
+});
+
+const ledger = (then: (payment: number) => unknown = () => undefined) =>
+  subscriber('ledger', {
+    'payment.captured': ({ payload }) => {
+      handed.push(payload.amountMinor);
+      return then(payload.amountMinor);
+    },
+  });
+
+/** The handler's limit of 10 seconds, the margin of 20, and a little. */
+const LAPSE = 31 * SECOND;
+const numbers = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, index) => from + index);
+
+describe('a relay that is killed in the middle of a batch', () => {
+  it('loses nothing and keeps the order: its lane is taken over when the lease has run out', async () => {
+    await emitPayments(bus.db, 1, 20);
+    const died = await relayInProcess({ url: bus.url, now: START, dieAt: 8 });
+    expect(died).toEqual({ begun: numbers(1, 8), signal: 'SIGKILL', code: null });
+
+    expect(await drain(bus.db, [ledger()], { now: START + 29 * SECOND })).toMatchObject({
+      delivered: 0,
+      failed: 0,
+    });
+    expect(await drain(bus.db, [ledger()], { now: START + LAPSE })).toMatchObject({
+      delivered: 0,
+      failed: 1,
+    });
+    expect(await contradictions(bus.db)).toEqual([]);
+    const careful = await statementsDuring(bus.db, async () => {
+      expect(await drain(bus.db, [ledger()], { now: START + LAPSE + MINUTE })).toMatchObject({
+        delivered: 20,
+      });
+    });
+    expect(handed).toEqual(numbers(1, 20));
+    // One by one: each has a claim and a settlement of its own.
+    expect(careful).toBeGreaterThanOrEqual(40);
+
+    const [head, ...others] = await deliveriesOf(bus.db, 'ledger');
+    expect(head).toMatchObject({
+      attempts: 2,
+      log: [
+        {
+          attempt: 1,
+          outcome: 'failed',
+          kind: 'lease_expired',
+          at: new Date(START + 30 * SECOND).toISOString(),
+        },
+      ],
+    });
+    expect(others.map(({ attempts, log }) => `${attempts} ${log}`)).toEqual(Array(19).fill('1 null'));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('loses nothing either when it is killed from outside at any moment', async () => {
+    await emitPayments(bus.db, 1, 20);
+    const died = await relayInProcess(
+      { url: bus.url, hangAt: 12 },
+      (number, kill) => number === 12 && kill(),
+    );
+    expect(died).toEqual({ begun: numbers(1, 12), signal: 'SIGKILL', code: null });
+    // This relay went by the database's clock.
+    for (const later of [LAPSE, LAPSE + 2 * MINUTE])
+      await drain(bus.db, [ledger()], { now: Date.now() + later });
+    expect(handed.at(-1)).toBe(20);
+    expect(handed).toEqual(numbers(handed[0]!, 20));
+    expect(handed[0]).toBeLessThanOrEqual(12);
+    const attempts = (await deliveriesOf(bus.db, 'ledger')).flatMap(({ log }) => log ?? []);
+    expect(attempts).toMatchObject([{ kind: 'lease_expired' }]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('slows down only what it may have begun: what comes later goes in whole batches', async () => {
+    await emitPayments(bus.db, 1, 5);
+    await relayInProcess({ url: bus.url, now: START, dieAt: 2 });
+    await drain(bus.db, [ledger()], { now: START + LAPSE });
+    await emitPayments(bus.db, 6, 500);
+    const statements = await statementsDuring(bus.db, () =>
+      drain(bus.db, [ledger()], { now: START + LAPSE + MINUTE }),
+    );
+    expect(handed).toEqual(numbers(1, 500));
+    expect(statements).toBeLessThan(30);
+  });
+
+  it('gives up an event that kills every relay after five attempts, and delivers its neighbours', async () => {
+    await emitPayments(bus.db, 1, 6);
+    // The first crash is laid to the head, which alone is known to have begun. From then on it is one by one.
+    const waits = [
+      0,
+      LAPSE + MINUTE,
+      LAPSE + MINUTE,
+      LAPSE + 5 * MINUTE,
+      LAPSE + 30 * MINUTE,
+      LAPSE + 360 * MINUTE,
+    ];
+    let now = START;
+    const begun: number[][] = [];
+    for (const wait of waits) {
+      now += wait;
+      begun.push((await relayInProcess({ url: bus.url, now, dieAt: 2 })).begun);
+    }
+    expect(begun).toEqual([[1, 2], [1, 2], [2], [2], [2], [2]]);
+    expect(await drain(bus.db, [ledger()], { now: now + LAPSE })).toMatchObject({
+      deadLettered: 1,
+      delivered: 4,
+    });
+    expect(handed).toEqual([3, 4, 5, 6]);
+    const stored = await deliveriesOf(bus.db, 'ledger');
+    expect(stored.map(({ state }) => state)).toEqual([
+      'delivered',
+      'dead_lettered',
+      ...Array(4).fill('delivered'),
+    ]);
+    expect(stored[1]).toMatchObject({ attempts: 5 });
+    expect(stored[1]!.log!.map(({ kind }) => kind)).toEqual(Array(5).fill('lease_expired'));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('takes its transactional effects with it, and they come once', async () => {
+    await emitPayments(bus.db, 1, 5);
+    await relayInProcess({ url: bus.url, now: START, dieAt: 3, transactional: true });
+    const ended = await relayInProcess({ url: bus.url, now: START + LAPSE + MINUTE, transactional: true });
+    expect(ended).toEqual({ begun: [3, 4, 5], signal: null, code: 0 });
+    const reasons = await rows<{ reason: string }>(
+      bus.db,
+      "select payload ->> 'reason' as reason from events where topic = 'payment.failed' order by created_at, seq",
+    );
+    expect(reasons.map(({ reason }) => reason)).toEqual(['1', '2', '3', '4', '5']);
+    expect((await deliveriesOf(bus.db, 'ledger')).map(({ attempts }) => attempts)).toEqual([1, 1, 2, 1, 1]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('forgets no dead letter that it had not recorded when a later transactional delivery committed', async () => {
+    await emitPayments(bus.db, 1, 4);
+    await relayInProcess({ url: bus.url, now: START, refuse: 1, dieAt: 3, transactional: true });
+    expect(await contradictions(bus.db)).toEqual([]);
+    await drain(bus.db, [ledger()], { now: START + LAPSE });
+    await drain(bus.db, [ledger()], { now: START + LAPSE + MINUTE });
+    const states = (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
+    expect(['dead_lettered', 'delivered']).toContain(states[0]);
+    expect(states.slice(1)).toEqual(['delivered', 'delivered', 'delivered']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('a relay that has lost its lease', () => {
+  /** The whole of the tables, as text. */
+  const dump = async () =>
+    await rows(
+      bus.db,
+      `select 'event' as kind, events::text as row from events union all select 'lane', lanes::text from lanes
+       union all select 'delivery', deliveries::text from deliveries order by kind, row`,
+    );
+
+  it('changes no row with what it settles', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, []);
+    const [lane] = await rows<{ id: string; head: number; positions: number[] }>(
+      bus.db,
+      `select lane_id::text as id, head::float8, array_agg(position::int order by position) as positions
+       from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger' group by 1, 2`,
+    );
+    const [first, second] = lane!.positions as [number, number];
+    const outcome: LaneOutcome = {
+      id: lane!.id,
+      token: '5c1f0f6e-0000-4000-8000-000000000000',
+      from: lane!.head,
+      to: second,
+      retryAtMs: START,
+      keepUntilMs: START + MINUTE,
+      carefulTo: second,
+      delivered: [{ position: first, atMs: START, durationMs: 1 }],
+      unfinished: [
+        {
+          position: second,
+          atMs: START,
+          durationMs: 1,
+          outcome: 'failed',
+          nextAttemptAtMs: null,
+          kind: 'Error',
+          message: 'late',
+        },
+      ],
+    };
+    const before = await dump();
+    const nothing = { delivered: 0, failed: 0, waited: 0, deadLettered: 0 };
+    // Nobody holds the lane.
+    expect(await settle(bus.db, [outcome], null)).toMatchObject(nothing);
+    expect((await settle(bus.db, [outcome], null)).held.has(lane!.id)).toBe(false);
+    expect(await dump()).toEqual(before);
+    // Another relay holds it.
+    await rows(
+      bus.db,
+      "update lanes set lease_token = gen_random_uuid(), due_at = now() + interval '1 hour'",
+    );
+    const leased = await dump();
+    expect(await settle(bus.db, [outcome], null)).toMatchObject(nothing);
+    expect(await dump()).toEqual(leased);
+  });
+
+  it('changes nothing when it repeats a settlement of which it does not know whether it was made', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    const token = '5c1f0f6e-0000-4000-8000-000000000000';
+    await rows(
+      bus.db,
+      `update lanes set lease_token = '${token}', due_at = now() + interval '1 hour' where subscriber = 'ledger'`,
+    );
+    const [lane] = await rows<{ id: string; position: number }>(
+      bus.db,
+      `select lane_id::text as id, position::float8 from deliveries join lanes on lanes.id = lane_id
+       where subscriber = 'ledger'`,
+    );
+    const outcome = (keepUntilMs: number | null): LaneOutcome => ({
+      id: lane!.id,
+      token,
+      from: 0,
+      to: lane!.position,
+      retryAtMs: null,
+      keepUntilMs,
+      carefulTo: null,
+      delivered: [{ position: lane!.position, atMs: START, durationMs: 1 }],
+      unfinished: [],
+    });
+    expect(await settle(bus.db, [outcome(START + MINUTE)], null)).toMatchObject({ delivered: 1 });
+    const settled = await rows(bus.db, 'select * from deliveries union all select * from deliveries');
+    expect(await settle(bus.db, [outcome(START + MINUTE)], null)).toMatchObject({ delivered: 0 });
+    expect(await settle(bus.db, [outcome(null)], null)).toMatchObject({ delivered: 0 });
+    expect(await settle(bus.db, [outcome(null)], null)).toMatchObject({ delivered: 0 });
+    expect(await rows(bus.db, 'select * from deliveries union all select * from deliveries')).toEqual(
+      settled,
+    );
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('stops at the delivery in hand, and the relay that took over decides', async () => {
+    const held = gate();
+    const begun = gate();
+    await emitPayments(bus.db, 1, 3);
+    const slow = drain(bus.db, [
+      ledger(async () => {
+        begun.open();
+        await held.opened;
+      }),
+    ]);
+    await begun.opened;
+    expect(await drain(bus.db, [ledger()], { now: START + LAPSE })).toMatchObject({ failed: 1 });
+    handed = [];
+    const before = await dump();
+    held.open();
+    expect(await slow).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
+    expect(await dump()).toEqual(before);
+    expect(await eventStates(bus.db)).toEqual(['failing', 'pending', 'pending']);
+    expect(await drain(bus.db, [ledger()], { now: START + LAPSE + MINUTE })).toMatchObject({ delivered: 3 });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});

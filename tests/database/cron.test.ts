@@ -1,0 +1,198 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { z } from 'zod';
+
+import { connect } from '../../lib/db/connect.ts';
+import { onEmitted } from '../../lib/db/commits.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { runCron } from '../../lib/relay/cron.ts';
+import { keepRelaying } from '../../lib/relay/keep-relaying.ts';
+import { createKick } from '../../lib/relay/kick.ts';
+import { RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { DAY, MINUTE, SECOND, sleep } from '../../lib/time.ts';
+import { contradictions, emitPayments, gate, idsInOrder, openBus, payment, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+/** The numbers of the payments that `ledger` was handed. */
+let handed: number[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  handed = [];
+});
+
+const ledger = (then: (number: number) => unknown = () => undefined) =>
+  subscriber('ledger', {
+    'payment.captured': ({ payload }) => {
+      handed.push(payload.amountMinor);
+      return then(payload.amountMinor);
+    },
+  });
+
+const numbers = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, index) => from + index);
+
+const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+
+const answer = z.object({ delivered: z.int(), fannedOut: z.int(), struck: z.array(z.string()) });
+const cron = async (attached: readonly AttachedSubscriber[], budgetMs: number, db = bus.db) =>
+  answer.parse(await (await runCron({ db, subscribers: attached, budgetMs })).json());
+
+describe('a run of the cron', () => {
+  it('strikes the daily clock for what was missed, delivers, and says what it did', async () => {
+    const now = Date.now();
+    const missedSince = dayOf(now - 3 * DAY);
+    const scheduledFor = `${missedSince}T06:00:00.000Z`;
+    const payload = { day: missedSince, scheduledFor };
+    await emit(bus.db, 'cron.daily.06_00', payload, { dedupeKey: missedSince });
+    await emitPayments(bus.db, 1, 3);
+    const { delivered, struck } = await cron([ledger()], 2 * SECOND);
+    expect(delivered).toBe(3);
+    expect(handed).toEqual([1, 2, 3]);
+    expect(struck.slice(0, 2)).toEqual([dayOf(now - 2 * DAY), dayOf(now - DAY)].slice(0, struck.length));
+    expect(struck.length).toBeGreaterThanOrEqual(1);
+    expect(await idsInOrder(bus.db, 'cron.daily.06_00')).toHaveLength(1 + struck.length);
+    // Struck already, unless 06:00 has just passed.
+    const again = await cron([ledger()], 2 * SECOND);
+    expect(again.struck.filter((day) => struck.includes(day))).toEqual([]);
+    expect(await idsInOrder(bus.db, 'cron.daily.06_00')).toHaveLength(
+      1 + struck.length + again.struck.length,
+    );
+  });
+
+  it('begins nothing when its budget is used, ends what it began and leaves the rest for the next', async () => {
+    let inFlight = 0;
+    const slow = ledger(async () => {
+      inFlight += 1;
+      await sleep(40);
+      inFlight -= 1;
+    });
+    await emitPayments(bus.db, 1, 50);
+    const { delivered } = await cron([slow], 200);
+    expect(inFlight).toBe(0);
+    const handedThen = handed.length;
+    expect(handedThen).toBe(delivered);
+    expect(handedThen).toBeLessThan(50);
+    expect(await rows(bus.db, 'select id from lanes where lease_token is not null')).toEqual([]);
+    expect((await cron([ledger()], 5 * SECOND)).delivered).toBe(50 - handedThen);
+    expect(handed).toEqual(numbers(1, 50));
+  });
+
+  it('may overlap another: together they deliver each event once, in order', async () => {
+    const other = await connect(bus.url);
+    await emitPayments(bus.db, 1, 300);
+    const runs = await Promise.all([
+      cron([ledger()], SECOND),
+      cron([ledger()], SECOND, other.db),
+      emitPayments(bus.db, 301, 350),
+    ]);
+    const { delivered } = await cron([ledger()], SECOND);
+    await other.close();
+    expect(runs[0].delivered + runs[1].delivered + delivered).toBe(350);
+    expect(handed).toEqual(numbers(1, 350));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('relaying until the time is up', () => {
+  it('takes a retry up when it is due, before the next tick', async () => {
+    const patient = ledger(() => {
+      if (handed.length === 1) throw new RetryAfter(50);
+    });
+    await emitPayments(bus.db, 1, 1);
+    // Shorter than a tick of five seconds, so there is no other one.
+    const report = await keepRelaying({ db: bus.db, subscribers: [patient], until: Date.now() + 4 * SECOND });
+    expect(report).toMatchObject({ waited: 1, delivered: 1, failed: 0, nextRetryAt: null });
+    expect(handed).toEqual([1, 1]);
+  });
+
+  it('ends at once when it is told to stop between two ticks', async () => {
+    const stopped = new AbortController();
+    await emitPayments(bus.db, 1, 1);
+    const relaying = keepRelaying({
+      db: bus.db,
+      subscribers: [ledger(() => setImmediate(() => stopped.abort()))],
+      until: Date.now() + MINUTE,
+      signal: stopped.signal,
+    });
+    expect(await relaying).toMatchObject({ delivered: 1 });
+    expect(await rows(bus.db, 'select id from lanes where lease_token is not null')).toEqual([]);
+  });
+});
+
+describe('a kick', () => {
+  /** Attached subscribers that count the relays which look at them. */
+  function counted(attached: AttachedSubscriber[]) {
+    const relays = { count: 0 };
+    const subscribers = Object.assign([...attached], {
+      [Symbol.iterator]() {
+        relays.count += 1;
+        return attached[Symbol.iterator]();
+      },
+    });
+    return { relays, subscribers };
+  }
+
+  function kicker(attached: AttachedSubscriber[]) {
+    const work: Promise<void>[] = [];
+    const errors: unknown[] = [];
+    const { relays, subscribers } = counted(attached);
+    const kick = createKick({
+      db: bus.db,
+      subscribers,
+      waitUntil: (promise) => work.push(promise),
+      onError: (error) => errors.push(error),
+    });
+    return { kick, work, errors, relays, done: () => Promise.all(work) };
+  }
+
+  it('after each commit that emitted has the event delivered, without a tick', async () => {
+    const { kick, done, errors } = kicker([ledger()]);
+    const end = onEmitted(bus.db, kick);
+    await emitPayments(bus.db, 1, 2);
+    await done();
+    end();
+    expect(handed).toEqual([1, 2]);
+    expect(errors).toEqual([]);
+  });
+
+  it('while a relay runs is answered by one more after it, however many there are', async () => {
+    const begun = gate();
+    const goOn = gate();
+    const held = ledger(async (number) => {
+      if (number !== 1) return;
+      begun.open();
+      await goOn.opened;
+    });
+    const { kick, work, relays, done } = kicker([held]);
+    await emitPayments(bus.db, 1, 1);
+    kick();
+    await begun.opened;
+    await emit(bus.db, 'payment.captured', payment(2));
+    for (let times = 0; times < 100; times += 1) kick();
+    goOn.open();
+    await done();
+    expect(handed).toEqual([1, 2]);
+    expect([work.length, relays.count]).toEqual([1, 2]);
+  });
+
+  it('after an error of the database tells of it, and the next one works', async () => {
+    const { kick, errors, done } = kicker([ledger()]);
+    await emitPayments(bus.db, 1, 1);
+    await rows(bus.db, 'alter table lanes rename to lanes_away');
+    kick();
+    await done();
+    expect(errors).toMatchObject([{ code: '42P01' }]);
+    await rows(bus.db, 'alter table lanes_away rename to lanes');
+    kick();
+    await done();
+    expect(errors).toHaveLength(1);
+    expect(handed).toEqual([1]);
+  });
+});

@@ -1,0 +1,280 @@
+import fc from 'fast-check';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+
+import { connect } from '../../lib/db/connect.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { HOUR, MINUTE } from '../../lib/time.ts';
+import {
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  eventStates,
+  gate,
+  openBus,
+  payloadOf,
+  payment,
+  rows,
+  START,
+  storeBacklog,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+let handed: number[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  handed = [];
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const ledger = (then: (payment: number) => unknown = () => undefined) =>
+  subscriber('ledger', {
+    'payment.captured': ({ payload }) => {
+      handed.push(payload.amountMinor);
+      return then(payload.amountMinor);
+    },
+  });
+const states = async (name = 'ledger') => (await deliveriesOf(bus.db, name)).map(({ state }) => state);
+
+describe('lanes', () => {
+  it('do not wait for one another: a slow one does not hold back what the others have done', async () => {
+    const held = gate();
+    await emitPayments(bus.db, 1, 2, { orderingKey: 'slow' });
+    await emitPayments(bus.db, 3, 6, { orderingKey: 'quick' });
+    const relaying = drain(bus.db, [ledger((number) => (number === 1 ? held.opened : undefined))]);
+    await expect
+      .poll(states)
+      .toEqual(['delivered', 'delivered', 'delivered', 'delivered', 'pending', 'pending']);
+    // Also what comes while the slow one is in hand.
+    await emitPayments(bus.db, 7, 7, { orderingKey: 'new' });
+    await expect.poll(() => handed).toContain(7);
+    await expect
+      .poll(states)
+      .toEqual(['delivered', 'delivered', 'delivered', 'delivered', 'delivered', 'pending', 'pending']);
+    expect(handed).not.toContain(2);
+    held.open();
+    expect(await relaying).toMatchObject({ delivered: 7 });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('are let go after their slice, however long the backlog, so that others get their turn', async () => {
+    let skippedMs = 0;
+    const real = performance.now.bind(performance);
+    vi.spyOn(performance, 'now').mockImplementation(() => real() + skippedMs);
+    const until = Date.now() + 600_000;
+    let seen: string[] = [];
+    await emitPayments(bus.db, 1, 20);
+    const slow = ledger(async (number) => {
+      skippedMs += 1000;
+      if (number === 7) {
+        // Another relay takes the lane over where this one let it go.
+        seen = await states();
+      }
+    });
+    expect(await drain(bus.db, [slow], { until })).toMatchObject({ delivered: 20 });
+    expect(seen.slice(0, 5)).toEqual(Array(5).fill('delivered'));
+    expect(seen.slice(6)).toEqual(Array(14).fill('pending'));
+    expect(handed).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
+  });
+
+  it('keep the results of a long batch as it goes on, so that a crash would repeat little', async () => {
+    const held = gate();
+    await emitPayments(bus.db, 1, 3);
+    const relaying = drain(bus.db, [ledger((number) => (number === 3 ? held.opened : undefined))]);
+    await expect.poll(states, { timeout: 3000 }).toEqual(['delivered', 'delivered', 'pending']);
+    held.open();
+    await relaying;
+    expect(await states()).toEqual(['delivered', 'delivered', 'delivered']);
+  });
+
+  it('are all drained, also when there are more of them than one claim takes', async () => {
+    await storeBacklog(bus.db, 'payment.captured', 900, 300);
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 900 });
+    for (let key = 0; key < 300; key += 1) {
+      const lane = handed.filter((number) => number % 300 === key);
+      expect(lane).toEqual(lane.toSorted((a, b) => a - b));
+    }
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('of other subscriptions are not starved by one that has very many', async () => {
+    const order: string[] = [];
+    const busy = subscriber('ledger', { 'payment.captured': () => void order.push('busy') });
+    const quiet = subscriber('audit', { 'payment.failed': () => void order.push('quiet') });
+    await storeBacklog(bus.db, 'payment.captured', 2000, 1000);
+    await bus.db.transaction((tx) => emit(tx, 'payment.failed', payloadOf('payment.failed')));
+    await drain(bus.db, []);
+    await drain(bus.db, [busy, quiet]);
+    expect(order).toHaveLength(2001);
+    expect(order.indexOf('quiet')).toBeLessThan(200);
+  });
+
+  it('of two relays are shared between them', async () => {
+    const other = await connect(bus.url);
+    await storeBacklog(bus.db, 'payment.captured', 1200, 120);
+    await drain(bus.db, []);
+    const reports = await Promise.all(
+      [bus.db, other.db].map((db) =>
+        drain(db, [ledger(() => new Promise((resolve) => setImmediate(resolve)))]),
+      ),
+    );
+    await other.close();
+    expect(reports.map(({ delivered }) => delivered > 0)).toEqual([true, true]);
+    expect(reports[0]!.delivered + reports[1]!.delivered).toBe(1200);
+    expect(new Set(handed).size).toBe(1200);
+    expect(reports.map(({ leasesLost }) => leasesLost)).toEqual([0, 0]);
+  });
+
+  it('go on with events that are emitted while the relay runs', async () => {
+    await emitPayments(bus.db, 1, 1);
+    const chain = ledger(async (number) => {
+      if (number < 5) await emitPayments(bus.db, number + 1, number + 1);
+    });
+    expect(await drain(bus.db, [chain])).toMatchObject({ delivered: 5 });
+    expect(handed).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('wait for the retry of their head, also when it is found in the middle of a batch', async () => {
+    const attached = [
+      ledger((number) => {
+        if (number === 3 && handed.length === 3) throw new Error('once');
+      }),
+    ];
+    await emitPayments(bus.db, 1, 5);
+    expect(await drain(bus.db, attached)).toMatchObject({
+      delivered: 2,
+      failed: 1,
+      nextRetryAt: START + MINUTE,
+    });
+    expect(await states()).toEqual(['delivered', 'delivered', 'failing', 'pending', 'pending']);
+    expect(await eventStates(bus.db)).toEqual(['pending', 'pending', 'failing', 'pending', 'pending']);
+    expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 3 });
+    expect(handed).toEqual([1, 2, 3, 3, 4, 5]);
+  });
+});
+
+describe('any outcomes, in any lanes', () => {
+  type Outcome = 'ok' | 'fails' | 'never' | 'waits' | 'string';
+  const outcome = fc.oneof(
+    { weight: 4, arbitrary: fc.constant<Outcome>('ok') },
+    { weight: 4, arbitrary: fc.constantFrom<Outcome>('fails', 'string') },
+    { weight: 1, arbitrary: fc.constantFrom<Outcome>('never', 'waits') },
+  );
+  /** What becomes of each delivery at each of its attempts; when the list is over, it works. */
+  const fates = fc.array(fc.array(outcome, { maxLength: 8 }), { minLength: 1, maxLength: 5 });
+  const names = ['bookings', 'ledger', 'notifications'] as const;
+  const scenario = fc.record({
+    /** By subscriber, then event. */
+    fates: fc.tuple(fates, fates, fates),
+    keys: fc.array(fc.constantFrom('', 'a', 'b'), { minLength: 1, maxLength: 5 }),
+    transactional: fc.boolean(),
+  });
+
+  /** What one delivery goes through by the rules: how often it is handed over, and what it ends as. */
+  function model(fate: readonly Outcome[]) {
+    let failures = 0;
+    for (const [index, what] of fate.entries()) {
+      if (what === 'ok') return { turns: index + 1, state: 'delivered', attempts: failures + 1 };
+      if (what === 'never') return { turns: index + 1, state: 'dead_lettered', attempts: failures + 1 };
+      if (what !== 'waits') failures += 1;
+      if (failures === 5) return { turns: index + 1, state: 'dead_lettered', attempts: 5 };
+    }
+    return { turns: fate.length + 1, state: 'delivered', attempts: failures + 1 };
+  }
+
+  it('keep each lane in order, end as the rules say, and leave every counter true at every moment', async () => {
+    await fc.assert(
+      fc.asyncProperty(scenario, async ({ fates: bySubscriber, keys, transactional }) => {
+        await bus.reset();
+        const fateOf = (name: number, event: number) => bySubscriber[name]![event - 1] ?? [];
+        const turns = new Map<string, number>();
+        const log = new Map<string, number[]>();
+        const attached = names.map((name, index) => {
+          const handle = ({
+            payload,
+            orderingKey,
+          }: {
+            payload: { amountMinor: number };
+            orderingKey: string;
+          }) => {
+            const number = payload.amountMinor;
+            const lane = `${name} ${orderingKey}`;
+            log.set(lane, [...(log.get(lane) ?? []), number]);
+            const turn = turns.get(`${name} ${number}`) ?? 0;
+            turns.set(`${name} ${number}`, turn + 1);
+            const what = fateOf(index, number)[turn] ?? 'ok';
+            if (what === 'fails') throw new Error(`turn ${turn}`);
+            // eslint-disable-next-line @typescript-eslint/only-throw-error
+            if (what === 'string') throw 'text';
+            if (what === 'never') throw new PermanentError('never');
+            if (what === 'waits') throw new RetryAfter(HOUR);
+          };
+          return transactional
+            ? subscriber(name, { 'payment.captured': handle }, { transactional })
+            : subscriber(name, { 'payment.captured': handle });
+        });
+        await bus.db.transaction(async (tx) => {
+          for (const [index, orderingKey] of keys.entries()) {
+            await emit(tx, 'payment.captured', payment(index + 1), { orderingKey });
+          }
+        });
+
+        let now = START;
+        for (let pass = 0; pass < 60; pass += 1) {
+          const { nextRetryAt } = await drain(bus.db, attached, { now });
+          expect(await contradictions(bus.db)).toEqual([]);
+          const [next] = await rows<{ at: number | null }>(
+            bus.db,
+            `select (extract(epoch from min(due_at)) * 1000)::float8 as at from lanes where subscriber = any ($1::text[])`,
+            ['{bookings,ledger,notifications}'],
+          );
+          if (nextRetryAt !== null) expect(next!.at).toBeLessThanOrEqual(nextRetryAt);
+          if (next!.at === null) break;
+          expect(next!.at).toBeGreaterThan(now);
+          now = next!.at;
+        }
+
+        for (const [index, name] of names.entries()) {
+          const stored = await rows<{
+            number: number;
+            state: string;
+            attempts: number;
+            key: string;
+            log: number;
+          }>(
+            bus.db,
+            `select (payload ->> 'amountMinor')::int as number, deliveries.state::text, attempts, lanes.ordering_key as key,
+               coalesce(jsonb_array_length(attempt_log), 0) as log
+             from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id
+             where subscriber = $1 order by number`,
+            [name],
+          );
+          expect(stored).toHaveLength(keys.length);
+          for (const { number, state, attempts, log: entries } of stored) {
+            const expected = model(fateOf(index, number));
+            expect({ state, attempts, turns: turns.get(`${name} ${number}`) }).toEqual(expected);
+            expect(attempts).toBeLessThanOrEqual(5);
+            expect(entries).toBe(expected.turns - (state === 'delivered' ? 1 : 0));
+          }
+          for (const key of new Set(keys)) {
+            const expected = keys.flatMap((own, event) =>
+              own === key ? Array<number>(model(fateOf(index, event + 1)).turns).fill(event + 1) : [],
+            );
+            expect(log.get(`${name} ${key}`)).toEqual(expected);
+          }
+        }
+      }),
+      { numRuns: 25 },
+    );
+  });
+});

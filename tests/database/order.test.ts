@@ -1,0 +1,280 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import { connect } from '../../lib/db/connect.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { sleep } from '../../lib/time.ts';
+import {
+  contradictions,
+  drain,
+  emitPayments,
+  idsInOrder,
+  openBus,
+  openTransaction,
+  payloadOf,
+  payment,
+  rows,
+  storeBacklog,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+let handed: number[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  handed = [];
+});
+
+const ledger = (then: (payment: number) => unknown = () => undefined) =>
+  subscriber('ledger', {
+    'payment.captured': ({ payload }) => {
+      handed.push(payload.amountMinor);
+      return then(payload.amountMinor);
+    },
+  });
+
+describe('rule 3: order, when transactions overlap and commit out of order', () => {
+  it('delivers nothing of a topic before the earlier transaction ends, while another topic flows', async () => {
+    const failures: string[] = [];
+    const audit = subscriber('audit', {
+      'payment.failed': ({ payload }) => void failures.push(payload.reason),
+    });
+    const attached = [ledger(), audit];
+    const first = await openTransaction(bus.url);
+    await first.client.query('create temporary table business (done bool)');
+    const second = await openTransaction(bus.url);
+    await second.emit('payment.captured', payment(1));
+    await first.emit('payment.captured', payment(2));
+    await first.commit();
+    await bus.db.transaction(async (tx) => {
+      await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason: 'a' }));
+    });
+
+    expect(await drain(bus.db, attached)).toMatchObject({ fannedOut: 1, delivered: 1 });
+    expect(handed).toEqual([]);
+    expect(failures).toEqual(['a']);
+
+    await second.commit();
+    expect(await drain(bus.db, attached)).toMatchObject({ fannedOut: 2, delivered: 2 });
+    expect(handed).toEqual([1, 2]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('goes on within the same call as soon as the earlier transaction ends', async () => {
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(1));
+    await emitPayments(bus.db, 2, 2);
+    const relaying = drain(bus.db, [ledger()]);
+    await sleep(100);
+    expect(handed).toEqual([]);
+    await open.commit();
+    await relaying;
+    expect(handed).toEqual([1, 2]);
+  });
+
+  it('does not wait for a transaction that is rolled back, nor lose what it held up', async () => {
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(1));
+    await emitPayments(bus.db, 2, 2);
+    await open.rollback();
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual([2]);
+  });
+
+  it('does not wait for a transaction that writes but emits nothing, nor for one that only reads', async () => {
+    const open = await openTransaction(bus.url);
+    await open.client.query('create table elsewhere (id int)');
+    await open.client.query('select count(*) from events');
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual([1]);
+    await open.rollback();
+  });
+
+  it('delivers what came before to a topic that is never quiet, within one call', async () => {
+    await emitPayments(bus.db, 1, 3);
+    let isOver = false;
+    let emitted = 0;
+    // Each begins before the one before it ends.
+    const producer = async () => {
+      let open = await openTransaction(bus.url);
+      await open.emit('payment.captured', payment(1000));
+      while (!isOver) {
+        const next = await openTransaction(bus.url);
+        await next.emit('payment.captured', payment(1000 + (emitted += 1)));
+        await sleep(60);
+        await open.commit();
+        open = next;
+      }
+      await open.commit();
+    };
+    const producing = producer();
+    await sleep(100);
+    const report = await relay({
+      db: bus.db,
+      subscribers: [ledger((number) => void (isOver ||= number >= 1003))],
+      until: Date.now() + 10_000,
+    });
+    isOver = true;
+    await producing;
+    expect(report.delivered).toBeGreaterThan(3);
+    expect(handed.slice(0, 6)).toEqual([1, 2, 3, 1000, 1001, 1002]);
+  });
+
+  it('delivers to a topic that is never quiet also when each of its transactions outlasts the wait of one call', async () => {
+    await emitPayments(bus.db, 1, 1);
+    let isOver = false;
+    // At any moment four are open, and the newest has more than 1.5 seconds to go.
+    const producer = async (turn: number) => {
+      await sleep(turn * 550);
+      while (!isOver) {
+        const open = await openTransaction(bus.url);
+        await open.emit('payment.captured', payment(1000));
+        for (let nap = 0; nap < 22 && !isOver; nap += 1) await sleep(100);
+        await open.commit();
+      }
+    };
+    const producing = Promise.all([0, 1, 2, 3].map(producer));
+    await sleep(50);
+    // As the cron function does, which calls it again and again.
+    for (let call = 0; call < 6 && handed.length === 0; call += 1) await drain(bus.db, [ledger()]);
+    isOver = true;
+    await producing;
+    expect(handed[0]).toBe(1);
+  });
+
+  it('keeps creation order over the limit of one fan-out', async () => {
+    await storeBacklog(bus.db, 'payment.captured', 7000);
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual(Array.from({ length: 7000 }, (_, index) => index + 1));
+  });
+
+  it('fans out once, whatever the number of relays', async () => {
+    await storeBacklog(bus.db, 'payment.captured', 2000);
+    const others = await Promise.all([1, 2, 3].map(() => connect(bus.url)));
+    const reports = await Promise.all([bus, ...others].map(({ db }) => drain(db, [ledger()])));
+    await Promise.all(others.map(({ close }) => close()));
+    expect(reports.reduce((sum, { fannedOut }) => sum + fannedOut, 0)).toBe(2000);
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual(Array.from({ length: 2000 }, (_, index) => index + 1));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('rule 3: order, under twelve producers and two relays', () => {
+  it('loses nothing, delivers nothing out of order or twice, and nobody is caught in a deadlock', async () => {
+    const seen: Record<string, string[]> = { bookings: [], ledger: [], notifications: [], audit: [] };
+    const attached = [
+      subscriber('bookings', { 'payment.captured': ({ id }) => void seen.bookings!.push(id) }),
+      subscriber('ledger', {
+        'payment.captured': async ({ id }) => {
+          seen.ledger!.push(id);
+          await Promise.resolve();
+        },
+      }),
+      subscriber(
+        'notifications',
+        { 'payment.captured': ({ id }) => void seen.notifications!.push(id) },
+        { transactional: true },
+      ),
+      subscriber('audit', { 'payment.failed': ({ id }) => void seen.audit!.push(id) }),
+    ];
+    const committed = new Set<string>();
+    const endsAt = Date.now() + 5000;
+    const produce = async (producer: number) => {
+      for (let turn = 0; Date.now() < endsAt; turn += 1) {
+        const own = await openTransaction(bus.url);
+        const ids: string[] = [];
+        const nap = () => sleep(Math.random() * 15);
+        if (turn % 3 === 0) await nap();
+        // Two topics, in either order: shared locks, so there is no ring to be caught in.
+        const topics = ['payment.captured', 'payment.failed'] as const;
+        for (const topic of producer % 2 ? topics : topics.toReversed()) {
+          ids.push(await own.emit(topic, payloadOf(topic)));
+          if (turn % 2 === 0) await nap();
+        }
+        if (turn % 4 === 0) ids.push(await own.emit('payment.captured', payment(turn)));
+        await nap();
+        if (Math.random() < 0.1) await own.rollback();
+        else {
+          await own.commit();
+          for (const id of ids) committed.add(id);
+        }
+      }
+    };
+    const other = await connect(bus.url);
+    let isProducing = true;
+    const relaying = [bus.db, other.db].map(async (db) => {
+      while (isProducing) await relay({ db, subscribers: attached, until: Date.now() + 10_000 });
+    });
+    await Promise.all(Array.from({ length: 12 }, (_, producer) => produce(producer)));
+    isProducing = false;
+    await Promise.all(relaying);
+    await drain(bus.db, attached);
+    await other.close();
+
+    const captured = await idsInOrder(bus.db, 'payment.captured');
+    const failed = await idsInOrder(bus.db, 'payment.failed');
+    expect(new Set([...captured, ...failed])).toEqual(committed);
+    expect(captured.length).toBeGreaterThan(200);
+    expect(seen.bookings).toEqual(captured);
+    expect(seen.ledger).toEqual(captured);
+    expect(seen.notifications).toEqual(captured);
+    expect(seen.audit).toEqual(failed);
+    const [deadlocks] = await rows<{ count: number }>(
+      bus.db,
+      'select deadlocks::int as count from pg_stat_database where datname = current_database()',
+    );
+    expect(deadlocks).toEqual({ count: 0 });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('a producer that emits with a dedupe key that was used before', () => {
+  it('holds back no delivery of other topics while its transaction is open', async () => {
+    const failures: string[] = [];
+    const audit = subscriber('audit', {
+      'payment.failed': ({ payload }) => void failures.push(payload.reason),
+    });
+    await emitPayments(bus.db, 1, 1, { dedupeKey: 'once' });
+    await drain(bus.db, []);
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(1), { dedupeKey: 'once' });
+    await bus.db.transaction(async (tx) => {
+      await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason: 'a' }));
+    });
+    const relaying = drain(bus.db, [ledger(), audit]);
+    await sleep(500);
+    const delivered = await rows(bus.db, "select from deliveries where state = 'delivered'");
+    await open.commit();
+    await relaying;
+    expect(handed).toEqual([1]);
+    expect(failures).toEqual(['a']);
+    expect(delivered).toHaveLength(2);
+  });
+
+  it('is caught in no deadlock with the relay that settles those events', async () => {
+    const keys = ['a', 'b'];
+    for (const dedupeKey of keys) await emitPayments(bus.db, 1, 1, { dedupeKey });
+    await drain(bus.db, []);
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(1), { dedupeKey: 'b' });
+    const relaying = drain(bus.db, [ledger()]);
+    await sleep(300);
+    await open.emit('payment.captured', payment(1), { dedupeKey: 'a' });
+    await open.commit();
+    await relaying;
+    expect(handed).toEqual([1, 1]);
+    const [deadlocks] = await rows<{ count: number }>(
+      bus.db,
+      'select deadlocks::int as count from pg_stat_database where datname = current_database()',
+    );
+    expect(deadlocks).toEqual({ count: 0 });
+  });
+});

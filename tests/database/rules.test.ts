@@ -1,0 +1,597 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import { InvalidPayload } from '../../lib/outbox/errors.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { BusEvent, DeliveryContext, SubscriberOptions } from '../../lib/subscribers/subscriber.ts';
+import { DAY, HOUR, MINUTE, sleep } from '../../lib/time.ts';
+import {
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  eventStates,
+  gate,
+  idsInOrder,
+  openBus,
+  payloadOf,
+  payment,
+  rows,
+  START,
+  statementsDuring,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+type Payment = BusEvent<'payment.captured'>;
+
+let bus: Bus;
+/** The numbers of the payments that `ledger` was handed. */
+let handed: number[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  handed = [];
+});
+
+/** Notes each payment it is handed, then does as told. */
+const ledger = (
+  then: (payment: number, context: DeliveryContext, event: Payment) => unknown = () => undefined,
+  options: SubscriberOptions = {},
+) =>
+  subscriber(
+    'ledger',
+    {
+      'payment.captured': (event, context) => {
+        handed.push(event.payload.amountMinor);
+        return then(event.payload.amountMinor, context, event);
+      },
+    },
+    options,
+  );
+
+const only = async (name: string) => (await deliveriesOf(bus.db, name))[0]!;
+
+describe("rule 1: emit happens in the producer's transaction", () => {
+  it('leaves nothing of an event whose transaction is rolled back', async () => {
+    const { db } = bus;
+    await expect(
+      db.transaction(async (tx) => {
+        await emit(tx, 'payment.captured', payment(1));
+        throw new Error('the business says no');
+      }),
+    ).rejects.toThrow('the business says no');
+    expect(await rows(db, 'select id from events union all select event_id from awaiting_fan_out')).toEqual(
+      [],
+    );
+    expect(await drain(db, [ledger()])).toMatchObject({ fannedOut: 0, delivered: 0 });
+  });
+
+  it('keeps a committed event, pending, until a relay comes', async () => {
+    const [id] = await emitPayments(bus.db, 1, 1);
+    expect(await eventStates(bus.db)).toEqual(['pending']);
+    expect(await drain(bus.db, [ledger((_, __, event) => expect(event.id).toBe(id))])).toMatchObject({
+      fannedOut: 1,
+      delivered: 1,
+      failed: 0,
+    });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('stores nothing that does not fit the schema of its topic', async () => {
+    const emitted = bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(-1)));
+    await expect(emitted).rejects.toThrow(InvalidPayload);
+    expect(await rows(bus.db, 'select from events')).toEqual([]);
+  });
+});
+
+describe('rule 2: at least once to every subscriber in the catalog, each independent of the others', () => {
+  it('makes one delivery for each subscriber of the catalog', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    const subscribers = (await deliveriesOf(bus.db)).map(({ subscriber: name }) => name);
+    expect(subscribers).toEqual([...catalog['payment.captured'].subscribers].toSorted());
+  });
+
+  it('delivers to the siblings of a failing one at once, and does not repeat them', async () => {
+    const told: string[] = [];
+    const sibling = (name: 'bookings' | 'notifications' | 'accounting') =>
+      subscriber(name, { 'payment.captured': () => void told.push(name) });
+    const all = [
+      sibling('bookings'),
+      ledger(() => {
+        throw new Error('down');
+      }),
+      sibling('notifications'),
+      sibling('accounting'),
+    ];
+    await emitPayments(bus.db, 1, 1);
+    expect(await drain(bus.db, all)).toMatchObject({ delivered: 3, failed: 1 });
+    expect(await drain(bus.db, all, { now: START + MINUTE })).toMatchObject({ delivered: 0, failed: 1 });
+    expect(told.toSorted()).toEqual(['accounting', 'bookings', 'notifications']);
+  });
+
+  it('hands the payload that was stored, and what else is known of the event', async () => {
+    let seen: Payment | undefined;
+    const id = await bus.db.transaction(
+      async (tx) =>
+        (
+          await emit(tx, 'payment.captured', payment(7), {
+            correlationId: 'request-1',
+            causationId: 'event-0',
+          })
+        ).id,
+    );
+    await drain(bus.db, [ledger((_, __, event) => (seen = event))]);
+    const [stored] = await rows<{ at: number; seq: number }>(
+      bus.db,
+      'select floor(extract(epoch from created_at) * 1000)::float8 as at, seq::float8 as seq from events',
+    );
+    expect(seen).toEqual({
+      id,
+      topic: 'payment.captured',
+      payload: payment(7),
+      version: 1,
+      producer: 'payments',
+      createdAt: new Date(stored!.at),
+      seq: stored!.seq,
+      orderingKey: '',
+      correlationId: 'request-1',
+      causationId: 'event-0',
+      traceparent: null,
+    });
+  });
+
+  it('keeps what one handler does to the event from the others', async () => {
+    const attempts: boolean[] = [];
+    const vandal = subscriber('bookings', {
+      'payment.captured': (event) => {
+        attempts.push(Reflect.set(event.payload, 'amountMinor', 0), Reflect.set(event, 'topic', 'x'));
+        event.createdAt.setTime(0);
+      },
+    });
+    const seen: Payment[] = [];
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [vandal, ledger((_, __, event) => seen.push(event))]);
+    expect(attempts).toEqual([false, false]);
+    expect(seen[0]!.payload.amountMinor).toBe(1);
+    expect(seen[0]!.createdAt.getTime()).toBeGreaterThan(0);
+  });
+});
+
+describe('rule 3: within one topic a subscriber is handed events in creation order', () => {
+  it('hands over in the order of creation, whatever the order of the commits', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await emitPayments(bus.db, 4, 5);
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('lets the later ones of a lane wait while the first waits for its retry', async () => {
+    let isDown = true;
+    const attached = [
+      ledger((number) => {
+        if (number === 2 && isDown) throw new Error('down');
+      }),
+    ];
+    await emitPayments(bus.db, 1, 4);
+    await drain(bus.db, attached);
+    expect(handed).toEqual([1, 2]);
+    isDown = false;
+    await drain(bus.db, attached, { now: START + MINUTE - 1 });
+    expect(handed).toEqual([1, 2]);
+    await emitPayments(bus.db, 5, 5);
+    await drain(bus.db, attached, { now: START + MINUTE });
+    expect(handed).toEqual([1, 2, 2, 3, 4, 5]);
+  });
+
+  it('narrows the lane to the ordering key where the catalog has one', async () => {
+    const moved: string[] = [];
+    const calendar = subscriber('calendar', {
+      'booking.rescheduled': ({ payload }) => {
+        moved.push(payload.bookingId);
+        if (payload.bookingId === 'a') throw new Error('down');
+      },
+    });
+    await bus.db.transaction(async (tx) => {
+      for (const bookingId of ['a', 'b', 'a', 'b', 'c']) {
+        await emit(tx, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
+      }
+    });
+    expect(await drain(bus.db, [calendar])).toMatchObject({ delivered: 3, failed: 1 });
+    expect(moved.toSorted()).toEqual(['a', 'b', 'b', 'c']);
+    expect(await idsInOrder(bus.db, 'booking.rescheduled', 'a')).toHaveLength(2);
+  });
+
+  it('narrows it to the key that the producer gives', async () => {
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'x' });
+    await emitPayments(bus.db, 2, 2, { orderingKey: 'y' });
+    await emitPayments(bus.db, 3, 3, { orderingKey: 'x' });
+    const attached = [
+      ledger((number) => {
+        if (number === 1) throw new Error('down');
+      }),
+    ];
+    expect(await drain(bus.db, attached)).toMatchObject({ delivered: 1, failed: 1 });
+    expect(handed.toSorted()).toEqual([1, 2]);
+  });
+});
+
+describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a dead letter', () => {
+  const refusing = (options: SubscriberOptions = {}) =>
+    ledger((number, { attempt }) => {
+      if (number === 1) throw new TypeError(`attempt ${attempt}`);
+    }, options);
+
+  /** When the attempts are due, counted from the first. */
+  const dueAfter = [0, MINUTE, 6 * MINUTE, 36 * MINUTE, 6 * HOUR + 36 * MINUTE];
+
+  it('tries five times, each to the millisecond, then gives the delivery up and lets its lane go on', async () => {
+    const attached = [refusing()];
+    await emitPayments(bus.db, 1, 2);
+    const states: (string | undefined)[] = [(await eventStates(bus.db))[0]];
+    for (const [index, after] of dueAfter.entries()) {
+      if (index > 0) {
+        expect(await drain(bus.db, attached, { now: START + after - 1 })).toMatchObject({
+          failed: 0,
+          delivered: 0,
+        });
+      }
+      expect(handed).toHaveLength(index);
+      const report = await drain(bus.db, attached, { now: START + after });
+      const isLast = index === dueAfter.length - 1;
+      expect(report).toMatchObject({
+        failed: isLast ? 0 : 1,
+        deadLettered: isLast ? 1 : 0,
+        delivered: isLast ? 1 : 0,
+        nextRetryAt: isLast ? null : START + dueAfter[index + 1]!,
+      });
+      states.push((await eventStates(bus.db))[0]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    }
+    expect(handed).toEqual([1, 1, 1, 1, 1, 2]);
+    expect(states).toEqual(['pending', 'failing', 'failing', 'failing', 'failing', 'dead_lettered']);
+  });
+
+  it('keeps all five errors, and when each attempt was', async () => {
+    await emitPayments(bus.db, 1, 1);
+    for (const after of dueAfter) await drain(bus.db, [refusing()], { now: START + after });
+    const { log, ...delivery } = await only('ledger');
+    expect(delivery).toMatchObject({
+      state: 'dead_lettered',
+      attempts: 5,
+      nextAttemptAt: null,
+      deliveredAt: null,
+    });
+    expect(delivery.deadLetteredAt).toBeGreaterThanOrEqual(START + dueAfter[4]!);
+    expect(log!.map(({ durationMs, ...entry }) => ({ ...entry, hasDuration: durationMs >= 0 }))).toEqual(
+      dueAfter.map((after, index) => ({
+        attempt: index + 1,
+        at: new Date(START + after).toISOString(),
+        outcome: 'failed',
+        kind: 'TypeError',
+        message: `attempt ${index + 1}`,
+        hasDuration: true,
+      })),
+    );
+  });
+
+  it('waits the day before a sixth attempt where the subscription declares six', async () => {
+    const attached = [refusing({ maxAttempts: 6 })];
+    await emitPayments(bus.db, 1, 1);
+    for (const after of dueAfter) await drain(bus.db, attached, { now: START + after });
+    expect(await only('ledger')).toMatchObject({
+      state: 'failing',
+      nextAttemptAt: START + dueAfter[4]! + DAY,
+    });
+    await drain(bus.db, attached, { now: START + dueAfter[4]! + DAY - 1 });
+    expect(handed).toHaveLength(5);
+    await drain(bus.db, attached, { now: START + dueAfter[4]! + DAY });
+    expect(await only('ledger')).toMatchObject({ state: 'dead_lettered', attempts: 6 });
+  });
+
+  it('is delivered at the second attempt, and the first one is kept', async () => {
+    const attached = [
+      ledger((_, { attempt }) => {
+        if (attempt === 1) throw new Error('once');
+      }),
+    ];
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, attached);
+    await drain(bus.db, attached, { now: START + MINUTE });
+    expect(await only('ledger')).toMatchObject({
+      state: 'delivered',
+      attempts: 2,
+      nextAttemptAt: null,
+      log: [{ attempt: 1, outcome: 'failed', message: 'once' }],
+    });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('gives up at once on a PermanentError, and lets the lane go on', async () => {
+    const attached = [
+      ledger((number) => {
+        if (number === 1) throw new PermanentError('no such account');
+      }),
+    ];
+    await emitPayments(bus.db, 1, 2);
+    expect(await drain(bus.db, attached)).toMatchObject({ deadLettered: 1, delivered: 1, failed: 0 });
+    expect(handed).toEqual([1, 2]);
+    expect(await only('ledger')).toMatchObject({
+      state: 'dead_lettered',
+      attempts: 1,
+      log: [{ attempt: 1, outcome: 'failed', kind: 'permanent', message: 'no such account' }],
+    });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('waits as long as RetryAfter says, burns no attempt and lets the lane wait', async () => {
+    const attached = [
+      ledger((number, { attempt }) => {
+        if (number === 1 && handed.length <= 2) throw new RetryAfter(90_000);
+        expect(attempt).toBe(1);
+      }),
+    ];
+    await emitPayments(bus.db, 1, 2);
+    expect(await drain(bus.db, attached)).toMatchObject({
+      waited: 1,
+      failed: 0,
+      nextRetryAt: START + 90_000,
+    });
+    expect(await only('ledger')).toMatchObject({
+      state: 'pending',
+      attempts: 0,
+      nextAttemptAt: START + 90_000,
+    });
+    expect(await eventStates(bus.db)).toEqual(['pending', 'pending']);
+    await drain(bus.db, attached, { now: START + 89_999 });
+    expect(handed).toEqual([1]);
+    await drain(bus.db, attached, { now: START + 90_000 });
+    await drain(bus.db, attached, { now: START + 180_000 });
+    expect(handed).toEqual([1, 1, 1, 2]);
+    const { log, ...delivery } = await only('ledger');
+    expect(delivery).toMatchObject({ state: 'delivered', attempts: 1 });
+    expect(log!.map(({ outcome }) => outcome)).toEqual(['waited', 'waited']);
+  });
+
+  it('stays failing, with its attempts, when a failed delivery asks for time', async () => {
+    const attached = [
+      ledger(() => {
+        throw handed.length === 1 ? new Error('down') : new RetryAfter(1000);
+      }),
+    ];
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, attached);
+    await drain(bus.db, attached, { now: START + MINUTE });
+    expect(await only('ledger')).toMatchObject({
+      state: 'failing',
+      attempts: 1,
+      nextAttemptAt: START + MINUTE + 1000,
+    });
+    expect(await eventStates(bus.db)).toEqual(['failing']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('takes the time limit for a failed attempt, and aborts the signal of the handler', async () => {
+    const aborted: unknown[] = [];
+    const attached = [
+      ledger(
+        (_, { signal }) =>
+          new Promise(() =>
+            signal.addEventListener('abort', () => aborted.push(signal.reason), { once: true }),
+          ),
+        { timeoutMs: 30 },
+      ),
+    ];
+    await emitPayments(bus.db, 1, 2);
+    expect(await drain(bus.db, attached)).toMatchObject({ failed: 1, delivered: 0 });
+    expect(aborted).toMatchObject([{ code: 'timeout' }]);
+    expect(handed).toEqual([1]);
+    expect(await only('ledger')).toMatchObject({
+      state: 'failing',
+      attempts: 1,
+      log: [{ kind: 'timeout', message: 'the handler had not finished after 30 ms' }],
+    });
+  });
+
+  it('does not wait for a handler that ignores its signal, nor believe what it says later', async () => {
+    const late = gate();
+    const attached = [ledger(() => late.opened, { timeoutMs: 20 })];
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, attached);
+    late.open();
+    await drain(bus.db, attached);
+    expect(await only('ledger')).toMatchObject({ state: 'failing', attempts: 1 });
+  });
+
+  it('gives a signal that is aborted already to a handler that asks for it late', async () => {
+    let context: DeliveryContext | undefined;
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [
+      ledger((_, given) => ((context = given), new Promise(() => undefined)), { timeoutMs: 20 }),
+    ]);
+    expect(context!.signal.aborted).toBe(true);
+  });
+
+  /** Each must become one failed attempt of one delivery, and do nothing to the others. */
+  const oddities: [what: string, thrown: () => unknown, log: object][] = [
+    ['a string', () => 'just text', { kind: 'thrown', message: 'just text' }],
+    ['undefined', () => undefined, { kind: 'thrown', message: 'undefined' }],
+    ['a symbol', () => Symbol('s'), { kind: 'thrown' }],
+    ['an object that is no text', () => Object.create(null), { kind: 'thrown' }],
+    ['an error whose message holds U+0000', () => new Error('a\0b'), { kind: 'Error', message: 'ab' }],
+    ['a string with U+0000', () => 'a\0b', { kind: 'thrown', message: 'ab' }],
+    ['an error with half a surrogate pair', () => new Error('a\ud800b'), { kind: 'Error' }],
+    ['a message whose cut goes through a pair', () => new Error(`${'x'.repeat(1999)}😀`), { kind: 'Error' }],
+    ['a message of a megabyte', () => new Error('x'.repeat(1_000_000)), { message: 'x'.repeat(2000) }],
+    [
+      'an error whose name holds U+0000',
+      () => Object.assign(new Error('m'), { name: 'a\0b' }),
+      { message: 'm' },
+    ],
+    [
+      'an error whose code holds U+0000',
+      () => Object.assign(new Error('m'), { code: 'a\0b' }),
+      { message: 'm' },
+    ],
+    [
+      'an error whose name is of a megabyte',
+      () => Object.assign(new Error('m'), { name: 'n'.repeat(1e6) }),
+      {},
+    ],
+    ['an error whose message is a number', () => Object.assign(new Error(), { message: 5 }), {}],
+    [
+      'an error that throws when it is read',
+      () =>
+        new Proxy(new Error(), {
+          get: () => {
+            throw new Error('trap');
+          },
+        }),
+      {},
+    ],
+    ['a RetryAfter longer than time', () => new RetryAfter(Number.MAX_VALUE), {}],
+    [
+      'a RetryAfter of its own making, of NaN',
+      () => Object.assign(new Error('m'), { code: 'retry_after', ms: Number.NaN }),
+      {},
+    ],
+    [
+      'a RetryAfter of its own making, into the past',
+      () => Object.assign(new Error('m'), { code: 'retry_after', ms: -1e9 }),
+      {},
+    ],
+  ];
+
+  it.each(oddities)('survives a handler that throws %s', async (_, thrown, log) => {
+    const others: number[] = [];
+    const sibling = subscriber('bookings', {
+      'payment.captured': ({ payload }) => void others.push(payload.amountMinor),
+    });
+    const attached = [
+      ledger(() => {
+        throw thrown();
+      }),
+      sibling,
+    ];
+    await emitPayments(bus.db, 1, 2);
+    expect(await drain(bus.db, attached)).toMatchObject({ delivered: 2 });
+    expect(others).toEqual([1, 2]);
+    const stored = await only('ledger');
+    expect(stored.log).toHaveLength(1);
+    expect(stored).toMatchObject({ log: [log] });
+    expect(stored.nextAttemptAt).toBeGreaterThan(START);
+    expect(JSON.stringify(stored.log).length).toBeLessThan(5000);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('rule 5: the relay drains what is due and stops in time', () => {
+  it('is one statement when there is nothing to do', async () => {
+    expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger()]))).toBe(1);
+  });
+
+  it('begins nothing after its time is up, and leaves the rest untried', async () => {
+    await emitPayments(bus.db, 1, 5);
+    expect(await drain(bus.db, [ledger()], { until: Date.now() - 1 })).toMatchObject({
+      ticks: 0,
+      delivered: 0,
+    });
+    const until = Date.now() + 150;
+    const slow = ledger((number) => (number === 2 ? sleep(until + 20 - Date.now()) : undefined));
+    expect(await drain(bus.db, [slow], { until })).toMatchObject({ delivered: 2 });
+    expect(
+      (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`),
+    ).toEqual(['delivered 1', 'delivered 1', 'pending 0', 'pending 0', 'pending 0']);
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it('cuts off what runs when it is told to stop, as if it had not been tried', async () => {
+    const stop = new AbortController();
+    const attached = [
+      ledger((number, { signal }) => {
+        if (number !== 3) return undefined;
+        setImmediate(() => stop.abort());
+        return new Promise((_, reject) =>
+          signal.addEventListener('abort', () => reject(new Error('cut off'))),
+        );
+      }),
+    ];
+    await emitPayments(bus.db, 1, 4);
+    expect(await drain(bus.db, attached, { signal: stop.signal })).toMatchObject({ delivered: 2, failed: 0 });
+    expect(
+      (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`),
+    ).toEqual(['delivered 1', 'delivered 1', 'pending 0', 'pending 0']);
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual([1, 2, 3, 3, 4]);
+  });
+
+  it('does nothing when it is told to stop before it begins', async () => {
+    await emitPayments(bus.db, 1, 1);
+    expect(await drain(bus.db, [ledger()], { signal: AbortSignal.abort() })).toMatchObject({ ticks: 0 });
+  });
+
+  it('shares the work with another relay, and delivers nothing twice', async () => {
+    await bus.db.transaction(async (tx) => {
+      for (let number = 1; number <= 300; number += 1) {
+        await emit(tx, 'payment.captured', payment(number), { orderingKey: `key ${number % 30}` });
+      }
+    });
+    const relays = [1, 2, 3].map(() =>
+      drain(bus.db, [ledger((number) => (number % 7 ? undefined : Promise.resolve()))]),
+    );
+    const reports = await Promise.all(relays);
+    expect(reports.reduce((sum, { delivered }) => sum + delivered, 0)).toBe(300);
+    expect(handed.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, index) => index + 1));
+    for (let key = 0; key < 30; key += 1) {
+      const lane = handed.filter((number) => number % 30 === key);
+      expect(lane).toEqual(lane.toSorted((a, b) => a - b));
+    }
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('refuses to attach one subscription twice', async () => {
+    await expect(drain(bus.db, [ledger(), ledger()])).rejects.toThrow(
+      'ledger is attached to payment.captured twice',
+    );
+  });
+});
+
+describe('rule 9: what an unattached subscriber is owed waits in order and flows when it is attached', () => {
+  it('keeps its deliveries pending, calls none of them delivered, and delivers them in order once attached', async () => {
+    const bookings = subscriber('bookings', { 'payment.captured': () => undefined });
+    await emitPayments(bus.db, 1, 3);
+    expect(await drain(bus.db, [bookings])).toMatchObject({ fannedOut: 3, delivered: 3 });
+    await emitPayments(bus.db, 4, 4);
+    await drain(bus.db, [bookings], { now: START + 30 * DAY });
+    const waiting = await deliveriesOf(bus.db, 'ledger');
+    expect(waiting.map(({ state, attempts }) => `${state} ${attempts}`)).toEqual(Array(4).fill('pending 0'));
+    expect(await eventStates(bus.db)).toEqual(Array(4).fill('pending'));
+    await drain(bus.db, [bookings, ledger()], { now: START + 31 * DAY });
+    expect(handed).toEqual([1, 2, 3, 4]);
+  });
+
+  it('is unattached to a topic that it has no handler for', async () => {
+    const elsewhere = subscriber('ledger', { 'payment.refunded': () => undefined });
+    await emitPayments(bus.db, 1, 1);
+    expect(await drain(bus.db, [elsewhere])).toMatchObject({ fannedOut: 1, delivered: 0 });
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 1 });
+  });
+
+  it('makes an event delivered only when its last subscriber has had it', async () => {
+    await emitPayments(bus.db, 1, 1);
+    const others = (['bookings', 'notifications', 'accounting'] as const).map((name) =>
+      subscriber(name, { 'payment.captured': () => undefined }),
+    );
+    await drain(bus.db, others);
+    expect(await eventStates(bus.db)).toEqual(['pending']);
+    await drain(bus.db, [ledger()]);
+    expect(await eventStates(bus.db)).toEqual(['delivered']);
+  });
+});

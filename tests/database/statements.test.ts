@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
+import {
+  contradictions,
+  drain,
+  emitPayments,
+  openBus,
+  rows,
+  START,
+  statementsDuring,
+  storeBacklog,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(() => bus.reset());
+
+/** Five topics that `bookings` and `audit` both have, or whose other subscriber stands in. */
+const topics = [
+  'payment.captured',
+  'payment.failed',
+  'payment.intent.created',
+  'payment.reserved',
+  'payment.refunded',
+] as const;
+
+describe('the statements that a relay sends', () => {
+  it('are at most one for 500 deliveries in strict order', async () => {
+    const handed = new Map<string, number[]>();
+    const note = (name: string) => (event: BusEvent) => {
+      const lane = `${name} ${event.topic}`;
+      if (!handed.has(lane)) handed.set(lane, []);
+      handed.get(lane)!.push(event.seq);
+    };
+    const bookings = subscriber('bookings', {
+      'payment.captured': note('bookings'),
+      'payment.failed': note('bookings'),
+      'payment.intent.created': note('bookings'),
+      'payment.reserved': note('bookings'),
+      'payment.refunded': note('bookings'),
+    });
+    const notifications = subscriber('notifications', {
+      'payment.captured': note('notifications'),
+      'payment.failed': note('notifications'),
+      'payment.refunded': note('notifications'),
+    });
+    const audit = subscriber('audit', {
+      'payment.intent.created': note('audit'),
+      'payment.reserved': note('audit'),
+    });
+    for (const topic of topics) await storeBacklog(bus.db, topic satisfies TopicName, 3000);
+    let delivered = 0;
+    const statements = await statementsDuring(bus.db, async () => {
+      ({ delivered } = await drain(bus.db, [bookings, notifications, audit]));
+    });
+    expect(delivered).toBe(30_000);
+    expect(handed.size).toBe(10);
+    for (const seqs of handed.values()) expect(seqs).toEqual(seqs.toSorted((a, b) => a - b));
+    expect(statements).toBeLessThanOrEqual(30_000 / 500);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('are one when nothing is due, however much waits for later', async () => {
+    const failing = subscriber('ledger', {
+      'payment.captured': () => {
+        throw new Error('down');
+      },
+    });
+    await emitPayments(bus.db, 1, 20);
+    await drain(bus.db, [failing]);
+    expect(await statementsDuring(bus.db, () => drain(bus.db, [failing]))).toBe(1);
+    expect(await statementsDuring(bus.db, () => drain(bus.db, []))).toBe(1);
+  });
+
+  it('are few for one event', async () => {
+    const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
+    await emitPayments(bus.db, 1, 1);
+    // Look and fan out; claim and settle; look in vain.
+    expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger]))).toBeLessThanOrEqual(5);
+  });
+
+  it('read no more of a backlog than they deliver of it', async () => {
+    const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
+    await storeBacklog(bus.db, 'payment.captured', 9000);
+    await drain(bus.db, []);
+    const read = async () => {
+      await rows(bus.db, 'select pg_stat_force_next_flush()');
+      const [table] = await rows<{ read: number }>(
+        bus.db,
+        "select (seq_tup_read + idx_tup_fetch)::float8 as read from pg_stat_user_tables where relname = 'deliveries'",
+      );
+      return table!.read;
+    };
+    await rows(bus.db, 'analyze');
+    const before = await read();
+    expect(await drain(bus.db, [ledger], { now: START })).toMatchObject({ delivered: 9000 });
+    // Each is read when it is claimed and when it is settled.
+    expect((await read()) - before).toBeLessThan(9000 * 6);
+  });
+
+  it('read large payloads in portions, and the first of a lane however large it is', async () => {
+    const handed: number[] = [];
+    const subscribed = subscriber('payments', {
+      'webhook.cardpayments.received': (event) => void handed.push(event.seq),
+    });
+    const body = { padding: 'x'.repeat(6 * 1024 * 1024) };
+    await bus.db.transaction(async (tx) => {
+      for (let number = 0; number < 8; number += 1) {
+        await emit(tx, 'webhook.cardpayments.received', { eventId: `evt_${number}`, eventType: null, body });
+      }
+    });
+    const { delivered, ticks } = await drain(bus.db, [subscribed]);
+    expect(delivered).toBe(8);
+    expect(handed).toEqual(handed.toSorted((a, b) => a - b));
+    // One to fan out, three for 48 MB, one in vain.
+    expect(ticks).toBeGreaterThanOrEqual(4);
+  });
+});

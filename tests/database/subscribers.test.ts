@@ -1,0 +1,578 @@
+import Stripe from 'stripe';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import type { PayloadInput, TopicName } from '../../lib/catalog/catalog.ts';
+import type { Topic } from '../../lib/catalog/topic.ts';
+import type { Config } from '../../lib/config.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { codeOf } from '../../lib/log.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { InvalidPayload } from '../../lib/outbox/errors.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import type { RelayReport } from '../../lib/relay/relay.ts';
+import { audit } from '../../lib/subscribers/audit.ts';
+import { identity } from '../../lib/subscribers/identity.ts';
+import { notifications } from '../../lib/subscribers/notifications.ts';
+import { createPaymentIntent, payments } from '../../lib/subscribers/payments.ts';
+import type { PaymentIntent } from '../../lib/subscribers/payments.ts';
+import { subscribersOf } from '../../lib/subscribers/registry.ts';
+import { attach, topicsOf } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import { receiveWebhook } from '../../lib/webhooks/receive.ts';
+import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { contradictions, deliveriesOf, openBus, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+type WebhookTopic = Extract<
+  TopicName,
+  `webhook.${string}payments.received` | 'webhook.identityprovider.received'
+>;
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(
+    bus.db,
+    'truncate payment_intents, identity_subjects, notifications, audit_log, webhook_receipts, replays',
+  );
+});
+
+/** Delivers what is due. @param now the clock; the database's when left out. */
+async function deliver(attached: readonly AttachedSubscriber[], now?: number): Promise<RelayReport> {
+  const until = Date.now() + 15 * SECOND;
+  return await relay({ db: bus.db, subscribers: attached, until, ...(now !== undefined && { now }) });
+}
+
+let received = 0;
+
+/** Emits what the intake emits for a webhook. @returns the event's id. */
+async function webhook(topic: WebhookTopic, body: Record<string, unknown>): Promise<string> {
+  received += 1;
+  const named = body['type'] ?? body['name'];
+  const eventType = typeof named === 'string' ? named : null;
+  const { id } = await emit(bus.db, topic, { eventId: `evt_${received}`, eventType, body });
+  return id;
+}
+
+interface Emitted {
+  readonly id: string;
+  readonly topic: string;
+  readonly payload: Record<string, unknown>;
+  readonly correlationId: string;
+  readonly causationId: string | null;
+}
+
+/** The events of the topics that begin so, oldest first. */
+const emitted = (prefix: string) =>
+  rows<Emitted>(
+    bus.db,
+    `select id::text, topic, payload, correlation_id as "correlationId", causation_id as "causationId"
+     from events where starts_with(topic, $1) order by created_at, seq`,
+    [prefix],
+  );
+
+/** `topic` and what is told apart by it, oldest first; the intents' own creation is left out. */
+const outcomes = async () =>
+  (await emitted('payment.')).flatMap(({ topic }) => (topic === 'payment.intent.created' ? [] : topic));
+
+const intentStates = () =>
+  rows<{ id: string; state: string }>(bus.db, 'select id, state from payment_intents order by id');
+
+const createdAtOf = async (id: string) => {
+  const [row] = await rows<{ at: number }>(
+    bus.db,
+    'select floor(extract(epoch from created_at) * 1000)::float8 as at from events where id = $1',
+    [id],
+  );
+  return row!.at;
+};
+
+const replayAll = (topic: TopicName) => replay(bus.db, { topic, since: '1h', include: 'all' }, 'kari');
+
+const card: PaymentIntent = {
+  id: 'pi_1',
+  bookingId: 'bkg_1',
+  provider: 'cardpayments',
+  amountMinor: 125_000,
+  currency: 'NOK',
+};
+const wallet: PaymentIntent = { ...card, id: 'wallet-1', bookingId: 'bkg_2', provider: 'walletpayments' };
+
+const cardSucceeded = (id = card.id) => ({
+  type: 'payment_intent.succeeded',
+  data: { object: { id, amount: 125_000, amount_received: 125_000, currency: 'nok' } },
+});
+const cardFailed = (id = card.id, error: object | null = { code: 'expired_card' }) => ({
+  type: 'payment_intent.payment_failed',
+  data: { object: { id, last_payment_error: error } },
+});
+const cardRefunded = (intent = card.id) => ({
+  type: 'charge.refunded',
+  data: { object: { id: 'ch_1', payment_intent: intent, amount_refunded: 25_000, currency: 'nok' } },
+});
+const walletCallback = (name: string, more: object = {}) => ({
+  msn: '123456',
+  reference: wallet.id,
+  pspReference: 'psp-1',
+  name,
+  amount: { currency: 'nok', value: 80_000 },
+  success: true,
+  ...more,
+});
+
+describe('payments', () => {
+  describe('turns a card webhook into what happened to the booking', () => {
+    const common = { intentId: 'pi_1', bookingId: 'bkg_1', provider: 'cardpayments' };
+    it.each([
+      ['captured', cardSucceeded(), { amountMinor: 125_000, currency: 'NOK' }],
+      ['failed', cardFailed(), { reason: 'expired_card' }],
+      ['failed', cardFailed('pi_1', null), { reason: 'declined' }],
+      ['failed', cardFailed('pi_1', { code: 17 }), { reason: 'declined' }],
+      ['refunded', cardRefunded(), { amountMinor: 25_000, currency: 'NOK' }],
+    ])('payment.%s', async (state, body, more) => {
+      await createPaymentIntent(bus.db, card);
+      const id = await webhook('webhook.cardpayments.received', body);
+      expect(await deliver([payments])).toMatchObject({ delivered: 1, failed: 0, deadLettered: 0 });
+      expect((await emitted('payment.')).at(-1)).toMatchObject({
+        topic: `payment.${state}`,
+        payload: { ...common, ...more, providerEventId: `evt_${received}` },
+        causationId: id,
+      });
+      expect(await intentStates()).toEqual([{ id: 'pi_1', state }]);
+    });
+  });
+
+  describe('turns a wallet callback into what happened to the booking', () => {
+    it.each([
+      ['CAPTURED', 'captured', { amountMinor: 80_000, currency: 'NOK' }],
+      ['REFUNDED', 'refunded', { amountMinor: 80_000, currency: 'NOK' }],
+      ['FAILED', 'failed', { reason: 'failed' }],
+      ['ABORTED', 'failed', { reason: 'aborted' }],
+      ['EXPIRED', 'failed', { reason: 'expired' }],
+      ['TERMINATED', 'failed', { reason: 'terminated' }],
+    ])('%s is payment.%s', async (name, state, more) => {
+      await createPaymentIntent(bus.db, wallet);
+      await webhook('webhook.walletpayments.received', walletCallback(name));
+      expect(await deliver([payments])).toMatchObject({ delivered: 1 });
+      expect((await emitted('payment.')).at(-1)).toMatchObject({
+        topic: `payment.${state}`,
+        payload: { intentId: 'wallet-1', bookingId: 'bkg_2', provider: 'walletpayments', ...more },
+      });
+      expect(await intentStates()).toEqual([{ id: 'wallet-1', state }]);
+    });
+
+    it('a capture that did not succeed is nothing that happened', async () => {
+      await createPaymentIntent(bus.db, wallet);
+      await webhook('webhook.walletpayments.received', walletCallback('CAPTURED', { success: false }));
+      expect(await deliver([payments])).toMatchObject({ delivered: 1 });
+      expect(await outcomes()).toEqual([]);
+      expect(await intentStates()).toEqual([{ id: 'wallet-1', state: 'created' }]);
+    });
+  });
+
+  it('emits an outcome of an intent once, in however many webhooks it comes and however often they are replayed', async () => {
+    await createPaymentIntent(bus.db, card);
+    await webhook('webhook.cardpayments.received', cardSucceeded());
+    await webhook('webhook.cardpayments.received', cardSucceeded());
+    await webhook('webhook.cardpayments.received', cardRefunded());
+    expect(await deliver([payments])).toMatchObject({ delivered: 3 });
+    expect(await outcomes()).toEqual(['payment.captured', 'payment.refunded']);
+    expect(await replayAll('webhook.cardpayments.received')).toMatchObject({ replayed: 3 });
+    expect(await deliver([payments])).toMatchObject({ delivered: 3 });
+    expect(await outcomes()).toEqual(['payment.captured', 'payment.refunded']);
+    expect(await intentStates()).toEqual([{ id: 'pi_1', state: 'refunded' }]);
+  });
+
+  it.each([
+    ['webhook.cardpayments.received', { type: 'invoice.paid', data: { object: { id: 'in_1' } } }],
+    ['webhook.cardpayments.received', { type: 'PAYMENT_INTENT.SUCCEEDED' }],
+    ['webhook.cardpayments.received', { type: ['payment_intent.succeeded'] }],
+    ['webhook.cardpayments.received', {}],
+    ['webhook.walletpayments.received', { name: 'AUTHORIZED', reference: 'wallet-1' }],
+    ['webhook.walletpayments.received', { name: null }],
+  ] as const)('delivers and ignores what means nothing here: %s %j', async (topic, body) => {
+    await webhook(topic, body);
+    expect(await deliver([payments])).toMatchObject({ delivered: 1, deadLettered: 0 });
+    expect(await outcomes()).toEqual([]);
+  });
+
+  it.each([
+    ['webhook.cardpayments.received', { type: 'payment_intent.succeeded' }],
+    ['webhook.cardpayments.received', { type: 'payment_intent.succeeded', data: { object: 'pi_1' } }],
+    [
+      'webhook.cardpayments.received',
+      {
+        type: 'payment_intent.succeeded',
+        data: { object: { id: 'pi_1', amount_received: '1', currency: 'nok' } },
+      },
+    ],
+    [
+      'webhook.cardpayments.received',
+      {
+        type: 'payment_intent.succeeded',
+        data: { object: { id: 'pi_1', amount_received: 1.5, currency: 'nok' } },
+      },
+    ],
+    [
+      'webhook.cardpayments.received',
+      { type: 'charge.refunded', data: { object: { payment_intent: null } } },
+    ],
+    ['webhook.walletpayments.received', { name: 'CAPTURED', amount: { value: 1, currency: 'NOK' } }],
+    ['webhook.walletpayments.received', { name: 'CAPTURED', reference: 'wallet-1' }],
+    ['webhook.walletpayments.received', { name: 'FAILED', reference: '' }],
+  ] as const)(
+    'dead-letters a body that is not what its type promises at once: %s %j',
+    async (topic, body) => {
+      await createPaymentIntent(bus.db, card);
+      await createPaymentIntent(bus.db, wallet);
+      await webhook(topic, body);
+      expect(await deliver([payments])).toMatchObject({ delivered: 0, failed: 0, deadLettered: 1 });
+      const [letter] = await deliveriesOf(bus.db, 'payments');
+      expect(letter).toMatchObject({ state: 'dead_lettered', attempts: 1, log: [{ kind: 'permanent' }] });
+      expect(await outcomes()).toEqual([]);
+    },
+  );
+
+  it.each([
+    ['webhook.cardpayments.received', { amount_received: -1, currency: 'nok' }],
+    ['webhook.cardpayments.received', { amount_received: 1, currency: '12 ' }],
+  ] as const)('dead-letters an outcome that no event can carry at once: %s %j', async (topic, object) => {
+    await createPaymentIntent(bus.db, card);
+    await webhook(topic, { type: 'payment_intent.succeeded', data: { object: { id: 'pi_1', ...object } } });
+    expect(await deliver([payments])).toMatchObject({ failed: 0, deadLettered: 1 });
+  });
+
+  describe('of an intent that is not known', () => {
+    it('waits without an attempt, and reports the outcome when the intent appears', async () => {
+      const id = await webhook('webhook.cardpayments.received', cardSucceeded());
+      const createdAt = await createdAtOf(id);
+      const waits = async () => (await deliveriesOf(bus.db, 'payments'))[0]!;
+      expect(await deliver([payments], createdAt + 1 * SECOND)).toMatchObject({ waited: 1, failed: 0 });
+      expect(await waits()).toMatchObject({
+        state: 'pending',
+        attempts: 0,
+        nextAttemptAt: createdAt + 6 * SECOND,
+      });
+      expect(await deliver([payments], createdAt + 5 * SECOND)).toMatchObject({ waited: 0, delivered: 0 });
+      // Not beyond the minute.
+      expect(await deliver([payments], createdAt + 58 * SECOND)).toMatchObject({ waited: 1 });
+      expect(await waits()).toMatchObject({ attempts: 0, nextAttemptAt: createdAt + MINUTE });
+      await createPaymentIntent(bus.db, card);
+      expect(await deliver([payments], createdAt + MINUTE)).toMatchObject({ delivered: 1 });
+      expect(await waits()).toMatchObject({ state: 'delivered', attempts: 1 });
+      expect(await outcomes()).toEqual(['payment.captured']);
+    });
+
+    it('is dead-lettered at once when the webhook is a minute old, and the lane goes on', async () => {
+      await createPaymentIntent(bus.db, card);
+      const strange = await webhook('webhook.cardpayments.received', cardSucceeded('pi_stranger'));
+      await webhook('webhook.cardpayments.received', cardSucceeded());
+      const createdAt = await createdAtOf(strange);
+      expect(await deliver([payments], createdAt + 59_999)).toMatchObject({ waited: 1, delivered: 0 });
+      expect(await deliver([payments], createdAt + MINUTE)).toMatchObject({ deadLettered: 1, delivered: 1 });
+      expect(await deliveriesOf(bus.db, 'payments')).toMatchObject([
+        { state: 'dead_lettered', attempts: 1, log: [{ outcome: 'waited' }, { kind: 'permanent' }] },
+        { state: 'delivered', attempts: 1 },
+      ]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    });
+
+    it('does not take the intent of another provider for its own', async () => {
+      await createPaymentIntent(bus.db, { ...wallet, id: card.id });
+      const id = await webhook('webhook.cardpayments.received', cardSucceeded());
+      expect(await deliver([payments], (await createdAtOf(id)) + MINUTE)).toMatchObject({ deadLettered: 1 });
+      expect(await intentStates()).toEqual([{ id: card.id, state: 'created' }]);
+    });
+  });
+
+  it('does not let a late failure undo a capture, nor a late capture a refund', async () => {
+    await createPaymentIntent(bus.db, card);
+    await webhook('webhook.cardpayments.received', cardSucceeded());
+    await webhook('webhook.cardpayments.received', cardFailed());
+    await deliver([payments]);
+    expect(await intentStates()).toEqual([{ id: card.id, state: 'captured' }]);
+
+    await createPaymentIntent(bus.db, wallet);
+    for (const name of ['REFUNDED', 'CAPTURED', 'FAILED']) {
+      await webhook('webhook.walletpayments.received', walletCallback(name));
+    }
+    await deliver([payments]);
+    expect(await intentStates()).toEqual([
+      { id: card.id, state: 'captured' },
+      { id: wallet.id, state: 'refunded' },
+    ]);
+  });
+
+  it('creates an intent with its row and its event', async () => {
+    const { eventId } = await createPaymentIntent(bus.db, card);
+    const { id, ...rest } = card;
+    expect(await emitted('payment.')).toMatchObject([
+      { id: eventId, topic: 'payment.intent.created', payload: { intentId: id, ...rest } },
+    ]);
+    expect(await intentStates()).toEqual([{ id, state: 'created' }]);
+  });
+
+  it('creates neither row nor event of an intent that is wrong or taken', async () => {
+    await expect(createPaymentIntent(bus.db, { ...card, currency: 'nok' })).rejects.toBeInstanceOf(
+      InvalidPayload,
+    );
+    expect([await intentStates(), await emitted('payment.')]).toEqual([[], []]);
+    await createPaymentIntent(bus.db, card);
+    const taken = await createPaymentIntent(bus.db, { ...card, bookingId: 'bkg_9' }).catch(codeOf);
+    expect(taken).toBe('23505');
+    expect(await emitted('payment.')).toHaveLength(1);
+  });
+});
+
+describe('identity', () => {
+  const login = (data: object) =>
+    webhook('webhook.identityprovider.received', { type: 'login.succeeded', data: data });
+  const kari = { subject: 'kari', method: 'bank-id', email: 'kari@bærum.kommune.no' };
+
+  it('reports the first sight of a subject as a sign-up and every later one as a sign-in', async () => {
+    const first = await login(kari);
+    await login({ subject: 'kari', method: 'national-id' });
+    await login({ subject: 'ola', method: 'magic-link' });
+    expect(await deliver([identity])).toMatchObject({ delivered: 3 });
+    expect(await emitted('user.')).toMatchObject([
+      { topic: 'user.signed_up', payload: kari, causationId: first },
+      { topic: 'user.signed_in', payload: { subject: 'kari', method: 'national-id' } },
+      { topic: 'user.signed_up', payload: { subject: 'ola', method: 'magic-link' } },
+    ]);
+  });
+
+  it('takes the first callback for the sign-up again when it is replayed, and emits nothing twice', async () => {
+    await login(kari);
+    await login(kari);
+    await deliver([identity]);
+    const before = await emitted('user.');
+    expect(await replayAll('webhook.identityprovider.received')).toMatchObject({ replayed: 2 });
+    expect(await deliver([identity])).toMatchObject({ delivered: 2 });
+    expect(await emitted('user.')).toEqual(before);
+    expect(before.map(({ topic }) => topic)).toEqual(['user.signed_up', 'user.signed_in']);
+  });
+
+  it.each(['not an address', '', 17, null])(
+    'signs in without the e-mail %j, which is none',
+    async (email) => {
+      await login({ ...kari, email });
+      expect(await deliver([identity])).toMatchObject({ delivered: 1 });
+      expect((await emitted('user.'))[0]!.payload).toEqual({ subject: 'kari', method: 'bank-id' });
+    },
+  );
+
+  it.each([
+    {},
+    { subject: '', method: 'bank-id' },
+    { subject: 'k'.repeat(256), method: 'bank-id' },
+    { subject: 'kari', method: 'password' },
+    { subject: 17, method: 'bank-id' },
+  ])('dead-letters a login that it cannot understand at once: %j', async (data) => {
+    await login(data);
+    expect(await deliver([identity])).toMatchObject({ delivered: 0, failed: 0, deadLettered: 1 });
+    expect(await emitted('user.')).toEqual([]);
+  });
+
+  it('delivers and ignores callbacks of other types', async () => {
+    await webhook('webhook.identityprovider.received', { type: 'login.failed', data: kari });
+    await webhook('webhook.identityprovider.received', {});
+    expect(await deliver([identity])).toMatchObject({ delivered: 2 });
+    expect(await emitted('user.')).toEqual([]);
+  });
+});
+
+/** Emits the catalog's example of each topic. @returns the ids by topic. */
+async function emitExamples(topics: readonly string[]): Promise<Map<string, string>> {
+  return await bus.db.transaction(async (tx) => {
+    const ids = new Map<string, string>();
+    for (const topic of topics as TopicName[]) {
+      const example = catalog[topic].example as PayloadInput<typeof topic>;
+      ids.set(topic, (await emit(tx, topic, example)).id);
+    }
+    return ids;
+  });
+}
+
+describe('audit', () => {
+  const trail = () =>
+    rows<{ id: string; topic: string; payload: object; recorded: string }>(
+      bus.db,
+      `select event_id::text as id, topic, payload, recorded_at::text as recorded from audit_log order by topic`,
+    );
+
+  it('keeps one row for each event, without personal data, and a replay adds none', async () => {
+    const topics = topicsOf('audit');
+    const ids = await emitExamples(topics);
+    expect(await deliver([audit])).toMatchObject({ delivered: topics.length, failed: 0 });
+    const kept = await trail();
+    expect(kept.map(({ topic, id }) => [topic, id]).toSorted()).toEqual([...ids].toSorted());
+    const text = JSON.stringify(kept);
+    expect(text).not.toMatch(/[\w.]+@[\w.]+/);
+    expect(kept.find(({ topic }) => topic === 'user.signed_up')!.payload).toEqual({ method: 'bank-id' });
+    expect(await replayAll('user.signed_up')).toMatchObject({ matched: 1, replayed: 1 });
+    expect(await deliver([audit])).toMatchObject({ delivered: 1 });
+    expect(await trail()).toEqual(kept);
+  });
+
+  it.each(["update audit_log set topic = 'x'", 'delete from audit_log'])(
+    'is append-only: the database refuses %j',
+    async (statement) => {
+      await emitExamples(['user.signed_in']);
+      await deliver([audit]);
+      await expect(rows(bus.db, statement)).rejects.toThrow('the audit trail is append-only');
+      expect(await trail()).toHaveLength(1);
+    },
+  );
+});
+
+describe('notifications', () => {
+  it('records one row for each event, with the e-mail where the payload names one, and a replay adds none', async () => {
+    const topics = topicsOf('notifications');
+    const ids = await emitExamples(topics);
+    await deliver([notifications]);
+    const recorded = () =>
+      rows<{ topic: string; id: string; email: string | null; subject: string }>(
+        bus.db,
+        'select topic, event_id::text as id, email, subject from notifications order by topic',
+      );
+    const first = await recorded();
+    expect(first).toEqual(
+      [...topics].toSorted().map((topic) => {
+        const { example, description } = catalog[topic as TopicName] as Topic;
+        const { email = null } = example as { email?: string };
+        return { topic, id: ids.get(topic), email, subject: description };
+      }),
+    );
+    expect(first.some(({ email }) => email !== null)).toBe(true);
+    expect(first.some(({ email }) => email === null)).toBe(true);
+    await replayAll('user.signed_up');
+    expect(await deliver([notifications])).toMatchObject({ delivered: 1 });
+    expect(await recorded()).toHaveLength(topics.length);
+  });
+});
+
+describe('the journal', () => {
+  const embedded = { kind: 'embedded', dataDir: 'memory://' } as const;
+  const inCatalog = Object.entries<Topic>(catalog)
+    .flatMap(([topic, { subscribers }]) => subscribers.map((name) => `${topic} ${name}`))
+    .toSorted();
+  const subscriptionsOf = (attached: readonly AttachedSubscriber[]) =>
+    attached
+      .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`))
+      .toSorted();
+  const ledger = {
+    name: 'ledger',
+    url: 'http://localhost:1/',
+    secret: `whsec_${Buffer.alloc(32).toString('base64')}`,
+  };
+
+  it('stands in for exactly what is not attached: every subscription of the catalog is attached once', () => {
+    expect(subscriptionsOf(subscribersOf({ remoteSubscribers: [], database: embedded }))).toEqual(inCatalog);
+    const remote = subscribersOf({
+      remoteSubscribers: [ledger, { ...ledger, name: 'audit' }],
+      database: embedded,
+    });
+    expect(subscriptionsOf(remote)).toEqual(inCatalog);
+    expect(remote.filter(({ name }) => name === 'ledger' || name === 'audit')).toMatchObject([
+      { name: 'ledger', transactional: false },
+      { name: 'audit', transactional: false },
+    ]);
+  });
+
+  it.each<Config['database']>([
+    { kind: 'postgres', url: 'postgres://localhost/x' },
+    { kind: 'neon', url: 'postgres://ep-1.neon.tech/x' },
+    { kind: 'none' },
+  ])('stands in for nobody elsewhere: $kind', (database) => {
+    const names = (remoteSubscribers: (typeof ledger)[]) =>
+      subscribersOf({ remoteSubscribers, database })
+        .map(({ name }) => name)
+        .toSorted();
+    expect(names([])).toEqual(['audit', 'identity', 'notifications', 'payments']);
+    expect(names([ledger])).toEqual(['audit', 'identity', 'ledger', 'notifications', 'payments']);
+  });
+
+  it('writes down what it was handed, once', async () => {
+    const ids = await emitExamples(['payment.captured']);
+    const attached = subscribersOf({ remoteSubscribers: [], database: embedded });
+    expect(await deliver(attached)).toMatchObject({ delivered: 4 });
+    await replayAll('payment.captured');
+    expect(await deliver(attached)).toMatchObject({ delivered: 4 });
+    expect(
+      await rows(bus.db, 'select event_id::text as id, subscriber, topic from journal order by subscriber'),
+    ).toEqual(
+      ['accounting', 'bookings', 'ledger'].map((subscriber) => ({
+        id: ids.get('payment.captured'),
+        subscriber,
+        topic: 'payment.captured',
+      })),
+    );
+  });
+});
+
+describe('the whole chain', () => {
+  it('takes a signed webhook through payments to the four subscribers of payment.captured, traced all the way', async () => {
+    const secret = 'whsec_of_the_card_provider';
+    const none = { scheme: 'standard', secrets: [] } as const;
+    const settings: Config['webhooks'] = {
+      cardpayments: { scheme: 'stripe', secrets: [secret] },
+      walletpayments: none,
+      identityprovider: none,
+    };
+    const database = async () => bus.db;
+    const rejections = new Rejections(database);
+    const { fetch } = endpoint({
+      methods: ['POST'],
+      handle: async (request, { requestId }) =>
+        Response.json(
+          await receiveWebhook({ request, requestId, settings, database, kick: () => undefined, rejections }),
+        ),
+    });
+    vi.spyOn(process.stdout, 'write').mockReturnValueOnce(true);
+    await createPaymentIntent(bus.db, card);
+    const body = JSON.stringify({ id: 'evt_chain', ...cardSucceeded() });
+    const response = await fetch(
+      new Request('https://postbud.example/webhooks/cardpayments', {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'x-request-id': 'req-chain',
+          'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload: body, secret }),
+        },
+        body,
+      }),
+    );
+    vi.restoreAllMocks();
+    expect(await response.json()).toMatchObject({ received: true, duplicate: false });
+
+    const handed: { name: string; event: BusEvent }[] = [];
+    const others = (['bookings', 'ledger', 'accounting'] as const).map((name) =>
+      attach(name, { 'payment.captured': (event) => handed.push({ name, event }) }),
+    );
+    await deliver([payments, notifications, ...others]);
+    const [arrived] = await emitted('webhook.');
+    const [captured] = await emitted('payment.captured');
+    expect(arrived).toMatchObject({ correlationId: 'req-chain', causationId: null });
+    expect(captured).toMatchObject({ correlationId: 'req-chain', causationId: arrived!.id });
+    expect(handed.map(({ name }) => name).toSorted()).toEqual(['accounting', 'bookings', 'ledger']);
+    for (const { event } of handed) {
+      expect(event).toMatchObject({
+        id: captured!.id,
+        correlationId: 'req-chain',
+        causationId: arrived!.id,
+        payload: { intentId: 'pi_1', bookingId: 'bkg_1', providerEventId: 'evt_chain', currency: 'NOK' },
+      });
+    }
+    expect(await rows(bus.db, 'select event_id::text as id from notifications')).toEqual([
+      { id: captured!.id },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});

@@ -1,0 +1,297 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import type { Transaction } from '../../lib/db/connect.ts';
+import { connect } from '../../lib/db/connect.ts';
+import { run } from '../../lib/db/statement.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { SubscriberOptions, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import {
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  gate,
+  openBus,
+  payloadOf,
+  rows,
+  START,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+let handed: number[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  await rows(bus.db, 'create table effects (number int not null)');
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate effects');
+  handed = [];
+});
+
+/** Writes the number of each payment in the transaction it is given, then does as told. */
+const writing = (
+  then: (payment: number, context: TransactionalContext) => unknown = () => undefined,
+  options: SubscriberOptions = {},
+) =>
+  subscriber(
+    'ledger',
+    {
+      'payment.captured': async ({ payload }, context) => {
+        handed.push(payload.amountMinor);
+        await write(context.tx, payload.amountMinor);
+        await then(payload.amountMinor, context);
+      },
+    },
+    { ...options, transactional: true },
+  );
+
+const write = (tx: Transaction, number: number) =>
+  run(tx, { text: 'insert into effects values ($1::int)', values: [number] });
+
+/** The numbers that were written and committed, in the order of the rows. */
+const effects = async () =>
+  (await rows<{ number: number }>(bus.db, 'select number from effects')).map(({ number }) => number);
+const states = async () => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
+
+describe('rule 7: a transactional handler and the mark that it delivered commit together', () => {
+  it('commits both', async () => {
+    await emitPayments(bus.db, 1, 3);
+    const report = await drain(bus.db, [
+      writing(async (number, { tx }) => {
+        // Not yet for others to see, neither the one nor the other.
+        expect(await effects()).not.toContain(number);
+        expect((await states())[number - 1]).toBe('pending');
+        expect(
+          await run(tx, { text: 'select number from effects where number = $1::int', values: [number] }),
+        ).toHaveLength(1);
+      }),
+    ]);
+    expect(report).toMatchObject({ delivered: 3, failed: 0 });
+    expect(await effects()).toEqual([1, 2, 3]);
+    expect(await states()).toEqual(['delivered', 'delivered', 'delivered']);
+    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
+      attempts: 1,
+      deliveredAt: expect.any(Number),
+    });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('takes back what the handler wrote before it threw, and records the failure all the same', async () => {
+    const attached = [
+      writing((number, { attempt }) => {
+        if (number === 1 && attempt === 1) throw new Error('after writing');
+      }),
+    ];
+    await emitPayments(bus.db, 1, 2);
+    expect(await drain(bus.db, attached)).toMatchObject({ delivered: 0, failed: 1 });
+    expect(await effects()).toEqual([]);
+    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
+      state: 'failing',
+      attempts: 1,
+      nextAttemptAt: START + MINUTE,
+      log: [{ message: 'after writing' }],
+    });
+    expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 2 });
+    expect(await effects()).toEqual([1, 2]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('records a failure that the database itself found, although its transaction is lost', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [writing((_, { tx }) => run(tx, { text: 'select 1 / 0', values: [] }))]);
+    const [delivery] = await deliveriesOf(bus.db, 'ledger');
+    expect(delivery).toMatchObject({ state: 'failing', attempts: 1 });
+    expect(delivery!.log).toHaveLength(1);
+    expect(await effects()).toEqual([]);
+  });
+
+  it('counts a handler that swallows the error of a statement as failed: its transaction can not commit', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [
+      writing((_, { tx }) => run(tx, { text: 'select 1 / 0', values: [] }).catch(() => undefined)),
+    ]);
+    expect(await states()).toEqual(['failing']);
+    expect(await effects()).toEqual([]);
+  });
+
+  it.each([
+    ['a PermanentError', () => new PermanentError('never'), 'dead_lettered', [2]],
+    ['a RetryAfter', () => new RetryAfter(1000), 'pending', []],
+  ])('takes back what was written before %s', async (_, error, state, left) => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [
+      writing((number) => {
+        if (number === 1) throw error();
+      }),
+    ]);
+    expect(await effects()).toEqual(left);
+    expect((await states())[0]).toBe(state);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('rolls back at the time limit, and nothing that the handler still does reaches the database', async () => {
+    const late = gate();
+    const zombies: Promise<unknown>[] = [];
+    await emitPayments(bus.db, 1, 1);
+    const attached = [
+      writing(
+        (number, { tx }) => {
+          const zombie = late.opened.then(() => write(tx, number + 100));
+          zombies.push(zombie.catch((error: unknown) => error));
+          return zombie;
+        },
+        { timeoutMs: 50 },
+      ),
+    ];
+    expect(await drain(bus.db, attached)).toMatchObject({ delivered: 0, failed: 1 });
+    late.open();
+    expect(await zombies[0]).toBeInstanceOf(Error);
+    expect(await effects()).toEqual([]);
+    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
+      state: 'failing',
+      log: [{ kind: 'timeout' }],
+    });
+    // The connection that was cut is replaced, and its transaction is not left open.
+    expect(await drain(bus.db, [writing()], { now: START + MINUTE })).toMatchObject({ delivered: 1 });
+    expect(
+      await rows(
+        bus.db,
+        "select from pg_stat_activity where state like 'idle in transaction%' and datname = current_database()",
+      ),
+    ).toEqual([]);
+  });
+
+  it('cuts off a statement that is running at the time limit', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [
+      writing((_, { tx }) => run(tx, { text: 'select pg_sleep(1)', values: [] }), { timeoutMs: 50 }),
+    ]);
+    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
+      state: 'failing',
+      log: [{ kind: 'timeout' }],
+    });
+    expect(await effects()).toEqual([]);
+  });
+
+  it('takes effect once when a relay loses its lease in the middle and another one takes over', async () => {
+    const other = await connect(bus.url);
+    const held = gate();
+    const begun = gate();
+    await emitPayments(bus.db, 1, 2);
+    const slow = drain(bus.db, [
+      writing(async (number) => {
+        if (number !== 1) return;
+        begun.open();
+        await held.opened;
+      }),
+    ]);
+    await begun.opened;
+    // The handler's limit of 10 seconds and the margin of 20 are over, as far as this relay can tell.
+    const now = START + 31 * SECOND;
+    expect(await drain(other.db, [writing()], { now })).toMatchObject({ failed: 1, delivered: 0 });
+    expect(await drain(other.db, [writing()], { now: now + MINUTE })).toMatchObject({ delivered: 2 });
+    held.open();
+    expect(await slow).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
+    await other.close();
+    expect(await effects()).toEqual([1, 2]);
+    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
+      state: 'delivered',
+      attempts: 2,
+      log: [{ kind: 'lease_expired' }],
+    });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('delivers what a transactional handler emits, and nothing of one that failed', async () => {
+    const reasons: string[] = [];
+    const emitting = writing(async (number, { tx }) => {
+      await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason: `after ${number}` }));
+      if (number === 2) throw new PermanentError('refused');
+    });
+    const audit = subscriber('audit', {
+      'payment.failed': ({ payload }) => void reasons.push(payload.reason),
+    });
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [emitting, audit]);
+    expect(reasons).toEqual(['after 1', 'after 3']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('runs more lanes than there are connections', async () => {
+    for (let number = 1; number <= 40; number += 1)
+      await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
+    expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 40, failed: 0 });
+    expect((await effects()).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: 40 }, (_, index) => index + 1),
+    );
+  });
+
+  it('leaves other relays on the same pool a connection while slow handlers hold theirs', async () => {
+    const held = gate();
+    let begun = 0;
+    const slow = (name: 'bookings' | 'ledger' | 'notifications') => {
+      const handle = async () => {
+        begun += 1;
+        await held.opened;
+      };
+      return subscriber(name, { 'payment.captured': handle }, { transactional: true });
+    };
+    for (let number = 1; number <= 8; number += 1)
+      await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
+    await drain(bus.db, []);
+    const relays = (['bookings', 'ledger', 'notifications'] as const).map((name) =>
+      drain(bus.db, [slow(name)]),
+    );
+    const ended = Promise.allSettled(relays);
+    await expect.poll(() => begun).toBeGreaterThanOrEqual(6);
+    // Longer than the 5 seconds that a statement waits for a connection.
+    setTimeout(held.open, 5500);
+    expect(
+      (await ended).map((result) => (result.status === 'rejected' ? String(result.reason) : 'ended')),
+    ).toEqual(Array(3).fill('ended'));
+    expect((await deliveriesOf(bus.db)).filter(({ state }) => state === 'delivered')).toHaveLength(24);
+  });
+
+  it('does not begin, and does not count as tried, when the relay is told to stop', async () => {
+    const stop = new AbortController();
+    await emitPayments(bus.db, 1, 2);
+    const attached = [
+      writing((number) => {
+        if (number === 2) stop.abort();
+        return number === 2 ? new Promise(() => undefined) : undefined;
+      }),
+    ];
+    expect(await drain(bus.db, attached, { signal: stop.signal })).toMatchObject({ delivered: 1, failed: 0 });
+    expect(await effects()).toEqual([1]);
+    expect(await states()).toEqual(['delivered', 'pending']);
+    expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 1 });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('lets two relays settle side by side, in transactions and in batches, without a deadlock', async () => {
+    const quick = subscriber('bookings', { 'payment.captured': () => undefined });
+    const other = await connect(bus.url);
+    await bus.db.transaction(async (tx) => {
+      for (let number = 1; number <= 400; number += 1) {
+        await emit(tx, 'payment.captured', payloadOf('payment.captured', { amountMinor: number }), {
+          orderingKey: `${number % 20}`,
+        });
+      }
+    });
+    const reports = await Promise.all([
+      drain(bus.db, [writing(), quick]),
+      drain(other.db, [quick, writing()]),
+    ]);
+    await other.close();
+    expect(reports.map(({ delivered }) => delivered).reduce((sum, delivered) => sum + delivered)).toBe(800);
+    expect(await effects()).toHaveLength(400);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});

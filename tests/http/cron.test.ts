@@ -1,0 +1,147 @@
+import { setTimeout as realSleep } from 'node:timers/promises';
+
+import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+
+import type { Endpoint } from '../../lib/http/endpoint.ts';
+import { connect } from '../../lib/db/connect.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { DAY } from '../../lib/time.ts';
+import { payloadOf, rows } from '../support/bus.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
+
+const SECRET = 'a-cron-secret-of-the-tests';
+
+let written: string;
+
+beforeEach(() => {
+  written = '';
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => (written += String(text)).length > 0);
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+  expect(written).not.toContain(SECRET);
+});
+
+/** The function file, in a process whose environment holds these variables. */
+async function deployed(variables: Record<string, string | undefined>): Promise<Endpoint> {
+  for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
+  vi.resetModules();
+  return (await import('../../api/cron/relay.ts')).default;
+}
+
+/** Where no database is: whoever is let in gets a 500, which tells from a refusal. */
+const nowhere = async () => `postgres://postgres@127.0.0.1:${await freePort()}/none`;
+
+const call = (authorization?: string, method = 'GET') =>
+  new Request('https://postbud.example/api/cron/relay', {
+    method,
+    ...(authorization !== undefined && { headers: { authorization } }),
+  });
+
+/** Lets the fake clock run until there is an answer. */
+async function afterTicks(answering: Promise<Response>): Promise<Response> {
+  for (;;) {
+    const answer = await Promise.race([answering, realSleep(5)]);
+    if (answer) return answer;
+    // In steps that leave the limits of what waits for the database, 5 seconds and more, some real time.
+    await vi.advanceTimersByTimeAsync(250);
+  }
+}
+
+describe('GET /api/cron/relay', () => {
+  test.each([undefined, '', '   '])('with CRON_SECRET %j lets nobody in', async (secret) => {
+    const { fetch } = await deployed({ CRON_SECRET: secret, DATABASE_URL: await nowhere() });
+    for (const shown of [
+      undefined,
+      'Bearer undefined',
+      'Bearer ',
+      'Bearer',
+      '',
+      'Bearer null',
+      `Bearer ${SECRET}`,
+    ]) {
+      const response = await fetch(call(shown));
+      expect([shown, response.status]).toEqual([shown, 503]);
+      expect(response.headers.get('content-type')).toBe('application/problem+json');
+      expect(response.headers.get('retry-after')).toMatch(/^\d+$/);
+      expect(await response.json()).toMatchObject({ status: 503, code: 'cron_not_configured' });
+    }
+  });
+
+  test('with a CRON_SECRET that is too short is not set up, and says which variable in the log only', async () => {
+    const { fetch } = await deployed({ CRON_SECRET: 'short', DATABASE_URL: await nowhere() });
+    const response = await fetch(call('Bearer short'));
+    expect(response.status).toBe(503);
+    expect(await response.json()).toMatchObject({ code: 'misconfigured' });
+    expect(written).toContain('"variable":"CRON_SECRET"');
+  });
+
+  test('refuses every caller that does not show exactly the secret', async () => {
+    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: await nowhere() });
+    const almost = [
+      undefined,
+      '',
+      'Bearer',
+      'Bearer undefined',
+      SECRET,
+      `Bearer ${SECRET}x`,
+      `Bearer ${SECRET.slice(0, -1)}`,
+      `Bearer ${SECRET.toUpperCase()}`,
+      `Bearer  ${SECRET}`,
+      `Basic ${SECRET}`,
+      `Bearer ${SECRET}, Bearer ${SECRET}`,
+    ];
+    for (const shown of almost) {
+      const response = await fetch(call(shown));
+      expect([shown, response.status]).toEqual([shown, 401]);
+      expect(response.headers.get('www-authenticate')).toBe('Bearer');
+      const text = await response.text();
+      expect(JSON.parse(text)).toMatchObject({ status: 401, code: 'unauthorized' });
+      expect(text).not.toContain(SECRET);
+    }
+    expect((await fetch(call(`Bearer ${SECRET}`))).status).toBe(500);
+  });
+
+  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('answers 405 to %s, secret or not', async (method) => {
+    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: await nowhere() });
+    const response = await fetch(call(`Bearer ${SECRET}`, method));
+    expect(response.status).toBe(405);
+    expect(response.headers.get('allow')).toBe('GET, HEAD');
+    expect(await response.json()).toMatchObject({ code: 'method_not_allowed' });
+  });
+
+  test('in a deployment without a database is not set up', async () => {
+    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: '', VERCEL: '1' });
+    const response = await fetch(call(`Bearer ${SECRET}`));
+    expect(response.status).toBe(503);
+    expect(await response.json()).toMatchObject({ code: 'misconfigured' });
+    expect(written).toContain('"variable":"DATABASE_URL"');
+  });
+
+  test('lets the cron in, delivers for 55 seconds of ticks and says what it did', async () => {
+    const url = await createDatabase(inject('postgresUrl'));
+    const { db, close } = await connect(url);
+    await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+    // Struck already: the strike would kick a relay of its own, and nobody could say which of the two delivers.
+    const day = new Date(Date.now() + DAY).toISOString().slice(0, 10);
+    const scheduledFor = `${day}T06:00:00.000Z`;
+    await emit(db, 'cron.daily.06_00', { day, scheduledFor }, { dedupeKey: day });
+    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
+    const trail = () => rows<{ topic: string }>(db, 'select topic from audit_log order by topic');
+
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
+    const answering = fetch(call(`Bearer ${SECRET}`));
+    while (!(await trail()).some(({ topic }) => topic === 'user.signed_in')) await realSleep(5);
+    // What comes meanwhile is not left to the next minute: it goes with the next tick.
+    await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+    const response = await afterTicks(answering);
+    vi.useRealTimers();
+    expect(response.status).toBe(200);
+    const kept = await trail();
+    expect(kept.filter(({ topic }) => topic === 'user.signed_in')).toHaveLength(2);
+    expect(await response.json()).toMatchObject({ delivered: kept.length, failed: 0, struck: [] });
+    await close();
+  });
+});

@@ -1,0 +1,277 @@
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import { emit } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import type { RelayReport } from '../../lib/relay/relay.ts';
+import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
+import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
+import { deliveriesOf, openBus, payloadOf, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { freePort } from '../support/postgres.ts';
+
+const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+
+interface Got {
+  readonly method: string | undefined;
+  readonly path: string | undefined;
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+let bus: Bus;
+let server: Server;
+let url: string;
+/** The requests so far, and how the next ones are answered. */
+let got: Got[];
+let behave: (response: ServerResponse, request: IncomingMessage) => void;
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const headers = Object.fromEntries(
+        Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
+      );
+      got.push({
+        method: request.method,
+        path: request.url,
+        headers,
+        body: Buffer.concat(chunks).toString('utf8'),
+      });
+      behave(response, request);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/events?tenant=solvik`;
+});
+afterAll(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+  await bus.close();
+});
+beforeEach(async () => {
+  await bus.reset();
+  got = [];
+});
+
+const answer =
+  (status: number, headers: Record<string, string> = {}) =>
+  (response: ServerResponse) =>
+    response.writeHead(status, headers).end('said');
+
+/** Emits one event and has it delivered to the server, or to another address. */
+async function deliver({ to = url, timeoutMs = 5 * SECOND, forMs = 10 * SECOND } = {}): Promise<RelayReport> {
+  await emit(bus.db, 'payment.captured', payloadOf('payment.captured', { bookingId: 'bkg_blåbær' }), {
+    correlationId: 'req-1',
+    causationId: 'evt-0',
+    orderingKey: 'solvik',
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+  });
+  const accounting = { ...remoteSubscriber({ name: 'accounting', url: to, secret }), timeoutMs };
+  return await relay({ db: bus.db, subscribers: [accounting], until: Date.now() + forMs });
+}
+
+const delivery = async () => (await deliveriesOf(bus.db, 'accounting'))[0]!;
+
+describe('what a component elsewhere is handed', () => {
+  it('is a CloudEvent in JSON, under a signature that the Standard Webhooks SDK verifies', async () => {
+    behave = answer(204);
+    await deliver();
+    const [stored] = await rows<{ id: string; seq: number; at: number }>(
+      bus.db,
+      'select id::text, seq::float8 as seq, floor(extract(epoch from created_at) * 1000)::float8 as at from events',
+    );
+    const [{ method, path, headers, body }] = got as [Got];
+    expect([method, path]).toEqual(['POST', '/events?tenant=solvik']);
+    expect(headers).toMatchObject({
+      'content-type': 'application/cloudevents+json; charset=utf-8',
+      'webhook-id': stored!.id,
+      'x-attempt': '1',
+    });
+    const event = new Webhook(secret).verify(body, headers) as Record<string, unknown>;
+    expect(event).toEqual({
+      specversion: '1.0',
+      id: stored!.id,
+      source: '/postbud/payments',
+      type: 'payment.captured',
+      time: new Date(stored!.at).toISOString(),
+      datacontenttype: 'application/json',
+      sequence: String(stored!.seq),
+      schemaversion: 1,
+      partitionkey: 'solvik',
+      correlationid: 'req-1',
+      causationid: 'evt-0',
+      traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      data: payloadOf('payment.captured', { bookingId: 'bkg_blåbær' }),
+    });
+    // The names that the specification allows, and the types: no null, no nesting outside of data.
+    for (const [name, value] of Object.entries(event)) {
+      expect(name).toMatch(/^[a-z0-9]{1,20}$/);
+      expect(typeof value).toMatch(name === 'data' ? /^object$/ : /^(string|number)$/);
+    }
+  });
+
+  it('does not verify when a byte of it is changed or under another secret', async () => {
+    behave = answer(204);
+    await deliver();
+    const [{ headers, body }] = got as [Got];
+    expect(() => new Webhook(secret).verify(body.replace('62500', '62501'), headers)).toThrow(
+      'No matching signature',
+    );
+    const other = `whsec_${Buffer.alloc(32, 6).toString('base64')}`;
+    expect(() => new Webhook(other).verify(body, headers)).toThrow('No matching signature');
+  });
+
+  it('leaves out the attributes that the event does not have', () => {
+    const event = cloudEvent({
+      id: 'id',
+      topic: 'payment.captured',
+      payload: payloadOf('payment.captured'),
+      version: 1,
+      producer: 'payments',
+      createdAt: new Date(0),
+      seq: 1,
+      orderingKey: '',
+      correlationId: 'id',
+      causationId: null,
+      traceparent: null,
+    });
+    expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['partitionkey']));
+    expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['causationid']));
+    expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['traceparent']));
+  });
+});
+
+describe('what a component elsewhere answers', () => {
+  it.each([200, 201, 202, 204, 299])('%i is delivered', async (status) => {
+    behave = answer(status);
+    expect(await deliver()).toMatchObject({ delivered: 1, failed: 0, waited: 0, deadLettered: 0 });
+    expect(await delivery()).toMatchObject({ state: 'delivered', attempts: 1 });
+  });
+
+  it('200 is delivered even when the body after it never ends', async () => {
+    behave = (response) => response.writeHead(200).write('so far');
+    expect(await deliver()).toMatchObject({ delivered: 1 });
+  });
+
+  it('410 is dead-lettered at once', async () => {
+    behave = answer(410);
+    expect(await deliver()).toMatchObject({ delivered: 0, failed: 0, deadLettered: 1 });
+    expect(await delivery()).toMatchObject({
+      state: 'dead_lettered',
+      attempts: 1,
+      log: [{ kind: 'permanent', message: 'the subscriber answered 410 Gone' }],
+    });
+  });
+
+  it.each([429, 503])(
+    '%i with Retry-After in seconds waits so long, and burns no attempt',
+    async (status) => {
+      behave = answer(status, { 'retry-after': '120' });
+      const before = Date.now();
+      expect(await deliver()).toMatchObject({ waited: 1, failed: 0 });
+      const { nextAttemptAt, ...rest } = await delivery();
+      expect(rest).toMatchObject({ state: 'pending', attempts: 0, log: [{ outcome: 'waited' }] });
+      expect(nextAttemptAt).toBeGreaterThanOrEqual(before + 120 * SECOND);
+      expect(nextAttemptAt).toBeLessThanOrEqual(Date.now() + 120 * SECOND);
+    },
+  );
+
+  it.each([429, 503])('%i with Retry-After as an HTTP date waits until then', async (status) => {
+    const date = new Date(Date.now() + 10 * MINUTE).toUTCString();
+    behave = answer(status, { 'retry-after': date });
+    const before = Date.now();
+    expect(await deliver()).toMatchObject({ waited: 1, failed: 0 });
+    const { nextAttemptAt, attempts } = await delivery();
+    expect(attempts).toBe(0);
+    // It is a wait from the answer, on whatever clock the database has.
+    expect(Math.abs(nextAttemptAt! - Date.parse(date))).toBeLessThanOrEqual(Date.now() - before + SECOND);
+  });
+
+  it('no Retry-After parks the lane for more than a day', async () => {
+    behave = answer(503, { 'retry-after': '99999999' });
+    expect(await deliver()).toMatchObject({ waited: 1 });
+    expect((await delivery()).nextAttemptAt).toBeLessThanOrEqual(Date.now() + DAY);
+  });
+
+  it.each(['0', '-5', '0.5', 'Sun, 06 Nov 1994 08:49:37 GMT'])(
+    '503 with Retry-After %j does not make the relay ask without a pause',
+    async (value) => {
+      behave = answer(503, { 'retry-after': value });
+      await deliver({ forMs: 300 });
+      expect(got.length).toBeLessThanOrEqual(2);
+    },
+  );
+
+  it.each([
+    [429, {}],
+    [503, {}],
+    [503, { 'retry-after': 'soon' }],
+    [503, { 'retry-after': '' }],
+    [500, {}],
+    [500, { 'retry-after': '120' }],
+    [400, {}],
+    [401, {}],
+    [404, {}],
+    [304, {}],
+  ])('%i with %j is a failure', async (status, headers) => {
+    behave = answer(status, headers);
+    expect(await deliver()).toMatchObject({ delivered: 0, failed: 1, waited: 0, deadLettered: 0 });
+    expect(await delivery()).toMatchObject({
+      state: 'failing',
+      attempts: 1,
+      log: [{ outcome: 'failed', message: `the subscriber answered ${status}` }],
+    });
+  });
+
+  it.each([301, 302, 303, 307, 308])('%i is a failure, and is not followed', async (status) => {
+    behave = answer(status, { location: url });
+    expect(await deliver()).toMatchObject({ delivered: 0, failed: 1 });
+    expect(got).toHaveLength(1);
+  });
+
+  it('none, because nobody listens, is a failure', async () => {
+    expect(await deliver({ to: `http://127.0.0.1:${await freePort()}/` })).toMatchObject({ failed: 1 });
+    expect(await delivery()).toMatchObject({ state: 'failing', attempts: 1 });
+  });
+
+  it('none, because the connection is reset, is a failure', async () => {
+    behave = (_, request) => request.socket.resetAndDestroy();
+    expect(await deliver()).toMatchObject({ delivered: 0, failed: 1 });
+    expect(got).toHaveLength(1);
+  });
+
+  it('none within the time limit is a failure, and the connection is let go', async () => {
+    let whenClosed: () => void;
+    const closed = new Promise<void>((resolve) => (whenClosed = resolve));
+    behave = (_, request) => request.socket.once('close', () => whenClosed());
+    expect(await deliver({ timeoutMs: 100 })).toMatchObject({ delivered: 0, failed: 1 });
+    await closed;
+    expect(await delivery()).toMatchObject({ state: 'failing', attempts: 1, log: [{ kind: 'timeout' }] });
+  });
+
+  it('is remembered under the same id: the next attempt says that it is the second', async () => {
+    behave = answer(500);
+    await deliver();
+    behave = answer(204);
+    const accounting = remoteSubscriber({ name: 'accounting', url, secret });
+    const now = Date.now() + 2 * MINUTE;
+    await relay({ db: bus.db, subscribers: [accounting], until: Date.now() + 10 * SECOND, now });
+    expect(got.map(({ headers }) => headers['x-attempt'])).toEqual(['1', '2']);
+    expect(got[1]!.headers['webhook-id']).toBe(got[0]!.headers['webhook-id']);
+    expect(new Webhook(secret).verify(got[1]!.body, got[1]!.headers)).toBeTruthy();
+  });
+});
+
+it('a component that the catalog does not list is refused by the name of its variable', () => {
+  expect(() => remoteSubscriber({ name: 'acounting', url, secret })).toThrow(
+    'SUBSCRIBER_ACOUNTING_URL: the catalog has no subscriber acounting',
+  );
+});

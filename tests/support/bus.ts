@@ -1,0 +1,230 @@
+import pg from 'pg';
+import { vi } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import type { PayloadInput, TopicName } from '../../lib/catalog/catalog.ts';
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection, Database } from '../../lib/db/connect.ts';
+import { driverOf, run } from '../../lib/db/statement.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import type { EmitOptions } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import type { RelayOptions, RelayReport } from '../../lib/relay/relay.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import type { PastAttempt } from '../../drizzle/schema.ts';
+import { createDatabase } from './postgres.ts';
+
+/** Where the tests' clock stands, unless they move it. Ahead of the real one, so that all that was emitted is due. */
+export const START = Date.parse('2031-05-04T10:00:00.000Z');
+
+export interface Bus extends Connection {
+  readonly url: string;
+  /** Empties the tables. */
+  readonly reset: () => Promise<void>;
+}
+
+/** Opens a database of one's own. @param serverUrl what the global setup provides as `postgresUrl`. */
+export async function openBus(serverUrl: string): Promise<Bus> {
+  const url = await createDatabase(serverUrl);
+  const connection = await connect(url);
+  const reset = async () => {
+    await rows(connection.db, 'truncate events, awaiting_fan_out, lanes, deliveries, journal');
+  };
+  return { ...connection, url, reset };
+}
+
+/** Runs a statement. @returns its rows; instants as they should be read must be selected as `text` or `float8`. */
+export async function rows<Row>(db: Database, text: string, values: readonly unknown[] = []): Promise<Row[]> {
+  return await run<Row>(driverOf(db), { text, values });
+}
+
+/** Delivers what is due with the clock at `START`, giving up after 15 real seconds, unless told otherwise. */
+export async function drain(
+  db: Database,
+  subscribers: readonly AttachedSubscriber[],
+  options: Partial<RelayOptions> = {},
+): Promise<RelayReport> {
+  return await relay({ db, subscribers, until: Date.now() + 15_000, now: START, ...options });
+}
+
+/** A payload that fits, with the catalog's example for all that is not given. */
+export function payloadOf<Name extends TopicName>(topic: Name, fields: object = {}): PayloadInput<Name> {
+  return { ...catalog[topic].example, ...fields } as PayloadInput<Name>;
+}
+
+/** A payment that is told from others by its amount. */
+export const payment = (number: number) => payloadOf('payment.captured', { amountMinor: number });
+
+/** Emits payments numbered `from` to `to`, in one transaction. @returns their ids in order. */
+export async function emitPayments(
+  db: Database,
+  from: number,
+  to: number,
+  options: EmitOptions = {},
+): Promise<string[]> {
+  return await db.transaction(async (tx) => {
+    const ids: string[] = [];
+    for (let number = from; number <= to; number += 1) {
+      ids.push((await emit(tx, 'payment.captured', payment(number), options)).id);
+    }
+    return ids;
+  });
+}
+
+/**
+ * Writes payments numbered from 1 as `emit` does, but all in one statement: for a large backlog.
+ *
+ * @param lanes how many ordering keys they take turns in; 0 for none.
+ */
+export async function storeBacklog(db: Database, topic: TopicName, count: number, lanes = 0): Promise<void> {
+  await rows(
+    db,
+    `with event as (
+       insert into events (id, topic, payload, version, producer, open, ordering_key, correlation_id, created_at)
+       select gen_random_uuid(), $1::text, $2::text::jsonb || jsonb_build_object('amountMinor', number), 1, 'payments',
+         $3::int, case when $5::int = 0 then '' else 'key ' || number % $5::int end, '', clock_timestamp()
+       from generate_series(1, $4::int) as number
+       returning *
+     )
+     insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes)
+     select topic, created_at, seq, id, ordering_key, open, octet_length(payload::text) from event`,
+    [topic, JSON.stringify(catalog[topic].example), catalog[topic].subscribers.length, count, lanes],
+  );
+}
+
+/** A transaction on a connection of its own, which the test ends when it likes. */
+export interface OpenTransaction {
+  readonly client: pg.Client;
+  emit<Name extends TopicName>(
+    topic: Name,
+    payload: PayloadInput<Name>,
+    options?: EmitOptions,
+  ): Promise<string>;
+  commit(): Promise<void>;
+  rollback(): Promise<void>;
+}
+
+export async function openTransaction(url: string): Promise<OpenTransaction> {
+  const client = new pg.Client(url);
+  await client.connect();
+  await client.query('begin');
+  const end = async (how: 'commit' | 'rollback') => {
+    await client.query(how);
+    await client.end();
+  };
+  return {
+    client,
+    emit: async (topic, payload, options) => (await emit(client, topic, payload, options)).id,
+    commit: () => end('commit'),
+    rollback: () => end('rollback'),
+  };
+}
+
+export interface StoredDelivery {
+  readonly subscriber: string;
+  readonly orderingKey: string;
+  readonly eventId: string;
+  readonly state: string;
+  readonly attempts: number;
+  /** Epoch milliseconds. */
+  readonly nextAttemptAt: number | null;
+  readonly deliveredAt: number | null;
+  readonly deadLetteredAt: number | null;
+  readonly log: readonly PastAttempt[] | null;
+}
+
+/** The deliveries in the order of their lanes. @param subscriber all subscribers' when left out. */
+export async function deliveriesOf(db: Database, subscriber?: string): Promise<StoredDelivery[]> {
+  return await rows<StoredDelivery>(
+    db,
+    `select subscriber, ordering_key as "orderingKey", event_id::text as "eventId", state::text, attempts,
+       (extract(epoch from next_attempt_at) * 1000)::float8 as "nextAttemptAt",
+       (extract(epoch from delivered_at) * 1000)::float8 as "deliveredAt",
+       (extract(epoch from dead_lettered_at) * 1000)::float8 as "deadLetteredAt",
+       attempt_log as log
+     from deliveries join lanes on lanes.id = lane_id
+     where $1::text is null or subscriber = $1
+     order by topic, subscriber, ordering_key, position`,
+    [subscriber ?? null],
+  );
+}
+
+/** The states of the events, oldest first. */
+export async function eventStates(db: Database): Promise<string[]> {
+  const found = await rows<{ state: string }>(db, 'select state::text from events order by created_at, seq');
+  return found.map(({ state }) => state);
+}
+
+/** The ids of a topic's events in the order that subscribers are promised. */
+export async function idsInOrder(db: Database, topic: TopicName, orderingKey = ''): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    db,
+    'select id::text from events where topic = $1 and ordering_key = $2 order by created_at, seq',
+    [topic, orderingKey],
+  );
+  return found.map(({ id }) => id);
+}
+
+/**
+ * Looks for what must never be: events without their deliveries, deliveries without their event, counters or states
+ * that are not what the deliveries say, deliveries that their lane has passed over or sleeps on.
+ *
+ * @returns one line for each; none when all is well.
+ */
+export async function contradictions(db: Database): Promise<string[]> {
+  const found = await rows<{ what: string }>(
+    db,
+    `with truth as (
+       select event_id, count(*) as total, count(*) filter (where state in ('pending', 'failing')) as open,
+         count(*) filter (where state = 'failing') as failing,
+         count(*) filter (where state = 'dead_lettered') as dead_lettered, max(state) as worst
+       from deliveries group by event_id
+     ),
+     expected as (
+       select topic, jsonb_array_length(subscribers) as subscribers
+       from jsonb_to_recordset($1::text::jsonb) as known(topic text, subscribers jsonb)
+     )
+     select 'awaits fan-out and has deliveries, or neither: ' || events.id as what from events
+       left join truth on truth.event_id = events.id
+       left join awaiting_fan_out as marker on marker.event_id = events.id
+       where (truth.event_id is null) = (marker.event_id is null)
+     union all
+     select 'not one delivery for each subscriber: ' || events.id from events
+       join truth on truth.event_id = events.id join expected using (topic) where total <> subscribers
+     union all
+     select 'counters: ' || events.id from events join truth on truth.event_id = events.id
+       where (events.open, events.failing, events.dead_lettered) <> (truth.open, truth.failing, truth.dead_lettered)
+     union all
+     select 'state: ' || events.id from events join truth on truth.event_id = events.id where events.state <> worst
+     union all
+     select 'delivery without event: ' || event_id from deliveries where event_id not in (select id from events)
+     union all
+     select 'delivery without lane: ' || event_id from deliveries where lane_id not in (select id from lanes)
+     union all
+     select 'passed over: ' || event_id || ' of ' || subscriber from deliveries join lanes on lanes.id = lane_id
+       where state in ('pending', 'failing') and position <= head
+     union all
+     select 'its lane sleeps: ' || event_id || ' of ' || subscriber from deliveries join lanes on lanes.id = lane_id
+       where state in ('pending', 'failing') and due_at is null`,
+    [JSON.stringify(Object.entries(catalog).map(([topic, { subscribers }]) => ({ topic, subscribers })))],
+  );
+  return found.map(({ what }) => what);
+}
+
+/** Counts the statements that are sent through the pool while `body` runs; those of transactions are not among them. */
+export async function statementsDuring(db: Database, body: () => Promise<unknown>): Promise<number> {
+  const query = vi.spyOn(db.$client as pg.Pool, 'query');
+  try {
+    await body();
+    return query.mock.calls.length;
+  } finally {
+    query.mockRestore();
+  }
+}
+
+/** A promise that the test settles. */
+export function gate(): { readonly opened: Promise<void>; readonly open: () => void } {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => (open = resolve));
+  return { opened, open: () => open() };
+}

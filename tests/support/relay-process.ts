@@ -1,0 +1,86 @@
+import { spawn } from 'node:child_process';
+import { writeSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+import { connect } from '../../lib/db/connect.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+
+/** What a relay in a process of its own does with payments, by their number (`amountMinor`). */
+export interface RelayOrders {
+  readonly url: string;
+  /** The clock, in epoch milliseconds; the database's when left out. */
+  readonly now?: number;
+  /** At this one the process kills itself with SIGKILL, before the handler is done. */
+  readonly dieAt?: number;
+  /** At this one the handler never ends, so that the process can be killed from outside. */
+  readonly hangAt?: number;
+  /** At this one the handler throws a PermanentError. */
+  readonly refuse?: number;
+  /** Whether handlers get a transaction, in which they emit one `payment.failed` for each payment. */
+  readonly transactional?: boolean;
+}
+
+/** Runs a relay of the payments of `ledger` in a process of its own, until it is idle or dies. */
+export async function relayInProcess(
+  orders: RelayOrders,
+  onBegun: (number: number, kill: () => void) => void = () => undefined,
+): Promise<{ begun: number[]; signal: NodeJS.Signals | null; code: number | null }> {
+  const child = spawn(
+    process.execPath,
+    ['--import', 'tsx', fileURLToPath(import.meta.url), JSON.stringify(orders)],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
+  const begun: number[] = [];
+  createInterface(child.stdout).on('line', (line) => {
+    begun.push(Number(line));
+    onBegun(Number(line), () => child.kill('SIGKILL'));
+  });
+  return await new Promise((resolve) => {
+    child.on('close', (code, signal) => resolve({ begun, code, signal }));
+  });
+}
+
+async function main(orders: RelayOrders): Promise<void> {
+  const { db, close } = await connect(orders.url);
+  const handle = (number: number): Promise<void> | undefined => {
+    // Not through the stream, which would still hold the line when the process dies.
+    writeSync(1, `${number}\n`);
+    if (number === orders.dieAt) process.kill(process.pid, 'SIGKILL');
+    if (number === orders.refuse) throw new PermanentError(`refused ${number}`);
+    return number === orders.hangAt ? new Promise<void>(() => undefined) : undefined;
+  };
+  const ledger = orders.transactional
+    ? subscriber(
+        'ledger',
+        {
+          'payment.captured': async ({ payload }, { tx }) => {
+            await emit(tx, 'payment.failed', {
+              intentId: payload.intentId,
+              bookingId: payload.bookingId,
+              provider: payload.provider,
+              reason: String(payload.amountMinor),
+              providerEventId: payload.providerEventId,
+            });
+            await handle(payload.amountMinor);
+          },
+        },
+        { transactional: true },
+      )
+    : subscriber('ledger', { 'payment.captured': ({ payload }) => handle(payload.amountMinor) });
+  await relay({
+    db,
+    subscribers: [ledger],
+    until: Date.now() + 15_000,
+    ...(orders.now === undefined ? {} : { now: orders.now }),
+  });
+  await close();
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url))
+  await main(JSON.parse(process.argv[2]!) as RelayOrders);

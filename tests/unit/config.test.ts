@@ -1,0 +1,244 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { InvalidConfiguration, readConfig } from '../../lib/config.ts';
+import { subscribersOf } from '../../lib/subscribers/registry.ts';
+
+const OURS = /^(DATABASE_|DATA_DIR$|VERCEL$|PORT$|DEMO$|CRON_|OPERATOR_|WEBHOOK_|SUBSCRIBER_)/;
+
+beforeEach(() => {
+  for (const name of Object.keys(process.env)) if (OURS.test(name)) vi.stubEnv(name, undefined);
+});
+afterEach(() => vi.unstubAllEnvs());
+
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+
+/** What `readConfig` refuses the variables with. */
+function refused(variables: Record<string, string>): InvalidConfiguration {
+  try {
+    readConfig(variables);
+  } catch (error) {
+    if (error instanceof InvalidConfiguration) return error;
+    throw error;
+  }
+  throw new Error('it was taken');
+}
+
+describe('with nothing set', () => {
+  test('there is an embedded database, port 3000 and the demo, and all that needs a secret is off', () => {
+    const unset = { scheme: 'standard', secrets: [] };
+    expect(readConfig()).toMatchObject({
+      database: { kind: 'embedded', dataDir: '.data' },
+      dataDir: '.data',
+      port: 3000,
+      demo: true,
+      deployed: false,
+      operators: { kind: 'none' },
+      webhooks: { cardpayments: unset, walletpayments: unset, identityprovider: unset },
+      remoteSubscribers: [],
+    });
+    expect(readConfig().cronSecret).toBeUndefined();
+  });
+
+  test.each([
+    'DATABASE_URL',
+    'DATABASE_DRIVER',
+    'DATA_DIR',
+    'VERCEL',
+    'PORT',
+    'DEMO',
+    'CRON_SECRET',
+    'OPERATOR_JWT_SECRET',
+    'OPERATOR_JWKS_URL',
+    'OPERATOR_JWT_ISSUER',
+    'OPERATOR_JWT_AUDIENCE',
+    'WEBHOOK_CARDPAYMENTS_SECRET',
+    'WEBHOOK_CARDPAYMENTS_SCHEME',
+    'WEBHOOK_WALLETPAYMENTS_SECRET',
+    'WEBHOOK_WALLETPAYMENTS_SCHEME',
+    'WEBHOOK_IDENTITYPROVIDER_SECRET',
+    'WEBHOOK_IDENTITYPROVIDER_SCHEME',
+    'SUBSCRIBER_LEDGER_URL',
+    'SUBSCRIBER_LEDGER_SECRET',
+  ])('%s empty or blank is the same as unset', (variable) => {
+    const unset = readConfig();
+    expect(readConfig({ [variable]: '' })).toEqual(unset);
+    expect(readConfig({ [variable]: ' \t' })).toEqual(unset);
+  });
+});
+
+describe('a wrong value names its variable and what to write', () => {
+  test.each([
+    ['DATABASE_URL', 'mysql://localhost/x', 'write a URL that begins with postgres://'],
+    ['DATABASE_URL', 'localhost:5432', 'write a URL that begins with postgres://'],
+    ['DATABASE_DRIVER', 'mysql', 'write neon or pg'],
+    ['PORT', 'http', 'write a port number, 0 to 65535'],
+    ['PORT', '65536', 'write a port number, 0 to 65535'],
+    ['PORT', '-1', 'write a port number, 0 to 65535'],
+    ['PORT', '3000.5', 'write a port number, 0 to 65535'],
+    ['DEMO', 'no', 'write off'],
+    ['CRON_SECRET', 'fifteen letters', 'write at least 16 characters'],
+    ['OPERATOR_JWT_SECRET', 'x'.repeat(31), 'write at least 32 bytes'],
+    ['OPERATOR_JWKS_URL', 'keys.example.no', 'write a URL that begins with https:// or http://'],
+    ['OPERATOR_JWKS_URL', 'file:///keys.json', 'write a URL that begins with https:// or http://'],
+    ['WEBHOOK_CARDPAYMENTS_SCHEME', 'foo', 'write one of standard, stripe, vipps, criipto, github-style'],
+    ['WEBHOOK_WALLETPAYMENTS_SCHEME', 'Vipps', 'write one of standard, stripe, vipps, criipto, github-style'],
+    [
+      'WEBHOOK_IDENTITYPROVIDER_SCHEME',
+      'idura',
+      'write one of standard, stripe, vipps, criipto, github-style',
+    ],
+    ['SUBSCRIBER_LEDGER_URL', 'ledger.example.no', 'write a URL that begins with https:// or http://'],
+  ])('%s=%s', (variable, value, should) => {
+    const error = refused({ [variable]: value });
+    expect(error).toMatchObject({ code: 'invalid_configuration', variable });
+    expect(error.message).toContain(`${variable}: `);
+    expect(error.message).toContain(should);
+  });
+
+  test.each(['postgres://u:kanari#fugl@db.example.no/db', 'postgres://u:p@db.example.no:99999/db'])(
+    'DATABASE_URL=%s, which is no URL',
+    (value) => {
+      const error = refused({ DATABASE_URL: value });
+      expect(error.variable).toBe('DATABASE_URL');
+      expect(error.message).not.toContain('kanari');
+    },
+  );
+
+  test('and is not repeated in the message, since it may be a secret', () => {
+    const value = 'kanarifugl';
+    for (const variable of ['CRON_SECRET', 'OPERATOR_JWT_SECRET', 'DATABASE_URL', 'OPERATOR_JWKS_URL']) {
+      expect(refused({ [variable]: value }).message).not.toContain(value);
+    }
+  });
+});
+
+describe('the database', () => {
+  test.each([
+    ['postgres://u:p@ep-cool-1.eu-central-1.aws.neon.tech/db', undefined, 'neon'],
+    ['postgresql://u:p@ep-cool-1-pooler.eu-central-1.aws.neon.tech/db?sslmode=require', undefined, 'neon'],
+    ['postgres://u:p@localhost/db', undefined, 'postgres'],
+    ['postgresql://u:p@neon.tech.example.no/db', undefined, 'postgres'],
+    ['postgres://u:p@db.example.no/neon.tech', undefined, 'postgres'],
+    ['postgres://u:p@localhost/db', 'neon', 'neon'],
+    ['postgres://u:p@ep-cool-1.eu-central-1.aws.neon.tech/db', 'pg', 'postgres'],
+  ])('of %s with DATABASE_DRIVER %s is reached by the driver for %s', (url, driver, kind) => {
+    const { database } = readConfig({ DATABASE_URL: url, ...(driver && { DATABASE_DRIVER: driver }) });
+    expect(database).toEqual({ kind, url });
+  });
+
+  test('is embedded in DATA_DIR, or where a memory:// or file:// URL says', () => {
+    expect(readConfig({ DATA_DIR: '/tmp/elsewhere' })).toMatchObject({
+      dataDir: '/tmp/elsewhere',
+      database: { kind: 'embedded', dataDir: '/tmp/elsewhere' },
+    });
+    for (const url of ['memory://', 'file:///tmp/there']) {
+      expect(readConfig({ DATABASE_URL: url }).database).toEqual({ kind: 'embedded', dataDir: url });
+    }
+  });
+
+  test('is missing in a deployment without DATABASE_URL: a disk there is gone with its function', () => {
+    expect(readConfig({ VERCEL: '1' })).toMatchObject({ deployed: true, database: { kind: 'none' } });
+    expect(readConfig({ VERCEL: '1', DATABASE_URL: 'postgres://h/db' }).database.kind).toBe('postgres');
+  });
+});
+
+describe('webhooks', () => {
+  test('take several secrets, with any white space between them', () => {
+    const { webhooks } = readConfig({
+      WEBHOOK_CARDPAYMENTS_SECRET: ' new-secret  old-secret\n',
+      WEBHOOK_CARDPAYMENTS_SCHEME: 'stripe',
+    });
+    expect(webhooks.cardpayments).toEqual({ scheme: 'stripe', secrets: ['new-secret', 'old-secret'] });
+  });
+
+  test('of two providers may share no secret, but one provider may repeat its own', () => {
+    const error = refused({
+      WEBHOOK_CARDPAYMENTS_SECRET: 'first-secret shared-secret',
+      WEBHOOK_IDENTITYPROVIDER_SECRET: 'shared-secret',
+    });
+    expect(error.variable).toBe('WEBHOOK_IDENTITYPROVIDER_SECRET');
+    expect(error.message).toBe(
+      'WEBHOOK_IDENTITYPROVIDER_SECRET: write another secret than WEBHOOK_CARDPAYMENTS_SECRET has',
+    );
+    const { webhooks } = readConfig({ WEBHOOK_CARDPAYMENTS_SECRET: 'same-secret same-secret' });
+    expect(webhooks.cardpayments.secrets).toEqual(['same-secret', 'same-secret']);
+  });
+});
+
+describe('operators', () => {
+  const jwks = {
+    OPERATOR_JWKS_URL: 'https://keys.example.no/jwks.json',
+    OPERATOR_JWT_ISSUER: 'https://keys.example.no',
+    OPERATOR_JWT_AUDIENCE: 'postbud',
+  };
+
+  test('have a shared secret with an issuer and an audience of our own', () => {
+    expect(readConfig({ OPERATOR_JWT_SECRET: 'x'.repeat(32) }).operators).toEqual({
+      kind: 'secret',
+      issuer: 'postbud',
+      audience: 'postbud-operators',
+      secret: Uint8Array.from(Buffer.from('x'.repeat(32))),
+    });
+  });
+
+  test('have a secret counted in bytes, not letters', () => {
+    expect(readConfig({ OPERATOR_JWT_SECRET: 'ø'.repeat(16) }).operators.kind).toBe('secret');
+  });
+
+  test('have a key server with an issuer and an audience, none of which may be left out', () => {
+    expect(readConfig(jwks).operators).toEqual({
+      kind: 'jwks',
+      url: jwks.OPERATOR_JWKS_URL,
+      issuer: jwks.OPERATOR_JWT_ISSUER,
+      audience: jwks.OPERATOR_JWT_AUDIENCE,
+    });
+    for (const variable of ['OPERATOR_JWT_ISSUER', 'OPERATOR_JWT_AUDIENCE']) {
+      const error = refused({ ...jwks, [variable]: '' });
+      expect(error.variable).toBe(variable);
+      expect(error.message).toContain('write what the key server’s tokens have there');
+    }
+  });
+
+  test('have a secret or a key server, not both', () => {
+    const error = refused({ ...jwks, OPERATOR_JWT_SECRET: 'x'.repeat(32) });
+    expect(error.message).toBe('OPERATOR_JWKS_URL: write this or OPERATOR_JWT_SECRET, not both');
+  });
+});
+
+describe('remote subscribers', () => {
+  test('have a name, a URL and a secret', () => {
+    expect(
+      readConfig({
+        SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
+        SUBSCRIBER_LEDGER_SECRET: SECRET,
+        SUBSCRIBER_ACCOUNTING_URL: 'http://localhost:4000/',
+        SUBSCRIBER_ACCOUNTING_SECRET: SECRET,
+      }).remoteSubscribers,
+    ).toEqual([
+      { name: 'ledger', url: 'https://ledger.example.no/events', secret: SECRET },
+      { name: 'accounting', url: 'http://localhost:4000/', secret: SECRET },
+    ]);
+  });
+
+  test.each([
+    ['none', undefined],
+    ['an empty one', ''],
+    ['one without its prefix', SECRET.slice(6)],
+    ['one of fewer than 24 bytes', `whsec_${Buffer.alloc(23).toString('base64')}`],
+    ['one that is not base64', `whsec_${'å'.repeat(32)}`],
+  ])('must have a secret that signs: not %s', (_, secret) => {
+    const error = refused({
+      SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
+      ...(secret !== undefined && { SUBSCRIBER_LEDGER_SECRET: secret }),
+    });
+    expect(error.variable).toBe('SUBSCRIBER_LEDGER_SECRET');
+    expect(error.message).toContain('write whsec_ and the base64 of 24 to 64 random bytes');
+  });
+
+  test('that the catalog does not know are refused by the name of their variable', () => {
+    const remote = { name: 'legder', url: 'https://ledger.example.no', secret: SECRET };
+    expect(() => subscribersOf({ remoteSubscribers: [remote], database: { kind: 'none' } })).toThrow(
+      'SUBSCRIBER_LEGDER_URL: the catalog has no subscriber legder',
+    );
+  });
+});
