@@ -14,7 +14,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 const installed = 'node_modules/.package-lock.json';
 const isFresh = existsSync(installed) && statSync(installed).mtimeMs >= statSync('package-lock.json').mtimeMs;
 if (!isFresh) {
-  const why = existsSync(installed)
+  const reason = existsSync(installed)
     ? 'package-lock.json is newer than node_modules'
     : 'there is no node_modules yet';
   console.log(`Installing packages (npm ci): ${reason}.`);
