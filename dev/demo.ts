@@ -15,8 +15,9 @@ const PATIENCE_MS = 8000;
 /** Sends the demo's traffic to a local server and shows, for each event, how it went with each subscriber. */
 export async function demo(development: Development, write: (text: string) => void): Promise<void> {
   const { seq } = newest.parse(await get(development, '/dev/newest'));
+  const sent = await sendTraffic(development);
   write('What was sent, and what came back:\n');
-  for (const { what, status, answer } of await sendTraffic(development)) {
+  for (const { what, status, answer } of sent) {
     write(`  ${String(status)}  ${what.padEnd(34)} ${answer}`);
   }
   const journeys = await arrived(development, seq);

@@ -6,7 +6,7 @@ import { driverOf, run } from '../db/statement.ts';
 import { EMITTER_LOCKS } from '../outbox/emit.ts';
 import type { BusEvent } from '../subscribers/subscriber.ts';
 import type { Survey } from './fan-out.ts';
-import type { Subscription } from './relay.ts';
+import type { Subscription } from './subscription.ts';
 
 /** A lane that this relay holds, with its next deliveries in order. */
 export interface ClaimedLane {

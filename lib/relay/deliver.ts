@@ -1,25 +1,22 @@
-import { transact } from '../db/connect.ts';
 import type { Database } from '../db/connect.ts';
-import type { DeliveryContext } from '../subscribers/subscriber.ts';
-import { DAY, SECOND } from '../time.ts';
+import { SECOND } from '../time.ts';
+import { attempt } from './attempt.ts';
+import type { Failure } from './attempt.ts';
 import { waitAfter } from './backoff.ts';
 import type { ClaimedDelivery, ClaimedLane } from './claim.ts';
-import { LeaseLost, settleInTransaction } from './settle.ts';
-import type { Slots } from './slots.ts';
 import type { DeliveredAttempt, LaneOutcome, UnfinishedAttempt } from './settle.ts';
-
-/** A lease outlives the longest attempt by this much: time to settle, and for clocks that do not run alike. */
-export const LEASE_MARGIN_MS = 20 * SECOND;
+import type { Slots } from './slots.ts';
+import { LEASE_MARGIN_MS } from './subscription.ts';
 
 /** After this long a lane is let go, so that one long backlog leaves room for the others. */
 const SLICE_MS = 5 * SECOND;
 
-/** Longer messages say nothing more, and some hold the whole request that failed. */
-const MESSAGE_LIMIT = 2000;
-const KIND_LIMIT = 100;
-
-/** Longer than any wait of the relay's own, and short of the end of time. */
-const LONGEST_WAIT_MS = 7 * DAY;
+const LEASE_EXPIRED: Failure = {
+  kind: 'lease_expired',
+  message: 'the relay died, or lost its database, during the attempt',
+  waitMs: null,
+  isPermanent: false,
+};
 
 export interface DeliverOptions {
   readonly db: Database;
@@ -154,13 +151,7 @@ export class LaneRun {
         // The relay before this one died while it held the lane. The head is the one that it surely began; which of
         // the others it began is unknown, so they are claimed one by one until they are through.
         this.#carefulTo = deliveries.at(-1)!.position;
-        this.#fail(
-          delivery,
-          lapsedAtMs,
-          0,
-          'lease_expired',
-          'the relay died, or lost its database, during the attempt',
-        );
+        this.#record(delivery, lapsedAtMs, 0, LEASE_EXPIRED);
         return;
       }
       if (isOver()) return;
@@ -194,210 +185,47 @@ export class LaneRun {
 
   /** @returns whether the lane may go on: false when nothing is known of the outcome, or the lane is lost. */
   async #attempt(delivery: ClaimedDelivery): Promise<boolean> {
-    const { subscription } = this.lane;
-    const { clock, signal } = this.#options;
+    const { clock, ...options } = this.#options;
+    const { position } = delivery;
     const atMs = clock();
-    const startedAt = performance.now();
-    try {
-      if (subscription.subscriber.transactional) await this.#handleInTransaction(delivery, atMs);
-      else {
-        const limit = new Limit();
-        const handled = subscription.handler(delivery.event, this.#contextOf(delivery, atMs, limit));
-        if (isPromise(handled)) await this.#withinLimit(handled, limit);
-        this.#delivered.push({
-          position: delivery.position,
-          atMs,
-          durationMs: performance.now() - startedAt,
-        });
-        this.#to = delivery.position;
-      }
-      return true;
-    } catch (error) {
-      if (error instanceof LeaseLost) {
+    const result = await attempt(this.lane, delivery, { ...options, atMs, from: this.#from });
+    switch (result.outcome) {
+      case 'delivered':
+        if (result.isSettled) {
+          this.#from = position;
+          this.#committed += 1;
+        } else this.#delivered.push({ position, atMs, durationMs: result.durationMs });
+        this.#to = position;
+        return true;
+      case 'failed':
+        this.#record(delivery, atMs, result.durationMs, result.failure);
+        return true;
+      case 'lease lost':
         this.#isLost = true;
         return false;
-      }
-      // No connection to begin the transaction on: nothing was tried. The claim that follows says what is wrong.
-      if (error instanceof NotBegun) return false;
-      // Cut off from outside: whether it worked is unknown, and it will be tried again as if it had not begun.
-      if (signal?.aborted) return false;
-      const { kind, message, waitMs, isPermanent } = classify(error);
-      const durationMs = performance.now() - startedAt;
-      if (waitMs !== null) {
-        this.#retryAtMs = clock() + waitMs;
-        this.#unfinished.push({
-          position: delivery.position,
-          atMs,
-          durationMs,
-          outcome: 'waited',
-          nextAttemptAtMs: this.#retryAtMs,
-          kind,
-          message,
-        });
-      } else this.#fail(delivery, atMs, durationMs, kind, message, isPermanent);
-      return true;
+      case 'not tried':
+        return false;
     }
   }
 
-  #fail(
-    delivery: ClaimedDelivery,
-    atMs: number,
-    durationMs: number,
-    kind: string,
-    message: string,
-    isPermanent = false,
-  ): void {
-    const { maxAttempts } = this.lane.subscription.subscriber;
-    const waitMs = isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts);
-    const nextAttemptAtMs =
-      waitMs === null ? null : (kind === 'lease_expired' ? atMs : this.#options.clock()) + waitMs;
-    this.#retryAtMs = nextAttemptAtMs;
+  /** Records an attempt that did not deliver, and when the next one is due, if there is one. */
+  #record(delivery: ClaimedDelivery, atMs: number, durationMs: number, failure: Failure): void {
     const { position } = delivery;
-    if (nextAttemptAtMs === null) this.#to = position;
-    this.#unfinished.push({ position, atMs, durationMs, outcome: 'failed', nextAttemptAtMs, kind, message });
+    const { kind, message } = failure;
+    const hasWaited = failure.waitMs !== null;
+    const waitMs = hasWaited ? failure.waitMs : this.#backoff(delivery, failure);
+    // A relay that died stopped trying when its lease ran out.
+    const endedAtMs = kind === LEASE_EXPIRED.kind ? atMs : this.#options.clock();
+    this.#retryAtMs = waitMs === null ? null : endedAtMs + waitMs;
+    if (this.#retryAtMs === null) this.#to = position;
+    const outcome = hasWaited ? 'waited' : 'failed';
+    const nextAttemptAtMs = this.#retryAtMs;
+    this.#unfinished.push({ position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message });
   }
 
-  async #handleInTransaction(delivery: ClaimedDelivery, atMs: number): Promise<void> {
-    const { subscriber, handler } = this.lane.subscription;
-    const { db, signal, transactions } = this.#options;
-    const lane = { id: this.lane.id, token: this.lane.token, from: this.#from };
-    const limit = new AbortController();
-    const stop = () => limit.abort(signal?.reason);
-    signal?.addEventListener('abort', stop, { once: true });
-    let timer: NodeJS.Timeout | undefined;
-    try {
-      await transactions.within(() =>
-        transact(
-          db,
-          async (tx) => {
-            // The limit is the handler's: waiting for a connection is not its doing.
-            timer = setTimeout(
-              () => limit.abort(new HandlerTimeout(subscriber.timeoutMs)),
-              subscriber.timeoutMs,
-            );
-            const startedAt = performance.now();
-            await handler(delivery.event, { ...this.#contextOf(delivery, atMs, limit), tx });
-            const durationMs = performance.now() - startedAt;
-            await settleInTransaction(tx, lane, { position: delivery.position, atMs, durationMs });
-          },
-          limit.signal,
-        ),
-      );
-    } catch (error) {
-      throw timer === undefined ? new NotBegun({ cause: error }) : error;
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', stop);
-    }
-    this.#from = delivery.position;
-    this.#to = delivery.position;
-    this.#committed += 1;
+  #backoff(delivery: ClaimedDelivery, { isPermanent }: Failure): number | null {
+    return isPermanent
+      ? null
+      : waitAfter(delivery.attempts + 1, this.lane.subscription.subscriber.maxAttempts);
   }
-
-  #contextOf(
-    delivery: ClaimedDelivery,
-    atMs: number,
-    limit: { readonly signal: AbortSignal },
-  ): DeliveryContext {
-    return {
-      deliveryId: `${this.lane.id}-${delivery.position}`,
-      attempt: delivery.attempts + 1,
-      attemptedAt: new Date(atMs),
-      replayed: delivery.replayed,
-      get signal() {
-        return limit.signal;
-      },
-    };
-  }
-
-  /** Waits for a handler until its time limit, or until the relay is told to stop. */
-  async #withinLimit(handled: PromiseLike<unknown>, limit: Limit): Promise<void> {
-    const { timeoutMs } = this.lane.subscription.subscriber;
-    const { signal } = this.#options;
-    let cut: (error: unknown) => void = () => undefined;
-    const stop = () => cut(signal?.reason);
-    const timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
-    signal?.addEventListener('abort', stop, { once: true });
-    try {
-      await new Promise((resolve, reject) => {
-        cut = (error) => {
-          limit.abort(error);
-          reject(error);
-        };
-        handled.then(resolve, reject);
-      });
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', stop);
-    }
-  }
-}
-
-/** An AbortController that is made when a handler asks for its signal: most never do, and it is dear. */
-class Limit {
-  #controller: AbortController | null = null;
-  #reason: unknown = null;
-
-  get signal(): AbortSignal {
-    this.#controller ??= new AbortController();
-    if (this.#reason !== null) this.#controller.abort(this.#reason);
-    return this.#controller.signal;
-  }
-
-  abort(reason: unknown): void {
-    this.#reason = reason;
-    this.#controller?.abort(reason);
-  }
-}
-
-/** There was no transaction to call the handler in. */
-class NotBegun extends Error {
-  constructor(options: ErrorOptions) {
-    super('the transaction could not begin', options);
-    this.name = 'NotBegun';
-  }
-}
-
-/** The handler was still running when its time limit was reached. */
-class HandlerTimeout extends Error {
-  readonly code = 'timeout';
-
-  constructor(timeoutMs: number) {
-    super(`the handler had not finished after ${timeoutMs} ms`);
-    this.name = 'HandlerTimeout';
-  }
-}
-
-/**
- * Reads what a handler threw. Codes are compared, not classes: a handler may come with a copy of the library of its own.
- */
-function classify(error: unknown): {
-  kind: string;
-  message: string;
-  waitMs: number | null;
-  isPermanent: boolean;
-} {
-  try {
-    if (!(error instanceof Error))
-      return { kind: 'thrown', message: storable(error), waitMs: null, isPermanent: false };
-    const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
-    const ms = code === 'retry_after' && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
-    return {
-      kind: storable(code ?? error.name).slice(0, KIND_LIMIT),
-      message: storable(error.message),
-      waitMs: ms >= 0 ? Math.min(ms, LONGEST_WAIT_MS) : null,
-      isPermanent: code === 'permanent',
-    };
-  } catch {
-    return { kind: 'thrown', message: 'what was thrown can not be read', waitMs: null, isPermanent: false };
-  }
-}
-
-/** What a handler throws may hold what Postgres refuses in JSON, or be cut in the middle of a surrogate pair. */
-function storable(text: unknown): string {
-  return String(text).slice(0, MESSAGE_LIMIT).toWellFormed().replaceAll('\0', '');
-}
-
-function isPromise(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }

@@ -1,24 +1,16 @@
 import type { Database } from '../db/connect.ts';
-import type { AttachedSubscriber, Handler } from '../subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { SECOND, sleep } from '../time.ts';
 import { claim } from './claim.ts';
 import type { Claim } from './claim.ts';
-import { LEASE_MARGIN_MS, LaneRun } from './deliver.ts';
+import { LaneRun } from './deliver.ts';
 import { QuietFence, fanOut } from './fan-out.ts';
 import type { Survey } from './fan-out.ts';
 import { settle } from './settle.ts';
 import type { LaneOutcome } from './settle.ts';
 import { Slots } from './slots.ts';
-
-/** One topic of one attached subscriber. */
-export interface Subscription {
-  /** `topic subscriber`; neither holds a space. */
-  readonly key: string;
-  readonly topic: string;
-  readonly subscriber: AttachedSubscriber;
-  readonly handler: Handler;
-  readonly leaseMs: number;
-}
+import { subscriptionsOf } from './subscription.ts';
+import type { Subscription } from './subscription.ts';
 
 export interface RelayOptions {
   readonly db: Database;
@@ -248,19 +240,6 @@ class Pass {
     await Promise.race([done, sleep(ms, woken.signal)]);
     woken.abort();
   }
-}
-
-function subscriptionsOf(subscribers: readonly AttachedSubscriber[]): Subscription[] {
-  const subscriptions = new Map<string, Subscription>();
-  for (const subscriber of subscribers) {
-    for (const [topic, handler] of subscriber.handlers) {
-      const key = `${topic} ${subscriber.name}`;
-      if (subscriptions.has(key)) throw new TypeError(`${subscriber.name} is attached to ${topic} twice`);
-      const leaseMs = subscriber.timeoutMs + LEASE_MARGIN_MS;
-      subscriptions.set(key, { key, topic, subscriber, handler, leaseMs });
-    }
-  }
-  return [...subscriptions.values()];
 }
 
 /** Another first one at each turn, so that with more lanes due than fit, all get theirs. */

@@ -1,0 +1,29 @@
+import type { AttachedSubscriber, Handler } from '../subscribers/subscriber.ts';
+import { SECOND } from '../time.ts';
+
+/** One topic of one attached subscriber. */
+export interface Subscription {
+  /** `topic subscriber`; neither holds a space. */
+  readonly key: string;
+  readonly topic: string;
+  readonly subscriber: AttachedSubscriber;
+  readonly handler: Handler;
+  readonly leaseMs: number;
+}
+
+/** A lease outlives the longest attempt by this much: time to settle, and for clocks that do not run alike. */
+export const LEASE_MARGIN_MS = 20 * SECOND;
+
+/** Every topic of every subscriber. @throws TypeError when one is attached twice. */
+export function subscriptionsOf(subscribers: readonly AttachedSubscriber[]): Subscription[] {
+  const subscriptions = new Map<string, Subscription>();
+  for (const subscriber of subscribers) {
+    for (const [topic, handler] of subscriber.handlers) {
+      const key = `${topic} ${subscriber.name}`;
+      if (subscriptions.has(key)) throw new TypeError(`${subscriber.name} is attached to ${topic} twice`);
+      const leaseMs = subscriber.timeoutMs + LEASE_MARGIN_MS;
+      subscriptions.set(key, { key, topic, subscriber, handler, leaseMs });
+    }
+  }
+  return [...subscriptions.values()];
+}
