@@ -31,11 +31,7 @@ export interface Failure {
 
 export interface AttemptOptions {
   readonly db: Database;
-  /** The database's clock when the attempt begins, in epoch milliseconds. */
-  readonly atMs: number;
-  /** Where the lane's head stands. */
-  readonly from: number;
-  /** Aborts when the relay is told to stop. */
+  /** Aborts what runs when the process is told to stop; what was cut off counts as not tried. */
   readonly signal: AbortSignal | undefined;
   /** Bounds how many transactions run at once. */
   readonly transactions: Slots;
@@ -48,17 +44,30 @@ const KIND_LIMIT = 100;
 /** Longer than any wait of the relay's own, and short of the end of time. */
 const LONGEST_WAIT_MS = 7 * DAY;
 
-/** Hands a delivery to its handler, within the handler's time limit. Never rejects. */
+/**
+ * Hands a delivery to its handler, within the handler's time limit. Never rejects.
+ *
+ * @param atMs the database's clock now, in epoch milliseconds.
+ * @param from where the lane's head stands.
+ */
 export async function attempt(
   lane: ClaimedLane,
   delivery: ClaimedDelivery,
+  atMs: number,
+  from: number,
   options: AttemptOptions,
 ): Promise<AttemptResult> {
   const isTransactional = lane.subscription.subscriber.transactional;
   const startedAt = performance.now();
   try {
-    if (isTransactional) await handleInTransaction(lane, delivery, options);
-    else await handle(lane, delivery, options);
+    if (isTransactional) await handleInTransaction(lane, delivery, atMs, from, options);
+    else {
+      const limit = new Limit();
+      const handled = lane.subscription.handler(delivery.event, contextOf(lane, delivery, atMs, limit));
+      if (isPromise(handled)) {
+        await withinLimit(handled, limit, lane.subscription.subscriber.timeoutMs, options.signal);
+      }
+    }
     return { outcome: 'delivered', durationMs: performance.now() - startedAt, isSettled: isTransactional };
   } catch (error) {
     if (error instanceof LeaseLost) return { outcome: 'lease lost' };
@@ -67,17 +76,12 @@ export async function attempt(
   }
 }
 
-async function handle(lane: ClaimedLane, delivery: ClaimedDelivery, options: AttemptOptions): Promise<void> {
-  const { subscriber, handler } = lane.subscription;
-  const limit = new Limit();
-  const handled = handler(delivery.event, contextOf(lane, delivery, options.atMs, limit));
-  if (isPromise(handled)) await withinLimit(handled, limit, subscriber.timeoutMs, options.signal);
-}
-
 async function handleInTransaction(
   lane: ClaimedLane,
   delivery: ClaimedDelivery,
-  { db, atMs, from, signal, transactions }: AttemptOptions,
+  atMs: number,
+  from: number,
+  { db, signal, transactions }: AttemptOptions,
 ): Promise<void> {
   const { subscriber, handler } = lane.subscription;
   const limit = new AbortController();

@@ -1,11 +1,9 @@
-import type { Database } from '../db/connect.ts';
 import { SECOND } from '../time.ts';
 import { attempt } from './attempt.ts';
-import type { Failure } from './attempt.ts';
+import type { AttemptOptions, Failure } from './attempt.ts';
 import { waitAfter } from './backoff.ts';
 import type { ClaimedDelivery, ClaimedLane } from './claim.ts';
 import type { DeliveredAttempt, LaneOutcome, UnfinishedAttempt } from './settle.ts';
-import type { Slots } from './slots.ts';
 import { LEASE_MARGIN_MS } from './subscription.ts';
 
 /** After this long a lane is let go, so that one long backlog leaves room for the others. */
@@ -18,16 +16,11 @@ const LEASE_EXPIRED: Failure = {
   isPermanent: false,
 };
 
-export interface DeliverOptions {
-  readonly db: Database;
+export interface DeliverOptions extends AttemptOptions {
   /** The database's clock, in epoch milliseconds. */
   readonly clock: () => number;
   /** Whether to begin no further delivery: the relay's time is up. */
   readonly isOver: () => boolean;
-  /** Aborts what runs when the process is told to stop; what was cut off counts as not tried. */
-  readonly signal: AbortSignal | undefined;
-  /** Bounds how many transactions run at once. */
-  readonly transactions: Slots;
 }
 
 /**
@@ -185,10 +178,9 @@ export class LaneRun {
 
   /** @returns whether the lane may go on: false when nothing is known of the outcome, or the lane is lost. */
   async #attempt(delivery: ClaimedDelivery): Promise<boolean> {
-    const { clock, ...options } = this.#options;
     const { position } = delivery;
-    const atMs = clock();
-    const result = await attempt(this.lane, delivery, { ...options, atMs, from: this.#from });
+    const atMs = this.#options.clock();
+    const result = await attempt(this.lane, delivery, atMs, this.#from, this.#options);
     switch (result.outcome) {
       case 'delivered':
         if (result.isSettled) {

@@ -107,43 +107,43 @@ const FAN_OUT = `
     from jsonb_to_recordset($1::text::jsonb) as known(topic text, subscribers jsonb)
     left join jsonb_to_recordset($2::text::jsonb) as opening(lock bigint, until timestamptz)
       on opening.lock = (hashtext(known.topic)::bigint & 4294967295)
+    -- Another order each time, so that under a flood no topic is always last.
+    order by random()
   ),
   next as materialized (
-    select waiting.*
+    -- Each topic in its own order; between topics there is none, so that nothing need be sorted or read in vain.
+    select waiting.id
     from fan_out_lock, topic, lateral (
-      select topic, created_at, seq from awaiting_fan_out
+      select ctid as id from awaiting_fan_out
       where topic = topic.topic and created_at < topic.until
       order by created_at, seq limit ${FAN_OUT_LIMIT}
     ) as waiting
     where fan_out_lock.is_held
-    order by created_at, seq limit ${FAN_OUT_LIMIT}
+    limit ${FAN_OUT_LIMIT}
   ),
   picked as (
-    delete from awaiting_fan_out using next
-    where (awaiting_fan_out.topic, awaiting_fan_out.created_at, awaiting_fan_out.seq)
-      = (next.topic, next.created_at, next.seq)
-    returning awaiting_fan_out.*
+    delete from awaiting_fan_out using next where awaiting_fan_out.ctid = next.id returning awaiting_fan_out.*
   ),
   placed as materialized (
     select *, nextval('delivery_positions') as position from (select * from picked order by created_at, seq) as in_order
   ),
-  routed as materialized (
-    select placed.topic, subscriber, ordering_key, position, event_id, created_at, payload_bytes
-    from placed join topic using (topic), jsonb_array_elements_text(topic.subscribers) as subscriber
-  ),
   lane as (
     -- Sorted, as settling locks lanes: two statements that touch the same ones can't wait for each other in a ring.
     insert into lanes (topic, subscriber, ordering_key, tail, due_at)
-    select topic, subscriber, ordering_key, max(position), least(min(created_at), $4::text::timestamptz)
-    from routed group by topic, subscriber, ordering_key order by topic, subscriber, ordering_key
+    select topic, subscriber, ordering_key, tail, least(first_at, $4::text::timestamptz)
+    from (
+      select topic, ordering_key, max(position) as tail, min(created_at) as first_at
+      from placed group by topic, ordering_key
+    ) as lengthened
+      join topic using (topic), jsonb_array_elements_text(topic.subscribers) as subscriber
+    order by topic, subscriber, ordering_key
     on conflict (topic, subscriber, ordering_key) do update
       set tail = excluded.tail, due_at = coalesce(lanes.due_at, excluded.due_at)
-    returning id, topic, subscriber, ordering_key
+    returning id, topic, ordering_key
   ),
   delivery as (
     insert into deliveries (lane_id, position, event_id, payload_bytes)
-    select lane.id, position, event_id, payload_bytes from routed join lane using (topic, subscriber, ordering_key)
-    order by lane.id, position
+    select lane.id, position, event_id, payload_bytes from placed join lane using (topic, ordering_key)
   ),
   recounted as (
     -- Emitted by a release whose catalog had another number of subscribers.
