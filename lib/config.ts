@@ -32,6 +32,16 @@ const httpUrl = z.url({ protocol: /^https?$/, error: 'write a URL that begins wi
 const secrets = z.string().transform((value) => value.split(/\s+/).filter(Boolean));
 const scheme = z.enum(schemes, { error: `write one of ${schemes.join(', ')}` });
 
+const mailAddress = z
+  .string()
+  .trim()
+  .pipe(z.email({ pattern: z.regexes.unicodeEmail, error: 'write one e-mail address' }));
+
+function wholeNumber(least: number, most: number) {
+  const should = `write a whole number, ${least} to ${most}`;
+  return z.coerce.number(should).int(should).min(least, should).max(most, should);
+}
+
 /** Embedded databases are named by URLs that have nothing but a scheme. */
 function isUrl(value: string): boolean {
   return !value.startsWith('postgres') || URL.canParse(value);
@@ -52,6 +62,24 @@ const environment = z.object({
   PORT: optional(z.coerce.number({ error: 'write a port number, 0 to 65535' }).int().min(0).max(65_535)),
   DEMO: optional(z.enum(['on', 'off'], { error: 'write off, or leave it unset' })),
   CRON_SECRET: optional(z.string().regex(/^\S{16,}$/, 'write at least 16 characters, without spaces')),
+  CORS_ORIGINS: optional(z.string()),
+  ANTHROPIC_API_KEY: optional(z.string().trim()),
+  ANTHROPIC_BASE_URL: optional(httpUrl),
+  CHAT_MODEL: optional(z.string().trim()),
+  CHAT_MAX_TOKENS: optional(wholeNumber(1, 8192)),
+  CHAT_RATE_PER_MINUTE: optional(wholeNumber(1, 100_000)),
+  CHAT_RATE_PER_DAY: optional(wholeNumber(1, 10_000_000)),
+  CHAT_DAILY_BUDGET: optional(wholeNumber(1, 10_000_000)),
+  INQUIRY_RATE_PER_10_MINUTES: optional(wholeNumber(1, 100_000)),
+  SENDGRID_API_KEY: optional(z.string().trim()),
+  SENDGRID_BASE_URL: optional(httpUrl),
+  SENDGRID_RESIDENCY: optional(z.enum(['eu', 'global'], 'write eu or global, or leave it unset')),
+  ADMIN_EMAIL: optional(mailAddress),
+  CC_EMAIL: optional(mailAddress),
+  FROM_EMAIL: optional(mailAddress),
+  UPSTASH_REDIS_REST_URL: optional(httpUrl),
+  UPSTASH_REDIS_REST_TOKEN: optional(z.string().trim()),
+  STAND_INS: optional(z.enum(['on', 'off'], 'write off, or leave it unset')),
   OPERATOR_JWT_SECRET: optional(
     z
       .string()
@@ -89,6 +117,22 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     demo: env.DEMO !== 'off',
     deployed: env.VERCEL === '1',
     cronSecret: env.CRON_SECRET,
+    standIns: env.STAND_INS !== 'off',
+    cors: corsOrigins(env),
+    chat: {
+      apiKey: env.ANTHROPIC_API_KEY,
+      baseUrl: env.ANTHROPIC_BASE_URL,
+      model: env.CHAT_MODEL ?? 'claude-haiku-5-5',
+      maxTokens: env.CHAT_MAX_TOKENS ?? 1024,
+    },
+    mail: mail(env),
+    rates: {
+      chatPerMinute: env.CHAT_RATE_PER_MINUTE ?? 20,
+      chatPerDay: env.CHAT_RATE_PER_DAY ?? 300,
+      chatDailyBudget: env.CHAT_DAILY_BUDGET ?? 1500,
+      inquiryPer10Minutes: env.INQUIRY_RATE_PER_10_MINUTES ?? 5,
+    },
+    redis: redis(env),
     operators: operators(env),
     webhooks: webhooks(env),
     remoteSubscribers: remoteSubscribers(source),
@@ -141,6 +185,62 @@ function webhooks(env: Environment): Readonly<Record<Provider, WebhookSettings>>
     }
   }
   return settings;
+}
+
+/** Which pages of other origins may call the public functions. */
+function corsOrigins(env: Environment): {
+  readonly origins: readonly string[];
+  readonly anyLocalhost: boolean;
+} {
+  const origins = (env.CORS_ORIGINS ?? '')
+    .split(',')
+    .map((origin) => origin.trim())
+    .filter(Boolean);
+  for (const origin of origins) {
+    // One label may be a star, for preview deployments.
+    const isOrigin = /^https?:\/\/(\*|[a-z0-9-]+)(\.(\*|[a-z0-9-]+))*(:\d{1,5})?$/.test(origin);
+    if (!isOrigin || origin.split('*').length > 2) {
+      throw new InvalidConfiguration(
+        'CORS_ORIGINS',
+        'write origins with commas between them, for example https://www.example.no,https://*.preview.example.no',
+      );
+    }
+  }
+  return { origins, anyLocalhost: env.CORS_ORIGINS === undefined && env.VERCEL !== '1' };
+}
+
+/** How mail is sent. */
+export interface MailSettings {
+  readonly apiKey: string;
+  readonly baseUrl: string | undefined;
+  readonly residency: 'eu' | 'global';
+  /** Verified with the mail provider. */
+  readonly from: string;
+  /** Who reads inquiries. */
+  readonly admin: string;
+  readonly cc: string | undefined;
+}
+
+/** Undefined until a key, a sender and an administrator are set. */
+function mail(env: Environment): MailSettings | undefined {
+  if (!env.SENDGRID_API_KEY || !env.FROM_EMAIL || !env.ADMIN_EMAIL) return undefined;
+  return {
+    apiKey: env.SENDGRID_API_KEY,
+    baseUrl: env.SENDGRID_BASE_URL,
+    residency: env.SENDGRID_RESIDENCY ?? 'global',
+    from: env.FROM_EMAIL,
+    admin: env.ADMIN_EMAIL,
+    cc: env.CC_EMAIL,
+  };
+}
+
+function redis(env: Environment): { readonly url: string; readonly token: string } | undefined {
+  const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token } = env;
+  if (Boolean(url) !== Boolean(token)) {
+    const variable = url ? 'UPSTASH_REDIS_REST_TOKEN' : 'UPSTASH_REDIS_REST_URL';
+    throw new InvalidConfiguration(variable, 'write both of the pair, or neither');
+  }
+  return url && token ? { url, token } : undefined;
 }
 
 /** How operators' tokens are verified. */

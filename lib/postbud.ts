@@ -5,7 +5,12 @@ import type { Config } from './config.ts';
 import { onEmitted } from './db/commits.ts';
 import { connect } from './db/connect.ts';
 import type { Database } from './db/connect.ts';
+import type { VisitorLimits } from './http/endpoint.ts';
 import { logError } from './log.ts';
+import { createLimiter } from './rate-limit/create-limiter.ts';
+import type { Limit, Limiter } from './rate-limit/limiter.ts';
+import { createVisitors } from './rate-limit/visitors.ts';
+import type { Visitors } from './rate-limit/visitors.ts';
 import { createKick } from './relay/kick.ts';
 import { subscribersOf } from './subscribers/registry.ts';
 import type { AttachedSubscriber } from './subscribers/subscriber.ts';
@@ -15,6 +20,8 @@ let read: Config | undefined;
 let opened: Promise<Database> | undefined;
 let attached: readonly AttachedSubscriber[] | undefined;
 let kickRelay: (() => void) | undefined;
+let counting: Limiter | undefined;
+let visitors: Visitors | undefined;
 
 /** The environment, read once. @throws InvalidConfiguration */
 export function config(): Config {
@@ -33,6 +40,19 @@ export function database(): Promise<Database> {
     throw error;
   });
   return opened;
+}
+
+/** What counts calls. @throws InvalidConfiguration */
+export function limiter(): Limiter {
+  return (counting ??= createLimiter(config().redis));
+}
+
+/** Limits how often one visitor may call. @param limits from the shortest window on. @throws InvalidConfiguration */
+export function perVisitor(limits: readonly Limit[]): VisitorLimits {
+  const { deployed, redis } = config();
+  // Whoever counts together in one Redis has its token in common, and so knows visitors by the same keys.
+  visitors ??= createVisitors({ isBehindPlatform: deployed, secret: redis?.token });
+  return { limiter: limiter(), visitors, limits };
 }
 
 /** Has a relay run soon; see `createKick`. Does nothing before the database is open: nothing was emitted then. */

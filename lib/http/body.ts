@@ -2,26 +2,33 @@ import { MIMEType } from 'node:util';
 
 import { badRequest, tooLarge, unsupportedMedia } from './problem.ts';
 
+/** How a body may be written: JSON, or what a page without script makes of a form. */
+export const mediaTypes = ['application/json', 'application/x-www-form-urlencoded'] as const;
+export type MediaType = (typeof mediaTypes)[number];
+
 /** Requires that the body is declared to be JSON in UTF-8. @throws Problem 415 `unsupported_media_type` */
 export function requireJson(request: Request): void {
-  const type = parseMediaType(request.headers.get('content-type') ?? '');
-  const charset = type?.params.get('charset') ?? 'utf-8';
-  if (type?.essence === 'application/json' && /^utf-?8$/i.test(charset)) return;
-  throw unsupportedMedia(
-    'unsupported_media_type',
-    'Send JSON in UTF-8, with content-type: application/json.',
-    {
-      accept: 'application/json',
-    },
-  );
+  requireMediaType(request, ['application/json']);
 }
 
-function parseMediaType(text: string): MIMEType | null {
-  try {
-    return new MIMEType(text);
-  } catch {
-    return null;
-  }
+/**
+ * Requires that the body is declared to be of one of these types, in UTF-8.
+ *
+ * @throws Problem 415 `unsupported_media_type`
+ */
+export function requireMediaType(request: Request, taken: readonly MediaType[]): MediaType {
+  const type = parseMediaType(request.headers.get('content-type') ?? '');
+  const charset = type?.params.get('charset') ?? 'utf-8';
+  const found = taken.find((essence) => essence === type?.essence);
+  if (found && /^utf-?8$/i.test(charset)) return found;
+  const accept = taken.join(', ');
+  throw unsupportedMedia(
+    'unsupported_media_type',
+    taken.length === 1
+      ? 'Send JSON in UTF-8, with content-type: application/json.'
+      : `Send a body in UTF-8, with one of these as its content-type: ${accept}.`,
+    { accept },
+  );
 }
 
 /**
@@ -46,6 +53,14 @@ export async function readBody(request: Request, limitBytes: number): Promise<Ui
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, length);
+}
+
+function parseMediaType(text: string): MIMEType | null {
+  try {
+    return new MIMEType(text);
+  } catch {
+    return null;
+  }
 }
 
 /** A few hundred compressed bytes can stand for gigabytes, and a signature is over the bytes that were sent. */

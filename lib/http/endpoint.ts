@@ -1,20 +1,66 @@
 import { randomUUID } from 'node:crypto';
 
+import type { z } from 'zod';
+
 import { InvalidConfiguration } from '../config.ts';
 import { log, logError } from '../log.ts';
+import { rateLimitHeaders, requireAllowed } from '../rate-limit/answers.ts';
+import type { Limit, Limiter } from '../rate-limit/limiter.ts';
+import type { Visitors } from '../rate-limit/visitors.ts';
+import { mediaTypes } from './body.ts';
+import { corsHeaders, preflightResponse, requireOrigin } from './cors.ts';
+import type { Cors } from './cors.ts';
 import { methodNotAllowed, Problem, problemResponse, unavailable } from './problem.ts';
+import { readContent, validated } from './validated.ts';
 
-/** What an endpoint is: which methods it has, and the one capability that answers them. */
-export interface EndpointDeclaration {
-  /** `HEAD` comes with `GET`. */
-  readonly methods: readonly ('GET' | 'POST')[];
-  /** May throw: a `Problem` is answered as it stands, anything else as a 500 that says nothing. */
-  readonly handle: (request: Request, context: RequestContext) => Promise<Response>;
+/** What an endpoint is: its methods, its guards, and the one capability that answers what passes them. */
+export type EndpointDeclaration<Body> = DeclarationWithBody<Body> | DeclarationWithoutBody;
+
+interface DeclarationWithBody<Body> extends Guards {
+  readonly body: BodyDeclaration<Body>;
+  readonly handle: Handle<Body>;
 }
 
-interface RequestContext {
+interface DeclarationWithoutBody extends Guards {
+  readonly body?: undefined;
+  readonly handle: Handle<undefined>;
+}
+
+interface Guards {
+  /** `HEAD` comes with `GET`. One that declares a body has `POST` alone. */
+  readonly methods: readonly ('GET' | 'POST')[];
+  /** Whose pages may call and read the answers. Without it no answer has a CORS header, and `OPTIONS` is a 405. */
+  readonly cors?: () => Cors;
+  /** How often one visitor may call. */
+  readonly visitorLimits?: () => VisitorLimits;
+}
+
+/** How often one visitor may call, who that is, and where it is counted. */
+export interface VisitorLimits {
+  readonly limiter: Limiter;
+  readonly visitors: Visitors;
+  /** From the shortest window on. */
+  readonly limits: readonly Limit[];
+}
+
+interface BodyDeclaration<Body> {
+  readonly schema: z.ZodType<Body>;
+  /** The longest body that is taken, as sent. */
+  readonly limitBytes: number;
+  /** Takes `application/x-www-form-urlencoded` besides JSON: the fields as an object of strings. */
+  readonly forms?: boolean;
+}
+
+/** May throw: a `Problem` is answered as it stands, anything else as a 500 that says nothing. */
+type Handle<Body> = (request: Request, context: RequestContext<Body>) => Promise<Response>;
+
+interface RequestContext<Body> {
   /** On the answer, in its problem if it is one, and in every log line about the request. */
   readonly requestId: string;
+  /** As the schema parsed it. The request's own was read. */
+  readonly body: Body;
+  /** Stands for the caller's address and can be kept; empty where no visitors are told apart. */
+  readonly visitor: string;
 }
 
 /** What the platform calls: the default export of a file in `api/`. */
@@ -26,14 +72,18 @@ export interface Endpoint {
  * Makes a function of the platform out of a declaration.
  *
  * It always answers: `fetch` never rejects. Every answer has an `x-request-id` and, unless the handler decides
- * otherwise, `cache-control: no-store`; every request leaves one line in the log.
+ * otherwise, `cache-control: no-store`; every request leaves one line in the log. The guards come before the handler in
+ * this order: 405, 403, 415, 413, 429, 400.
  */
-export function endpoint(declaration: EndpointDeclaration): Endpoint {
+export function endpoint<Body>(declaration: DeclarationWithBody<Body>): Endpoint;
+export function endpoint(declaration: DeclarationWithoutBody): Endpoint;
+export function endpoint<Body>(declaration: EndpointDeclaration<Body>): Endpoint {
   return {
     async fetch(request) {
       const startedAt = performance.now();
       const requestId = requestIdOf(request.headers);
-      const response = await answer(declaration, request, requestId);
+      const guarded = new Headers();
+      const response = await answer(declaration, request, requestId, guarded);
       log('info', 'request', {
         method: request.method,
         path: pathOf(request.url),
@@ -41,27 +91,60 @@ export function endpoint(declaration: EndpointDeclaration): Endpoint {
         durationMs: Math.round(performance.now() - startedAt),
         requestId,
       });
-      return finished(response, request.method, requestId);
+      return finished(response, request.method, requestId, guarded);
     },
   };
 }
 
-async function answer(
-  declaration: EndpointDeclaration,
+/** @param guarded takes the headers that a guard puts on whatever the answer turns out to be. */
+async function answer<Body>(
+  declaration: EndpointDeclaration<Body>,
   request: Request,
   requestId: string,
+  guarded: Headers,
 ): Promise<Response> {
   try {
-    requireMethod(declaration.methods, request.method);
-    return await declaration.handle(request, { requestId });
+    const { visitorLimits } = declaration;
+    const methods = methodsOf(declaration);
+    const cors = declaration.cors?.();
+    if (cors)
+      for (const [name, value] of Object.entries(corsHeaders(cors, request))) guarded.set(name, value);
+    requireMethod(methods, request.method);
+    if (request.method === 'OPTIONS') return preflightResponse(methods);
+    if (cors) requireOrigin(cors, request);
+    if (!declaration.body) {
+      const visitor = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : '';
+      return await declaration.handle(request, { requestId, visitor, body: undefined });
+    }
+    const { schema, limitBytes, forms } = declaration.body;
+    const content = await readContent(request, forms ? mediaTypes : ['application/json'], limitBytes);
+    const visitor = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : '';
+    return await declaration.handle(request, { requestId, visitor, body: validated(content, schema) });
   } catch (error) {
     return problemResponse(problemOf(error, requestId), requestId);
   }
 }
 
-function requireMethod(methods: readonly string[], method: string): void {
-  const allowed = methods.flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : name));
+function methodsOf({ methods, cors }: Guards): readonly string[] {
+  const own = methods.flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : name));
+  return cors ? [...own, 'OPTIONS'] : own;
+}
+
+function requireMethod(allowed: readonly string[], method: string): void {
   if (!allowed.includes(method)) throw methodNotAllowed(allowed);
+}
+
+/** @returns the key of the visitor. @throws Problem 429 `rate_limited` */
+async function countVisit(
+  { limiter, visitors, limits }: VisitorLimits,
+  request: Request,
+  guarded: Headers,
+): Promise<string> {
+  const visitor = visitors.keyOf(request);
+  const verdict = await limiter.take(visitor, limits);
+  for (const [name, value] of Object.entries(rateLimitHeaders(limits, verdict))) guarded.set(name, value);
+  requireAllowed(limits, verdict);
+  return visitor;
 }
 
 /** Nobody is going to correct a wrong variable within seconds. */
@@ -92,9 +175,16 @@ function pathOf(url: string): string {
   return new URL(url).pathname.slice(0, 200);
 }
 
-/** A copy, since the headers of some responses cannot be changed. A stream passes through unread. */
-function finished(response: Response, method: string, requestId: string): Response {
+/**
+ * A copy, since the headers of some responses cannot be changed. A stream passes through unread. What the answer itself
+ * says of a limit goes before what a guard said earlier.
+ */
+function finished(response: Response, method: string, requestId: string, guarded: Headers): Response {
   const headers = new Headers(response.headers);
+  for (const [name, value] of guarded) {
+    if (name === 'vary') headers.append(name, value);
+    else if (!headers.has(name)) headers.set(name, value);
+  }
   headers.set('x-request-id', requestId);
   if (!headers.has('cache-control')) headers.set('cache-control', 'no-store');
   const body = method === 'HEAD' ? null : response.body;

@@ -1,21 +1,46 @@
 import type { z } from 'zod';
 
-import { readBody, requireJson } from './body.ts';
+import { readBody, requireMediaType } from './body.ts';
+import type { MediaType } from './body.ts';
 import { badRequest } from './problem.ts';
 import type { Issue } from './problem.ts';
+
+/** A body that was read, and not yet looked at. */
+export interface Content {
+  readonly type: MediaType;
+  readonly bytes: Uint8Array;
+}
 
 /**
  * Reads a JSON body and checks it against a schema.
  *
  * @throws Problem 415 or 413 as `readBody` does; 400 `validation_failed` with an issue for every wrong field.
  */
-export async function readValidated<Schema extends z.ZodType>(
+export async function readValidated<Value>(
   request: Request,
-  schema: Schema,
+  schema: z.ZodType<Value>,
   limitBytes: number,
-): Promise<z.output<Schema>> {
-  requireJson(request);
-  const parsed = schema.safeParse(parseJson(await readBody(request, limitBytes)));
+): Promise<Value> {
+  return validated(await readContent(request, ['application/json'], limitBytes), schema);
+}
+
+/** @throws Problem 415 `unsupported_media_type`; 415, 413 or 400 as `readBody` does. */
+export async function readContent(
+  request: Request,
+  taken: readonly MediaType[],
+  limitBytes: number,
+): Promise<Content> {
+  const type = requireMediaType(request, taken);
+  return { type, bytes: await readBody(request, limitBytes) };
+}
+
+/**
+ * Checks what was read against a schema. A form is an object of strings; of a field that is there twice, the last.
+ *
+ * @throws Problem 400 `validation_failed` with an issue for every wrong field.
+ */
+export function validated<Value>({ type, bytes }: Content, schema: z.ZodType<Value>): Value {
+  const parsed = schema.safeParse(type === 'application/json' ? parseJson(bytes) : parseForm(bytes));
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map(issueOf);
   throw badRequest(
@@ -25,6 +50,11 @@ export async function readValidated<Schema extends z.ZodType>(
       issues,
     },
   );
+}
+
+/** Bytes that are no UTF-8 become replacement characters, percent-encoded or not: that is how forms are read. */
+function parseForm(bytes: Uint8Array): Record<string, string> {
+  return Object.fromEntries(new URLSearchParams(new TextDecoder().decode(bytes)));
 }
 
 function parseJson(bytes: Uint8Array): unknown {

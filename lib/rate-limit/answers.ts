@@ -1,0 +1,60 @@
+import { Problem } from '../http/problem.ts';
+import { DAY, SECOND } from '../time.ts';
+import type { Count, Limit, Limiter, Verdict } from './limiter.ts';
+
+/**
+ * Tells callers what they have left, as headers: all limits, and of the most pressing one what remains.
+ *
+ * @see https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+ */
+export function rateLimitHeaders(
+  limits: readonly Limit[],
+  verdict: Verdict,
+): { readonly 'ratelimit-policy': string; readonly ratelimit?: string } {
+  const policies = limits.map(({ name, limit, windowMs }) => `"${name}";q=${limit};w=${windowMs / SECOND}`);
+  const pressing = mostPressing(verdict);
+  return {
+    'ratelimit-policy': policies.join(', '),
+    ...(pressing && {
+      ratelimit: `"${pressing.limit.name}";r=${pressing.remaining};t=${secondsUntilReset(pressing)}`,
+    }),
+  };
+}
+
+/** @throws Problem 429 `rate_limited` when a limit refused the call. */
+export function requireAllowed(limits: readonly Limit[], verdict: Verdict): void {
+  const pressing = mostPressing(verdict);
+  if (verdict.isAllowed || !pressing) return;
+  const seconds = secondsUntilReset(pressing);
+  throw new Problem(429, 'rate_limited', `Too many calls. Try again in ${seconds} seconds.`, {
+    headers: { ...rateLimitHeaders(limits, verdict), 'retry-after': `${seconds}` },
+    reason: pressing.limit.name,
+  });
+}
+
+/**
+ * Counts one call against what all visitors together may use in a day (UTC).
+ *
+ * @param limit calls a day.
+ * @throws Problem 429 `rate_limited`
+ */
+export async function takeBudget(limiter: Limiter, name: string, limit: number): Promise<void> {
+  const limits = [{ name, limit, windowMs: DAY }];
+  requireAllowed(limits, await limiter.take('everyone', limits));
+}
+
+/** The one that refused, or else the one with the fewest calls left, of several such the one that lasts longest. */
+function mostPressing({ counts }: Verdict): Count | undefined {
+  const [first] = counts.toSorted(
+    (one, other) =>
+      Number(other.isRefused) - Number(one.isRefused) ||
+      one.remaining - other.remaining ||
+      other.resetsInMs - one.resetsInMs,
+  );
+  return first;
+}
+
+/** Rounded up, so that a caller who waits that long is not a moment early. */
+function secondsUntilReset({ resetsInMs }: Count): number {
+  return Math.max(1, Math.ceil(resetsInMs / SECOND));
+}

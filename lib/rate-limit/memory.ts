@@ -1,0 +1,58 @@
+import { takeInTurn } from './limiter.ts';
+import type { Count, Limit, Limiter, Verdict } from './limiter.ts';
+
+/** Keys kept of each limit: about a megabyte, and more visitors than one instance sees within a window. */
+const KEYS_KEPT = 10_000;
+
+interface Window {
+  readonly startsAt: number;
+  calls: number;
+}
+
+/**
+ * Counts in this process alone: for one process, or for while Redis is away.
+ *
+ * Whoever called longest ago is forgotten first. Each limit forgets for itself, so that no number of visitors makes
+ * it forget what all of them have used together.
+ */
+export class MemoryLimiter implements Limiter {
+  readonly #now: () => number;
+  readonly #keysKept: number;
+  readonly #windows = new Map<string, Map<string, Window>>();
+
+  constructor({ now = Date.now, keysKept = KEYS_KEPT }: { now?: () => number; keysKept?: number } = {}) {
+    this.#now = now;
+    this.#keysKept = keysKept;
+  }
+
+  take(key: string, limits: readonly Limit[]): Promise<Verdict> {
+    return takeInTurn(limits, (limit) => this.#takeOne(key, limit));
+  }
+
+  #takeOne(key: string, limit: Limit): Count {
+    const now = this.#now();
+    const startsAt = now - (now % limit.windowMs);
+    const windows = this.#windowsOf(limit);
+    const known = windows.get(key);
+    const window = known?.startsAt === startsAt ? known : { startsAt, calls: 0 };
+    // A map gives its keys in the order they were set: the first is the one that called longest ago.
+    windows.delete(key);
+    windows.set(key, window);
+    if (windows.size > this.#keysKept) windows.delete(windows.keys().next().value ?? key);
+    const isRefused = window.calls >= limit.limit;
+    if (!isRefused) window.calls += 1;
+    return {
+      limit,
+      isRefused,
+      remaining: limit.limit - window.calls,
+      resetsInMs: startsAt + limit.windowMs - now,
+    };
+  }
+
+  #windowsOf(limit: Limit): Map<string, Window> {
+    const name = `${limit.name}/${limit.windowMs}`;
+    const windows = this.#windows.get(name) ?? new Map<string, Window>();
+    this.#windows.set(name, windows);
+    return windows;
+  }
+}

@@ -1,0 +1,158 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { misbehaviours, startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
+import type { Misbehaviour, RedisRest } from '../../dev/stand-ins/redis-rest.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { RedisLimiter } from '../../lib/rate-limit/redis.ts';
+import { createVisitors } from '../../lib/rate-limit/visitors.ts';
+import { DAY, MINUTE } from '../../lib/time.ts';
+import { freePort } from '../support/postgres.ts';
+import { redisServerPath, startRedis } from '../support/redis.ts';
+import type { RedisServer } from '../support/redis.ts';
+
+let lines: string;
+let rest: RedisRest;
+
+beforeAll(async () => void (rest = await startRedisRest()));
+afterAll(() => rest.stop());
+beforeEach(() => {
+  lines = '';
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => (lines += String(text)).length > 0);
+});
+afterEach(() => {
+  rest.misbehave(null);
+  vi.restoreAllMocks();
+});
+
+const limits = [
+  { name: 'chat-min', limit: 3, windowMs: MINUTE },
+  { name: 'chat-day', limit: 100, windowMs: DAY },
+];
+
+/** An endpoint that lets a visitor call three times a minute. */
+function limited(redis: { url: string; token: string }, patienceMs?: number) {
+  const limiter = new RedisLimiter({ ...redis, ...(patienceMs !== undefined && { patienceMs }) });
+  const visitors = createVisitors({ isBehindPlatform: true, secret: redis.token });
+  return endpoint({
+    methods: ['POST'],
+    visitorLimits: () => ({ limiter, visitors, limits }),
+    handle: async () => Response.json({ ok: true }),
+  });
+}
+
+const call = (address = '192.0.2.7') =>
+  new Request('https://postbud.example/a', { method: 'POST', headers: { 'x-forwarded-for': address } });
+
+async function statusesOf({ fetch }: ReturnType<typeof limited>, calls: number): Promise<number[]> {
+  // A burst that lies across the end of a minute would be let through twice.
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 10, 21, 12) });
+  try {
+    const statuses = [];
+    for (let index = 0; index < calls; index++) statuses.push((await fetch(call())).status);
+    return statuses;
+  } finally {
+    vi.useRealTimers();
+  }
+}
+
+const warnings = () =>
+  lines
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+    .filter(({ level }) => level !== 'info');
+
+describe('a limiter whose Redis misbehaves', () => {
+  test.each(Object.keys(misbehaviours) as Misbehaviour[])(
+    'counts in this process when it is to %s, and still refuses',
+    async (how) => {
+      rest.misbehave(how);
+      expect(await statusesOf(limited(rest, 100), 5)).toEqual([200, 200, 200, 429, 429]);
+    },
+  );
+
+  test('counts in this process when nobody listens', async () => {
+    const nowhere = { url: `http://127.0.0.1:${await freePort()}`, token: 'x' };
+    expect(await statusesOf(limited(nowhere), 5)).toEqual([200, 200, 200, 429, 429]);
+  });
+
+  test('counts in this process when the token is wrong', async () => {
+    expect(await statusesOf(limited({ ...rest, token: 'wrong' }), 5)).toEqual([200, 200, 200, 429, 429]);
+  });
+
+  test.each(['hang', 'hang after the headers'] as const)(
+    'waits 800 ms for one that is to %s',
+    async (how) => {
+      rest.misbehave(how);
+      const startedAt = performance.now();
+      expect((await limited(rest).fetch(call())).status).toBe(200);
+      const tookMs = performance.now() - startedAt;
+      expect(tookMs).toBeGreaterThan(750);
+      expect(tookMs).toBeLessThan(2000);
+    },
+  );
+
+  test('answers with the headers of what it counted', async () => {
+    rest.misbehave('answer 500');
+    const { headers } = await limited(rest).fetch(call());
+    expect(headers.get('ratelimit-policy')).toBe('"chat-min";q=3;w=60, "chat-day";q=100;w=86400');
+    expect(headers.get('ratelimit')).toMatch(/^"chat-min";r=2;t=\d+$/);
+  });
+
+  test('warns once of many failures, without a key, an address, a command or the token', async () => {
+    rest.misbehave('answer 500');
+    await statusesOf(limited(rest), 10);
+    expect(warnings()).toHaveLength(1);
+    expect(warnings()[0]).toMatchObject({ level: 'warn', error: 'UpstashError', calls: 1 });
+    const key = createVisitors({ isBehindPlatform: true, secret: rest.token }).keyOf(call());
+    for (const secret of [key, '192.0.2.7', 'eval', rest.token]) expect(lines).not.toContain(secret);
+  });
+});
+
+if (!redisServerPath)
+  process.stderr.write('skipped: limits in a real Redis; there is no redis-server on the PATH\n');
+
+describe.skipIf(!redisServerPath)('an endpoint that counts in Redis', () => {
+  let server: RedisServer;
+  let real: RedisRest;
+
+  beforeAll(async () => {
+    server = await startRedis();
+    real = await startRedisRest(server.port);
+  });
+  afterAll(async () => {
+    await real.stop();
+    await server.stop();
+  });
+  afterEach(() => real.misbehave(null));
+
+  test('refuses the fourth call of a minute, whichever instance it comes to', async () => {
+    const instances = [limited(real), limited(real)];
+    const statuses = [];
+    for (let index = 0; index < 4; index++) {
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 10, 21, 12) });
+      statuses.push((await instances[index % 2]!.fetch(call('198.51.100.1'))).status);
+      vi.useRealTimers();
+    }
+    expect(statuses).toEqual([200, 200, 200, 429]);
+    expect(warnings()).toEqual([]);
+  });
+
+  test('sends Redis keys that hold no address', () => {
+    const sent = JSON.stringify(real.commands);
+    expect(sent).toContain('postbud/chat-min/');
+    expect(sent).not.toContain('198.51.100.1');
+  });
+
+  test('counts in Redis again once it is back', async () => {
+    const instance = limited(real);
+    const left = async () => (await instance.fetch(call('203.0.113.9'))).headers.get('ratelimit');
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 10, 21, 12) });
+    expect(await left()).toContain('r=2');
+    real.misbehave('answer 500');
+    expect(await left()).toContain('r=2');
+    real.misbehave(null);
+    expect(await left()).toContain('r=1');
+    vi.useRealTimers();
+  });
+});

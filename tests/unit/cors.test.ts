@@ -1,0 +1,280 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { readConfig } from '../../lib/config.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/endpoint.ts';
+import { badRequest } from '../../lib/http/problem.ts';
+
+beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+
+const SITE = 'https://www.site.no';
+
+/** An endpoint of a server whose environment holds these variables. */
+function withCors(variables: Record<string, string>, handle = async () => Response.json({ ok: true })) {
+  const { cors } = readConfig({ CORS_ORIGINS: '', VERCEL: '1', ...variables });
+  return endpoint({ methods: ['POST'], cors: () => cors, handle });
+}
+
+function call(to: Endpoint, origin?: string, method = 'POST'): Promise<Response> {
+  const headers = new Headers(origin === undefined ? {} : { origin });
+  return to.fetch(new Request('https://postbud.example/api/chat', { method, headers }));
+}
+
+const granted = (response: Response) => response.headers.get('access-control-allow-origin');
+
+async function expectForeign(to: Endpoint, origin: string): Promise<void> {
+  const refused = await call(to, origin);
+  expect([refused.status, granted(refused), refused.headers.get('vary')]).toEqual([403, null, 'Origin']);
+  expect(await refused.json()).toMatchObject({ code: 'origin_not_allowed', status: 403 });
+  const preflight = await call(to, origin, 'OPTIONS');
+  expect([preflight.status, granted(preflight), preflight.headers.get('vary')]).toEqual([
+    204,
+    null,
+    'Origin',
+  ]);
+}
+
+async function expectAllowed(to: Endpoint, origin: string): Promise<void> {
+  for (const [method, status] of [
+    ['POST', 200],
+    ['OPTIONS', 204],
+  ] as const) {
+    const response = await call(to, origin, method);
+    expect([response.status, granted(response), response.headers.get('vary')]).toEqual([
+      status,
+      origin,
+      'Origin',
+    ]);
+  }
+}
+
+describe('an origin', () => {
+  const listed = withCors({ CORS_ORIGINS: `${SITE}, https://site.no,http://intranet:8080` });
+
+  test.each([SITE, 'https://site.no', 'http://intranet:8080'])(
+    'that is listed, %s, may call',
+    async (origin) => {
+      await expectAllowed(listed, origin);
+    },
+  );
+
+  test.each([
+    ['null', 'null'],
+    ['of another scheme', 'http://www.site.no'],
+    ['that only begins like a listed one', 'https://www.site.no.evil.com'],
+    ['that only begins like a listed one, without a dot', 'https://www.site.nothing'],
+    ['that only ends like a listed one', 'https://evilsite.no'],
+    ['that is a subdomain of a listed one', 'https://a.www.site.no'],
+    ['that is a parent of a listed one', 'https://no'],
+    ['where a dot is another character', 'https://wwwxsite.no'],
+    ['of another port', 'https://www.site.no:8443'],
+    ['of the default port, written out', 'https://www.site.no:443'],
+    ['without the port of a listed one', 'http://intranet'],
+    ['in upper case', 'HTTPS://WWW.SITE.NO'],
+    ['with one letter in upper case', 'https://www.Site.no'],
+    ['with a slash', 'https://www.site.no/'],
+    ['with a path', 'https://www.site.no/chat'],
+    ['with a user', 'https://www.site.no@evil.com'],
+    ['with a dot at the end', 'https://www.site.no.'],
+    ['without a scheme', 'www.site.no'],
+    ['twice', `${SITE}, ${SITE}`],
+    ['with another behind it', `${SITE}, https://evil.com`],
+    ['with another behind it, after a space', `${SITE} https://evil.com`],
+    ['of a file', 'file://'],
+    ['that is empty', ''],
+    ['*', '*'],
+    ['of this machine', 'http://localhost:3000'],
+  ])('%s may not call', async (_, origin) => {
+    await expectForeign(listed, origin);
+  });
+});
+
+describe('a star in a listed origin', () => {
+  const preview = withCors({ CORS_ORIGINS: 'https://*.preview.site.no,https://www.*.org:8443' });
+
+  test.each([
+    'https://a.preview.site.no',
+    'https://pr-17.preview.site.no',
+    'https://xn--brum-woa.preview.site.no',
+    'https://www.site.org:8443',
+  ])('stands for a label: %s may call', async (origin) => {
+    await expectAllowed(preview, origin);
+  });
+
+  test.each([
+    ['two labels', 'https://a.b.preview.site.no'],
+    ['no label', 'https://preview.site.no'],
+    ['an empty label', 'https://.preview.site.no'],
+    ['a port', 'https://evil.com:443.preview.site.no'],
+    ['a path', 'https://evil.com/.preview.site.no'],
+    ['a query', 'https://evil?.preview.site.no'],
+    ['a fragment', 'https://evil#.preview.site.no'],
+    ['a user', 'https://evil@.preview.site.no'],
+    ['another origin', 'https://evil.com, https://a.preview.site.no'],
+    ['upper case', 'https://A.preview.site.no'],
+    ['an escape', 'https://%61.preview.site.no'],
+    ['a letter of another alphabet', 'https://\u00E6.preview.site.no'],
+    ['another scheme', 'http://a.preview.site.no'],
+    ['another suffix', 'https://a.preview.site.no.evil.com'],
+    ['a dot that is another character', 'https://a.previewxsite.no'],
+    ['a port that is not listed', 'https://a.preview.site.no:8443'],
+    ['a star', 'https://*.preview.site.no'],
+    ['two labels in the middle', 'https://www.a.b.org:8443'],
+  ])('does not stand for %s', async (_, origin) => {
+    await expectForeign(preview, origin);
+  });
+});
+
+describe('without CORS_ORIGINS', () => {
+  const LOCAL = [
+    'http://localhost',
+    'http://localhost:3000',
+    'https://localhost:65535',
+    'http://127.0.0.1:5173',
+    'http://[::1]:8080',
+  ];
+
+  test.each(LOCAL)('the local server lets pages of %s call', async (origin) => {
+    vi.stubEnv('CORS_ORIGINS', undefined);
+    const { cors } = readConfig({ VERCEL: '' });
+    await expectAllowed(
+      endpoint({ methods: ['POST'], cors: () => cors, handle: async () => new Response() }),
+      origin,
+    );
+  });
+
+  test.each([
+    'http://localhost.evil.com',
+    'http://evil-localhost',
+    'http://localhost:3000.evil.com',
+    'http://localhost:',
+    'http://a.localhost',
+    'http://127.0.0.10',
+    'http://127x0x0x1',
+    'http://[::1',
+    'http://[::2]',
+    'ftp://localhost',
+    'null',
+    SITE,
+  ])('the local server lets no page of %s call', async (origin) => {
+    vi.stubEnv('CORS_ORIGINS', undefined);
+    const { cors } = readConfig({ VERCEL: '' });
+    await expectForeign(
+      endpoint({ methods: ['POST'], cors: () => cors, handle: async () => new Response() }),
+      origin,
+    );
+  });
+
+  test.each([...LOCAL, SITE])('a deployment lets no page of %s call', async (origin) => {
+    await expectForeign(withCors({}), origin);
+  });
+});
+
+describe('a caller without an Origin', () => {
+  test('is let through, and the answer varies all the same', async () => {
+    const response = await call(withCors({ CORS_ORIGINS: SITE }));
+    expect([response.status, granted(response), response.headers.get('vary')]).toEqual([200, null, 'Origin']);
+  });
+});
+
+describe('a preflight', () => {
+  test('is answered 204 with what may be sent and for how long that holds, without a body', async () => {
+    const handle = vi.fn(async () => new Response());
+    const response = await call(withCors({ CORS_ORIGINS: SITE }, handle), SITE, 'OPTIONS');
+    expect([response.status, await response.text()]).toEqual([204, '']);
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      allow: 'POST, OPTIONS',
+      'access-control-allow-origin': SITE,
+      'access-control-allow-methods': 'POST, OPTIONS',
+      'access-control-allow-headers': 'Content-Type, Idempotency-Key, X-Request-Id',
+      'access-control-max-age': '7200',
+      vary: 'Origin',
+    });
+    expect(handle).not.toHaveBeenCalled();
+  });
+});
+
+describe('every answer to a listed origin', () => {
+  const answers = {
+    'an answer': [200, async () => Response.json({})],
+    'a stream': [200, async () => new Response(new Blob(['data: x\n\n']).stream())],
+    'a redirect': [303, async () => Response.redirect('https://www.site.no/takk', 303)],
+    'a problem': [
+      400,
+      async () => {
+        throw badRequest('broken', 'It is broken.');
+      },
+    ],
+    'an error': [
+      500,
+      async () => {
+        throw new TypeError('x');
+      },
+    ],
+  } as const satisfies Record<string, readonly [number, () => Promise<Response>]>;
+
+  test.each(Object.entries(answers))(
+    '%s: can be read, with its limits, and without credentials',
+    async (_, row) => {
+      const [status, handle] = row;
+      const response = await call(withCors({ CORS_ORIGINS: SITE }, handle), SITE);
+      expect([response.status, granted(response), response.headers.get('vary')]).toEqual([
+        status,
+        SITE,
+        'Origin',
+      ]);
+      expect(response.headers.get('access-control-expose-headers')).toBe(
+        'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id',
+      );
+      expect(response.headers.get('access-control-allow-credentials')).toBeNull();
+    },
+  );
+
+  test.each(['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH'])(
+    'a 405 to %s too, which lists OPTIONS',
+    async (method) => {
+      const response = await call(withCors({ CORS_ORIGINS: SITE }), SITE, method);
+      expect([response.status, granted(response), response.headers.get('allow')]).toEqual([
+        405,
+        SITE,
+        'POST, OPTIONS',
+      ]);
+    },
+  );
+
+  test('keeps what else the answer varies by', async () => {
+    const handle = async () => new Response('', { headers: { vary: 'Accept' } });
+    const response = await call(withCors({ CORS_ORIGINS: SITE }, handle), SITE);
+    expect(response.headers.get('vary')).toBe('Accept, Origin');
+  });
+});
+
+describe('an endpoint for any page', () => {
+  const open = endpoint({ methods: ['GET'], cors: () => 'any', handle: async () => Response.json({}) });
+
+  test.each([SITE, 'null', undefined])('answers *, to the origin %s', async (origin) => {
+    for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST']) {
+      const response = await call(open, origin, method);
+      expect([granted(response), response.headers.get('access-control-allow-credentials')]).toEqual([
+        '*',
+        null,
+      ]);
+    }
+  });
+});
+
+describe('an endpoint that declares no CORS', () => {
+  const closed = endpoint({ methods: ['POST'], handle: async () => Response.json({}) });
+
+  test('has no header of it on any answer, and no OPTIONS', async () => {
+    for (const method of ['POST', 'OPTIONS', 'GET']) {
+      const response = await call(closed, SITE, method);
+      const names = [...response.headers.keys()].filter((name) => /^(access-control-|vary)/.test(name));
+      expect([response.status, names]).toEqual([method === 'POST' ? 200 : 405, []]);
+    }
+  });
+});
