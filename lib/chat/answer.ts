@@ -1,0 +1,48 @@
+import { z } from 'zod';
+
+import { BadResponse } from './failure.ts';
+import { REFUSAL } from './guard.ts';
+import type { ModelCall } from './model-call.ts';
+import { tokenUseOf, usage } from './usage.ts';
+
+/**
+ * Answers with the model's whole answer: `{ "text": "…" }`.
+ *
+ * @throws what the call has thrown; it is still to be ended with `fail`.
+ */
+export async function answerWhole(call: ModelCall): Promise<Response> {
+  const message = await call.attempt(async (messages, params, options) =>
+    parse(await messages.create(params, options)),
+  );
+  call.use = tokenUseOf(message.usage);
+  if (message.stop_reason === 'refusal') {
+    call.end('refused');
+    return Response.json({ text: REFUSAL });
+  }
+  const text = textOf(message);
+  call.end(message.stop_reason === 'max_tokens' ? 'cut_off' : 'answered');
+  return Response.json({ text });
+}
+
+type Message = z.output<typeof message>;
+
+const message = z.object({
+  type: z.literal('message'),
+  content: z.array(z.object({ type: z.string(), text: z.string().optional() })),
+  stop_reason: z.string().nullable(),
+  usage,
+});
+
+/** Not what the SDK's types say: a page of HTML with status 200 comes out of it as a string. @throws BadResponse */
+function parse(answer: unknown): Message {
+  const parsed = message.safeParse(answer);
+  if (!parsed.success) throw new BadResponse();
+  return parsed.data;
+}
+
+/** Blocks of thinking, which may come first, are not for the visitor. @throws BadResponse when there is no text */
+function textOf({ content }: Message): string {
+  const text = content.map((block) => (block.type === 'text' ? (block.text ?? '') : '')).join('');
+  if (text.trim() === '') throw new BadResponse();
+  return text;
+}

@@ -1,0 +1,41 @@
+import { z } from 'zod';
+
+/** What a page of the marketing site asks, once checked. */
+export type ChatRequest = z.output<typeof chatRequest>;
+
+/** The longest system prompt that is taken, in characters as a reader counts them: an emoji is one, not two. */
+const SYSTEM_LIMIT = 8000;
+
+/** White space, control characters, zero-width ones: the provider refuses a text of nothing else. */
+const INVISIBLE = /^[\s\p{C}]*$/u;
+
+/** A page that cuts a text in the middle of an emoji leaves half of it, which no JSON parser of the provider takes. */
+const visibleText = z
+  .string({ error: 'write a text' })
+  .refine((text) => !INVISIBLE.test(text), 'write something that can be seen')
+  .transform((text) => text.toWellFormed());
+
+const message = z.object({
+  // The provider knows a third role, `system`, which would let a visitor speak with the owner's voice.
+  role: z.enum(['user', 'assistant'], { error: 'write user or assistant' }),
+  content: visibleText,
+});
+
+/** The body of `POST /api/chat`. */
+export const chatRequest = z.object({
+  system: visibleText.refine(
+    (text) => charactersOf(text) <= SYSTEM_LIMIT,
+    `write at most ${SYSTEM_LIMIT} characters`,
+  ),
+  messages: z
+    .array(message, { error: 'write a list of messages' })
+    .min(1, 'write at least one message')
+    .max(16, 'write at most 16 messages')
+    .refine((messages) => messages.length === 0 || messages.at(-1)?.role === 'user', {
+      error: 'end with a message of the user',
+    }),
+});
+
+function charactersOf(text: string): number {
+  return Array.from(text).length;
+}

@@ -1,0 +1,102 @@
+import type * as Sdk from '@anthropic-ai/sdk';
+
+import { Problem } from '../http/problem.ts';
+import { codeOf } from '../log.ts';
+
+/** Why a call to the language model brought no answer. */
+export type FailureCode = keyof typeof details;
+
+export interface Failure {
+  readonly code: FailureCode;
+  /** Whether a second try at once may well succeed. */
+  readonly isPassing: boolean;
+  /** What the provider asks to wait, in seconds. */
+  readonly retryAfterSeconds?: number | undefined;
+  /** The HTTP status that the provider answered with. */
+  readonly providerStatus?: number | undefined;
+  /** The provider's own id of the call, which its support asks for. */
+  readonly providerRequestId?: string | undefined;
+}
+
+/** Told to the caller. Never the provider's words: they quote keys, prompts and what the account owes. */
+const details = {
+  provider_unavailable: 'The language model is busy or down. Try again in a moment.',
+  provider_rejected: 'The language model did not take the request. The request id finds out why in our logs.',
+  provider_timeout: 'The language model did not answer in time. Try again.',
+  provider_unreachable: 'The language model could not be reached. Try again in a moment.',
+  provider_bad_response: 'The language model answered something that is not an answer. Try again.',
+} as const;
+
+/** The provider answered with success and something else than a message with text. */
+export class BadResponse extends Error {
+  readonly code = 'provider_bad_response';
+
+  constructor() {
+    super('the provider’s answer has no text or another shape');
+    this.name = 'BadResponse';
+  }
+}
+
+/** Makes the answer to a caller out of a failure: always a 502, since no caller can mend what is ours to mend. */
+export function problemOf({ code, retryAfterSeconds }: Failure): Problem {
+  const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': `${retryAfterSeconds}` };
+  return new Problem(502, code, details[code], { headers });
+}
+
+/** Tells what went wrong in a call that neither its deadline nor its caller has ended. */
+export function failureOf(sdk: typeof Sdk, error: unknown): Failure {
+  if (error instanceof BadResponse || error instanceof SyntaxError) {
+    return { code: 'provider_bad_response', isPassing: false };
+  }
+  if (error instanceof sdk.APIConnectionTimeoutError) return { code: 'provider_timeout', isPassing: false };
+  if (error instanceof sdk.APIConnectionError || !(error instanceof sdk.APIError)) {
+    return { code: 'provider_unreachable', isPassing: isReset(error) };
+  }
+  return {
+    ...answeredFailure(error),
+    providerStatus: typeof error.status === 'number' ? error.status : undefined,
+    providerRequestId: REQUEST_ID.exec(error.requestID ?? '')?.[0],
+  };
+}
+
+const REQUEST_ID = /^[\w-]{1,64}$/;
+
+/** The connection was there and is gone. One that was refused or has no address is not going to be there in a moment. */
+function isReset(error: unknown): boolean {
+  return ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'].includes(deepestCodeOf(error) ?? '');
+}
+
+function deepestCodeOf(error: unknown): string | undefined {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return (cause instanceof Error ? deepestCodeOf(cause) : undefined) ?? codeOf(error);
+}
+
+/**
+ * A 4xx is our side's, also a 400: the request passed our own checks, and the provider answers 400 to a wrong model
+ * and to a spending limit that the owner has set. Those of 408, 409 and 429 pass, though not within a second.
+ */
+function answeredFailure(error: Sdk.APIError): Failure {
+  const { status } = error;
+  const isDown = status === undefined ? isDownType(error) : status >= 500;
+  if (!isDown && ![408, 409, 429].includes(status ?? 0))
+    return { code: 'provider_rejected', isPassing: false };
+  return {
+    code: 'provider_unavailable',
+    isPassing: isDown,
+    retryAfterSeconds: retryAfterOf(error.headers),
+  };
+}
+
+/** An error in the midst of a stream has no status, only its type. */
+function isDownType(error: Sdk.APIError): boolean {
+  return error.type === 'overloaded_error' || error.type === 'api_error';
+}
+
+/** An hour. What asks for more is a mistake or a date, and a visitor has gone long before. */
+const LONGEST_RETRY_AFTER_SECONDS = 3600;
+
+function retryAfterOf(headers: Headers | undefined): number | undefined {
+  const text = headers?.get('retry-after') ?? '';
+  const seconds = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  return seconds >= 1 && seconds <= LONGEST_RETRY_AFTER_SECONDS ? seconds : undefined;
+}

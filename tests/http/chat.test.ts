@@ -1,0 +1,503 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import chat from '../../api/chat.ts';
+import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
+import type { Fault, MessagesApi } from '../../dev/stand-ins/messages-api.ts';
+import { GUARD, REFUSAL } from '../../lib/chat/guard.ts';
+import { handleChat } from '../../lib/chat/handle-chat.ts';
+import type { Chat } from '../../lib/chat/handle-chat.ts';
+import { Problem, problemResponse } from '../../lib/http/problem.ts';
+import { logTo } from '../../lib/log.ts';
+import type { LogLine } from '../../lib/log.ts';
+
+/** In all that must never be told: the key, both prompts and whatever the provider says of an error. */
+const CANARY = 'KANARIFUGL';
+const KEY = `sk-ant-${CANARY}-key`;
+const SYSTEM = `Om lokalene. ${CANARY}-system`;
+const MESSAGE = `Hva koster hallen? ${CANARY}-message`;
+const body = { system: SYSTEM, messages: [{ role: 'user' as const, content: MESSAGE }] };
+
+const modes = ['whole', 'stream'] as const;
+type Mode = (typeof modes)[number];
+
+let api: MessagesApi;
+let lines: LogLine[];
+const unhandled: unknown[] = [];
+const consoleMethods = ['log', 'info', 'warn', 'error', 'debug'] as const;
+
+beforeAll(async () => {
+  process.on('unhandledRejection', (reason) => unhandled.push(reason));
+  // The SDK obeys it and then prints bodies, unless it is told not to.
+  vi.stubEnv('ANTHROPIC_LOG', 'debug');
+  // A cold import is not what the deadlines here are about.
+  await import('@anthropic-ai/sdk');
+});
+
+beforeEach(async () => {
+  api = await startMessagesApi({ words: `${CANARY}-provider` });
+  lines = [];
+  logTo((line) => lines.push(line));
+  for (const name of consoleMethods) vi.spyOn(console, name).mockImplementation(() => undefined);
+});
+
+afterEach(async () => {
+  await api.close();
+  expect(JSON.stringify(lines)).not.toContain(CANARY);
+  for (const name of consoleMethods) expect(console[name]).not.toHaveBeenCalled();
+  vi.restoreAllMocks();
+  expect(unhandled).toEqual([]);
+});
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** Of the answer, or else of the stream's last event. */
+  readonly code: string | undefined;
+  readonly events: readonly (readonly [name: string, fields: { text?: string; code?: string }])[];
+}
+
+type Asked = Partial<Omit<Chat, 'settings' | 'request'>> & {
+  readonly mode?: Mode;
+  readonly settings?: Partial<Chat['settings']>;
+  readonly signal?: AbortSignal;
+};
+
+function respond({ mode = 'whole', settings, signal, ...chat }: Asked = {}): Promise<Response> {
+  const request = new Request('https://postbud.example/api/chat', {
+    method: 'POST',
+    headers: { accept: mode === 'stream' ? 'text/event-stream' : 'application/json' },
+    body: '{}',
+    ...(signal && { signal }),
+  });
+  return handleChat({
+    request,
+    requestId: 'request-1',
+    body,
+    settings: { apiKey: KEY, baseUrl: api.url, model: 'claude-haiku-5-5', maxTokens: 1024, ...settings },
+    takeBudget: async () => undefined,
+    ...chat,
+  });
+}
+
+async function ask(asked: Asked = {}): Promise<Answer> {
+  return await read(
+    await respond(asked).catch((error: unknown) => {
+      if (error instanceof Problem) return problemResponse(error, 'request-1');
+      throw error;
+    }),
+  );
+}
+
+async function read(response: Response): Promise<Answer> {
+  const text = await response.text();
+  expect(text + JSON.stringify([...response.headers])).not.toContain(CANARY);
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream');
+  const events = isStream ? eventsOf(text) : [];
+  const fields = isStream ? events.at(-1)?.[1] : (JSON.parse(text || '{}') as { code?: string });
+  return { status: response.status, headers: response.headers, text, events, code: fields?.code };
+}
+
+function eventsOf(text: string): Answer['events'] {
+  const blocks = text.split('\n\n').filter(Boolean);
+  return blocks.map((block) => {
+    const [, name = '', json = ''] = /^event: (\w+)\ndata: (.*)$/.exec(block) ?? [];
+    return [name, JSON.parse(json) as { text?: string; code?: string }] as const;
+  });
+}
+
+/** What a visitor reads, in either mode. */
+function saidIn({ events, text }: Answer): string {
+  if (events.length === 0) return (JSON.parse(text) as { text: string }).text;
+  return events.map(([, fields]) => fields.text ?? '').join('');
+}
+
+const callLines = () => lines.filter((line) => line.message === 'chat');
+
+describe.each(modes)('an answer (%s)', (mode) => {
+  test('is what the model says, asked with our guard before the owner’s text', async () => {
+    const answer = await ask({ mode });
+    expect(answer.status).toBe(200);
+    expect(saidIn(answer)).toMatch(/^Prisen står på hvert lokale.*stand-in/);
+    expect(api.requests).toHaveLength(1);
+    expect(api.requests[0]?.headers.authorization).toBe(`Bearer ${KEY}`);
+    expect(api.requests[0]?.body).toEqual({
+      model: 'claude-haiku-5-5',
+      max_tokens: 1024,
+      system: [
+        { type: 'text', text: GUARD },
+        { type: 'text', text: SYSTEM },
+      ],
+      messages: body.messages,
+      thinking: { type: 'disabled' },
+      ...(mode === 'stream' && { stream: true }),
+    });
+  });
+
+  test('leaves one line in the log, with tokens and cost and nothing that was said', async () => {
+    await ask({ mode });
+    const prompt = `${GUARD} ${SYSTEM} ${MESSAGE}`;
+    const inputTokens = Math.ceil(prompt.length / 2.5);
+    const [line] = callLines();
+    const outputTokens = Number(line?.['outputTokens']);
+    expect(callLines()).toHaveLength(1);
+    expect(outputTokens).toBeGreaterThan(50);
+    expect(line).toEqual({
+      level: 'info',
+      at: expect.any(String),
+      message: 'chat',
+      requestId: 'request-1',
+      model: 'claude-haiku-5-5',
+      inputTokens,
+      outputTokens,
+      costUsd: Math.round(inputTokens * 0.1 + outputTokens * 0.5) / 1_000_000,
+      durationMs: expect.any(Number),
+      outcome: 'answered',
+      attempts: 1,
+      providerStatus: undefined,
+      providerRequestId: undefined,
+      error: undefined,
+    });
+  });
+
+  test('has no cost where the model’s price is not known, and leaves its thinking as it is', async () => {
+    const answer = await ask({ mode, settings: { model: 'claude-sonnet-9' } });
+    expect(saidIn(answer)).toMatch(/^Prisen/);
+    expect(api.requests[0]?.body).not.toHaveProperty('thinking');
+    expect(callLines()[0]).toMatchObject({ model: 'claude-sonnet-9', costUsd: null });
+  });
+
+  test('is a polite text of ours when the model refuses', async () => {
+    api.behave('refusal');
+    const answer = await ask({ mode });
+    expect([answer.status, saidIn(answer)]).toEqual([200, REFUSAL]);
+    expect(callLines()[0]).toMatchObject({ outcome: 'refused', level: 'info' });
+  });
+
+  test('ends with the polite text when the model refuses in the midst of its own', async () => {
+    api.behave('refusal-late');
+    const answer = await ask({ mode });
+    expect(answer.status).toBe(200);
+    expect(saidIn(answer).endsWith(REFUSAL)).toBe(true);
+  });
+
+  test('that has used up its tokens is an answer', async () => {
+    api.behave('max-tokens');
+    const answer = await ask({ mode });
+    expect([answer.status, saidIn(answer).slice(0, 6)]).toEqual([200, 'Prisen']);
+    expect(callLines()[0]).toMatchObject({ outcome: 'cut_off' });
+  });
+
+  test('is 503 without a key, and neither the budget nor the provider is touched', async () => {
+    const takeBudget = vi.fn<() => Promise<void>>();
+    for (const apiKey of [undefined, '', '  ']) {
+      const answer = await ask({ mode, takeBudget, settings: { apiKey } });
+      expect([answer.status, answer.code]).toEqual([503, 'chat_not_configured']);
+      expect(answer.headers.get('retry-after')).toMatch(/^\d+$/);
+    }
+    expect(takeBudget).not.toHaveBeenCalled();
+    expect(api.requests).toHaveLength(0);
+  });
+
+  test('is what the budget says when that is used up, and the provider is not asked', async () => {
+    const takeBudget = () => Promise.reject(new Problem(429, 'rate_limited', 'Try tomorrow.'));
+    const answer = await ask({ mode, takeBudget });
+    expect([answer.status, answer.code]).toEqual([429, 'rate_limited']);
+    expect(api.requests).toHaveLength(0);
+  });
+});
+
+test('a stream is one delta after the other, then done, and is not to be stored', async () => {
+  const { events, headers } = await ask({ mode: 'stream' });
+  expect(headers.get('content-type')).toMatch(/^text\/event-stream/);
+  expect(headers.get('cache-control')).toBe('no-store');
+  const names = events.map(([name]) => name);
+  expect(names.length).toBeGreaterThan(10);
+  expect(new Set(names.slice(0, -1))).toEqual(new Set(['delta']));
+  expect(events.at(-1)).toEqual(['done', {}]);
+});
+
+test('a stream begins before the model has ended', async () => {
+  api.behave('stall');
+  const response = await respond({ mode: 'stream', deadlineMs: 5000 });
+  const reader = response.body!.getReader();
+  expect(Buffer.from((await reader.read()).value ?? []).toString()).toMatch(/^event: delta\n/);
+  await reader.cancel();
+});
+
+test.each([
+  ['text/event-stream;q=0', false],
+  ['*/*', false],
+  ['application/json, text/event-stream', true],
+  ['TEXT/EVENT-STREAM; charset=utf-8', true],
+])('accept: %s is answered as a stream: %s', async (accept, isStream) => {
+  const request = new Request('https://postbud.example/api/chat', { method: 'POST', headers: { accept } });
+  const response = await handleChat({
+    request,
+    requestId: 'request-1',
+    body,
+    settings: { apiKey: KEY, baseUrl: api.url, model: 'claude-haiku-5-5', maxTokens: 1024 },
+    takeBudget: async () => undefined,
+  });
+  expect((await read(response)).events.length > 0).toBe(isStream);
+});
+
+/** A code alone: a 502. In a stream, after its first words: the last event of a 200. */
+interface Row {
+  readonly fault: Fault;
+  readonly whole: string;
+  readonly stream: string;
+  readonly attempts: Readonly<Record<Mode, number>>;
+  /** What ends only with the deadline gets a short one. */
+  readonly deadlineMs: number;
+}
+
+const both = (attempts: number) => ({ whole: attempts, stream: attempts });
+const row = (fault: Fault, code: string, attempts: number, deadlineMs = 5000): Row => ({
+  fault,
+  whole: code,
+  stream: code,
+  attempts: both(attempts),
+  deadlineMs,
+});
+
+const faultTable: readonly Row[] = [
+  row('400', 'provider_rejected', 1),
+  row('401', 'provider_rejected', 1),
+  row('403', 'provider_rejected', 1),
+  row('404', 'provider_rejected', 1),
+  row('413', 'provider_rejected', 1),
+  row('429', 'provider_unavailable', 1),
+  row('500', 'provider_unavailable', 2),
+  row('503', 'provider_unavailable', 2),
+  row('529', 'provider_unavailable', 2),
+  row('hang', 'provider_timeout', 1, 800),
+  row('error-stall', 'provider_timeout', 1, 800),
+  { ...row('stall', 'provider_timeout', 1, 800), stream: '200 provider_timeout' },
+  row('reset', 'provider_unreachable', 2),
+  {
+    ...row('reset-body', 'provider_unreachable', 2),
+    stream: '200 provider_unreachable',
+    attempts: { whole: 2, stream: 1 },
+  },
+  row('html', 'provider_bad_response', 1),
+  { ...row('truncated', 'provider_bad_response', 1), stream: '200 provider_bad_response' },
+  row('no-text', 'provider_bad_response', 1),
+  row('wrong-shape', 'provider_bad_response', 1),
+  {
+    ...row('error-event', 'provider_unavailable', 2),
+    stream: '200 provider_unavailable',
+    attempts: { whole: 2, stream: 1 },
+  },
+];
+
+describe.each(modes)('a fault of the provider (%s)', (mode) => {
+  test.each(faultTable)('$fault is answered as documented, in time', async (row) => {
+    api.behave(row.fault);
+    const startedAt = performance.now();
+    const answer = await ask({ mode, deadlineMs: row.deadlineMs });
+    expect(performance.now() - startedAt).toBeLessThan(row.deadlineMs + 1000);
+
+    const expected = row[mode].split(' ');
+    const code = expected.at(-1);
+    expect([answer.status, answer.code]).toEqual([expected.length === 2 ? 200 : 502, code]);
+    if (expected.length === 2) {
+      expect(answer.events.map(([name]) => name)).toEqual(['delta', 'delta', 'delta', 'error']);
+      expect(answer.events.at(-1)?.[1]).toMatchObject({ status: 502, requestId: 'request-1' });
+    } else {
+      expect(answer.headers.get('content-type')).toBe('application/problem+json');
+    }
+    expect(answer.headers.get('retry-after')).toBe(row.fault === '429' ? '7' : null);
+
+    expect(api.requests).toHaveLength(row.attempts[mode]);
+    expect(callLines()).toHaveLength(1);
+    expect(callLines()[0]).toMatchObject({
+      outcome: code,
+      attempts: row.attempts[mode],
+      requestId: 'request-1',
+    });
+    // No socket is left hanging: all are answered or closed, those that would never end are closed.
+    const ends = await Promise.all(api.requests.map(({ ended }) => ended));
+    if (row.deadlineMs < 5000) expect(ends).toEqual(['closed']);
+  });
+
+  test('is told to the owner with the provider’s status and id where only the owner can mend it', async () => {
+    api.behave('401');
+    await ask({ mode });
+    expect(callLines()[0]).toMatchObject({
+      level: 'error',
+      outcome: 'provider_rejected',
+      providerStatus: 401,
+      providerRequestId: expect.stringMatching(/^req_/),
+      inputTokens: null,
+      costUsd: null,
+    });
+  });
+
+  test.each<Fault>(['500', '503', '529', 'reset'])(
+    '%s that has passed at the second try is none',
+    async (fault) => {
+      api.behave(fault, 1);
+      const answer = await ask({ mode });
+      expect([answer.status, saidIn(answer).slice(0, 6)]).toEqual([200, 'Prisen']);
+      expect(api.requests).toHaveLength(2);
+      expect(callLines()).toMatchObject([{ outcome: 'answered', attempts: 2 }]);
+    },
+  );
+
+  test('is not tried again when the deadline is too near', async () => {
+    api.behave('529', 1);
+    const answer = await ask({ mode, deadlineMs: 190 });
+    expect([answer.status, api.requests.length]).toEqual([502, 1]);
+  });
+
+  test('is unreachable, once, when nothing listens at its address', async () => {
+    await api.close();
+    const answer = await ask({ mode });
+    expect([answer.status, answer.code]).toEqual([502, 'provider_unreachable']);
+    expect(callLines()[0]).toMatchObject({ attempts: 1 });
+  });
+
+  test('can be played by a word in the message', async () => {
+    const messages = [{ role: 'user' as const, content: 'Hei [[429]]' }];
+    const answer = await ask({ mode, body: { ...body, messages } });
+    expect([answer.status, answer.code]).toEqual([502, 'provider_unavailable']);
+  });
+});
+
+test('a reset in the midst of a whole answer is tried again', async () => {
+  api.behave('reset-body', 1);
+  expect((await ask()).status).toBe(200);
+  expect(api.requests).toHaveLength(2);
+});
+
+describe('a caller that hangs up', () => {
+  test.each(modes)('before the answer (%s) closes the provider’s socket', async (mode) => {
+    api.behave('hang');
+    const caller = new AbortController();
+    const answering = ask({ mode, signal: caller.signal });
+    await vi.waitFor(() => expect(api.requests).toHaveLength(1));
+    caller.abort();
+    expect((await answering).status).toBe(499);
+    expect(await api.requests[0]?.ended).toBe('closed');
+    expect(callLines()).toMatchObject([{ outcome: 'aborted', level: 'info' }]);
+  });
+
+  test('in the midst of a whole answer closes the provider’s socket', async () => {
+    api.behave('stall');
+    const caller = new AbortController();
+    const answering = ask({ signal: caller.signal });
+    await vi.waitFor(() => expect(api.requests).toHaveLength(1));
+    caller.abort();
+    expect((await answering).status).toBe(499);
+    expect(await api.requests[0]?.ended).toBe('closed');
+  });
+
+  test.each(['abort', 'cancel'] as const)(
+    'in the midst of a stream, by %s, closes the provider’s socket',
+    async (by) => {
+      api.behave('stall');
+      const caller = new AbortController();
+      const response = await respond({ mode: 'stream', signal: caller.signal });
+      const reader = response.body!.getReader();
+      await reader.read();
+      if (by === 'abort') caller.abort();
+      else await reader.cancel();
+      expect(await api.requests[0]?.ended).toBe('closed');
+      await vi.waitFor(() => expect(callLines()).toMatchObject([{ outcome: 'aborted' }]));
+    },
+  );
+
+  test.each(modes)('before it was begun (%s) costs no call', async (mode) => {
+    const answer = await ask({ mode, signal: AbortSignal.abort() });
+    expect([answer.status, api.requests.length]).toEqual([499, 0]);
+    expect(callLines()).toMatchObject([{ outcome: 'aborted', attempts: 0 }]);
+  });
+});
+
+describe('POST /api/chat', () => {
+  let provider: MessagesApi;
+
+  // The environment is read once, so there is one provider for all of these.
+  beforeAll(async () => {
+    provider = await startMessagesApi({ words: `${CANARY}-provider` });
+    vi.stubEnv('ANTHROPIC_API_KEY', KEY);
+    vi.stubEnv('ANTHROPIC_BASE_URL', provider.url);
+    vi.stubEnv('CHAT_RATE_PER_MINUTE', '12');
+    vi.stubEnv('CORS_ORIGINS', 'https://www.solvik.example.no');
+    vi.stubEnv('UPSTASH_REDIS_REST_URL', '');
+    vi.stubEnv('UPSTASH_REDIS_REST_TOKEN', '');
+  });
+
+  afterAll(async () => {
+    await provider.close();
+    vi.unstubAllEnvs();
+  });
+
+  const post = async (body: string, headers: Record<string, string> = {}) =>
+    await read(
+      await chat.fetch(
+        new Request('https://postbud.example/api/chat', {
+          method: 'POST',
+          headers: {
+            'content-type': 'application/json',
+            origin: 'https://www.solvik.example.no',
+            ...headers,
+          },
+          body,
+        }),
+      ),
+    );
+
+  test.each(modes)('answers a page of the site (%s), which may read it', async (mode) => {
+    const answer = await post(JSON.stringify(body), mode === 'stream' ? { accept: 'text/event-stream' } : {});
+    expect([answer.status, saidIn(answer).slice(0, 6)]).toEqual([200, 'Prisen']);
+    expect(answer.headers.get('access-control-allow-origin')).toBe('https://www.solvik.example.no');
+    expect(answer.headers.get('ratelimit-policy')).toBe('"chat-min";q=12;w=60, "chat-day";q=300;w=86400');
+    expect(answer.headers.get('x-request-id')).toBe(callLines()[0]?.['requestId']);
+  });
+
+  test('repairs half an emoji before the provider sees it', async () => {
+    const cut = { ...body, messages: [{ role: 'user', content: 'Hei \uD83C' }] };
+    expect((await post(JSON.stringify(cut))).status).toBe(200);
+    expect(provider.requests.at(-1)?.body).toMatchObject({ messages: [{ content: 'Hei \uFFFD' }] });
+  });
+
+  test.each([
+    ['a wrong body', '{"system":"x"}', {}, 400, 'validation_failed'],
+    ['a body of the wrong type', 'system=x', { 'content-type': 'text/plain' }, 415, 'unsupported_media_type'],
+    [
+      'a page of another site',
+      JSON.stringify(body),
+      { origin: 'https://evil.example' },
+      403,
+      'origin_not_allowed',
+    ],
+    [
+      'more than 64 KiB',
+      JSON.stringify({ ...body, messages: [{ role: 'user', content: 'a'.repeat(64 * 1024) }] }),
+      {},
+      413,
+      'body_too_large',
+    ],
+  ])('refuses %s, and the provider is not asked', async (_, text, headers, status, code) => {
+    const before = provider.requests.length;
+    const answer = await post(text, headers);
+    expect([answer.status, answer.code]).toEqual([status, code]);
+    expect(provider.requests).toHaveLength(before);
+  });
+
+  test('answers a fault of the provider with a problem that the page may read', async () => {
+    provider.behave('401', 1);
+    const answer = await post(JSON.stringify(body));
+    expect([answer.status, answer.code]).toEqual([502, 'provider_rejected']);
+    expect(answer.headers.get('access-control-allow-origin')).toBe('https://www.solvik.example.no');
+  });
+
+  test('tells a visitor who asks too often when to come back', async () => {
+    const answers: Answer[] = [];
+    while (answers.at(-1)?.status !== 429 && answers.length < 30) answers.push(await post('{}'));
+    expect(answers.at(-1)).toMatchObject({ status: 429, code: 'rate_limited' });
+    expect(answers.at(-1)?.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+  });
+});

@@ -1,0 +1,93 @@
+import { describe, expect, test } from 'vitest';
+
+import { chatRequest } from '../../lib/chat/chat-request.ts';
+import { costUsd } from '../../lib/chat/cost.ts';
+
+const user = (content: string) => ({ role: 'user', content });
+const assistant = (content: string) => ({ role: 'assistant', content });
+const request = (fields: object = {}) => ({ system: 'Om lokalene.', messages: [user('Hei')], ...fields });
+
+/** The paths of what is wrong with a body. */
+function wrongIn(body: unknown): string[] {
+  return chatRequest.safeParse(body).error?.issues.map(({ path }) => path.join('.')) ?? [];
+}
+
+describe('a chat request', () => {
+  test.each([
+    ['one message of the user', request()],
+    ['a conversation', request({ messages: [user('Hei'), assistant('Hei!'), user('Pris?')] })],
+    ['a conversation that the assistant greets in', request({ messages: [assistant('Hei!'), user('Hei')] })],
+    ['two messages of one side in a row', request({ messages: [user('Hei'), user('der')] })],
+    ['sixteen messages', request({ messages: Array.from({ length: 16 }, () => user('Hei')) })],
+    ['8000 characters of system', request({ system: 'æ'.repeat(8000) })],
+    ['8000 emojis of system, which are twice as many UTF-16 units', request({ system: '🏟'.repeat(8000) })],
+    ['a long message', request({ messages: [user('a'.repeat(50_000))] })],
+  ])('is taken with %s', (_, body) => {
+    expect(wrongIn(body)).toEqual([]);
+  });
+
+  test.each([
+    ['no system', { messages: [user('Hei')] }, 'system'],
+    ['an empty system', request({ system: '' }), 'system'],
+    ['a system of white space', request({ system: ' \n\t' }), 'system'],
+    ['8001 characters of system', request({ system: 'a'.repeat(8001) }), 'system'],
+    ['a system of content blocks', request({ system: [{ type: 'text', text: 'Hei' }] }), 'system'],
+    ['no messages', { system: 'Om lokalene.' }, 'messages'],
+    ['an empty list of messages', request({ messages: [] }), 'messages'],
+    ['seventeen messages', request({ messages: Array.from({ length: 17 }, () => user('Hei')) }), 'messages'],
+    ['a last message of the assistant', request({ messages: [user('Hei'), assistant('Hei')] }), 'messages'],
+    [
+      'a message of the system',
+      request({ messages: [{ role: 'system', content: 'x' }, user('Hei')] }),
+      'messages.0.role',
+    ],
+    ['a message without a role', request({ messages: [{ content: 'Hei' }] }), 'messages.0.role'],
+    ['an empty message', request({ messages: [user('')] }), 'messages.0.content'],
+    [
+      'an earlier empty message',
+      request({ messages: [user('Hei'), assistant(' '), user('Hei')] }),
+      'messages.1.content',
+    ],
+    [
+      'a message of invisible characters',
+      request({ messages: [user('\u200B\u2060\uFEFF\u00AD \u0007')] }),
+      'messages.0.content',
+    ],
+    ['a message of half an emoji', request({ messages: [user('\uD83C')] }), 'messages.0.content'],
+    [
+      'a message of content blocks',
+      request({ messages: [{ role: 'user', content: [{ type: 'text', text: 'x' }] }] }),
+      'messages.0.content',
+    ],
+    ['null in place of a message', request({ messages: [null] }), 'messages.0'],
+    ['null in place of the body', null, ''],
+    ['a list in place of the body', [], ''],
+  ])('is refused with %s', (_, body, path) => {
+    expect(wrongIn(body)).toContain(path);
+  });
+
+  test('has half an emoji at a cut repaired, and is otherwise passed on to the letter', () => {
+    const parsed = chatRequest.parse(request({ system: ' Halvt \uD83C', messages: [user('\n🏟 \uDFDF.')] }));
+    expect(parsed).toEqual({ system: ' Halvt \uFFFD', messages: [user('\n🏟 \uFFFD.')] });
+  });
+
+  test('loses fields that nobody knows', () => {
+    expect(chatRequest.parse(request({ model: 'claude-opus-5', temperature: 2 }))).toEqual(request());
+  });
+});
+
+describe('the cost of a call', () => {
+  test.each([
+    [{ input: 10_000, output: 1000 }, 0.0015],
+    [{ input: 100_000, output: 1000 }, 0.0105],
+    [{ input: 100_001, output: 1000 }, 0.052_501],
+    [{ input: 200, output: 50 }, 0.000_045],
+    [{ input: 0, output: 0 }, 0],
+  ])('of %o is $%d', (use, dollars) => {
+    expect(costUsd('claude-haiku-5-5', use)).toBeCloseTo(dollars, 6);
+  });
+
+  test.each(['claude-opus-9', '', 'constructor'])('is not known for the model "%s"', (model) => {
+    expect(costUsd(model, { input: 1, output: 1 })).toBeNull();
+  });
+});
