@@ -1,0 +1,34 @@
+import { waitUntil } from '@vercel/functions';
+
+import { endpoint } from '../lib/http/endpoint.ts';
+import { createOnce } from '../lib/inquiry/create-once.ts';
+import { problemForVisitor } from '../lib/inquiry/form-answers.ts';
+import { handleInquiry } from '../lib/inquiry/handle-inquiry.ts';
+import { inquiryLimits } from '../lib/inquiry/inquiry-limits.ts';
+import { inquiryRequest } from '../lib/inquiry/inquiry-request.ts';
+import { config, database, perVisitor } from '../lib/postbud.ts';
+
+const sent = createOnce(() => config().redis);
+
+const inquiry = endpoint({
+  methods: ['POST'],
+  cors: () => config().cors,
+  body: { schema: inquiryRequest, limitBytes: 64 * 1024, forms: true },
+  visitorLimits: () => perVisitor(inquiryLimits(config().rates)),
+  handle: async (request, { requestId, body, visitor }) =>
+    await handleInquiry({
+      request,
+      requestId,
+      body,
+      visitor,
+      sent,
+      waitUntil,
+      mail: config().mail,
+      cors: config().cors,
+      database: config().database.kind === 'none' ? undefined : database,
+    }),
+});
+
+export default {
+  fetch: async (request: Request) => await problemForVisitor(request, await inquiry.fetch(request)),
+};

@@ -1,0 +1,16 @@
+import type { Config } from '../config.ts';
+import { OnceAcrossProcesses } from './once-across-processes.ts';
+import { OncePerProcess } from './once.ts';
+import type { Once } from './once.ts';
+
+/** Remembers what was sent: in this process, and in Redis for all of them where one is configured. */
+export function createOnce(redis: () => Config['redis']): Once {
+  let once: Once | undefined;
+  return {
+    once(deed) {
+      const settings = once ? undefined : redis();
+      once ??= new OncePerProcess(settings && new OnceAcrossProcesses(settings));
+      return once.once(deed);
+    },
+  };
+}

@@ -1,0 +1,148 @@
+import { createHash, randomUUID } from 'node:crypto';
+
+import type { MailSettings } from '../config.ts';
+import type { Database } from '../db/connect.ts';
+import type { Cors } from '../http/cors.ts';
+import { Problem, unavailable } from '../http/problem.ts';
+import { log, logError } from '../log.ts';
+import { MailNotSent, sendMail } from '../mail/send-mail.ts';
+import { emit } from '../outbox/emit.ts';
+import { MINUTE, SECOND, sleep } from '../time.ts';
+import { isForm, sentAnswer } from './form-answers.ts';
+import { inquiryMail } from './inquiry-mail.ts';
+import { sourceKind } from './inquiry-request.ts';
+import type { InquiryRequest } from './inquiry-request.ts';
+import { KeyReused } from './once.ts';
+import type { Once } from './once.ts';
+
+export interface Inquiry {
+  readonly request: Request;
+  /** The event's correlation id, and in every log line. */
+  readonly requestId: string;
+  readonly body: InquiryRequest;
+  /** Stands for who sent it: two visitors may send the same words. */
+  readonly visitor: string;
+  readonly mail: MailSettings | undefined;
+  readonly sent: Once;
+  /** Where the visitor of a form may be sent on to. */
+  readonly cors: Cors;
+  /** Undefined where no database is configured. */
+  readonly database: (() => Promise<Database>) | undefined;
+  /** Keeps the host awake until the promise settles. */
+  readonly waitUntil: (work: Promise<void>) => void;
+  /** For the mail provider's answer; see `sendMail`. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Sends a visitor's inquiry to the administrator as a mail and answers when the mail provider has accepted it.
+ *
+ * The same `Idempotency-Key`, or the same inquiry of the same visitor, is sent once in ten minutes; who repeats it is
+ * told the same. An accepted inquiry also becomes the event `inquiry.submitted`.
+ *
+ * @throws Problem 503 `email_not_configured`, 422 `idempotency_key_reused`, 502 `email_failed`, `email_timeout` or
+ *   `email_unreachable`
+ */
+export async function handleInquiry(inquiry: Inquiry): Promise<Response> {
+  if (inquiry.body.website !== undefined) {
+    log('info', 'inquiry dropped: the honeypot was filled', { requestId: inquiry.requestId });
+    return success(inquiry, false);
+  }
+  const settings = requireMail(inquiry.mail);
+  try {
+    return success(inquiry, await sendOnce(inquiry, settings));
+  } catch (error) {
+    throw asProblem(error, inquiry.requestId);
+  }
+}
+
+/** Nobody is going to set a variable within seconds. */
+const NOT_CONFIGURED_RETRY_SECONDS = (10 * MINUTE) / SECOND;
+
+function requireMail(settings: MailSettings | undefined): MailSettings {
+  if (settings) return settings;
+  throw unavailable(
+    'email_not_configured',
+    'Inquiries can’t be sent: the server has no mail key, sender or administrator.',
+    NOT_CONFIGURED_RETRY_SECONDS,
+  );
+}
+
+/** @returns whether it had been sent before, or was being sent. */
+async function sendOnce(inquiry: Inquiry, settings: MailSettings): Promise<boolean> {
+  const { request, visitor, sent } = inquiry;
+  const { website: _website, redirect: _redirect, ...fields } = inquiry.body;
+  const fingerprint = digest(JSON.stringify(fields));
+  const sameBody = {
+    key: digest('body', visitor, fingerprint),
+    fingerprint,
+    run: () => send(inquiry, settings),
+  };
+  const idempotencyKey = request.headers.get('idempotency-key')?.trim();
+  if (!idempotencyKey) return (await sent.once(sameBody)).isReplay;
+  // The key of one visitor says nothing about another's. A page that makes a new key at each click sends once too.
+  let isSameBody = false;
+  const { isReplay } = await sent.once({
+    key: digest('key', visitor, idempotencyKey),
+    fingerprint,
+    run: async () => {
+      isSameBody = (await sent.once(sameBody)).isReplay;
+    },
+  });
+  return isReplay || isSameBody;
+}
+
+/** As JSON, in which no two lists look alike. */
+function digest(...parts: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}
+
+async function send(inquiry: Inquiry, settings: MailSettings): Promise<void> {
+  const { body, requestId, timeoutMs } = inquiry;
+  const inquiryId = randomUUID();
+  await sendMail(settings, inquiryMail(body, { inquiryId, receivedAt: new Date() }), timeoutMs);
+  log('info', 'inquiry sent', { inquiryId, source: sourceKind(body), requestId });
+  await record(inquiry, inquiryId);
+}
+
+/** The mail is on its way: a slow database must not keep the visitor. */
+const RECORD_PATIENCE_MS = 2 * SECOND;
+
+async function record({ body, requestId, database, waitUntil }: Inquiry, inquiryId: string): Promise<void> {
+  if (!database) return;
+  const { name, email, organization, topic, phone, persona, source } = body;
+  const payload = { inquiryId, name, email, organization, topic, phone, persona, source };
+  const recorded = (async () => {
+    try {
+      const db = await database();
+      await db.transaction((tx) => emit(tx, 'inquiry.submitted', payload, { correlationId: requestId }));
+    } catch (error) {
+      logError('an inquiry was sent but not recorded as an event', error, { inquiryId, requestId });
+    }
+  })();
+  waitUntil(recorded);
+  const patience = new AbortController();
+  await Promise.race([recorded, sleep(RECORD_PATIENCE_MS, patience.signal)]);
+  patience.abort();
+}
+
+function success({ request, body, cors }: Inquiry, isReplay: boolean): Response {
+  const response = isForm(request) ? sentAnswer(request, body.redirect, cors) : Response.json({ ok: true });
+  if (isReplay) response.headers.set('idempotent-replayed', 'true');
+  return response;
+}
+
+const DETAILS = {
+  email_failed: 'The mail provider refused the mail. Nothing was sent.',
+  email_timeout: 'The mail provider did not answer in time. The mail may have been sent all the same.',
+  email_unreachable: 'The mail provider could not be reached. Nothing was sent.',
+};
+
+/** Whoever shared the outcome of another's sending gets a problem of their own, with their own request's id. */
+function asProblem(error: unknown, requestId: string): unknown {
+  if (error instanceof KeyReused) return new Problem(422, error.code, `Idempotency-Key: ${error.message}.`);
+  if (!(error instanceof MailNotSent)) return error;
+  const { code, reason, status, fields } = error;
+  log('error', 'inquiry not sent', { code, reason, status, fields, requestId });
+  return new Problem(502, code, DETAILS[code]);
+}

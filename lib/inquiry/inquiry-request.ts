@@ -1,0 +1,86 @@
+import { z } from 'zod';
+
+import { asciiAddress } from '../mail/address.ts';
+
+/** Turn what follows them around, on the screen and in a subject line; marks and joiners stay. */
+const BIDI_OVERRIDES = /[\u202A-\u202E\u2066-\u2069]/g;
+
+/** One line without controls: what becomes a header or a row can't begin another one. */
+function singleLine(text: string): string {
+  return text
+    .toWellFormed()
+    .replace(BIDI_OVERRIDES, '')
+    .replace(/[\s\u0085]+/g, ' ')
+    .replace(/\p{Cc}/gu, '')
+    .trim();
+}
+
+/** Lines and tabs as they are, other controls gone. */
+function longText(text: string): string {
+  return text
+    .toWellFormed()
+    .replace(BIDI_OVERRIDES, '')
+    .replace(/\r\n?|[\u0085\u2028\u2029]/g, '\n')
+    .replace(/[^\P{Cc}\n\t]/gu, '')
+    .trim();
+}
+
+function required(most: number) {
+  const should = `write 1 to ${most} characters`;
+  return z.string(should).transform(singleLine).pipe(z.string().min(1, should).max(most, should));
+}
+
+/** Absent, null, empty and blank are the same: a form sends each of its fields. */
+function optional(most: number, clean: (text: string) => string) {
+  const should = `write ${most} characters at most`;
+  return z
+    .string(should)
+    .nullish()
+    .transform((text) => clean(text ?? '') || undefined)
+    .pipe(z.string().max(most, should).optional());
+}
+
+/** What RFC 5321 leaves for a path, less its brackets. */
+const EMAIL_MOST = 254;
+
+const asciiEmail = z.email().max(EMAIL_MOST);
+
+/** Letters of any language in the domain: municipal domains have them. */
+const email = required(EMAIL_MOST).pipe(
+  z.stringFormat('email', (address) => asciiEmail.safeParse(asciiAddress(address)).success, {
+    error: 'write an e-mail address',
+  }),
+);
+
+const source = required(80).pipe(
+  z.stringFormat('source', /^(?:chatbot|book-demo|kontakt-[\p{L}\p{N}._-]+)$/u, {
+    error: 'write chatbot, book-demo or kontakt- and a name',
+  }),
+);
+
+/** What a visitor sends. */
+export const inquiryRequest = z.object({
+  name: required(120),
+  email,
+  organization: required(200),
+  topic: required(200),
+  phone: optional(40, singleLine),
+  /** `innbygger`, `saksbehandler`, `driftsleder`, or another one. */
+  persona: required(80),
+  summary: optional(4000, longText),
+  message: optional(10_000, longText),
+  source,
+  /** What the visitor and the chatbot had talked about. */
+  contextSummary: optional(8000, longText),
+  /** People do not see this field; programs that fill in forms do. */
+  website: optional(64 * 1024, singleLine),
+  /** Where a page without script wants its visitor back. */
+  redirect: optional(2000, singleLine),
+});
+
+export type InquiryRequest = z.output<typeof inquiryRequest>;
+
+/** Which of the three kinds of source it is, where a visitor's own words may not go. */
+export function sourceKind({ source: name }: Pick<InquiryRequest, 'source'>): string {
+  return name.startsWith('kontakt-') ? 'kontakt' : name;
+}

@@ -1,0 +1,91 @@
+import { Redis } from '@upstash/redis';
+
+import { log } from '../log.ts';
+import { MINUTE, SECOND, sleep } from '../time.ts';
+import { KeyReused } from './once.ts';
+import type { Deed, Once } from './once.ts';
+import { REMEMBERED_MS } from './once.ts';
+
+/** Longer than a mail with its second try takes: what is still "doing" after this was left by a process that died. */
+const CLAIM_SECONDS = 30;
+
+/** How often to look whether another process is done. */
+const POLL_MS = 250;
+
+/** Nobody waits longer than for one claim to run out and the deed to be done again. */
+const PATIENCE_MS = MINUTE;
+
+/** An inquiry is worth more than the certainty that it is sent once. */
+const REDIS_TIMEOUT_MS = 800;
+
+/** Remembers in Redis, for all processes. Where Redis does not answer, the deed is done. */
+export class OnceAcrossProcesses implements Once {
+  readonly #redis: Redis;
+
+  constructor(settings: { readonly url: string; readonly token: string }) {
+    this.#redis = new Redis({
+      ...settings,
+      signal: () => AbortSignal.timeout(REDIS_TIMEOUT_MS),
+      retry: false,
+      enableAutoPipelining: false,
+      enableTelemetry: false,
+      responseEncoding: false,
+    });
+  }
+
+  async once(deed: Deed): Promise<{ readonly isReplay: boolean }> {
+    const claim = await this.#claim(deed);
+    if (claim === 'done') return { isReplay: true };
+    try {
+      await deed.run();
+    } catch (error) {
+      if (claim === 'mine') await orNothing(this.#redis.del(nameOf(deed)));
+      throw error;
+    }
+    if (claim === 'mine') {
+      const remembered = `done:${deed.fingerprint}`;
+      await orNothing(this.#redis.set(nameOf(deed), remembered, { ex: REMEMBERED_MS / SECOND }));
+    }
+    return { isReplay: false };
+  }
+
+  async #claim(deed: Deed): Promise<'mine' | 'done' | 'unknown'> {
+    const patientUntil = Date.now() + PATIENCE_MS;
+    while (Date.now() < patientUntil) {
+      const state = await orNothing(this.#claimOnce(deed));
+      if (state !== 'doing') return state ?? 'unknown';
+      await sleep(POLL_MS);
+    }
+    return 'unknown';
+  }
+
+  async #claimOnce(deed: Deed): Promise<'mine' | 'done' | 'doing'> {
+    const doing = `doing:${deed.fingerprint}`;
+    const set = await this.#redis.set(nameOf(deed), doing, { nx: true, ex: CLAIM_SECONDS });
+    if (set === 'OK') return 'mine';
+    const found = await this.#redis.get<string>(nameOf(deed));
+    // Given up between the two commands.
+    if (found === null) return 'doing';
+    const [state, fingerprint] = found.split(':');
+    if (fingerprint !== deed.fingerprint) throw new KeyReused();
+    return state === 'done' ? 'done' : 'doing';
+  }
+}
+
+function nameOf({ key }: Deed): string {
+  return `postbud:inquiry:${key}`;
+}
+
+/** Undefined when Redis does not answer. */
+async function orNothing<Value>(answer: Promise<Value>): Promise<Value | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof KeyReused) throw error;
+    // Its message repeats the command.
+    log('warn', 'Redis did not answer: an inquiry may be sent twice', {
+      error: error instanceof Error ? error.name : typeof error,
+    });
+    return undefined;
+  }
+}

@@ -1,0 +1,545 @@
+import { createServer } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { inspect } from 'node:util';
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+
+import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
+import type { Behaviour, ReceivedMail, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
+import type { MailSettings } from '../../lib/config.ts';
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { problemForVisitor } from '../../lib/inquiry/form-answers.ts';
+import { handleInquiry } from '../../lib/inquiry/handle-inquiry.ts';
+import type { Inquiry } from '../../lib/inquiry/handle-inquiry.ts';
+import { inquiryRequest } from '../../lib/inquiry/inquiry-request.ts';
+import { OnceAcrossProcesses } from '../../lib/inquiry/once-across-processes.ts';
+import { OncePerProcess } from '../../lib/inquiry/once.ts';
+import { logTo } from '../../lib/log.ts';
+import { sendMail } from '../../lib/mail/send-mail.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
+import { rows } from '../support/bus.ts';
+
+/** In the key and every field; must be in no answer and no log line. */
+const CANARY = 'kanarifugl';
+
+const body = {
+  name: `Kari ${CANARY}`,
+  email: `${CANARY}@bærum.kommune.no`,
+  organization: `${CANARY} kommune`,
+  topic: `Demo ${CANARY}`,
+  phone: '+47 400 00 456',
+  persona: 'driftsleder',
+  message: `Hei ${CANARY}`,
+  source: 'kontakt-salg',
+};
+
+const SITE = 'https://www.example.no';
+
+let sendgrid: SendGridStandIn;
+let connection: Connection;
+let written: string[];
+let answered: string[];
+
+beforeAll(async () => {
+  sendgrid = await startSendGrid();
+  connection = await connect(await createDatabase(inject('postgresUrl')));
+});
+
+afterAll(async () => {
+  await sendgrid.close();
+  await connection.close();
+});
+
+beforeEach(async () => {
+  written = [];
+  answered = [];
+  sendgrid.behave([]);
+  (sendgrid.mails as ReceivedMail[]).length = 0;
+  logTo((line) => written.push(JSON.stringify(line)));
+  for (const level of ['log', 'info', 'warn', 'error', 'debug'] as const) {
+    vi.spyOn(console, level).mockImplementation((...said: unknown[]) => void written.push(inspect(said)));
+  }
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+  expect([...written, ...answered].join('\n')).not.toContain(CANARY);
+});
+
+const settings = (fields: Partial<MailSettings> = {}): MailSettings => ({
+  apiKey: `SG.${CANARY}`,
+  baseUrl: sendgrid.url,
+  residency: 'global',
+  from: 'noreply@example.no',
+  admin: 'admin@example.no',
+  cc: 'kopi@example.no',
+  ...fields,
+});
+
+/** The function as `api/inquiry.ts` composes it, with its own memory of what was sent. */
+function inquiryFunction(parts: Partial<Inquiry> = {}) {
+  const cors = { origins: [SITE], anyLocalhost: false };
+  const sent = new OncePerProcess();
+  const inquiry = endpoint({
+    methods: ['POST'],
+    cors: () => cors,
+    body: { schema: inquiryRequest, limitBytes: 64 * 1024, forms: true },
+    handle: async (request, { requestId, body }) =>
+      await handleInquiry({
+        request,
+        requestId,
+        body,
+        visitor: request.headers.get('x-visitor') ?? '',
+        mail: settings(),
+        sent,
+        cors,
+        database: undefined,
+        waitUntil: () => undefined,
+        timeoutMs: 300,
+        ...parts,
+      }),
+  });
+  return async (sentBody: object | string, headers: Record<string, string> = {}) => {
+    const isForm = sentBody instanceof URLSearchParams;
+    const request = new Request('https://api.example.no/api/inquiry', {
+      method: 'POST',
+      body: typeof sentBody === 'string' || isForm ? sentBody : JSON.stringify(sentBody),
+      headers: isForm ? headers : { 'content-type': 'application/json', ...headers },
+    });
+    const response = await problemForVisitor(request, await inquiry.fetch(request));
+    const answer = await response.clone().text();
+    answered.push(answer, JSON.stringify([...response.headers]));
+    return { status: response.status, headers: response.headers, text: answer };
+  };
+}
+
+const codeOf = (answer: string): string => JSON.parse(answer).code;
+
+describe('an inquiry', () => {
+  test('is mailed to the administrator and the copy’s reader, and answers go to the visitor', async () => {
+    const { status, text } = await inquiryFunction()(body);
+    expect([status, text]).toEqual([200, '{"ok":true}']);
+    const [mail] = sendgrid.mails;
+    expect(mail).toMatchObject({
+      personalizations: [{ to: [{ email: 'admin@example.no' }], cc: [{ email: 'kopi@example.no' }] }],
+      from: { email: 'noreply@example.no' },
+      reply_to: { email: `${CANARY}@xn--brum-voa.kommune.no`, name: body.name },
+      subject: `[kontakt-salg] ${body.topic} – ${body.organization}`,
+      categories: ['inquiry', 'kontakt'],
+      tracking_settings: {
+        click_tracking: { enable: false, enable_text: false },
+        open_tracking: { enable: false },
+        subscription_tracking: { enable: false },
+        ganalytics: { enable: false },
+      },
+    });
+    expect(mail!.content.map(({ type }) => type)).toEqual(['text/plain', 'text/html']);
+    for (const { value } of mail!.content) expect(value).toContain(body.message);
+  });
+
+  test('has no copy where its reader is the administrator, however it is written', async () => {
+    await inquiryFunction({ mail: settings({ cc: 'ADMIN@Example.no' }) })(body);
+    expect(sendgrid.mails[0]?.personalizations[0]).not.toHaveProperty('cc');
+    await inquiryFunction({ mail: settings({ cc: undefined }) })(body);
+    expect(sendgrid.mails[1]?.personalizations[0]).not.toHaveProperty('cc');
+  });
+
+  test.each([
+    ['Kari "Kis" <evil@example.com>', 'Kari Kis evil example.com'],
+    ['Nordmann, Kari; x', 'Nordmann Kari x'],
+    ['Kari\r\nBcc: evil@example.com', 'Kari Bcc evil example.com'],
+    ["Åse-Marie O'Brien", "Åse-Marie O'Brien"],
+    ['"<>"', undefined],
+  ])('has the name %j in its reply address as %j', async (name, shown) => {
+    await inquiryFunction()({ ...body, name });
+    expect(sendgrid.mails[0]?.reply_to?.name).toBe(shown);
+  });
+
+  test.each(['name', 'organization', 'topic', 'phone', 'persona'])(
+    '%s can begin no header',
+    async (field) => {
+      await inquiryFunction()({ ...body, [field]: 'x\r\nBcc: evil@example.com\n\n<b>' });
+      const { personalizations, subject, reply_to } = sendgrid.mails[0]!;
+      expect(`${subject}${reply_to?.name}${JSON.stringify(personalizations)}`).not.toMatch(/[\r\n]|\\[rn]/);
+      expect(personalizations).toEqual([
+        { to: [{ email: 'admin@example.no' }], cc: [{ email: 'kopi@example.no' }] },
+      ]);
+    },
+  );
+
+  test('with wrong fields is refused with an issue for each', async () => {
+    const { status, text } = await inquiryFunction()({ ...body, email: CANARY, topic: '', source: CANARY });
+    expect(status).toBe(400);
+    expect(JSON.parse(text)).toMatchObject({
+      code: 'validation_failed',
+      issues: [
+        { path: 'email', pointer: '/email', code: 'invalid_email' },
+        { path: 'topic', code: 'too_small' },
+        { path: 'source', code: 'invalid_source' },
+      ],
+    });
+    expect(sendgrid.mails).toEqual([]);
+  });
+
+  test('with its honeypot filled is answered as any other and not sent', async () => {
+    const { status, text } = await inquiryFunction()({ ...body, website: 'https://spam.example' });
+    expect([status, text]).toEqual([200, '{"ok":true}']);
+    expect(sendgrid.mails).toEqual([]);
+  });
+
+  test('is refused while no mail is configured, once it is valid', async () => {
+    const post = inquiryFunction({ mail: undefined });
+    const { status, text, headers } = await post(body);
+    expect([status, codeOf(text), headers.get('retry-after')]).toEqual([503, 'email_not_configured', '600']);
+    expect((await post({})).status).toBe(400);
+  });
+});
+
+describe('a mail provider that', () => {
+  test.each<[string, Behaviour[], string]>([
+    ['refuses the mail', [400], 'email_failed'],
+    ['does not know the key', [401], 'email_failed'],
+    ['does not know the sender', [403], 'email_failed'],
+    ['redirects', ['redirect'], 'email_failed'],
+    ['is full twice', [429, 429], 'email_failed'],
+    ['fails twice', [500, 'babble'], 'email_failed'],
+    ['does not answer', ['hang'], 'email_timeout'],
+    ['stops within its answer', ['stall'], 'email_timeout'],
+    ['hangs up', ['reset'], 'email_unreachable'],
+  ])('%s is told as a 502 that says nothing', async (_what, behaviours, code) => {
+    sendgrid.behave(behaviours, 418);
+    const before = sendgrid.calls();
+    const { status, text } = await inquiryFunction()(body);
+    expect([status, codeOf(text)]).toEqual([502, code]);
+    expect(sendgrid.calls() - before).toBe(behaviours.length);
+    expect(written.join('\n')).toContain(code);
+  });
+
+  test.each<Behaviour>([429, 500, 503])('answers %i once is asked again', async (status) => {
+    sendgrid.behave([status]);
+    expect((await inquiryFunction()(body)).status).toBe(200);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
+  test('refuses fields has them in the log, and nothing else', async () => {
+    sendgrid.behave([400]);
+    await inquiryFunction()(body);
+    expect(written.join('\n')).toContain('from.email');
+    expect(written.join('\n')).not.toContain('a fault on demand');
+  });
+
+  test('is not there is told as unreachable', async () => {
+    const baseUrl = `http://127.0.0.1:${await freePort()}`;
+    const { status, text } = await inquiryFunction({ mail: settings({ baseUrl }) })(body);
+    expect([status, codeOf(text)]).toEqual([502, 'email_unreachable']);
+  });
+
+  test('fails leaves an error that shows neither the key nor the mail', async () => {
+    for (const behaviour of [400, 'hang', 'reset'] as const) {
+      sendgrid.behave([behaviour]);
+      const mail = {
+        subject: CANARY,
+        html: CANARY,
+        text: CANARY,
+        senderName: 'x',
+        replyTo: { email: 'a@example.no', name: CANARY },
+        categories: [],
+        reference: 'x',
+      };
+      const error = await sendMail(settings(), mail, 200).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ name: 'MailNotSent' });
+      expect(inspect(error, { depth: 9, showHidden: true })).not.toContain(CANARY);
+    }
+  });
+});
+
+describe('the same inquiry', () => {
+  test('sent twenty times at once is mailed once', async () => {
+    const post = inquiryFunction();
+    const answers = await Promise.all(Array.from({ length: 20 }, () => post(body)));
+    expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200));
+    expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')).toHaveLength(19);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
+  test('with one Idempotency-Key twenty times at once is mailed once', async () => {
+    const post = inquiryFunction();
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => post(body, { 'idempotency-key': 'key-1' })),
+    );
+    expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')).toHaveLength(19);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
+  test('with a new key at each click is mailed once', async () => {
+    const post = inquiryFunction();
+    await post(body, { 'idempotency-key': 'key-1' });
+    const { headers } = await post(body, { 'idempotency-key': 'key-2' });
+    expect(headers.get('idempotent-replayed')).toBe('true');
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
+  test('from another visitor is another one', async () => {
+    const post = inquiryFunction();
+    await post(body, { 'x-visitor': 'a', 'idempotency-key': 'key-1' });
+    await post(body, { 'x-visitor': 'b', 'idempotency-key': 'key-1' });
+    expect(sendgrid.mails).toHaveLength(2);
+  });
+
+  test('after ten minutes is another one', async () => {
+    let now = 0;
+    const post = inquiryFunction({ sent: new OncePerProcess(undefined, () => now) });
+    await post(body);
+    now = 10 * 60 * 1000 - 1;
+    await post(body);
+    expect(sendgrid.mails).toHaveLength(1);
+    now += 1;
+    await post(body);
+    expect(sendgrid.mails).toHaveLength(2);
+  });
+
+  test('is sent after a first try that failed, which those beside it share', async () => {
+    sendgrid.behave([400]);
+    const post = inquiryFunction();
+    const failed = await Promise.all([post(body), post(body)]);
+    expect(failed.map(({ status }) => status)).toEqual([502, 502]);
+    expect(new Set(failed.map(({ text }) => JSON.parse(text).requestId)).size).toBe(2);
+    const { status, headers } = await post(body);
+    expect([status, headers.get('idempotent-replayed')]).toEqual([200, null]);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+});
+
+test('one key for two inquiries is refused, so that the second is not lost', async () => {
+  const post = inquiryFunction();
+  await post(body, { 'idempotency-key': 'key-1' });
+  const { status, text } = await post({ ...body, topic: 'Noe annet' }, { 'idempotency-key': 'key-1' });
+  expect([status, codeOf(text)]).toEqual([422, 'idempotency_key_reused']);
+});
+
+describe('across processes', () => {
+  /** Only what is used of Redis: SET with NX and EX, GET, DEL. */
+  async function startRedis() {
+    const values = new Map<string, string>();
+    const answer = async (request: IncomingMessage, response: ServerResponse) => {
+      const [command, key, value, ...flags] = JSON.parse(await text(request)) as string[];
+      const name = command!.toLowerCase();
+      let result: string | number | null = null;
+      if (name === 'get') result = values.get(key!) ?? null;
+      else if (name === 'del') result = Number(values.delete(key!));
+      else if (!flags.includes('nx') || !values.has(key!)) {
+        values.set(key!, value!);
+        result = 'OK';
+      }
+      response.setHeader('content-type', 'application/json').end(JSON.stringify({ result }));
+    };
+    const server = createServer((request, response) => {
+      void answer(request, response);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    return { url, values, stop: () => server.close() };
+  }
+
+  const processOn = (url: string) =>
+    inquiryFunction({ sent: new OncePerProcess(new OnceAcrossProcesses({ url, token: CANARY })) });
+
+  test('the same inquiry is mailed once, and again after a failure', async () => {
+    const redis = await startRedis();
+    const posts = Array.from({ length: 4 }, () => processOn(redis.url));
+    sendgrid.behave([400]);
+    expect((await posts[0]!(body)).status).toBe(502);
+    const answers = await Promise.all(posts.flatMap((post) => [post(body), post(body)]));
+    redis.stop();
+    expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === 'true')).toHaveLength(7);
+    expect(sendgrid.mails).toHaveLength(1);
+    expect(JSON.stringify([...redis.values])).not.toContain(CANARY);
+  });
+
+  test('one key for two inquiries is refused', async () => {
+    const redis = await startRedis();
+    await processOn(redis.url)(body, { 'idempotency-key': 'k' });
+    const answer = await processOn(redis.url)({ ...body, topic: 'x' }, { 'idempotency-key': 'k' });
+    redis.stop();
+    expect(answer.status).toBe(422);
+  });
+
+  test('an inquiry is sent where Redis does not answer', async () => {
+    const post = processOn(`http://127.0.0.1:${await freePort()}`);
+    expect((await post(body)).status).toBe(200);
+    expect((await post(body)).status).toBe(200);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+});
+
+describe('a form', () => {
+  const form = (fields: Record<string, string> = {}) => new URLSearchParams({ ...body, ...fields });
+
+  test('is mailed, and its visitor sees a page that runs nothing', async () => {
+    const { status, headers, text } = await inquiryFunction()(form(), { origin: SITE });
+    expect(status).toBe(200);
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-[^']+';/);
+    expect(text).toContain('Takk for henvendelsen');
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
+  test.each([
+    [`${SITE}/takk?fra=skjema`, `${SITE}/takk?fra=skjema`],
+    ['/takk', `${SITE}/takk`],
+  ])('goes on to %s', async (redirect, location) => {
+    const { status, headers } = await inquiryFunction()(form({ redirect }), { origin: SITE });
+    expect([status, headers.get('location')]).toEqual([303, location]);
+  });
+
+  test.each([
+    'https://evil.example/',
+    '//evil.example/',
+    String.raw`\\evil.example`,
+    'javascript:alert(1)',
+    'data:text/html,x',
+    `${SITE}.evil.example/`,
+    `${SITE}@evil.example/`,
+    'http://www.example.no/',
+    'no url at all: //',
+  ])('does not go on to %s', async (redirect) => {
+    const { status, headers } = await inquiryFunction()(form({ redirect }));
+    expect([status, headers.get('location')]).toEqual([200, null]);
+  });
+
+  test('with wrong fields is answered with a page that names them and repeats nothing', async () => {
+    const { status, text, headers } = await inquiryFunction()(form({ email: CANARY, name: '' }));
+    expect(status).toBe(400);
+    expect(text).toContain('<li>Navn mangler.</li><li>E-post er ikke en e-postadresse.</li>');
+    expect(headers.get('x-request-id')).toBeTruthy();
+  });
+
+  test('that can’t be sent is answered with a page', async () => {
+    sendgrid.behave([400]);
+    const { status, text } = await inquiryFunction()(form());
+    expect(status).toBe(502);
+    expect(text).toContain('<h1>Henvendelsen ble ikke sendt</h1>');
+  });
+
+  test('of a foreign page is refused, on a page', async () => {
+    const { status, text } = await inquiryFunction()(form(), { origin: 'https://evil.example' });
+    expect(status).toBe(403);
+    expect(text).toContain('Skjemaet kan ikke brukes herfra');
+  });
+
+  test('with its honeypot filled goes on as any other', async () => {
+    const answer = await inquiryFunction()(form({ website: 'x', redirect: `${SITE}/takk` }));
+    expect(answer.status).toBe(303);
+    expect(sendgrid.mails).toEqual([]);
+  });
+});
+
+describe('an inquiry that was mailed', () => {
+  const events = async () =>
+    await rows<{ payload: Record<string, string>; correlation: string }>(
+      connection.db,
+      `select payload, correlation_id as correlation from events where topic = 'inquiry.submitted'`,
+    );
+
+  test('becomes one event, however often it was sent', async () => {
+    const post = inquiryFunction({ database: async () => connection.db });
+    await Promise.all([post(body, { 'x-request-id': 'r-1' }), post(body, { 'x-request-id': 'r-1' })]);
+    const found = await events();
+    expect(found).toHaveLength(1);
+    const { message: _message, ...fields } = body;
+    expect(found[0]).toEqual({
+      correlation: 'r-1',
+      payload: { ...fields, inquiryId: sendgrid.mails[0]?.custom_args?.reference },
+    });
+  });
+
+  test('that could not be mailed becomes none', async () => {
+    const before = (await events()).length;
+    sendgrid.behave([400]);
+    await inquiryFunction({ database: async () => connection.db })({ ...body, topic: 'x' });
+    expect(await events()).toHaveLength(before);
+  });
+
+  test('is answered the same when the database fails, and that is in the log', async () => {
+    const { status } = await inquiryFunction({ database: async () => Promise.reject(new Error(CANARY)) })(
+      body,
+    );
+    expect(status).toBe(200);
+    expect(written.join('\n')).toContain('not recorded as an event');
+  });
+
+  test('is answered within seconds when the database hangs', async () => {
+    const post = inquiryFunction({ database: async () => await new Promise(() => {}) });
+    const startedAt = performance.now();
+    expect((await post(body)).status).toBe(200);
+    expect(performance.now() - startedAt).toBeLessThan(4000);
+  });
+});
+
+test('the function of the platform is put together of these', async () => {
+  const variables = {
+    VERCEL: '1',
+    DATABASE_URL: '',
+    SENDGRID_API_KEY: `SG.${CANARY}`,
+    SENDGRID_BASE_URL: sendgrid.url,
+    ADMIN_EMAIL: 'admin@example.no',
+    FROM_EMAIL: 'noreply@example.no',
+    CORS_ORIGINS: SITE,
+    INQUIRY_RATE_PER_10_MINUTES: '2',
+  };
+  for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
+  const { default: inquiry } = await import('../../api/inquiry.ts');
+  const post = async (sent: URLSearchParams | string, type = 'application/json') => {
+    const headers = { 'content-type': type, origin: SITE, 'x-forwarded-for': '192.0.2.1' };
+    const request = new Request('https://api.example.no/api/inquiry', {
+      method: 'POST',
+      body: sent,
+      headers,
+    });
+    const response = await inquiry.fetch(request);
+    answered.push(await response.clone().text());
+    return response;
+  };
+  expect((await post(JSON.stringify(body))).headers.get('access-control-allow-origin')).toBe(SITE);
+  expect((await post(JSON.stringify(body))).headers.get('idempotent-replayed')).toBe('true');
+  const refused = await post(new URLSearchParams(body), 'application/x-www-form-urlencoded');
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, expect.stringMatching(/^\d+$/)]);
+  expect(await refused.text()).toContain('<h1>Vent litt</h1>');
+  expect(sendgrid.mails).toHaveLength(1);
+});
+
+describe('the stand-in', () => {
+  test('shows its mails, each in a sandbox', async () => {
+    await inquiryFunction()({ ...body, message: '<script>x</script>' });
+    const page = await (await fetch(sendgrid.url)).text();
+    expect(page).toContain('<iframe sandbox');
+    expect(page).toContain('&amp;lt;script&amp;gt;');
+    expect(page).not.toContain('<script');
+  });
+
+  test('refuses a wrong key, an address twice and a mail without a subject', async () => {
+    const mail = {
+      personalizations: [{ to: [{ email: 'a@example.no' }], cc: [{ email: 'A@example.no' }] }],
+      from: { email: 'b@example.no' },
+      subject: 'x',
+      content: [{ type: 'text/plain', value: 'x' }],
+    };
+    const send = async (sent: object, key = 'SG.x') =>
+      await fetch(`${sendgrid.url}/v3/mail/send`, {
+        method: 'POST',
+        body: JSON.stringify(sent),
+        headers: { authorization: `Bearer ${key}` },
+      });
+    expect((await send(mail)).status).toBe(400);
+    const alone = { ...mail, personalizations: [{ to: [{ email: 'a@example.no' }] }] };
+    expect((await send({ ...alone, subject: '' })).status).toBe(400);
+    expect((await send(alone, 'x')).status).toBe(401);
+    expect((await send(alone)).status).toBe(202);
+  });
+});

@@ -1,0 +1,129 @@
+import { describe, expect, test } from 'vitest';
+
+import { inquiryMail } from '../../lib/inquiry/inquiry-mail.ts';
+import { inquiryRequest } from '../../lib/inquiry/inquiry-request.ts';
+
+const inquiry = {
+  name: 'Kari Nordmann',
+  email: 'post@bærum.kommune.no',
+  organization: 'Bærum kommune',
+  topic: 'Demo av hallbooking',
+  phone: '+47 400 00 456',
+  persona: 'driftsleder',
+  summary: 'Vil se en demo.',
+  message: 'Hei!\n\n  Vi har 14 haller.',
+  contextSummary: 'Spurte om priser.',
+  source: 'kontakt-salg',
+};
+
+const options = { inquiryId: 'inq-1', receivedAt: new Date('2026-01-05T08:15:00Z') };
+
+function mailOf(fields: object = {}) {
+  return inquiryMail(inquiryRequest.parse({ ...inquiry, ...fields }), options);
+}
+
+const XSS = `"'><script>alert(1)</script><img src=x onerror=alert(1)>&amp;`;
+
+describe('the mail about an inquiry', () => {
+  test('has every value in both forms', () => {
+    const { html, text } = mailOf();
+    for (const part of [html, text]) {
+      for (const value of [
+        'Kari Nordmann',
+        'post@bærum.kommune.no',
+        'Bærum kommune',
+        'Demo av hallbooking',
+      ]) {
+        expect(part).toContain(value);
+      }
+      for (const value of ['+47 400 00 456', 'Driftsleder', 'Vil se en demo.', 'Vi har 14 haller.']) {
+        expect(part).toContain(value);
+      }
+      for (const value of [
+        'Spurte om priser.',
+        'Kontaktskjema (salg)',
+        'inq-1',
+        'mandag 5. januar 2026',
+        '09:15',
+      ]) {
+        expect(part).toContain(value);
+      }
+    }
+  });
+
+  test('has no row for what was left out', () => {
+    const { html, text } = mailOf({ phone: '', summary: '', message: '', contextSummary: '' });
+    for (const part of [html, text]) {
+      expect(part).not.toMatch(/Telefon|Sammendrag|Melding|chatboten|undefined|null/);
+    }
+  });
+
+  test.each(['name', 'organization', 'topic', 'persona', 'summary', 'message', 'contextSummary'])(
+    'escapes %s wherever it stands',
+    (field) => {
+      const plain = mailOf({ [field]: 'X' }).html;
+      const { html } = mailOf({ [field]: XSS });
+      expect(html).toContain('&quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;');
+      expect(html).not.toContain('<script>');
+      // The same tags as with a harmless value: nothing was added, nothing broke out of an attribute.
+      expect(html.match(/<[a-z!/][^>]*>/g)?.map((tag) => tag.split(/[\s>]/)[0])).toEqual(
+        plain.match(/<[a-z!/][^>]*>/g)?.map((tag) => tag.split(/[\s>]/)[0]),
+      );
+    },
+  );
+
+  test('escapes what is odd in a phone number and an address', () => {
+    const { html } = mailOf({ phone: `"><b>+47 400 00 456`, email: `o'brien@bærum.kommune.no` });
+    expect(html).toContain('&quot;&gt;&lt;b&gt;+47 400 00 456');
+    expect(html).toContain('href="tel:+4740000456"');
+    expect(html).toContain('o&#39;brien@bærum.kommune.no');
+    expect(html).toContain('href="mailto:o&#39;brien@xn--brum-voa.kommune.no"');
+  });
+
+  test('links no phone number that is none', () => {
+    expect(mailOf({ phone: 'ring resepsjonen' }).html).not.toContain('tel:');
+  });
+
+  test('keeps each value’s direction to itself, and takes overrides out', () => {
+    const { html, text, subject } = mailOf({ name: 'שלום\u202Eevil\u202C', topic: '\u2067abc' });
+    expect(html).toContain('<bdi>שלוםevil</bdi>');
+    expect(html + text + subject).not.toMatch(/[\u202A-\u202E\u2066-\u2069]/);
+  });
+
+  test('keeps lines and indents of long texts', () => {
+    const { html, text } = mailOf();
+    expect(html).toContain('Hei!<br><br>  Vi har 14 haller.');
+    expect(text).toContain('> Hei!\n> \n>   Vi har 14 haller.');
+  });
+
+  test('a visitor’s lines can’t pass for rows of the text', () => {
+    const { text } = mailOf({ message: 'Hei\nNavn: Rådmannen\n\nReferanse: 1' });
+    expect(text.split('\n').filter((line) => line.startsWith('Navn:'))).toEqual([
+      'Navn:         Kari Nordmann',
+    ]);
+    expect(text.split('\n').filter((line) => line.startsWith('Referanse:'))).toEqual(['Referanse: inq-1']);
+  });
+
+  test.each(['__proto__', 'constructor', 'toString'])('persona %s is only a word', (persona) => {
+    expect(mailOf({ persona }).text).toContain(`Rolle:        ${persona}`);
+  });
+
+  test('has a subject of 150 characters at most, and no half of an emoji', () => {
+    expect(mailOf().subject).toBe('[kontakt-salg] Demo av hallbooking – Bærum kommune');
+    for (const shift of ['', 'a']) {
+      const { subject } = mailOf({ topic: `${shift}${'👋'.repeat(90)}`, organization: 'b'.repeat(200) });
+      expect(subject.length).toBeLessThanOrEqual(150);
+      expect(subject.isWellFormed()).toBe(true);
+      expect(subject).toMatch(/…$/);
+    }
+  });
+
+  test('is counted by the provider as one of a few kinds', () => {
+    expect(mailOf({ source: 'kontakt-hva-som-helst' }).categories).toEqual(['inquiry', 'kontakt']);
+  });
+
+  test('loads nothing from elsewhere', () => {
+    expect(mailOf().html).not.toMatch(/\b(src|background)=|url\(|@import|<link|<script/);
+    expect(mailOf().html).toContain('<html lang="nb">');
+  });
+});
