@@ -264,6 +264,8 @@ export const notifications = pgTable('notifications', {
   email: text('email'),
   subject: text('subject').notNull(),
   recordedAt: at('recorded_at').notNull().defaultNow(),
+  /** Null where no address is named, or e-mail is not configured. */
+  mailedAt: at('mailed_at'),
 });
 
 /** What the stand-in of each unattached subscriber was handed, in the embedded mode. */

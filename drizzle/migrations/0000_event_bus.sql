@@ -96,7 +96,8 @@ CREATE TABLE "notifications" (
 	"topic" text NOT NULL,
 	"email" text,
 	"subject" text NOT NULL,
-	"recorded_at" timestamp with time zone DEFAULT now() NOT NULL
+	"recorded_at" timestamp with time zone DEFAULT now() NOT NULL,
+	"mailed_at" timestamp with time zone
 );
 --> statement-breakpoint
 CREATE TABLE "payment_intents" (

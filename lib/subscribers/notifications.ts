@@ -1,20 +1,74 @@
+import { eq, sql } from 'drizzle-orm';
+
 import { notifications as table } from '../../drizzle/schema.ts';
 import { catalog } from '../catalog/catalog.ts';
+import type { TopicName } from '../catalog/catalog.ts';
+import type { MailSettings } from '../config.ts';
+import { escapeHtml } from '../mail/escape-html.ts';
+import { MailNotSent, sendMail } from '../mail/send-mail.ts';
+import type { Mail } from '../mail/send-mail.ts';
+import { SECOND } from '../time.ts';
+import { PermanentError } from './outcome.ts';
 import { subscriber, topicsOf } from './subscriber.ts';
-import type { BusEvent, TransactionalContext } from './subscriber.ts';
+import type { AttachedSubscriber, BusEvent, TransactionalContext } from './subscriber.ts';
 
-/** Records whom to tell what. */
-export const notifications = subscriber(
-  'notifications',
-  Object.fromEntries(topicsOf('notifications').map((topic) => [topic, record])),
-  { transactional: true },
-);
+/** For each of the two tries that a mail gets. */
+const MAIL_TIMEOUT_MS = 5 * SECOND;
 
-async function record(event: BusEvent, { tx }: TransactionalContext): Promise<void> {
-  const { payload } = event;
-  const email = 'email' in payload && typeof payload.email === 'string' ? payload.email : null;
-  await tx
-    .insert(table)
-    .values({ eventId: event.id, topic: event.topic, email, subject: catalog[event.topic].description })
-    .onConflictDoNothing();
+/** The address in it is a stranger's word, and the inquiry itself was a mail to those whom it concerns. */
+const NOT_MAILED: ReadonlySet<TopicName> = new Set(['inquiry.submitted']);
+
+/**
+ * Records whom to tell what, and mails it where the payload names an address.
+ *
+ * @param mail without it nothing is mailed.
+ */
+export function notificationsBy(mail: MailSettings | undefined): AttachedSubscriber {
+  const record = async (event: BusEvent, { tx }: TransactionalContext) => {
+    const { id: eventId, topic, payload } = event;
+    const email = 'email' in payload && typeof payload.email === 'string' ? payload.email : null;
+    const subject = catalog[topic].description;
+    const recorded = await tx
+      .insert(table)
+      .values({ eventId, topic, email, subject })
+      .onConflictDoNothing()
+      .returning();
+    // Told before: a replay tells nobody twice.
+    if (recorded.length === 0 || !mail || email === null || NOT_MAILED.has(topic)) return;
+    await send(mail, { to: email, ...mailOf(subject, eventId) });
+    await tx
+      .update(table)
+      .set({ mailedAt: sql`clock_timestamp()` })
+      .where(eq(table.eventId, eventId));
+  };
+  return subscriber(
+    'notifications',
+    Object.fromEntries(topicsOf('notifications').map((topic) => [topic, record])),
+    {
+      transactional: true,
+      timeoutMs: 15 * SECOND,
+    },
+  );
+}
+
+async function send(settings: MailSettings, mail: Mail): Promise<void> {
+  try {
+    await sendMail(settings, mail, MAIL_TIMEOUT_MS);
+  } catch (error) {
+    // A mail that the provider finds wrong stays wrong: it must not hold back the notices behind it.
+    if (error instanceof MailNotSent && error.status === 400)
+      throw new PermanentError('the mail provider refused the mail');
+    throw error;
+  }
+}
+
+function mailOf(subject: string, reference: string): Omit<Mail, 'to'> {
+  return {
+    senderName: 'Postbud',
+    subject,
+    text: `${subject}\n\nReference: ${reference}\n`,
+    html: `<p>${escapeHtml(subject)}</p><p style="color:#667">Reference: ${escapeHtml(reference)}</p>`,
+    categories: ['notification'],
+    reference,
+  };
 }

@@ -14,7 +14,9 @@ import { relay } from '../../lib/relay/relay.ts';
 import type { RelayReport } from '../../lib/relay/relay.ts';
 import { audit } from '../../lib/subscribers/audit.ts';
 import { identity } from '../../lib/subscribers/identity.ts';
-import { notifications } from '../../lib/subscribers/notifications.ts';
+import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
+import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
+import { notificationsBy } from '../../lib/subscribers/notifications.ts';
 import { createPaymentIntent, payments } from '../../lib/subscribers/payments.ts';
 import type { PaymentIntent } from '../../lib/subscribers/payments.ts';
 import { subscribersOf } from '../../lib/subscribers/registry.ts';
@@ -436,7 +438,7 @@ describe('notifications', () => {
   it('records one row for each event, with the e-mail where the payload names one, and a replay adds none', async () => {
     const topics = topicsOf('notifications');
     const ids = await emitExamples(topics);
-    await deliver([notifications]);
+    await deliver([notificationsBy(undefined)]);
     const recorded = () =>
       rows<{ topic: string; id: string; email: string | null; subject: string }>(
         bus.db,
@@ -453,8 +455,69 @@ describe('notifications', () => {
     expect(first.some(({ email }) => email !== null)).toBe(true);
     expect(first.some(({ email }) => email === null)).toBe(true);
     await replayAll('user.signed_up');
-    expect(await deliver([notifications])).toMatchObject({ delivered: 1 });
+    expect(await deliver([notificationsBy(undefined)])).toMatchObject({ delivered: 1 });
     expect(await recorded()).toHaveLength(topics.length);
+  });
+
+  describe('where e-mail is configured', () => {
+    let sendGrid: SendGridStandIn;
+    beforeAll(async () => {
+      sendGrid = await startSendGrid();
+    });
+    afterAll(() => sendGrid.close());
+    const mailing = () =>
+      notificationsBy({
+        apiKey: 'SG.stand-in',
+        baseUrl: sendGrid.url,
+        residency: 'global',
+        from: 'ikke-svar@example.no',
+        admin: 'post@example.no',
+        cc: 'kopi@example.no',
+      });
+    const created = (email?: string) => {
+      const { email: _, ...example } = catalog['booking.created'].example;
+      return bus.db.transaction((tx) =>
+        emit(tx, 'booking.created', { ...example, ...(email !== undefined && { email }) }),
+      );
+    };
+    const notices = () =>
+      rows<{ email: string | null; mailed: boolean }>(
+        bus.db,
+        'select email, mailed_at is not null as mailed from notifications',
+      );
+    const sentTo = () => sendGrid.mails.map(({ personalizations }) => personalizations);
+
+    it('mails the person whom the payload names, nobody else, and not again at a replay', async () => {
+      const before = sendGrid.mails.length;
+      await created('kari@example.no');
+      await created();
+      expect(await deliver([mailing()])).toMatchObject({ delivered: 2 });
+      expect(sentTo().slice(before)).toEqual([[{ to: [{ email: 'kari@example.no' }] }]]);
+      await replayAll('booking.created');
+      expect(await deliver([mailing()])).toMatchObject({ delivered: 2 });
+      expect(sendGrid.mails).toHaveLength(before + 1);
+      expect((await notices()).toSorted((a) => (a.mailed ? -1 : 1))).toEqual([
+        { email: 'kari@example.no', mailed: true },
+        { email: null, mailed: false },
+      ]);
+    });
+
+    it('tries again when the provider is down, and gives up on a mail that it refuses', async () => {
+      sendGrid.behave([500, 500, 400]);
+      await created('kari@example.no');
+      await created('per@example.no');
+      const at = Date.now();
+      expect(await deliver([mailing()], at)).toMatchObject({ failed: 1, delivered: 0 });
+      expect(await notices()).toEqual([]);
+      expect(await deliver([mailing()], at + MINUTE)).toMatchObject({ deadLettered: 1, delivered: 1 });
+    });
+
+    it('does not mail the stranger who sent an inquiry', async () => {
+      const before = sendGrid.mails.length;
+      await bus.db.transaction((tx) => emit(tx, 'inquiry.submitted', catalog['inquiry.submitted'].example));
+      expect(await deliver([mailing()])).toMatchObject({ delivered: 1 });
+      expect(sendGrid.mails).toHaveLength(before);
+    });
   });
 });
 
@@ -556,7 +619,7 @@ describe('the whole chain', () => {
     const others = (['bookings', 'ledger', 'accounting'] as const).map((name) =>
       attach(name, { 'payment.captured': (event) => handed.push({ name, event }) }),
     );
-    await deliver([payments, notifications, ...others]);
+    await deliver([payments, notificationsBy(undefined), ...others]);
     const [arrived] = await emitted('webhook.');
     const [captured] = await emitted('payment.captured');
     expect(arrived).toMatchObject({ correlationId: 'req-chain', causationId: null });
