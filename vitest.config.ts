@@ -20,6 +20,7 @@ export default defineConfig({
         extends: true,
         test: { name: 'database', include: ['tests/database/**/*.test.ts'], ...withPostgres },
       },
+      { extends: true, test: { name: 'browser', include: ['tests/browser/**/*.test.ts'], ...withPostgres } },
       { extends: true, test: { name: 'http', include: ['tests/http/**/*.test.ts'], ...withPostgres } },
     ],
   },

@@ -8,6 +8,7 @@ import type { Journey } from './journeys.ts';
 import { sendTraffic } from './traffic.ts';
 
 const newest = z.object({ seq: z.number() });
+const mails = z.array(z.object({ to: z.string(), subject: z.string() }));
 
 /** How long the demo waits for what it sent to arrive. */
 const PATIENCE_MS = 8000;
@@ -20,6 +21,8 @@ export async function demo(development: Development, write: (text: string) => vo
   for (const { what, status, answer } of sent) {
     write(`  ${String(status)}  ${what.padEnd(34)} ${answer}`);
   }
+  const mail = mails.parse(await get(development, '/dev/mails')).at(-1);
+  if (mail) write(`  mail  to ${mail.to}: ${mail.subject}`);
   const journeys = await arrived(development, seq);
   write('\nWhere each event has got to (ms from the event’s record to the end of the handler):\n');
   write(journeyTable(journeys, process.stdout.isTTY, Date.now()));

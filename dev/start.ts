@@ -22,6 +22,9 @@ import { demo } from './demo.ts';
 import { dataDir, makeUpSecrets, publish } from './development.ts';
 import { journeysSince, newestSeq } from './journeys.ts';
 import { createRouter } from './router.ts';
+import { serveSite } from './site-server.ts';
+import { near, startStandIns } from './stand-ins.ts';
+import type { StandIns } from './stand-ins.ts';
 
 /**
  * `npm start`: the functions of `api/` behind the routes of `vercel.json`, a database, and a relay that never stops.
@@ -33,6 +36,7 @@ async function start(): Promise<void> {
   // Not `config()`, which is read once: the secrets are still to be made up.
   const { port, demo: isDemoWanted } = readConfig();
   const madeUp = makeUpSecrets(dataDir(), port);
+  const standIns = await startStandIns(port === 0 ? 0 : port + 2);
   const route = createRouter(new URL('../', import.meta.url));
   let open: (routes: DevelopmentRoutes) => void = () => undefined;
   const opened = new Promise<DevelopmentRoutes>((resolve) => (open = resolve));
@@ -49,10 +53,11 @@ async function start(): Promise<void> {
   await server.ready();
   const db = await database();
   await migrate(db);
-  open(developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? ''));
+  open(developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '', standIns));
   const url = `http://localhost:${new URL(server.url ?? '').port}`;
   publish(dataDir(), url, madeUp);
-  console.log(banner(url, madeUp));
+  const site = await near(port === 0 ? 0 : port + 1, serveSite);
+  console.log(banner({ url, siteUrl: `${site.url}/?api=${url}`, standIns, madeUp }));
 
   const stopped = new AbortController();
   void relayForever(db, stopped.signal);
@@ -106,7 +111,7 @@ const paymentIntent = z.strictObject({
 /** What only the local server answers; null for any other path. */
 type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
 
-function developmentRoutes(db: Database, accountingSecret: string): DevelopmentRoutes {
+function developmentRoutes(db: Database, accountingSecret: string, standIns: StandIns): DevelopmentRoutes {
   const accounting = accountingSecret ? createAccounting(accountingSecret) : null;
   const paymentIntents = endpoint({
     methods: ['POST'],
@@ -121,6 +126,8 @@ function developmentRoutes(db: Database, accountingSecret: string): DevelopmentR
     switch (`${request.method} ${pathname}`) {
       case 'POST /dev/accounting':
         return accounting ? await accounting(request) : null;
+      case 'GET /dev/mails':
+        return Response.json(standIns.mails().map(({ to, subject }) => ({ to, subject })));
       case 'GET /dev/newest':
         return Response.json({ seq: await newestSeq(db) });
       case 'GET /dev/journeys':
@@ -153,7 +160,14 @@ function nothingAt(request: Request): Response {
   return problemResponse(notFound('not_found', `There is nothing at ${pathname}.`), randomUUID());
 }
 
-function banner(url: string, madeUp: Readonly<Record<string, string>>): string {
+interface Greeting {
+  readonly url: string;
+  readonly siteUrl: string;
+  readonly standIns: StandIns;
+  readonly madeUp: Readonly<Record<string, string>>;
+}
+
+function banner({ url, siteUrl, standIns, madeUp }: Greeting): string {
   const { database: where } = config();
   const database =
     where.kind === 'embedded'
@@ -168,6 +182,9 @@ function banner(url: string, madeUp: Readonly<Record<string, string>>): string {
     `  relay        every 5 seconds and on every emit, for ${count} subscribers`,
     '  webhooks     POST /webhooks/cardpayments, /webhooks/walletpayments, /webhooks/identityprovider',
     '  cron         GET  /api/cron/relay',
+    `  chat         POST /api/chat, answered by ${standIns.chat ? 'a stand-in (ANTHROPIC_API_KEY takes the real one)' : 'Anthropic'}`,
+    `  inquiry      POST /api/inquiry, mail ${standIns.mailUrl ? 'to a stand-in (SENDGRID_API_KEY takes the real one)' : 'through SendGrid'}`,
+    '  health       GET  /api/health',
   ];
   if (Object.keys(madeUp).length > 0) {
     const width = Math.max(...Object.keys(madeUp).map((name) => name.length));
@@ -178,6 +195,14 @@ function banner(url: string, madeUp: Readonly<Record<string, string>>): string {
     );
     for (const [name, value] of Object.entries(madeUp)) lines.push(`  ${name.padEnd(width)}  ${value}`);
   }
+  lines.push(
+    '',
+    'Open:',
+    '',
+    `  ${siteUrl}`,
+    '    a marketing site on another origin: chat, send an inquiry',
+  );
+  if (standIns.mailUrl) lines.push(`  ${standIns.mailUrl}`, '    the mails that were sent');
   lines.push(
     '',
     'Try:',

@@ -1,10 +1,18 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { IncomingMessage, request } from 'node:http';
 
 import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { z } from 'zod';
 
 import type { Development } from './development.ts';
+
+/** Another visitor than the one at the browser: it is this one that asks too often. */
+const IMPATIENT_ADDRESS = '127.0.0.9';
+
+/** More than `CHAT_RATE_PER_MINUTE` lets through by default. */
+const IMPATIENT_QUESTIONS = 30;
 
 /** One request of the demo and what came back. */
 export interface Sent {
@@ -14,7 +22,8 @@ export interface Sent {
 }
 
 /**
- * Sends what a day brings: two payment intents, the webhooks that complete them, a login, a duplicate and a forgery.
+ * Sends what a day brings: two payment intents, the webhooks that complete them, a login, a duplicate and a forgery,
+ * a question to the chat, an inquiry, and a visitor who asks too often.
  * One handler fails on the way: the accounting system refuses the captured card payment at its first attempt.
  *
  * The webhooks are signed by the providers' own SDKs; Vipps MobilePay has none that signs, so its scheme is written
@@ -61,7 +70,57 @@ export async function sendTraffic({ url, variables }: Development): Promise<Sent
   await post('identity callback: login', '/webhooks/identityprovider', login.headers, login.body);
   const forged = login.body.replace('national-id', 'bank-id');
   await post('a forged login', '/webhooks/identityprovider', login.headers, forged);
+
+  const question = { role: 'user', content: 'Har dere et møterom for tolv?' };
+  const chat = JSON.stringify({ system: 'Du svarer om leie av lokaler i Solvik.', messages: [question] });
+  await post('a visitor asks', '/api/chat', {}, chat);
+  await post('an inquiry', '/api/inquiry', {}, JSON.stringify(inquiry(run)));
+  const impatient = await askTooOften(new URL('/api/chat', url));
+  if (impatient) sent.push(impatient);
   return sent;
+}
+
+function inquiry(run: string) {
+  return {
+    name: 'Kari Lunde',
+    email: `kari-${run}@example.no`,
+    organization: 'Solvik idrettslag',
+    topic: 'Demo',
+    persona: 'driftsleder',
+    source: 'book-demo',
+    message: 'Vi vil gjerne se hvordan dere fordeler halltid.',
+  };
+}
+
+/**
+ * Asks until the visitor's limit is reached, from another address of this machine.
+ *
+ * @returns null where the machine has no such address.
+ */
+async function askTooOften(url: URL): Promise<Sent | null> {
+  for (let turn = 0; turn < IMPATIENT_QUESTIONS; turn += 1) {
+    try {
+      const { status, retryAfter } = await postFrom(IMPATIENT_ADDRESS, url, '{}');
+      if (status === 429)
+        return { what: 'another asks too often', status, answer: `Retry-After: ${retryAfter}` };
+    } catch {
+      return null;
+    }
+  }
+  return null;
+}
+
+async function postFrom(localAddress: string, url: URL, body: string) {
+  const sending = request(url, {
+    method: 'POST',
+    localAddress,
+    family: 4,
+    headers: { 'content-type': 'application/json' },
+  });
+  sending.end(body);
+  const [response] = z.tuple([z.instanceof(IncomingMessage)]).parse(await once(sending, 'response'));
+  response.resume();
+  return { status: response.statusCode ?? 0, retryAfter: response.headers['retry-after'] };
 }
 
 const problem = z.object({ code: z.string(), detail: z.string() });
@@ -69,7 +128,8 @@ const problem = z.object({ code: z.string(), detail: z.string() });
 /** A problem in one line: the rest of it is for programs. */
 function inShort(answer: string): string {
   const parsed = problem.safeParse(JSON.parse(answer));
-  return parsed.success ? `${parsed.data.code}: ${parsed.data.detail}` : answer;
+  const text = parsed.success ? `${parsed.data.code}: ${parsed.data.detail}` : answer;
+  return text.length > 100 ? `${text.slice(0, 99)}…` : text;
 }
 
 interface Signed {

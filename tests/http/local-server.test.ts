@@ -58,6 +58,11 @@ function expectDemo(output: string): void {
   lineOf(/\b200\b.*wallet callback.*"duplicate":false/);
   lineOf(/\b200\b.*identity callback.*"duplicate":false/);
   lineOf(/\b401\b.*forged/);
+  lineOf(/\b200\b.*a visitor asks.*"text":/);
+  lineOf(/\b200\b.*an inquiry.*"ok":true/);
+  lineOf(/\b429\b.*asks too often.*Retry-After: \d+/);
+  lineOf(/mail +to post@solvik\.example\.no: \[book-demo\]/);
+  lineOf(/^inquiry\.submitted +audit .*delivered/);
   lineOf(/payment\.intent\.created +audit .*delivered/);
   lineOf(/webhook\.cardpayments\.received +payments .*delivered/);
   lineOf(/webhook\.walletpayments\.received +payments .*delivered/);
@@ -121,7 +126,7 @@ describe('the local server', () => {
     });
     expectDemo(server.output());
     expect(server.output()).toContain('DEMO=off');
-    expect(server.output()).toMatch(/8 events, 18 deliveries: 18 delivered/);
+    expect(server.output()).toMatch(/9 events, 21 deliveries: 21 delivered/);
     const captured = (await journeys(server)).filter(
       ({ topic, subscriber }) => topic === 'payment.captured' && subscriber === 'accounting',
     );
@@ -204,7 +209,7 @@ describe('the local server', () => {
       expect(output).toMatch(/└ payment\.captured +accounting +\S failing +1 .*next try in \d+ s/);
       expect(output).toMatch(/└ payment\.captured +accounting +\S pending +0 +behind an earlier event/);
       expect(output).toMatch(
-        /8 events, 18 deliveries: 16 delivered .* 1 failing, 1 waiting in order, 0 dead/,
+        /9 events, 21 deliveries: 19 delivered .* 1 failing, 1 waiting in order, 0 dead/,
       );
     });
 

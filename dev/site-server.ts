@@ -1,0 +1,26 @@
+import { readFile } from 'node:fs/promises';
+
+import { serve } from 'srvx';
+
+const FILES: Readonly<Record<string, { readonly name: string; readonly type: string }>> = {
+  '/': { name: 'index.html', type: 'text/html; charset=utf-8' },
+  '/site.css': { name: 'site.css', type: 'text/css; charset=utf-8' },
+  '/site.js': { name: 'site.js', type: 'text/javascript; charset=utf-8' },
+};
+
+/** Serves the example page on a port of its own, which makes it another origin: as a marketing site is. */
+export async function serveSite(port: number): Promise<{ url: string; close: () => Promise<void> }> {
+  const server = serve({
+    port,
+    hostname: 'localhost',
+    silent: true,
+    fetch: async (request) => {
+      const file = FILES[new URL(request.url).pathname];
+      if (!file) return new Response('Not found', { status: 404 });
+      const content = await readFile(new URL(`site/${file.name}`, import.meta.url), 'utf8');
+      return new Response(content, { headers: { 'content-type': file.type, 'cache-control': 'no-store' } });
+    },
+  });
+  await server.ready();
+  return { url: `http://localhost:${new URL(server.url ?? '').port}`, close: () => server.close(true) };
+}

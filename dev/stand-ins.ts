@@ -1,0 +1,55 @@
+import { readConfig } from '../lib/config.ts';
+import { startMessagesApi } from './stand-ins/messages-api.ts';
+import { startSendGrid } from './stand-ins/sendgrid.ts';
+import type { SendGridStandIn } from './stand-ins/sendgrid.ts';
+
+/** The hosted services that the local server plays itself, by what they are for. */
+export interface StandIns {
+  readonly chat: boolean;
+  /** The page that shows the mails that were sent; null when a real key is set. */
+  readonly mailUrl: string | null;
+  /** The mails that went to the stand-in, oldest first. */
+  readonly mails: () => { readonly to: string; readonly subject: string }[];
+}
+
+/**
+ * Starts a stand-in for each hosted service that has no key, and points the functions at it.
+ *
+ * @param port where the mail page goes, if it is free.
+ */
+export async function startStandIns(port: number): Promise<StandIns> {
+  const { standIns, chat } = readConfig();
+  if (!standIns) return { chat: false, mailUrl: null, mails: () => [] };
+  if (!chat.apiKey) {
+    const messages = await startMessagesApi({ port: 0 });
+    process.env['ANTHROPIC_API_KEY'] = 'stand-in';
+    process.env['ANTHROPIC_BASE_URL'] = messages.url;
+  }
+  let mail: SendGridStandIn | undefined;
+  if (!process.env['SENDGRID_API_KEY']) {
+    mail = await near(port, (free) => startSendGrid({ port: free }));
+    process.env['SENDGRID_API_KEY'] = 'SG.stand-in';
+    process.env['SENDGRID_BASE_URL'] = mail.url;
+    process.env['ADMIN_EMAIL'] ??= 'post@solvik.example.no';
+    process.env['FROM_EMAIL'] ??= 'ikke-svar@solvik.example.no';
+  }
+  return {
+    chat: !chat.apiKey,
+    mailUrl: mail?.url ?? null,
+    mails: () =>
+      (mail?.mails ?? []).map(({ personalizations, subject }) => ({
+        to: personalizations.flatMap(({ to }) => to.map(({ email }) => email)).join(', '),
+        subject,
+      })),
+  };
+}
+
+/** Listens on the port, or on another one when that is taken: what is nice to have must not keep the server down. */
+export async function near<Server>(port: number, listen: (port: number) => Promise<Server>): Promise<Server> {
+  try {
+    return await listen(port);
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return await listen(0);
+    throw error;
+  }
+}

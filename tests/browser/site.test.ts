@@ -1,0 +1,115 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import type { Browser, Page, Request } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import { serveSite } from '../../dev/site-server.ts';
+import { launchBrowser } from '../support/browser.ts';
+import { startLocalServer } from '../support/local-server.ts';
+import type { LocalServer } from '../support/local-server.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
+
+let folder: string;
+let server: LocalServer;
+let allowed: Awaited<ReturnType<typeof serveSite>>;
+let foreign: Awaited<ReturnType<typeof serveSite>>;
+let browser: Browser;
+let page: Page;
+let requests: Request[];
+let mistakes: string[];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'postbud-site-'));
+  allowed = await serveSite(0);
+  foreign = await serveSite(0);
+  server = await startLocalServer({
+    PORT: String(await freePort()),
+    DATA_DIR: folder,
+    DEMO: 'off',
+    DATABASE_URL: await createDatabase(inject('postgresUrl')),
+    CORS_ORIGINS: allowed.url,
+    CHAT_RATE_PER_MINUTE: '4',
+  });
+  browser = await launchBrowser();
+});
+
+afterAll(async () => {
+  await browser?.close();
+  await server?.stop();
+  await Promise.all([allowed?.close(), foreign?.close()]);
+  await rm(folder, { recursive: true, force: true });
+});
+
+beforeEach(async () => {
+  page = await browser.newPage();
+  requests = [];
+  mistakes = [];
+  page.on('request', (request) => requests.push(request));
+  page.on('console', (message) => {
+    if (message.type() === 'error') mistakes.push(message.text());
+  });
+  page.on('pageerror', (error) => mistakes.push(error.message));
+});
+
+afterEach(() => page.close());
+
+const open = (site: { url: string }) => page.goto(`${site.url}/?api=${encodeURIComponent(server.url)}`);
+
+async function ask(question: string): Promise<void> {
+  await page.getByLabel('Spørsmål').fill(question);
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+}
+
+async function fillInquiry(): Promise<void> {
+  await page.getByLabel('Navn').fill('Kari Lunde');
+  await page.getByLabel('E-post').fill('kari@example.no');
+  await page.getByLabel('Organisasjon').fill('Solvik idrettslag');
+  await page.getByLabel('Melding').fill('Vi vil gjerne se en demo.');
+  await page.getByRole('button', { name: 'Send inn' }).click();
+}
+
+describe('a marketing site on another origin, in a browser', () => {
+  it('chats, streaming, after a preflight', async () => {
+    await open(allowed);
+    await ask('Har dere et møterom for tolv?');
+    const answer = page.locator('#turns li[data-role="assistant"]');
+    await expect.poll(() => answer.textContent(), { timeout: 10_000 }).toMatch(/\w{3}/);
+    await expect.poll(() => page.locator('#chat-status').textContent()).toBe('');
+    // The browser keeps preflights from its own listeners: the server tells of them.
+    expect(server.output()).toContain('OPTIONS /api/chat → 204');
+    expect(
+      requests.some((request) => request.url().endsWith('/api/chat') && request.method() === 'POST'),
+    ).toBe(true);
+    expect(mistakes).toEqual([]);
+  });
+
+  it('sends an inquiry, which becomes a mail', async () => {
+    await open(allowed);
+    await fillInquiry();
+    await expect
+      .poll(() => page.locator('#inquiry-status').textContent(), { timeout: 10_000 })
+      .toContain('Takk');
+    expect(mistakes).toEqual([]);
+  });
+
+  it('reads what is wrong with an inquiry, and when to come back after too many questions', async () => {
+    await open(allowed);
+    for (let turn = 0; turn < 4; turn += 1) {
+      await ask(`Spørsmål ${turn}`);
+      await expect
+        .poll(() => page.locator('#chat-status').textContent(), { timeout: 10_000 })
+        .not.toBe('Skriver …');
+    }
+    await ask('Ett til');
+    await expect.poll(() => page.locator('#chat-status').textContent()).toMatch(/Prøv igjen om \d+ sekunder/);
+  });
+
+  it('is kept out when its origin is not allowed', async () => {
+    await open(foreign);
+    await ask('Slipper jeg inn?');
+    await expect.poll(() => page.locator('#chat-status').textContent()).not.toBe('Skriver …');
+    expect(mistakes.join(' ')).toContain('CORS');
+  });
+});
