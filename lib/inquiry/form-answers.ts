@@ -34,8 +34,9 @@ function isAllowed(cors: Cors, origin: string): boolean {
 
 /** Writes an endpoint's problem as a page for the visitor, if a form was sent; passes every other answer through. */
 export async function problemForVisitor(request: Request, response: Response): Promise<Response> {
-  if (!isForm(request) || response.headers.get('content-type') !== 'application/problem+json')
-    return response;
+  const isProblem = response.headers.get('content-type') === 'application/problem+json';
+  // An answer to HEAD has the type of the body that it leaves out.
+  if (!isProblem || !isForm(request) || request.method === 'HEAD') return response;
   const { code, issues, requestId } = problemBody.parse(await response.json());
   const errors = issues.map((issue) => `${LABELS[issue.path] ?? 'Skjemaet'} ${complaint(issue.code)}.`);
   const [title, advice] = EXPLANATIONS[code] ?? UNKNOWN;
