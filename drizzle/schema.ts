@@ -120,13 +120,18 @@ export const lanes = pgTable(
 
 /** One attempt that did not end as the delivery's present `deliveredAt`. */
 export interface PastAttempt {
+  /** 0: an operator's doing. */
   readonly attempt: number;
   /** ISO 8601, UTC. */
   readonly at: string;
   readonly durationMs: number;
-  readonly outcome: 'failed' | 'delivered' | 'replayed' | 'waited';
+  readonly outcome: 'failed' | 'delivered' | 'waited' | 'replayed' | 'hurried' | 'skipped';
   readonly kind?: string;
   readonly message?: string;
+  /** Of an operator's doing: who, why, and as part of which replay. */
+  readonly by?: string;
+  readonly reason?: string | null;
+  readonly replayId?: string;
 }
 
 /** One event on its way to one subscriber. The settled attempt stands in columns; earlier ones in `attemptLog`. */
@@ -150,6 +155,8 @@ export const deliveries = pgTable(
     deadLetteredAt: at('dead_lettered_at'),
     replayedAt: at('replayed_at'),
     replays: smallint('replays').notNull().default(0),
+    /** Of a dead letter: the key of the group of errors that its last attempt belongs to. */
+    errorGroup: text('error_group'),
     attemptLog: jsonb('attempt_log').$type<readonly PastAttempt[]>(),
   },
   (table) => [
@@ -158,15 +165,114 @@ export const deliveries = pgTable(
     index('deliveries_event')
       .using('brin', sql`${table.eventId} uuid_minmax_multi_ops`)
       .with({ pages_per_range: 16, autosummarize: true }),
-    index('deliveries_retries')
-      .on(table.nextAttemptAt)
-      .where(sql`next_attempt_at is not null`),
+    // Operators page through dead letters by these: all of them, or those of one group.
     index('deliveries_dead_letters')
-      .on(table.deadLetteredAt)
+      .on(table.deadLetteredAt, table.laneId, table.position)
       .where(sql`dead_lettered_at is not null`),
+    index('deliveries_errors')
+      .on(table.errorGroup, table.deadLetteredAt, table.laneId, table.position)
+      .where(sql`error_group is not null`),
+    index('deliveries_replays')
+      .on(table.replayedAt)
+      .where(sql`replayed_at is not null`),
     check('deliveries_delivered', sql`(state = 'delivered') = (delivered_at is not null)`),
     check('deliveries_dead_lettered', sql`(state = 'dead_lettered') = (dead_lettered_at is not null)`),
+    check('deliveries_error_group', sql`(state = 'dead_lettered') = (error_group is not null)`),
     check('deliveries_failing', sql`state <> 'failing' or (attempts > 0 and next_attempt_at is not null)`),
+  ],
+);
+
+/**
+ * How much is where: what all rows of a topic and subscriber add up to. Changed by every statement that changes a
+ * state, so that nobody counts millions of rows.
+ *
+ * An empty `subscriber` counts the topic's events, by the worst state of their deliveries; the others count
+ * deliveries. Each backend adds to a row of its own (`shard`), so that nobody waits for another; one row alone may be
+ * below zero. Events that have no deliveries yet are in `awaiting_fan_out` and not here.
+ */
+export const backlog = pgTable(
+  'backlog',
+  {
+    topic: text('topic').notNull(),
+    subscriber: text('subscriber').notNull(),
+    shard: smallint('shard').notNull(),
+    pending: bigint('pending', { mode: 'number' }).notNull(),
+    failing: bigint('failing', { mode: 'number' }).notNull(),
+    deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
+    lastDeliveredAt: at('last_delivered_at'),
+    lastFailedAt: at('last_failed_at'),
+  },
+  (table) => [primaryKey({ columns: [table.topic, table.subscriber, table.shard] })],
+);
+
+/** Deliveries of each topic by the hour, sharded as `backlog` is. */
+export const throughput = pgTable(
+  'throughput',
+  {
+    hour: at('hour').notNull(),
+    topic: text('topic').notNull(),
+    shard: smallint('shard').notNull(),
+    delivered: bigint('delivered', { mode: 'number' }).notNull(),
+    /** Those of `delivered` that needed one attempt and no replay. */
+    firstAttempt: bigint('first_attempt', { mode: 'number' }).notNull(),
+    deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.hour, table.topic, table.shard] })],
+);
+
+/** One row for each way in which deliveries of a subscription ended as dead letters. */
+export const errorGroups = pgTable(
+  'error_groups',
+  {
+    /** Hash of the four that follow. */
+    key: text('key').primaryKey(),
+    topic: text('topic').notNull(),
+    subscriber: text('subscriber').notNull(),
+    kind: text('kind').notNull(),
+    /** Without what differs from one delivery to the next, and without personal data. */
+    message: text('message').notNull(),
+    /** How many are dead letters now. */
+    deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
+  },
+  (table) => [index('error_groups_subscription').on(table.topic, table.subscriber)],
+);
+
+/** When a relay last looked for work; the one row is there from the start. */
+export const lastPass = pgTable('last_pass', {
+  /** Null until a relay has run. */
+  at: at('at'),
+});
+
+/** Subscribers whose deliveries wait because an operator said so. */
+export const pauses = pgTable(
+  'pauses',
+  {
+    subscriber: text('subscriber').notNull(),
+    /** Empty: all its topics. */
+    topic: text('topic').notNull().default(''),
+    pausedAt: at('paused_at').notNull(),
+    pausedBy: text('paused_by').notNull(),
+    reason: text('reason').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.subscriber, table.topic] })],
+);
+
+/** What operators did besides replays: who, when, why. Only ever added to. */
+export const operatorActions = pgTable(
+  'operator_actions',
+  {
+    id: uuid('id').primaryKey(),
+    at: at('at').notNull(),
+    operator: text('operator').notNull(),
+    action: text('action').$type<'retry' | 'skip' | 'pause' | 'resume' | 'reveal'>().notNull(),
+    topic: text('topic'),
+    subscriber: text('subscriber'),
+    deliveryId: text('delivery_id'),
+    reason: text('reason'),
+  },
+  (table) => [
+    index('operator_actions_at').on(table.at, table.id),
+    check('operator_actions_action', sql`action in ('retry', 'skip', 'pause', 'resume', 'reveal')`),
   ],
 );
 
@@ -204,17 +310,23 @@ export const webhookRejections = pgTable(
 );
 
 /** Every replay: who, when, why, what. */
-export const replays = pgTable('replays', {
-  id: uuid('id').primaryKey(),
-  topic: text('topic').notNull(),
-  requestedAt: at('requested_at').notNull(),
-  requestedBy: text('requested_by').notNull(),
-  reason: text('reason'),
-  /** What was asked for, as asked. */
-  request: jsonb('request').$type<Record<string, unknown>>().notNull(),
-  matched: integer('matched').notNull(),
-  replayed: integer('replayed').notNull(),
-});
+export const replays = pgTable(
+  'replays',
+  {
+    id: uuid('id').primaryKey(),
+    /** Null: deliveries of several topics, chosen one by one. */
+    topic: text('topic'),
+    /** What its deliveries have as their `replayed_at`. */
+    requestedAt: at('requested_at').notNull(),
+    requestedBy: text('requested_by').notNull(),
+    reason: text('reason'),
+    /** What was asked for, as asked. */
+    request: jsonb('request').$type<Record<string, unknown>>().notNull(),
+    matched: integer('matched').notNull(),
+    replayed: integer('replayed').notNull(),
+  },
+  (table) => [index('replays_requested').on(table.requestedAt, table.id)],
+);
 
 /** The audit trail, one row per event that `audit` was handed. A trigger refuses updates and deletes. */
 export const auditLog = pgTable('audit_log', {

@@ -4,6 +4,15 @@ export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
+/** An instant as ISO 8601 in UTC. @param ms since the epoch. */
+export function instantOf(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+export function instantOrNull(ms: number | null): string | null {
+  return ms === null ? null : instantOf(ms);
+}
+
 /** Waits, or until the signal aborts, whichever is first; never rejects. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return;

@@ -3,7 +3,8 @@ import type { Database } from '../db/connect.ts';
 import { Problem } from '../http/problem.ts';
 import { readValidated } from '../http/validated.ts';
 import { authenticate } from './authenticate.ts';
-import { CountChanged, replay, replayRequest } from './replay.ts';
+import { CountChanged, replay } from './replay.ts';
+import { replayRequest } from './replay-request.ts';
 import type { Replay } from './replay.ts';
 
 /** A thousand delivery ids and a reason. */

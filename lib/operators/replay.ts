@@ -1,64 +1,17 @@
 import { v7 as uuidv7 } from 'uuid';
-import { z } from 'zod';
 
-import { isTopicName } from '../catalog/catalog.ts';
+import { ADD_TO_BACKLOG, EVENTS_MOVED, eventState } from '../backlog/tally.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
-import { DAY, HOUR, MINUTE, SECOND } from '../time.ts';
-
-const UNIT_MS = new Map([
-  ['s', SECOND],
-  ['m', MINUTE],
-  ['h', HOUR],
-  ['d', DAY],
-  ['w', 7 * DAY],
-]);
-
-/** The bus is younger than this, so no window needs to be wider. */
-const WIDEST_MS = 3650 * DAY;
-
-/** `24h`, `90m`, `7d`: how far back from now. */
-const ago = z.string().refine((text) => {
-  const ms = msOf(text);
-  return ms > 0 && ms <= WIDEST_MS;
-}, 'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most');
-
-function msOf(text: string): number {
-  const [, count = '', unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
-  return Number(count) * (UNIT_MS.get(unit) ?? 0);
-}
-
-const deliveryId = z
-  .string()
-  .regex(/^\d{1,18}-\d{1,18}$/, 'write a delivery id as the dead letters show it, for example 12-345');
-
-/** What an operator may ask for. */
-export const replayRequest = z.strictObject({
-  topic: z.string().refine(isTopicName, 'write a topic of the catalog'),
-  /** From how long ago, by the time of death (with `include: "all"`, of death or delivery). */
-  since: ago,
-  /** Up to how long ago; up to now without it. */
-  until: ago.optional(),
-  subscriber: z.string().min(1).max(100).optional(),
-  deliveryIds: z.array(deliveryId).min(1).max(1000).optional(),
-  /** `all` also plays again what was delivered. */
-  include: z.enum(['dead_letters', 'all'], 'write dead_letters or all').default('dead_letters'),
-  /** Counts and changes nothing. */
-  dryRun: z.boolean().default(false),
-  /** Refuse when another number matches by now. */
-  expectedCount: z.int().nonnegative().optional(),
-  /** The oldest so many. */
-  limit: z.int().positive().max(100_000).optional(),
-  reason: z.string().max(500).optional(),
-});
-
-export type ReplayRequest = z.input<typeof replayRequest>;
+import { msOf, replayRequest } from './replay-request.ts';
+import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';
 
 export interface Replay {
   /** Null for a dry run. */
   readonly replayId: string | null;
-  readonly topic: string;
-  readonly since: string;
+  /** Null: deliveries of several topics, chosen one by one. */
+  readonly topic: string | null;
+  readonly since: string | null;
   readonly matched: number;
   readonly replayed: number;
 }
@@ -82,7 +35,8 @@ export class CountChanged extends Error {
  * records who did it.
  *
  * Each keeps its event, its place in the lane and its history, and comes before all of its lane that is newer. What
- * another operator has put back in the meantime is left alone, so that a double click replays once.
+ * another operator has put back in the meantime is left alone, so that a double click replays once; with a `replayId`
+ * the second one is answered as the first.
  *
  * @param request as the operator wrote it.
  * @param by who: the token's subject.
@@ -91,72 +45,151 @@ export class CountChanged extends Error {
  */
 export async function replay(db: Database, request: ReplayRequest, by: string, now?: Date): Promise<Replay> {
   const asked = replayRequest.parse(request);
-  const { topic, since, until, subscriber, deliveryIds, include, dryRun, expectedCount, limit, reason } =
-    asked;
-  const id = uuidv7();
-  const [row] = await run<{ matched: number; replayed: number }>(driverOf(db), {
-    text: REPLAY,
+  const { topic = null, since = null, dryRun, expectedCount, reason } = asked;
+  const id = asked.replayId ?? uuidv7();
+  const [row] = await run<{ matched: number; replayed: number; earlier: Earlier | null }>(driverOf(db), {
+    text: REPLAY[wayOf(asked)],
     values: [
-      topic,
-      msOf(since),
-      until === undefined ? 0 : msOf(until),
-      subscriber ?? null,
-      deliveryIds ? JSON.stringify(deliveryIds) : null,
-      include === 'all',
+      ...matchingValues(asked, now),
       dryRun,
       expectedCount ?? null,
-      limit ?? null,
-      now?.toISOString() ?? null,
       id,
       by,
       reason ?? null,
-      JSON.stringify(request),
+      JSON.stringify({ ...request, reason }),
     ],
   });
   const { matched, replayed } = row!;
+  const earlier =
+    row!.earlier ?? (replayed === 0 && !dryRun && asked.replayId ? await earlierReplay(db, id) : null);
+  if (earlier) return { replayId: id, topic, since, ...earlier };
   if (expectedCount !== undefined && matched !== expectedCount)
     throw new CountChanged(expectedCount, matched);
   return { replayId: dryRun ? null : id, topic, since, matched, replayed };
 }
 
+interface Earlier {
+  readonly matched: number;
+  readonly replayed: number;
+}
+
+/** What a twin of this request did, which ended after this one's statement began. */
+async function earlierReplay(db: Database, id: string): Promise<Earlier | null> {
+  const [row] = await run<Earlier>(driverOf(db), {
+    text: 'select matched, replayed from replays where id = $1::uuid',
+    values: [id],
+  });
+  return row ?? null;
+}
+
+/** How the deliveries that are asked for are found. */
+type Way = 'chosen' | 'deadLetters' | 'everything';
+
+export function wayOf({ deliveryIds, include }: ParsedReplayRequest): Way {
+  if (deliveryIds) return 'chosen';
+  return include === 'all' ? 'everything' : 'deadLetters';
+}
+
+/** The parameters $1 to $9 of `MATCHING`. */
+export function matchingValues(asked: ParsedReplayRequest, now?: Date): unknown[] {
+  const { topic, subscriber, group, since, until, deliveryIds, include, limit } = asked;
+  const untilMs = until === undefined ? 0 : msOf(until);
+  return [
+    topic ?? null,
+    subscriber ?? null,
+    group ?? null,
+    since === undefined ? null : msOf(since),
+    until === undefined || untilMs > 0 ? untilMs : until,
+    deliveryIds ? JSON.stringify(deliveryIds) : null,
+    include === 'all',
+    limit ?? null,
+    now?.toISOString() ?? null,
+  ];
+}
+
+const CLOCK_AND_WINDOW = `
+  clock as materialized (
+    select coalesce($9::text::timestamptz, clock_timestamp()) as now
+  ),
+  -- Until is so many milliseconds ago, or an instant.
+  span as materialized (
+    select coalesce(now - $4::float8 * interval '1 millisecond', '-infinity') as since,
+      case when $5::text ~ '^[0-9]+$' then now - $5::text::float8 * interval '1 millisecond'
+        else $5::text::timestamptz end as until
+    from clock
+  )`;
+
+/** What ended in the window, of the deliveries that may be replayed. */
+const HAS_ENDED = `
+      (state = 'dead_lettered' or ($7::boolean and state = 'delivered'))
+      and coalesce(dead_lettered_at, delivered_at) between span.since and span.until`;
+
+/**
+ * The CTEs `clock`, `span` and `matching` (lane_id, position, error_group, event_id, ended_at): what a request is
+ * about, each way through the index that leads there. Parameters as `matchingValues` gives them.
+ */
+export const MATCHING: Readonly<Record<Way, string>> = {
+  chosen: `${CLOCK_AND_WINDOW},
+  matching as materialized (
+    select lane_id, position, error_group, event_id, coalesce(dead_lettered_at, delivered_at) as ended_at
+    from span, (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
+      join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
+      join lanes on lanes.id = lane_id
+    where ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or error_group = $3::text) and ${HAS_ENDED}
+    order by position, lane_id limit $8::int
+  )`,
+  deadLetters: `${CLOCK_AND_WINDOW},
+  matching as materialized (
+    select lane_id, position, error_group, event_id, dead_lettered_at as ended_at
+    from span, error_groups join deliveries on error_group = key
+    where topic = $1::text and ($2::text is null or subscriber = $2::text) and ($3::text is null or key = $3::text)
+      and $6::text is null and not $7::boolean and dead_lettered_at between span.since and span.until
+    order by position, lane_id limit $8::int
+  )`,
+  everything: `${CLOCK_AND_WINDOW},
+  matching as materialized (
+    select lane_id, position, error_group, event_id, coalesce(dead_lettered_at, delivered_at) as ended_at
+    from span, lanes join deliveries on lane_id = lanes.id
+    where topic = $1::text and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or error_group = $3::text) and $6::text is null and ${HAS_ENDED}
+    order by position, lane_id limit $8::int
+  )`,
+};
+
 // Lanes are locked first and sorted, events after them and sorted, as settling does. The lane's head moves back to
 // before the first that is put back; a relay that holds the lane sees that when it settles.
-const REPLAY = `
-  with clock as materialized (
-    select coalesce($10::text::timestamptz, clock_timestamp()) as now
+const statement = (matching: string) => `
+  with ${matching},
+  earlier as materialized (
+    select matched, replayed from replays where id = $12::uuid
   ),
-  matching as materialized (
-    select lane_id, position
-    from clock, lanes join deliveries on deliveries.lane_id = lanes.id
-    where lanes.topic = $1::text and ($4::text is null or lanes.subscriber = $4::text)
-      and ($5::text is null or lane_id || '-' || position in (select jsonb_array_elements_text($5::text::jsonb)))
-      and (state = 'dead_lettered' or ($6::boolean and state = 'delivered'))
-      and coalesce(dead_lettered_at, delivered_at) >= clock.now - $2::float8 * interval '1 millisecond'
-      and coalesce(dead_lettered_at, delivered_at) <= clock.now - $3::float8 * interval '1 millisecond'
-    order by position, lane_id
-    limit $9::int
+  is_on as materialized (
+    select not $10::boolean and not exists (select from earlier)
+      and ($11::int is null or $11::int = (select count(*) from matching)) as so
   ),
   chosen as materialized (
-    select * from matching
-    where not $7::boolean and ($8::int is null or $8::int = (select count(*) from matching))
+    select * from matching where (select so from is_on)
   ),
   locked_lane as materialized (
-    select id from lanes where id in (select lane_id from chosen)
+    select id, topic, subscriber from lanes where id in (select lane_id from chosen)
     order by topic, subscriber, ordering_key for update
   ),
   put_back as (
     update deliveries set state = 'pending', attempts = 0, next_attempt_at = null, dead_lettered_at = null,
-      delivered_at = null, replayed_at = clock.now, replays = deliveries.replays + 1,
+      delivered_at = null, error_group = null, replayed_at = clock.now, replays = deliveries.replays + 1,
       attempt_log = coalesce(attempt_log, '[]')
         || case when deliveries.state = 'delivered' then jsonb_build_array(jsonb_build_object('attempt', attempts,
           'at', attempted_at, 'durationMs', duration_ms, 'outcome', 'delivered')) else '[]' end
         || jsonb_build_array(jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'replayed',
-          'replayId', $11::text, 'by', $12::text, 'from', deliveries.state))
+          'replayId', $12::text, 'by', $13::text, 'reason', $14::text))
     from clock, chosen join locked_lane on locked_lane.id = chosen.lane_id
     where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
-      and (deliveries.state = 'dead_lettered' or ($6::boolean and deliveries.state = 'delivered'))
-    returning deliveries.lane_id, deliveries.position, event_id,
-      (attempt_log -> -1 ->> 'from' = 'dead_lettered')::int as was_dead
+      -- Not if it was replayed since, even if it has ended again.
+      and deliveries.error_group is not distinct from chosen.error_group
+      and (deliveries.state = 'dead_lettered' or ($7::boolean and deliveries.state = 'delivered'))
+    returning deliveries.lane_id, deliveries.position, deliveries.event_id, topic, subscriber, chosen.error_group,
+      (chosen.error_group is not null)::int as was_dead
   ),
   moved_lane as (
     update lanes set head = least(head, first.position - 1),
@@ -168,7 +201,8 @@ const REPLAY = `
     select event_id, count(*) as open, sum(was_dead) as was_dead from put_back group by event_id
   ),
   locked_event as materialized (
-    select events.id, change.open, change.was_dead
+    select events.id, topic, change.open, change.was_dead, state as was,
+      ${eventState('events.open + change.open', 'events.failing', 'events.dead_lettered - change.was_dead')} as becomes
     from events join change on events.id = change.event_id order by events.id for update of events
   ),
   changed_event as (
@@ -176,10 +210,37 @@ const REPLAY = `
       dead_lettered = events.dead_lettered - locked_event.was_dead
     from locked_event where events.id = locked_event.id
   ),
+  backlog_change as materialized (
+    select topic, subscriber, count(*) as pending, 0 as failing, -sum(was_dead) as dead_lettered,
+      null::timestamptz as last_delivered_at, null::timestamptz as last_failed_at
+    from put_back group by topic, subscriber
+    union all
+    select ${EVENTS_MOVED} from locked_event where was <> becomes group by topic
+  ),
+  added as (${ADD_TO_BACKLOG}
+  ),
+  emptied_group as materialized (
+    select key, put_back.count from error_groups join (
+      select error_group, count(*) from put_back where error_group is not null group by error_group
+    ) as put_back on error_group = key
+    where (select count(*) from added) >= 0 order by key for update of error_groups
+  ),
+  ungrouped as (
+    update error_groups set dead_lettered = dead_lettered - emptied_group.count
+    from emptied_group where error_groups.key = emptied_group.key
+  ),
   recorded as (
     insert into replays (id, topic, requested_at, requested_by, reason, request, matched, replayed)
-    select $11::uuid, $1::text, clock.now, $12::text, $13::text, $14::text::jsonb, (select count(*) from matching),
+    select $12::uuid, $1::text, clock.now, $13::text, $14::text, $15::text::jsonb, (select count(*) from matching),
       (select count(*) from put_back)
-    from clock where not $7::boolean and ($8::int is null or $8::int = (select count(*) from matching))
+    from clock where (select so from is_on)
+    on conflict (id) do nothing
   )
-  select (select count(*)::int from matching) as matched, (select count(*)::int from put_back) as replayed`;
+  select (select count(*)::int from matching) as matched, (select count(*)::int from put_back) as replayed,
+    (select json_build_object('matched', matched, 'replayed', replayed) from earlier) as earlier`;
+
+const REPLAY: Readonly<Record<Way, string>> = {
+  chosen: statement(MATCHING.chosen),
+  deadLetters: statement(MATCHING.deadLetters),
+  everything: statement(MATCHING.everything),
+};

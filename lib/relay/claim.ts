@@ -205,6 +205,18 @@ const CLAIM = `
     select ordinality as turn, asked ->> 'topic' as topic, asked ->> 'subscriber' as subscriber,
       (asked ->> 'lease_ms')::float8 * interval '1 millisecond' as lease
     from jsonb_array_elements($1::text::jsonb) with ordinality as known(asked, ordinality)
+    where not exists (
+      select from pauses where subscriber = asked ->> 'subscriber' and topic in ('', asked ->> 'topic')
+    )
+  ),
+  -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
+  pass as (
+    update last_pass set at = clock.now
+    from clock, (
+      select ctid as id from last_pass, clock where at is null or at < clock.now - interval '1 second'
+      for update of last_pass skip locked
+    ) as outdated
+    where last_pass.ctid = outdated.id
   ),
   due as materialized (
     select lane.*, subscription.lease

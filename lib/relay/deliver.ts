@@ -1,3 +1,6 @@
+import { errorGroupOf } from '../backlog/error-group.ts';
+import type { ErrorGroup } from '../backlog/error-group.ts';
+import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import { SECOND } from '../time.ts';
 import { attempt } from './attempt.ts';
 import type { AttemptOptions, Failure } from './attempt.ts';
@@ -212,7 +215,24 @@ export class LaneRun {
     if (this.#retryAtMs === null) this.#to = position;
     const outcome = hasWaited ? 'waited' : 'failed';
     const nextAttemptAtMs = this.#retryAtMs;
-    this.#unfinished.push({ position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message });
+    const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(delivery, failure) : null;
+    this.#unfinished.push({
+      position,
+      atMs,
+      durationMs,
+      outcome,
+      nextAttemptAtMs,
+      kind,
+      message,
+      errorGroup,
+    });
+  }
+
+  /** Groups are shown to every operator, so that nothing of the payload may stand in them. */
+  #errorGroup({ event }: ClaimedDelivery, { kind, message }: Failure): ErrorGroup {
+    const { topic, subscriber } = this.lane.subscription;
+    const masked = maskPersonalData(message, personalTexts(topic, event.payload));
+    return errorGroupOf(topic, subscriber.name, kind, masked);
   }
 
   #backoff(delivery: ClaimedDelivery, { isPermanent }: Failure): number | null {

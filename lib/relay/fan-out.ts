@@ -1,3 +1,4 @@
+import { ADD_TO_BACKLOG } from '../backlog/tally.ts';
 import { catalog } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import { driverOf, run } from '../db/statement.ts';
@@ -144,6 +145,16 @@ const FAN_OUT = `
   delivery as (
     insert into deliveries (lane_id, position, event_id, payload_bytes)
     select lane.id, position, event_id, payload_bytes from placed join lane using (topic, ordering_key)
+  ),
+  backlog_change as materialized (
+    select topic, subscriber, events as pending, 0 as failing, 0 as dead_lettered,
+      null::timestamptz as last_delivered_at, null::timestamptz as last_failed_at
+    from (select topic, count(*) as events from placed group by topic) as fanned_out
+      join topic using (topic), jsonb_array_elements_text(topic.subscribers || '""') as subscriber
+    -- After the lanes: the order in which all statements lock.
+    where (select count(*) from lane) >= 0
+  ),
+  added as (${ADD_TO_BACKLOG}
   ),
   recounted as (
     -- Emitted by a release whose catalog had another number of subscribers.

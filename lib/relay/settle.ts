@@ -1,3 +1,11 @@
+import {
+  ADD_TO_BACKLOG,
+  ADD_TO_ERROR_GROUPS,
+  ADD_TO_THROUGHPUT,
+  EVENTS_MOVED,
+  eventState,
+} from '../backlog/tally.ts';
+import type { ErrorGroup } from '../backlog/error-group.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 
@@ -37,6 +45,8 @@ export interface UnfinishedAttempt {
   /** The error's class or code. */
   readonly kind: string;
   readonly message: string;
+  /** Set exactly when this was the last attempt. */
+  readonly errorGroup: ErrorGroup | null;
 }
 
 export interface Settled {
@@ -121,7 +131,7 @@ function laneRow(lane: LaneOutcome) {
 }
 
 function unfinishedRow(lane: string, attempt: UnfinishedAttempt) {
-  const { position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message } = attempt;
+  const { position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message, errorGroup } = attempt;
   return {
     lane,
     position,
@@ -129,6 +139,7 @@ function unfinishedRow(lane: string, attempt: UnfinishedAttempt) {
     duration_ms: Math.round(durationMs),
     burnt: outcome === 'failed' ? 1 : 0,
     next_attempt_at: instant(nextAttemptAtMs),
+    error_group: errorGroup,
     entry: { at: instant(atMs), durationMs: Math.round(durationMs), outcome, kind, message },
   };
 }
@@ -171,7 +182,7 @@ const SETTLE = `
       end
     from clock, outcome join held using (id)
     where lanes.id = outcome.id
-    returning lanes.id
+    returning lanes.id, lanes.topic, lanes.subscriber
   ),
   delivered as (
     update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.duration_ms,
@@ -182,8 +193,9 @@ const SETTLE = `
       join settled_lane on settled_lane.id = attempt.lane_id
     where deliveries.lane_id = attempt.lane_id and deliveries.position = attempt.position
       and deliveries.state in ('pending', 'failing')
-    returning event_id, -1 as open, case when deliveries.attempts > 1 then -1 else 0 end as failing, 0 as dead_lettered,
-      1 as burnt
+    returning deliveries.lane_id, event_id, -1 as open, case when deliveries.attempts > 1 then -1 else 0 end as failing,
+      0 as dead_lettered, 1 as burnt, (deliveries.attempts = 1 and replays = 0)::int as first_attempt,
+      delivered_at, null::timestamptz as failed_at, null::jsonb as error_group
   ),
   unfinished as (
     update deliveries set attempts = deliveries.attempts + attempt.burnt, attempted_at = attempt.at,
@@ -192,30 +204,68 @@ const SETTLE = `
         when attempt.burnt = 1 then 'failing' else deliveries.state end,
       dead_lettered_at = case when attempt.next_attempt_at is null
         then attempt.at + attempt.duration_ms * interval '1 millisecond' end,
+      error_group = attempt.error_group ->> 'key',
       attempt_log = coalesce(deliveries.attempt_log, '[]')
         || (attempt.entry || jsonb_build_object('attempt', deliveries.attempts + 1))
     from jsonb_to_recordset($6::text::jsonb) as attempt(lane bigint, position bigint, at timestamptz, duration_ms int,
-        burnt int, next_attempt_at timestamptz, entry jsonb)
+        burnt int, next_attempt_at timestamptz, error_group jsonb, entry jsonb)
       join settled_lane on settled_lane.id = attempt.lane
     where deliveries.lane_id = attempt.lane and deliveries.position = attempt.position
       and deliveries.state in ('pending', 'failing')
-    returning event_id,
+    returning lane_id, event_id,
       case when attempt.next_attempt_at is null then -1 else 0 end as open,
       (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,
-      case when attempt.next_attempt_at is null then 1 else 0 end as dead_lettered, attempt.burnt
+      case when attempt.next_attempt_at is null then 1 else 0 end as dead_lettered, attempt.burnt, 0 as first_attempt,
+      null::timestamptz as delivered_at, case when attempt.burnt = 1 then attempt.at end as failed_at,
+      attempt.error_group
+  ),
+  settled as materialized (
+    select * from delivered union all select * from unfinished
   ),
   change as materialized (
     select event_id, sum(open) as open, sum(failing) as failing, sum(dead_lettered) as dead_lettered
-    from (select * from delivered union all select * from unfinished) as settled group by event_id
+    from settled group by event_id
   ),
   locked_event as materialized (
-    select events.id, change.open, change.failing, change.dead_lettered
+    select events.id, topic, events.state as was, change.open, change.failing, change.dead_lettered,
+      ${eventState('events.open + change.open', 'events.failing + change.failing', 'events.dead_lettered + change.dead_lettered')} as becomes
     from events join change on events.id = change.event_id order by events.id for update of events
   ),
   changed_event as (
     update events set open = events.open + locked_event.open, failing = events.failing + locked_event.failing,
       dead_lettered = events.dead_lettered + locked_event.dead_lettered
     from locked_event where events.id = locked_event.id
+  ),
+  lane_change as materialized (
+    select lane_id, sum(open) - sum(failing) as pending, sum(failing) as failing,
+      sum(dead_lettered) as dead_lettered, count(delivered_at) as delivered, sum(first_attempt) as first_attempt,
+      max(delivered_at) as last_delivered_at, max(failed_at) as last_failed_at
+    from settled group by lane_id
+  ),
+  backlog_change as materialized (
+    select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
+      max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at
+    from lane_change join settled_lane on settled_lane.id = lane_id group by topic, subscriber
+    union all
+    select ${EVENTS_MOVED} from locked_event where was <> becomes group by topic
+  ),
+  added as (${ADD_TO_BACKLOG}
+  ),
+  hour_change as materialized (
+    select topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
+      sum(dead_lettered) as dead_lettered
+    from lane_change join settled_lane on settled_lane.id = lane_id group by topic
+    having sum(delivered) + sum(dead_lettered) > 0
+  ),
+  counted as (${ADD_TO_THROUGHPUT}
+  ),
+  dead as materialized (
+    select error_group ->> 'key' as key, topic, subscriber, min(error_group ->> 'kind') as kind,
+      min(error_group ->> 'message') as message, count(*) as count
+    from unfinished join settled_lane on settled_lane.id = lane_id
+    where error_group ->> 'key' is not null group by 1, 2, 3
+  ),
+  grouped as (${ADD_TO_ERROR_GROUPS}
   )
   select (select coalesce(string_agg(id::text, ','), '') from settled_lane) as held,
     (select count(*)::int from delivered) as delivered,
@@ -224,10 +274,13 @@ const SETTLE = `
     (select count(*)::int from unfinished where dead_lettered = 1) as "deadLettered"`;
 
 const SETTLE_ONE = `
-  with settled_lane as (
+  with clock as materialized (
+    select clock_timestamp() as now
+  ),
+  settled_lane as (
     update lanes set head = case when head = $3::bigint then $4::bigint else head end
     where id = $1::bigint and lease_token = $2::uuid
-    returning id
+    returning id, topic, subscriber
   ),
   delivered as (
     update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = $6::int,
@@ -235,10 +288,27 @@ const SETTLE_ONE = `
       next_attempt_at = null
     from settled_lane
     where lane_id = settled_lane.id and position = $4::bigint and state in ('pending', 'failing')
-    returning event_id, deliveries.attempts > 1 as was_failing
+    returning event_id, topic, subscriber, (attempts > 1)::int as was_failing, delivered_at,
+      (attempts = 1 and replays = 0)::int as first_attempt
   ),
   changed_event as (
-    update events set open = open - 1, failing = failing - was_failing::int
+    update events set open = open - 1, failing = failing - was_failing
     from delivered where events.id = delivered.event_id
+    returning events.topic, events.state as becomes,
+      ${eventState('open + 1', 'failing + was_failing', 'dead_lettered')} as was
+  ),
+  backlog_change as materialized (
+    select topic, subscriber, was_failing - 1 as pending, -was_failing as failing, 0 as dead_lettered,
+      delivered_at as last_delivered_at, null::timestamptz as last_failed_at
+    from delivered
+    union all
+    select ${EVENTS_MOVED} from changed_event where was <> becomes group by topic
+  ),
+  added as (${ADD_TO_BACKLOG}
+  ),
+  hour_change as materialized (
+    select topic, 1 as delivered, first_attempt, 0 as dead_lettered from delivered
+  ),
+  counted as (${ADD_TO_THROUGHPUT}
   )
   select count(*)::int as settled from delivered`;

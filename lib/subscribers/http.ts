@@ -47,7 +47,7 @@ async function post(
   const body = JSON.stringify(cloudEvent(event));
   const timestamp = Math.floor(Date.now() / SECOND);
   const signature = createHmac('sha256', key).update(`${event.id}.${timestamp}.${body}`).digest('base64');
-  const response = await fetch(url, {
+  const response = await reach(url, {
     method: 'POST',
     // Followed, a redirect would carry a signed event to an address that nobody configured.
     redirect: 'manual',
@@ -67,7 +67,30 @@ async function post(
   const waitMs = response.status === 429 || response.status === 503 ? retryAfterMs(response.headers) : null;
   if (waitMs !== null)
     throw new RetryAfter(waitMs, `the subscriber answered ${response.status} with Retry-After`);
-  throw new Error(`the subscriber answered ${response.status}`);
+  throw new DeliveryRefused(`http_${response.status}`, `the subscriber answered ${response.status}`);
+}
+
+/** The subscriber did not take an event; `code` says what it answered, or that it did not. */
+class DeliveryRefused extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'DeliveryRefused';
+    this.code = code;
+  }
+}
+
+/** What `fetch` says of a connection that failed is "fetch failed"; why is in its cause. */
+async function reach(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, init);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    const { cause } = error;
+    const why = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no connection';
+    throw new DeliveryRefused('unreachable', `the subscriber can't be reached: ${why}`, { cause: error });
+  }
 }
 
 /** The event as others on the wire know it. @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md */

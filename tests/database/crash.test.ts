@@ -209,6 +209,7 @@ describe('a relay that has lost its lease', () => {
           durationMs: 1,
           outcome: 'failed',
           nextAttemptAtMs: null,
+          errorGroup: { key: '0123456789abcdef', kind: 'x', message: 'x' },
           kind: 'Error',
           message: 'late',
         },

@@ -91,7 +91,10 @@ describe.each(Object.keys(drivers))("rule 1: emit happens in the producer's tran
   });
   afterAll(() => driver.close());
   beforeEach(async () => {
-    await rows(driver.db, 'truncate events, awaiting_fan_out, lanes, deliveries, business');
+    await rows(
+      driver.db,
+      'truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput, business',
+    );
     handed = [];
   });
 
@@ -232,7 +235,9 @@ describe('emit', () => {
     connection = await connect(url);
   });
   afterAll(() => connection.close());
-  afterEach(() => rows(connection.db, 'truncate events, awaiting_fan_out, lanes, deliveries'));
+  afterEach(() =>
+    rows(connection.db, 'truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput'),
+  );
 
   const emitted = (
     ...[topic, payload, options]: Parameters<typeof emit> extends [unknown, ...infer Rest] ? Rest : never

@@ -5,7 +5,7 @@ import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
 import { CountChanged, replay } from '../../lib/operators/replay.ts';
-import type { ReplayRequest } from '../../lib/operators/replay.ts';
+import type { ReplayRequest } from '../../lib/operators/replay-request.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
@@ -52,7 +52,9 @@ const replayed = (request: Partial<ReplayRequest> = {}) =>
   );
 
 beforeEach(async () => {
-  await rows('truncate events, awaiting_fan_out, lanes, deliveries, replays');
+  await rows(
+    'truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput, error_groups, replays',
+  );
   handed = [];
   ids = [];
   refuse = () => false;

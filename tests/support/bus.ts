@@ -28,7 +28,10 @@ export async function openBus(serverUrl: string): Promise<Bus> {
   const url = await createDatabase(serverUrl);
   const connection = await connect(url);
   const reset = async () => {
-    await rows(connection.db, 'truncate events, awaiting_fan_out, lanes, deliveries, journal');
+    await rows(
+      connection.db,
+      'truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput, error_groups, journal',
+    );
   };
   return { ...connection, url, reset };
 }
@@ -205,7 +208,28 @@ export async function contradictions(db: Database): Promise<string[]> {
        where state in ('pending', 'failing') and position <= head
      union all
      select 'its lane sleeps: ' || event_id || ' of ' || subscriber from deliveries join lanes on lanes.id = lane_id
-       where state in ('pending', 'failing') and due_at is null`,
+       where state in ('pending', 'failing') and due_at is null
+     union all
+     select 'backlog: ' || to_json(counted) || ' but ' || to_json(kept) from (
+       select topic, subscriber, count(*) filter (where state = 'pending') as pending,
+         count(*) filter (where state = 'failing') as failing,
+         count(*) filter (where state = 'dead_lettered') as dead_lettered
+       from deliveries join lanes on lanes.id = lane_id group by topic, subscriber
+       union all
+       select topic, '', count(*) filter (where state = 'pending'), count(*) filter (where state = 'failing'),
+         count(*) filter (where state = 'dead_lettered')
+       from events where id in (select event_id from deliveries) group by topic
+     ) as counted full join (
+       select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered
+       from backlog group by topic, subscriber
+     ) as kept using (topic, subscriber)
+       where (counted.pending, counted.failing, counted.dead_lettered)
+         is distinct from (kept.pending, kept.failing, kept.dead_lettered)
+     union all
+     select 'error group: ' || to_json(counted) || ' but ' || to_json(kept) from (
+       select error_group as key, count(*) as dead_lettered from deliveries where error_group is not null group by 1
+     ) as counted full join error_groups as kept using (key)
+       where coalesce(counted.dead_lettered, 0) is distinct from kept.dead_lettered`,
     [JSON.stringify(Object.entries(catalog).map(([topic, { subscribers }]) => ({ topic, subscribers })))],
   );
   return found.map(({ what }) => what);

@@ -1,0 +1,21 @@
+import { hidePersonalData } from './personal.ts';
+
+/**
+ * Says what an event is about, for lists: the first id in its payload that is no personal data.
+ *
+ * @returns for example `booking bkg_48213`; null where the payload names nothing that may be shown.
+ */
+export function subjectOf(topic: string, payload: unknown): string | null {
+  const { payload: shown, isValid } = hidePersonalData(topic, payload);
+  if (!isValid || typeof shown !== 'object' || shown === null) return null;
+  for (const [name, value] of Object.entries(shown)) {
+    const [, what] = /^(\w+)Id$/.exec(name) ?? [];
+    if (what && typeof value === 'string' && !value.startsWith('[hidden')) return `${inWords(what)} ${value}`;
+  }
+  return null;
+}
+
+/** `providerEvent` → `provider event`. */
+function inWords(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+}

@@ -1,0 +1,118 @@
+import { z } from 'zod';
+
+import { isTopicName } from '../catalog/catalog.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../time.ts';
+
+const UNIT_MS = new Map([
+  ['s', SECOND],
+  ['m', MINUTE],
+  ['h', HOUR],
+  ['d', DAY],
+  ['w', 7 * DAY],
+]);
+
+/** The bus is younger than this, so no window needs to be wider. */
+const WIDEST_MS = 3650 * DAY;
+
+const AGO = 'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most';
+
+/** `24h`, `90m`, `7d`: how far back from now. */
+export const ago = z.string().refine(isAgo, AGO);
+
+/** As `ago`, or an instant: what a preview showed is replayed up to the moment of the preview. */
+const agoOrInstant = z
+  .string()
+  .refine(
+    (text) => isAgo(text) || z.iso.datetime({ offset: true }).safeParse(text).success,
+    `${AGO}; or an instant`,
+  );
+
+function isAgo(text: string): boolean {
+  const ms = msOf(text);
+  return ms > 0 && ms <= WIDEST_MS;
+}
+
+/** How long a text like `24h` means, in milliseconds; 0 for any other text. */
+export function msOf(text: string): number {
+  const [, count = '', unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
+  return Number(count) * (UNIT_MS.get(unit) ?? 0);
+}
+
+export const topicName = z.string().refine(isTopicName, 'write a topic of the catalog');
+
+export const deliveryId = z
+  .string()
+  .regex(/^\d{1,18}-\d{1,18}$/, 'write a delivery id as the dead letters show it, for example 12-345');
+
+/** Why an operator does something. What no database takes is left out. */
+export const ownWords = z
+  .string()
+  .transform((text) => text.toWellFormed().replaceAll('\0', '').trim())
+  .pipe(z.string().max(500, 'write at most 500 characters'));
+
+/** What an operator may ask for: a topic and a window, or deliveries by their ids. */
+export const replayRequest = z
+  .strictObject({
+    topic: topicName.optional(),
+    /** From how long ago, by the time of death (with `include: "all"`, of death or delivery). */
+    since: ago.optional(),
+    /** Up to how long ago, or up to an instant; up to now without it. */
+    until: agoOrInstant.optional(),
+    subscriber: z
+      .string()
+      .regex(/^[\w.-]{1,100}$/, 'write a subscriber of the catalog')
+      .optional(),
+    /** Only the dead letters of one group of errors. */
+    group: z
+      .string()
+      .regex(/^[0-9a-f]{16}$/, 'write a group as the dead letters show it')
+      .optional(),
+    deliveryIds: z.array(deliveryId).min(1).max(1000).optional(),
+    /** `all` also plays again what was delivered. */
+    include: z.enum(['dead_letters', 'all'], 'write dead_letters or all').default('dead_letters'),
+    /** Counts and changes nothing. */
+    dryRun: z.boolean().default(false),
+    /** Refuse when another number matches by now. */
+    expectedCount: z.int().nonnegative().optional(),
+    /** The oldest so many. */
+    limit: z.int().positive().max(100_000).optional(),
+    reason: ownWords.optional(),
+    /** An id of the caller's own: asked for twice, it is replayed once. */
+    replayId: z.uuid('write a UUID').optional(),
+  })
+  .superRefine(({ topic, since, deliveryIds }, context) => {
+    const requireField = (path: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [path], message });
+    if (deliveryIds) return;
+    if (topic === undefined) requireField('topic', 'write a topic of the catalog, or deliveryIds');
+    if (since === undefined) requireField('since', AGO);
+  });
+
+export type ReplayRequest = z.input<typeof replayRequest>;
+export type ParsedReplayRequest = z.output<typeof replayRequest>;
+
+/** The same as a form or a query writes it: texts, of which an empty one is left out; ids with commas between them. */
+export const replayForm = z.preprocess(fromTexts, replayRequest);
+
+const texts = z.record(z.string(), z.string());
+
+function fromTexts(form: unknown): unknown {
+  const fields = texts.safeParse(form);
+  if (!fields.success) return form;
+  const filled = Object.entries(fields.data).filter(([, text]) => text.trim() !== '');
+  return Object.fromEntries(filled.map(([name, text]) => [name, valueOf(name, text)]));
+}
+
+function valueOf(name: string, text: string): unknown {
+  switch (name) {
+    case 'deliveryIds':
+      return text.split(',');
+    case 'expectedCount':
+    case 'limit':
+      return Number(text);
+    case 'dryRun':
+      return text === 'true';
+    default:
+      return text;
+  }
+}
