@@ -1,4 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { extname } from 'node:path';
 
 import { getTransformedRoutes } from '@vercel/routing-utils';
 import { z } from 'zod';
@@ -20,14 +22,16 @@ interface FunctionRoute {
 }
 
 /**
- * Routes requests as the platform does: to the files of `api/` by their paths, and through the rewrites of
+ * Routes requests as the platform does: to the files of `public/`, to the files of `api/` by their paths, and through the rewrites of
  * `vercel.json`, which the platform's own library turns into routes.
  */
 export function createRouter(root: URL): (request: Request) => Promise<Response | null> {
   const rewrites = readRewrites(root);
   const functions = functionFiles(root).map(functionRoute).toSorted(bySpecificity);
+  const files = publicFiles(root);
   return async (request) => {
     const url = new URL(request.url);
+    if (files.has(url.pathname)) return await fileResponse(new URL(`public${url.pathname}`, root));
     const direct = find(functions, url.pathname);
     const found = direct ?? find(functions, rewritten(rewrites, url.pathname));
     if (!found) return null;
@@ -36,6 +40,29 @@ export function createRouter(root: URL): (request: Request) => Promise<Response 
     const { default: handler } = functionFile.parse(await import(new URL(found.file, root).href));
     return await handler.fetch(url.href === request.url ? request : new Request(url, request));
   };
+}
+
+/** The paths that are files, and no function's. */
+function publicFiles(root: URL): ReadonlySet<string> {
+  const entries = readdirSync(new URL('public/', root), { recursive: true, withFileTypes: true });
+  const folder = new URL('public', root).pathname;
+  return new Set(
+    entries
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => `${parentPath.replace(folder, '').replace(/\/$/, '')}/${name}`),
+  );
+}
+
+const MEDIA_TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+};
+
+async function fileResponse(file: URL): Promise<Response> {
+  const type = MEDIA_TYPES[extname(file.pathname)] ?? 'application/octet-stream';
+  return new Response(await readFile(file), {
+    headers: { 'content-type': type, 'cache-control': 'public, max-age=0, must-revalidate' },
+  });
 }
 
 function readRewrites(root: URL): { src: RegExp; dest: string }[] {

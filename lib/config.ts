@@ -59,6 +59,7 @@ const environment = z.object({
   DATABASE_DRIVER: optional(z.enum(['neon', 'pg'], { error: 'write neon or pg, or leave it unset' })),
   DATA_DIR: optional(z.string()),
   VERCEL: optional(z.string()),
+  VERCEL_ENV: optional(z.string()),
   PORT: optional(z.coerce.number({ error: 'write a port number, 0 to 65535' }).int().min(0).max(65_535)),
   DEMO: optional(z.enum(['on', 'off'], { error: 'write off, or leave it unset' })),
   CRON_SECRET: optional(z.string().regex(/^\S{16,}$/, 'write at least 16 characters, without spaces')),
@@ -116,6 +117,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     port: env.PORT ?? 3000,
     demo: env.DEMO !== 'off',
     deployed: env.VERCEL === '1',
+    environment: environmentName(env),
     cronSecret: env.CRON_SECRET,
     standIns: env.STAND_INS !== 'off',
     cors: corsOrigins(env),
@@ -156,6 +158,13 @@ function database(env: Environment) {
   // A function's disk is gone with the function: an embedded database there would lose what it was told.
   if (env.VERCEL === '1') return { kind: 'none' } as const;
   return { kind: 'embedded', dataDir: env.DATA_DIR ?? DATA_DIR } as const;
+}
+
+/** What the console calls where it runs, so that nobody replays in production what they meant to try out. */
+function environmentName(env: Environment): 'Production' | 'Preview' | 'Local' {
+  if (env.VERCEL_ENV === 'preview') return 'Preview';
+  if (env.VERCEL_ENV === 'development') return 'Local';
+  return env.VERCEL_ENV === 'production' || env.VERCEL === '1' ? 'Production' : 'Local';
 }
 
 function webhooks(env: Environment): Readonly<Record<Provider, WebhookSettings>> {

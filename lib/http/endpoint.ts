@@ -33,6 +33,10 @@ interface Guards {
   readonly cors?: () => Cors;
   /** How often one visitor may call. */
   readonly visitorLimits?: () => VisitorLimits;
+  /** Refuses a request before all other guards: for its path, or where it comes from. @throws Problem */
+  readonly guard?: (request: Request) => void;
+  /** Writes problems in another form than `application/problem+json`, for people. */
+  readonly problemAnswer?: (problem: Problem, requestId: string) => Response;
 }
 
 /** How often one visitor may call, who that is, and where it is counted. */
@@ -73,7 +77,7 @@ export interface Endpoint {
  *
  * It always answers: `fetch` never rejects. Every answer has an `x-request-id` and, unless the handler decides
  * otherwise, `cache-control: no-store`; every request leaves one line in the log. The guards come before the handler in
- * this order: 405, 403, 415, 413, 429, 400.
+ * this order: the declaration's own, 405, 403, 415, 413, 429, 400.
  */
 export function endpoint<Body>(declaration: DeclarationWithBody<Body>): Endpoint;
 export function endpoint(declaration: DeclarationWithoutBody): Endpoint;
@@ -109,6 +113,7 @@ async function answer<Body>(
     const cors = declaration.cors?.();
     if (cors)
       for (const [name, value] of Object.entries(corsHeaders(cors, request))) guarded.set(name, value);
+    declaration.guard?.(request);
     requireMethod(methods, request.method);
     if (request.method === 'OPTIONS') return preflightResponse(methods);
     if (cors) requireOrigin(cors, request);
@@ -121,7 +126,17 @@ async function answer<Body>(
     const visitor = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : '';
     return await declaration.handle(request, { requestId, visitor, body: validated(content, schema) });
   } catch (error) {
-    return problemResponse(problemOf(error, requestId), requestId);
+    return problemAnswer(declaration, problemOf(error, requestId), requestId);
+  }
+}
+
+/** Where the declaration's own way of writing it fails, there is still the usual one. */
+function problemAnswer(declaration: Guards, problem: Problem, requestId: string): Response {
+  try {
+    return declaration.problemAnswer?.(problem, requestId) ?? problemResponse(problem, requestId);
+  } catch (error) {
+    logError('a problem could not be written', error, { requestId });
+    return problemResponse(problem, requestId);
   }
 }
 

@@ -40,7 +40,16 @@ export async function readContent(
  * @throws Problem 400 `validation_failed` with an issue for every wrong field.
  */
 export function validated<Value>({ type, bytes }: Content, schema: z.ZodType<Value>): Value {
-  const parsed = schema.safeParse(type === 'application/json' ? parseJson(bytes) : parseForm(bytes));
+  return requireValid(type === 'application/json' ? parseJson(bytes) : parseForm(bytes), schema);
+}
+
+/**
+ * Checks a value from outside, such as a query's fields, against a schema.
+ *
+ * @throws Problem 400 `validation_failed` with an issue for every wrong field.
+ */
+export function requireValid<Value>(value: unknown, schema: z.ZodType<Value>): Value {
+  const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map(issueOf);
   throw badRequest(

@@ -1,53 +1,104 @@
+import { parse } from 'hono/utils/cookie';
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose';
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 
 import type { OperatorSettings } from '../config.ts';
 import { Problem, unauthorized, unavailable } from '../http/problem.ts';
 import { MINUTE, SECOND } from '../time.ts';
+import type { Operator, Scope } from './operator.ts';
 
-export type Scope = 'event-bus:read' | 'event-bus:replay' | 'event-bus:reveal';
+export type { Operator, Scope } from './operator.ts';
 
-export interface Operator {
-  /** The token's subject: who is written down beside what was done. */
-  readonly subject: string;
-  readonly scopes: ReadonlySet<string>;
+/** Holds the token of whoever signed in. By its prefix no other host, and nothing but HTTPS, can have set it. */
+export const SESSION_COOKIE = '__Host-event-bus';
+
+/**
+ * Tells who asks, whatever they may do: by the token in `Authorization`, or else by that in the session's cookie.
+ *
+ * @throws Problem 401 without a valid token; 403 as `requireOwnPage` does, with the cookie; 503 as `verifyToken` does.
+ * @see https://www.rfc-editor.org/rfc/rfc6750#section-3
+ */
+export async function authenticate(request: Request, settings: OperatorSettings): Promise<Operator> {
+  const { token, via } = tokenOf(request);
+  // A browser sends the cookie along with what other sites make it send, but never an Authorization header.
+  if (via === 'cookie') requireOwnPage(request);
+  const { subject, name, scopes } = await verifyToken(token, settings);
+  return { subject, name, scopes, via };
+}
+
+/** @throws Problem 403 `insufficient_scope` */
+export function requireScope({ scopes }: Pick<Operator, 'scopes'>, scope: Scope): void {
+  if (scopes.has(scope)) return;
+  throw new Problem(403, 'insufficient_scope', `The token lacks the scope ${scope}.`, {
+    headers: { 'www-authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
+  });
 }
 
 /**
- * Lets an operator in who shows a valid token with the scope.
+ * Requires that a request which changes something was sent by a page of ours. `SameSite` does not keep out our sibling
+ * hosts, so the browser must say that the page was of this very origin.
  *
- * @throws Problem 401 without a valid token, 403 `insufficient_scope`, 503 when no key is configured or the key server
- *   does not answer.
- * @see https://www.rfc-editor.org/rfc/rfc6750#section-3
+ * @throws Problem 403 `cross_site_request`
+ * @see https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
  */
-export async function authenticate(
-  request: Request,
-  settings: OperatorSettings,
-  scope: Scope,
-): Promise<Operator> {
-  const token = bearerToken(request);
-  const claims = await verify(token, settings);
-  const { sub } = claims;
-  // A token may hold anything under the name.
-  if (typeof sub !== 'string' || !sub.trim()) throw invalidToken();
-  const operator = { subject: sub, scopes: new Set(String(claims['scope']).split(' ')) };
-  if (!operator.scopes.has(scope)) {
-    throw new Problem(403, 'insufficient_scope', `The token lacks the scope ${scope}.`, {
-      headers: { 'www-authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
-    });
-  }
-  return operator;
+export function requireOwnPage(request: Request): void {
+  if (request.method === 'GET' || request.method === 'HEAD') return;
+  const site = request.headers.get('sec-fetch-site');
+  // Browsers leave the header out where there is no HTTPS, and did before 2023; they all send Origin.
+  const isOwn =
+    site === null
+      ? request.headers.get('origin') === new URL(request.url).origin
+      : site.toLowerCase() === 'same-origin';
+  if (isOwn) return;
+  throw new Problem(
+    403,
+    'cross_site_request',
+    'Nothing was done: the request did not come from a page of the console. Do it from there, or send the token as Authorization: Bearer <JWT>.',
+  );
 }
 
-function bearerToken(request: Request): string {
-  const [, token] = /^bearer ([\w.~+/=-]{1,8192})$/i.exec(request.headers.get('authorization') ?? '') ?? [];
-  if (token) return token;
+/** The token of a session, whether valid or not; undefined where nobody has signed in. */
+export function sessionToken({ headers }: Request): string | undefined {
+  return parse(headers.get('cookie') ?? '', SESSION_COOKIE)[SESSION_COOKIE] || undefined;
+}
+
+function tokenOf(request: Request): { readonly token: string; readonly via: Operator['via'] } {
+  const authorization = request.headers.get('authorization');
+  // One that is wrong is not passed over: whoever wrote it did not mean the cookie.
+  const token =
+    authorization === null
+      ? sessionToken(request)
+      : /^bearer ([\w.~+/=-]{1,8192})$/i.exec(authorization)?.[1];
+  if (token) return { token, via: authorization === null ? 'cookie' : 'bearer' };
   throw unauthorized('unauthorized', 'Send an operator’s token: Authorization: Bearer <JWT>.', {
     headers: { 'www-authenticate': 'Bearer' },
   });
 }
 
-async function verify(token: string, settings: OperatorSettings): Promise<JWTPayload> {
+/** What a valid token says. */
+export interface VerifiedToken extends Omit<Operator, 'via'> {
+  /** Seconds since 1970, as in the token. */
+  readonly expiresAtSeconds: number;
+}
+
+/**
+ * Verifies a token, whatever it allows.
+ *
+ * @throws Problem 401 `invalid_token`, 503 when no key is configured or the key server does not answer.
+ */
+export async function verifyToken(token: string, settings: OperatorSettings): Promise<VerifiedToken> {
+  const { sub, exp, name, scope } = await claimsOf(token, settings);
+  // A token may hold anything under the names.
+  if (typeof sub !== 'string' || !sub.trim() || exp === undefined) throw invalidToken();
+  return {
+    subject: sub,
+    name: typeof name === 'string' && name.trim() ? name.trim() : sub,
+    scopes: new Set(typeof scope === 'string' ? scope.split(' ').filter(Boolean) : []),
+    expiresAtSeconds: exp,
+  };
+}
+
+async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTPayload> {
   const options: JWTVerifyOptions = {
     issuer: settings.issuer,
     audience: settings.audience,
@@ -74,7 +125,7 @@ async function verify(token: string, settings: OperatorSettings): Promise<JWTPay
   throw unavailable('operators_not_configured', 'No key for operators’ tokens is configured.', 60);
 }
 
-function invalidToken(cause?: unknown): Problem {
+export function invalidToken(cause?: unknown): Problem {
   return unauthorized('invalid_token', 'The token is not valid, or no longer.', {
     headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
     cause,

@@ -7,8 +7,8 @@ import type { JWTPayload } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
 import type { OperatorSettings } from '../../lib/config.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
-import { handleReplay } from '../../lib/operators/handle-replay.ts';
+import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import { replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
@@ -63,15 +63,20 @@ const token = (options: TokenOptions = {}) =>
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
     .sign(Buffer.from(options.secret ?? SECRET));
 
-const { fetch: shut } = endpoint({
-  methods: ['POST'],
-  handle: (request) => asked(request, { ...expected, kind: 'none' }),
-});
+/** The function for replays, with these keys. */
+const replays = (settings: OperatorSettings) =>
+  operatorEndpoint({
+    settings: () => settings,
+    environment: () => 'Local',
+    deadLetters: async () => null,
+    routes: replayRoutes({
+      database: async () => bus.db,
+      subscribers: () => [],
+      kick: () => (kicks += 1),
+    }),
+  });
 
-async function asked(request: Request, settings: OperatorSettings): Promise<Response> {
-  const database = async () => bus.db;
-  return Response.json(await handleReplay({ request, settings, database, kick: () => (kicks += 1) }));
-}
+const { fetch: shut } = replays({ ...expected, kind: 'none' });
 
 const requestOf = (authorization: string | undefined, body: unknown = {}) =>
   new Request('https://postbud.example/platform/event-bus/replay', {
@@ -82,8 +87,7 @@ const requestOf = (authorization: string | undefined, body: unknown = {}) =>
 
 /** Asks for a replay. @param bearer the token; a good one when left out. */
 async function ask(body: unknown, bearer?: string, settings = shared) {
-  const { fetch } = endpoint({ methods: ['POST'], handle: (request) => asked(request, settings) });
-  const response = await fetch(requestOf(`Bearer ${bearer ?? (await token())}`, body));
+  const response = await replays(settings).fetch(requestOf(`Bearer ${bearer ?? (await token())}`, body));
   const json = (await response.json()) as Record<string, unknown>;
   return { status: response.status, headers: response.headers, json };
 }
@@ -156,8 +160,10 @@ describe('a replay that an operator asks for', () => {
     const response = await replay.fetch(requestOf(`Bearer ${await token()}`, good));
     expect(await response.json()).toMatchObject({ matched: 1, replayed: 1 });
     expect(response.headers.get('x-request-id')).toBeTruthy();
-    const read = await replay.fetch(new Request('https://postbud.example/platform/event-bus/replay'));
-    expect([read.status, read.headers.get('allow')]).toEqual([405, 'POST']);
+    const put = await replay.fetch(
+      new Request('https://postbud.example/platform/event-bus/replay', { method: 'PUT' }),
+    );
+    expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST']);
     vi.unstubAllEnvs();
   });
 });
@@ -199,7 +205,7 @@ describe('a wrong request is answered 400 and says what to write', () => {
 
 describe('an operator is not let in', () => {
   const refusedWith = async (authorization: string | undefined, settings: OperatorSettings = shared) => {
-    const { fetch } = endpoint({ methods: ['POST'], handle: (request) => asked(request, settings) });
+    const { fetch } = replays(settings);
     const response = await fetch(requestOf(authorization, good));
     expect(response.headers.get('content-type')).toBe('application/problem+json');
     expect(await recorded()).toEqual([]);

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { InvalidConfiguration, readConfig } from '../../lib/config.ts';
 import { subscribersOf } from '../../lib/subscribers/registry.ts';
 
-const OURS = /^(DATABASE_|DATA_DIR$|VERCEL$|PORT$|DEMO$|CRON_|OPERATOR_|WEBHOOK_|SUBSCRIBER_)/;
+const OURS = /^(DATABASE_|DATA_DIR$|VERCEL$|VERCEL_ENV$|PORT$|DEMO$|CRON_|OPERATOR_|WEBHOOK_|SUBSCRIBER_)/;
 
 beforeEach(() => {
   for (const name of Object.keys(process.env)) if (OURS.test(name)) vi.stubEnv(name, undefined);
@@ -32,6 +32,7 @@ describe('with nothing set', () => {
       port: 3000,
       demo: true,
       deployed: false,
+      environment: 'Local',
       operators: { kind: 'none' },
       webhooks: { cardpayments: unset, walletpayments: unset, identityprovider: unset },
       remoteSubscribers: [],
@@ -44,6 +45,7 @@ describe('with nothing set', () => {
     'DATABASE_DRIVER',
     'DATA_DIR',
     'VERCEL',
+    'VERCEL_ENV',
     'PORT',
     'DEMO',
     'CRON_SECRET',
@@ -139,6 +141,21 @@ describe('the database', () => {
   test('is missing in a deployment without DATABASE_URL: a disk there is gone with its function', () => {
     expect(readConfig({ VERCEL: '1' })).toMatchObject({ deployed: true, database: { kind: 'none' } });
     expect(readConfig({ VERCEL: '1', DATABASE_URL: 'postgres://h/db' }).database.kind).toBe('postgres');
+  });
+});
+
+describe('the environment', () => {
+  test.each([
+    [{}, 'Local'],
+    [{ VERCEL_ENV: 'development' }, 'Local'],
+    [{ VERCEL: '1' }, 'Production'],
+    [{ VERCEL: '1', VERCEL_ENV: 'development' }, 'Production'],
+    [{ VERCEL: '1', VERCEL_ENV: 'production' }, 'Production'],
+    [{ VERCEL: '1', VERCEL_ENV: 'preview' }, 'Preview'],
+    [{ VERCEL_ENV: 'preview' }, 'Preview'],
+    [{ VERCEL_ENV: 'production' }, 'Production'],
+  ])('of %j is called %s', (variables, name) => {
+    expect(readConfig(variables).environment).toBe(name);
   });
 });
 

@@ -1,0 +1,83 @@
+import { MIMEType } from 'node:util';
+
+import { Problem } from './problem.ts';
+
+/**
+ * Tells whether a caller would rather have a page than JSON: only if it ranks `text/html` strictly above
+ * `application/json`, as browsers do. Programs say nothing, take anything or ask for JSON.
+ *
+ * @see https://www.rfc-editor.org/rfc/rfc9110#section-12.5.1
+ */
+export function wantsHtml(headers: Headers): boolean {
+  const { html, json } = qualitiesOf(headers);
+  return html > json;
+}
+
+/** Requires that a caller takes HTML or JSON. @throws Problem 406 `not_acceptable` */
+export function requireAcceptable(headers: Headers): void {
+  const { html, json } = qualitiesOf(headers);
+  if (html > 0 || json > 0) return;
+  throw new Problem(
+    406,
+    'not_acceptable',
+    'There are only HTML and JSON of this. Send Accept: text/html or Accept: application/json, or leave it out.',
+  );
+}
+
+/** From 0, which is not at all, to 1. */
+interface Qualities {
+  readonly html: number;
+  readonly json: number;
+}
+
+/** Browsers send about 140 characters. What is longer than this is not read, and counts as left out. */
+const LONGEST = 2000;
+
+function qualitiesOf(headers: Headers): Qualities {
+  const accept = headers.get('accept') ?? '';
+  const ranges = accept.length > LONGEST ? [] : elementsOf(accept).flatMap(rangeOf);
+  if (ranges.length === 0) return { html: 1, json: 1 };
+  return { html: qualityOf('text', 'html', ranges), json: qualityOf('application', 'json', ranges) };
+}
+
+/** Parts a list at its commas, but for those within quotes. */
+function elementsOf(list: string): readonly string[] {
+  return list.match(/(?:[^",]|"(?:[^"\\]|\\.)*"|")+/g) ?? [];
+}
+
+interface MediaRange {
+  readonly type: MIMEType;
+  readonly quality: number;
+}
+
+/** @returns none of what is no media range, or whose quality is no number from 0 to 1. */
+function rangeOf(element: string): readonly MediaRange[] {
+  try {
+    const type = new MIMEType(element);
+    const quality = type.params.get('q') ?? '1';
+    // Java's own client writes `.2`.
+    return /^(0?\.\d+|0\.?|1(\.0*)?)$/.test(quality) ? [{ type, quality: Number(quality) }] : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The quality of the range that names the type most closely; of several such ranges the first. */
+function qualityOf(type: string, subtype: string, ranges: readonly MediaRange[]): number {
+  const fitting = ranges
+    .map((range) => ({ ...range, closeness: closenessOf(range.type, type, subtype) }))
+    .filter(({ closeness }) => closeness > 0)
+    .toSorted((one, other) => other.closeness - one.closeness);
+  return fitting[0]?.quality ?? 0;
+}
+
+/** @returns 0 for a range that the type is not in. */
+function closenessOf(range: MIMEType, type: string, subtype: string): number {
+  if (range.essence === '*/*') return 1;
+  if (range.type !== type) return 0;
+  if (range.subtype === '*') return 2;
+  const parameters = [...range.params].filter(([name]) => name !== 'q');
+  // What we answer has this one parameter: `text/html;level=1` is something else.
+  const isOurs = parameters.every(([name, value]) => name === 'charset' && /^utf-?8$/i.test(value));
+  return range.subtype === subtype && isOurs ? 3 + parameters.length : 0;
+}

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+
+import type { Database } from '../db/connect.ts';
+import { notFound } from '../http/problem.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
+import type { OperatorVisit } from './operator-endpoint.ts';
+import { deliveryId, ownWords } from './replay-request.ts';
+
+/** What the routes act on. */
+export interface Bus {
+  readonly database: () => Promise<Database>;
+  readonly subscribers: () => readonly AttachedSubscriber[];
+  /** Has a relay run soon. */
+  readonly kick: () => void;
+}
+
+const REASON = 'write a reason: it is kept in the log';
+export const requiredReason = z
+  .preprocess((reason) => reason ?? '', ownWords)
+  .pipe(z.string().min(1, REASON));
+
+/** Why, if they say, and where to go on from. A form sends a field that was left empty. */
+export const optionalReason = z.object({
+  reason: ownWords.transform((text) => text || null).optional(),
+  next: z.string().optional(),
+});
+
+/** A query as an object: a field that was left empty is left out, one that is there twice is a list with commas. */
+export function filled(query: URLSearchParams): Record<string, string> {
+  const names = [...new Set(query.keys())];
+  // A text that no database takes is no text that could be found in one.
+  const fields = names.map((name) => [
+    name,
+    query.getAll(name).filter(Boolean).join(',').replaceAll('\0', ''),
+  ]);
+  return Object.fromEntries(fields.filter(([, text]) => text));
+}
+
+export function deliveryIdOf({ parameters }: OperatorVisit): string {
+  const parsed = deliveryId.safeParse(parameters['deliveryId']);
+  if (!parsed.success) throw notFound('not_found', 'There is no such delivery.');
+  return parsed.data;
+}

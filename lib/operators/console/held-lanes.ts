@@ -1,0 +1,81 @@
+import type { HeldLane, TopicView } from '../topic-view.ts';
+import { mayReplay, retryForm, skipForm } from './acts.ts';
+import { until } from './instants.ts';
+import { html } from './markup.ts';
+import type { Html } from './markup.ts';
+import type { PageContext } from './page.ts';
+import { failure } from './states.ts';
+import { count, counted, shortId } from './words.ts';
+
+/** The lanes whose first delivery waits for a retry, and how many wait behind it. */
+export function heldLanesSection(view: TopicView, context: PageContext): Html | null {
+  const { heldLanes } = view;
+  if (heldLanes.length === 0) return null;
+  return html`<section id="held" aria-labelledby="h-held">
+    <div class="bar">
+      <h2 id="h-held">Held lanes</h2>
+      <span class="muted small">
+        deliveries go out in order, so the others of a lane wait behind the one that fails
+      </span>
+    </div>
+    <div class="card">
+      <div class="scroll" tabindex="0" role="region" aria-label="Held lanes, table">
+        <table class="wide-table">
+          <caption class="vh">
+            Lanes whose first delivery waits for a retry, the next to be tried first
+          </caption>
+          <thead>
+            <tr>
+              <th class="first" scope="col">Lane</th>
+              <th class="num" scope="col">Waiting</th>
+              <th scope="col">Held back</th>
+              <th scope="col">Last error</th>
+              <th class="last" scope="col"><span class="vh">Actions</span></th>
+            </tr>
+          </thead>
+          <tbody>
+            ${heldLanes.map((lane) => laneRow(lane, view, context))}
+          </tbody>
+        </table>
+      </div>
+    </div>
+  </section>`;
+}
+
+function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, context: PageContext): Html {
+  const { subscriber, orderingKey, deliveryId, subject, nextAttemptAt } = lane;
+  const key =
+    orderingKey === '' ? 'whole topic' : html`${orderedBy ?? 'key'} <span class="mono">${orderingKey}</span>`;
+  const of = `${topic.topic} to ${subscriber} ${orderingKey}`.trimEnd();
+  return html`<tr class="r">
+    <th class="first row" scope="row">
+      <span class="mono t">${subscriber}</span><span class="s">${key}</span>
+    </th>
+    <td class="num">${behindWords(lane)}</td>
+    <td>
+      behind <span class="mono">${topic.topic} ${shortId(lane.eventId)}</span>, next try
+      ${until(nextAttemptAt, generatedAt)}
+      <span class="s">${subject !== null && `${subject}, `}${attemptWords(lane.attempts)}</span>
+    </td>
+    <td class="message">${lane.lastError === null ? 'asked for time' : failure(lane.lastError)}</td>
+    <td class="last">
+      ${
+        mayReplay(context.operator) &&
+        html`<div class="acts">
+          ${retryForm(deliveryId, of, context)} ${skipForm(deliveryId, of, context)}
+        </div>`
+      }
+    </td>
+  </tr>`;
+}
+
+function behindWords({ behind, isMoreBehind }: HeldLane): Html {
+  if (isMoreBehind) return html`over ${count(behind)}`;
+  return html`${count(behind)}<span class="vh">
+      ${behind === 1 ? 'delivery waits' : 'deliveries wait'}</span
+    >`;
+}
+
+function attemptWords(attempts: number): string {
+  return attempts === 0 ? 'not attempted yet' : counted(attempts, 'attempt');
+}

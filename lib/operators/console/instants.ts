@@ -1,0 +1,116 @@
+import { DAY, HOUR, MINUTE, SECOND } from '../../time.ts';
+import { html } from './markup.ts';
+import type { Html } from './markup.ts';
+
+const OSLO = 'Europe/Oslo';
+
+const parts = new Intl.DateTimeFormat('en-GB', {
+  timeZone: OSLO,
+  weekday: 'short',
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+});
+
+/** Oslo's calendar, to tell today from last week: its days are not the host's, nor always 24 hours. */
+const calendar = new Intl.DateTimeFormat('en-CA', { timeZone: OSLO });
+
+/** The time of day where it is today, with the day before it otherwise, in Oslo. */
+export function when(instant: string, now: string): Html {
+  return element(instant, day(instant, now) === '' ? clock(instant, 'seconds') : shortly(instant, now));
+}
+
+/** As `when` without seconds, for sentences: `since 04:36`. */
+export function toTheMinute(instant: string, now: string): Html {
+  return element(instant, shortly(instant, now));
+}
+
+/** As `when`, and how long ago below it. */
+export function whenAndAgo(instant: string, now: string): Html {
+  return html`${when(instant, now)}<span class="s">${ago(instant, now)}</span>`;
+}
+
+/** From the first instant to the last, without seconds: `today 04:38 – 07:55`, `Wed 18:41 – 14:12`. */
+export function span(from: string, to: string, now: string, today = ''): Html {
+  const start = html`${day(from, now) === '' && today}${element(from, shortly(from, now))}`;
+  const end = day(to, now) === day(from, now) ? clock(to) : shortly(to, now);
+  return shortly(from, now) === shortly(to, now) ? start : html`${start} – ${element(to, end)}`;
+}
+
+/** How long ago, in its largest unit: `27 s ago`. */
+export function ago(instant: string, now: string): string {
+  const ms = Date.parse(now) - Date.parse(instant);
+  return ms < SECOND ? 'just now' : `${largestUnit(ms)} ago`;
+}
+
+/** How long until then, exactly: `in 3 min 8 s`. */
+export function until(instant: string, now: string): string {
+  const ms = Date.parse(instant) - Date.parse(now);
+  return ms < SECOND ? 'now' : `in ${duration(ms)}`;
+}
+
+/** In its two largest units: `41 s`, `3 min 8 s`, `6 h 36 min`, `2 d 4 h`. Below 10 s the fraction of a second counts. */
+export function duration(ms: number): string {
+  if (ms < SECOND) return `${Math.round(ms)} ms`;
+  if (ms < 10 * SECOND && ms % SECOND !== 0) return `${(ms / SECOND).toFixed(1)} s`;
+  if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`;
+  if (ms < HOUR) return pair(ms, MINUTE, 'min', SECOND, 's');
+  if (ms < DAY) return pair(ms, HOUR, 'h', MINUTE, 'min');
+  return pair(ms, DAY, 'd', HOUR, 'h');
+}
+
+/** Whole seconds as a duration: `3 s`, `7 min 11 s`. */
+export function age(seconds: number): string {
+  return seconds < 1 ? '0 s' : duration(Math.floor(seconds) * SECOND);
+}
+
+function pair(ms: number, large: number, largeName: string, small: number, smallName: string): string {
+  const rest = Math.floor((ms % large) / small);
+  return `${Math.floor(ms / large)} ${largeName}${rest === 0 ? '' : ` ${rest} ${smallName}`}`;
+}
+
+function largestUnit(ms: number): string {
+  if (ms < MINUTE) return `${Math.floor(ms / SECOND)} s`;
+  if (ms < HOUR) return `${Math.floor(ms / MINUTE)} min`;
+  if (ms < DAY) return `${Math.floor(ms / HOUR)} h`;
+  return `${Math.floor(ms / DAY)} d`;
+}
+
+function element(instant: string, text: string): Html {
+  return html`<time datetime="${instant}" title="${inFull(instant)}">${text}</time>`;
+}
+
+function shortly(instant: string, now: string): string {
+  return `${day(instant, now)} ${clock(instant)}`.trimStart();
+}
+
+function inFull(instant: string): string {
+  const { weekday, day: date, month, year } = partsOf(instant);
+  return `${weekday} ${date} ${month} ${year}, ${clock(instant, 'seconds')}, Europe/Oslo`;
+}
+
+function clock(instant: string, to: 'minutes' | 'seconds' = 'minutes'): string {
+  const { hour, minute, second } = partsOf(instant);
+  return to === 'seconds' ? `${hour}:${minute}:${second}` : `${hour}:${minute}`;
+}
+
+/** Nothing today, a weekday while it can only mean one day, else the date. */
+function day(instant: string, now: string): string {
+  const days = (midnight(now) - midnight(instant)) / DAY;
+  const { weekday, day: date, month, year } = partsOf(instant);
+  if (days === 0) return '';
+  return Math.abs(days) < 7 ? `${weekday}` : `${date} ${month} ${year}`;
+}
+
+/** Oslo's date as if it were one of UTC, whose days all have 24 hours. */
+function midnight(instant: string): number {
+  return Date.parse(`${calendar.format(new Date(instant))}T00:00:00Z`);
+}
+
+function partsOf(instant: string): Partial<Record<Intl.DateTimeFormatPartTypes, string>> {
+  return Object.fromEntries(parts.formatToParts(new Date(instant)).map(({ type, value }) => [type, value]));
+}

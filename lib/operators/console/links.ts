@@ -1,0 +1,33 @@
+/** Where the console is, and what an address of it starts with. */
+export const HOME = '/platform/event-bus';
+
+/** The widest window that a replay takes: all the dead letters there are. */
+export const EVER = '3650d';
+
+type Query = Readonly<Record<string, string | null | undefined>>;
+
+export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent(topic)}`;
+
+export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
+
+export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-letters`, query);
+
+export const deadLetterPath = (deliveryId: string) =>
+  `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
+
+export const replayPath = (query: Query) => withQuery(`${HOME}/replay`, query);
+
+export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, query);
+
+export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURIComponent(replayId)}`;
+
+/** The same page with other parameters; null leaves one out. */
+export function sameWith(url: URL, changes: Query): string {
+  return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...changes });
+}
+
+function withQuery(path: string, query: Query): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value) parameters.append(name, value);
+  return parameters.size === 0 ? path : `${path}?${parameters.toString()}`;
+}

@@ -1,0 +1,101 @@
+import type { Overview, WorstError } from '../overview.ts';
+import { isLate } from './attention.ts';
+import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from './icons.ts';
+import { age, toTheMinute, until } from './instants.ts';
+import { deadLettersPath } from './links.ts';
+import { html } from './markup.ts';
+import type { Child, Html } from './markup.ts';
+import { failsHow } from './states.ts';
+import { count, counted } from './words.ts';
+
+/** One sentence on the worst trouble: a relay that does not run, then what is dead, failing, late or held back. */
+export function troubleAlert(view: Overview): Html {
+  return relayTrouble(view) ?? deadTrouble(view) ?? failingTrouble(view) ?? lateTrouble(view) ?? allQuiet();
+}
+
+function relayTrouble({ relay, generatedAt }: Overview): Html | null {
+  if (relay.state === 'running') return null;
+  const since =
+    relay.lastPassAt === null
+      ? 'The relay has never run.'
+      : html`The relay has not run since ${toTheMinute(relay.lastPassAt, generatedAt)}.`;
+  return alert('', DEAD_ICON, html`<b>${since}</b> Events are being saved but not delivered.`);
+}
+
+function deadTrouble(view: Overview): Html | null {
+  const { worstError, totals } = view;
+  if (worstError === null) return null;
+  const { subscriber, topic, group } = worstError;
+  return alert(
+    '',
+    DEAD_ICON,
+    html`<b>${shareOf(worstError, totals.deliveries.deadLettered)}</b> ${subscriber} ${failsHow(worstError)}
+      on <span class="mono">${topic}</span>. ${sinceThen(worstError, view)}`,
+    html`<a class="btn" href="${deadLettersPath({ topic, subscriber, group })}">Review dead letters</a>`,
+  );
+}
+
+function shareOf({ count: number }: WorstError, all: number): string {
+  if (all === 1) return 'One dead letter:';
+  if (number >= all) return `All ${count(all)} dead letters are one error:`;
+  if (number === 1) return `${count(all)} dead letters, each with an error of its own. One of them:`;
+  return `${count(number)} of ${count(all)} dead letters are one error:`;
+}
+
+/** Whether anything has got through since it failed: then the worst is over, though the dead letters remain. */
+function sinceThen({ topic, subscriber, lastDeliveredAt }: WorstError, view: Overview): Html {
+  if (lastDeliveredAt === null) return html`Nothing has ever got through to ${subscriber} there.`;
+  const lastFailedAt = view.topics
+    .find((one) => one.topic === topic)
+    ?.subscribers.find((one) => one.subscriber === subscriber)?.lastFailedAt;
+  const at = toTheMinute(lastDeliveredAt, view.generatedAt);
+  return lastFailedAt && Date.parse(lastFailedAt) < Date.parse(lastDeliveredAt)
+    ? html`It has delivered again since, last at ${at}.`
+    : html`Nothing has got through to ${subscriber} there since ${at}.`;
+}
+
+function failingTrouble({ totals, topics, generatedAt }: Overview): Html | null {
+  const { failing } = totals.deliveries;
+  if (failing === 0) return null;
+  const nextRetryAt = topics.flatMap((topic) => topic.nextRetryAt ?? []).toSorted()[0];
+  const next = nextRetryAt === undefined ? '' : ` The next retry is ${until(nextRetryAt, generatedAt)}.`;
+  return alert(
+    'warn',
+    WARNING_ICON,
+    html`<b>${counted(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing</b> and will be tried
+      again.${next}`,
+  );
+}
+
+function lateTrouble({ topics, generatedAt }: Overview): Html | null {
+  const held = topics.find(({ heldBackSince }) => heldBackSince !== null);
+  if (held?.heldBackSince) {
+    return alert(
+      'warn',
+      WARNING_ICON,
+      html`<b><span class="mono">${held.topic}</span> is held back</b> by a producer’s transaction that has
+        been open since ${toTheMinute(held.heldBackSince, generatedAt)}.`,
+    );
+  }
+  const oldest = Math.max(0, ...topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0));
+  const late = topics.find(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds === oldest);
+  if (late === undefined || !isLate(oldest)) return null;
+  return alert(
+    'warn',
+    WARNING_ICON,
+    html`<b><span class="mono">${late.topic}</span> is late.</b> Its oldest delivery has been due for
+      ${age(oldest)}.`,
+  );
+}
+
+function allQuiet(): Html {
+  return alert('good', CHECK_ICON, html`<b>All quiet.</b> Nothing is failing and nothing is dead-lettered.`);
+}
+
+function alert(tone: '' | 'warn' | 'good', icon: Html, words: Html, action?: Child): Html {
+  return html`<div class="alert ${tone}" data-alert>
+    ${icon}
+    <p>${words}</p>
+    ${action}
+  </div>`;
+}

@@ -1,0 +1,104 @@
+import { z } from 'zod';
+
+import { catalog } from '../catalog/catalog.ts';
+import type { Topic } from '../catalog/topic.ts';
+import { notFound, Problem } from '../http/problem.ts';
+import { deliveryIdOf, optionalReason, requiredReason } from './asked.ts';
+import type { Bus } from './asked.ts';
+import { HOME } from './console/links.ts';
+import { NotActedOn, retryNow, skip } from './lanes.ts';
+import type { ActedOn } from './lanes.ts';
+import { readSent } from './operator-endpoint.ts';
+import type { OperatorRoute, OperatorVisit } from './operator-endpoint.ts';
+import { pause, resume } from './pauses.ts';
+import { topicName } from './replay-request.ts';
+import { nextPath } from './session.ts';
+
+/** What is done to lanes and subscribers. Whoever did it comes back to the page they did it from. */
+export function laneRoutes({ database, kick }: Bus): readonly OperatorRoute[] {
+  return [
+    {
+      method: 'POST',
+      path: `${HOME}/deliveries/:deliveryId/retry`,
+      scope: 'event-bus:replay',
+      handle: async (visit) => {
+        const { reason = null, next } = await readSent(visit.request, optionalReason);
+        const by = visit.operator.subject;
+        const done = await acted(retryNow(await database(), { deliveryId: deliveryIdOf(visit), by, reason }));
+        kick();
+        return { json: done, seeOther: nextPath(next) };
+      },
+    },
+    {
+      method: 'POST',
+      path: `${HOME}/deliveries/:deliveryId/skip`,
+      scope: 'event-bus:replay',
+      handle: async (visit) => {
+        const { reason, next } = await readSent(
+          visit.request,
+          z.object({ reason: requiredReason, next: z.string().optional() }),
+        );
+        const by = visit.operator.subject;
+        const done = await acted(skip(await database(), { deliveryId: deliveryIdOf(visit), by, reason }));
+        kick();
+        return { json: done, seeOther: nextPath(next) };
+      },
+    },
+    {
+      method: 'POST',
+      path: `${HOME}/subscribers/:subscriber/pause`,
+      scope: 'event-bus:replay',
+      handle: async (visit) => {
+        const { reason, topic, next } = await readSent(
+          visit.request,
+          z.object({ reason: requiredReason, topic: subscriptionTopic, next: z.string().optional() }),
+        );
+        const subscriber = subscriberOf(visit, topic);
+        await pause(await database(), { subscriber, topic }, visit.operator.subject, reason);
+        return { json: { subscriber, topic, paused: true }, seeOther: nextPath(next) };
+      },
+    },
+    {
+      method: 'POST',
+      path: `${HOME}/subscribers/:subscriber/resume`,
+      scope: 'event-bus:replay',
+      handle: async (visit) => {
+        const {
+          reason = null,
+          topic,
+          next,
+        } = await readSent(visit.request, optionalReason.extend({ topic: subscriptionTopic }));
+        const subscriber = subscriberOf(visit, topic);
+        await resume(await database(), { subscriber, topic }, visit.operator.subject, reason);
+        kick();
+        return { json: { subscriber, topic, paused: false }, seeOther: nextPath(next) };
+      },
+    },
+  ];
+}
+
+const subscriptionTopic = z
+  .union([z.literal('').transform(() => null), topicName])
+  .nullish()
+  .transform((topic) => topic ?? null);
+
+/** The subscriber that a path names. @throws Problem 404 when the catalog lists no such one for the topic. */
+function subscriberOf({ parameters }: OperatorVisit, topic: string | null): string {
+  const name = parameters['subscriber'] ?? '';
+  const isListed = Object.entries<Topic>(catalog).some(
+    ([other, { subscribers }]) =>
+      (topic === null || other === topic) && subscribers.some((listed) => listed === name),
+  );
+  if (!isListed) throw notFound('not_found', 'The catalog lists no such subscriber.');
+  return name;
+}
+
+/** @throws Problem 404 or 409 for what can't be done. */
+async function acted(doing: Promise<ActedOn>): Promise<ActedOn> {
+  try {
+    return await doing;
+  } catch (error) {
+    if (!(error instanceof NotActedOn)) throw error;
+    throw new Problem(error.code === 'not_found' ? 404 : 409, error.code, error.message, { cause: error });
+  }
+}

@@ -1,0 +1,387 @@
+import { catalog } from '../catalog/catalog.ts';
+import type { Topic } from '../catalog/topic.ts';
+import type { Database } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+import { EMITTER_LOCKS } from '../outbox/emit.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
+import { MINUTE, SECOND, instantOf, instantOrNull } from '../time.ts';
+
+/** How many are in each state that still needs something; the delivered ones are done. */
+export interface Counts {
+  readonly pending: number;
+  readonly failing: number;
+  readonly deadLettered: number;
+}
+
+/** The bus at one moment. Instants are ISO 8601 in UTC, by the database's clock; all counts are exact. */
+export interface Overview {
+  readonly generatedAt: string;
+  readonly relay: RelayHealth;
+  /** Events; an event's state is the worst of its deliveries. */
+  readonly totals: Counts & {
+    readonly deliveries: Counts;
+    readonly deliveredLast24h: number;
+    /** Of those delivered in the last 24 hours, how many were at the first attempt. */
+    readonly firstAttemptLast24h: number;
+  };
+  /** Deliveries of the last 24 hours, hour by hour, the oldest first. */
+  readonly hours: Hours;
+  /** The error that most dead letters share; null when there are none. */
+  readonly worstError: WorstError | null;
+  /** Every topic of the catalog, in its order. */
+  readonly topics: readonly TopicOverview[];
+}
+
+export interface RelayHealth {
+  /** `stalled`: no relay has looked for work for longer than two runs of the cron. */
+  readonly state: 'running' | 'stalled' | 'never_run';
+  readonly lastPassAt: string | null;
+  /** Age of the oldest delivery that is due and attached; 0 when none is. */
+  readonly lagSeconds: number;
+}
+
+/** 24 numbers each. */
+export interface Hours {
+  readonly delivered: readonly number[];
+  readonly deadLettered: readonly number[];
+}
+
+export interface WorstError {
+  readonly group: string;
+  readonly kind: string;
+  readonly message: string;
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
+  /** When the subscription last delivered anything; null when it never has. */
+  readonly lastDeliveredAt: string | null;
+}
+
+/** A topic with its events by state, and below it its subscribers with their deliveries. */
+export interface TopicOverview extends Counts {
+  readonly topic: string;
+  readonly producer: string;
+  /** Of the deliveries that could be handed over now: not those that wait for a retry, or behind one. Null: none. */
+  readonly oldestDueAgeSeconds: number | null;
+  readonly nextRetryAt: string | null;
+  /** Events that have no deliveries yet; part of `pending`, and of each subscriber's. */
+  readonly awaitingFanOut: number;
+  /**
+   * Since when a producer's open transaction holds back the topic's events; null when none does. Only told once it has
+   * lasted longer than a transaction should.
+   */
+  readonly heldBackSince: string | null;
+  readonly hours: Hours;
+  readonly subscribers: readonly SubscriberOverview[];
+}
+
+export interface SubscriberOverview extends Counts {
+  readonly subscriber: string;
+  /** Whether it has a handler or an endpoint. Its deliveries wait otherwise, and flow when it is attached. */
+  readonly attached: boolean;
+  readonly paused: boolean;
+  /** The pause that holds it back: of this topic alone, or of the subscriber as a whole. */
+  readonly pause: Pause | null;
+  readonly oldestDueAgeSeconds: number | null;
+  readonly nextRetryAt: string | null;
+  readonly lastDeliveredAt: string | null;
+  readonly lastFailedAt: string | null;
+}
+
+interface Pause {
+  /** Null: all its topics. */
+  readonly topic: string | null;
+  readonly pausedAt: string;
+  readonly pausedBy: string;
+  readonly reason: string;
+}
+
+/** Longer than a transaction should be open; see the quiet fence. */
+const LONG_TRANSACTION_MS = 5 * SECOND;
+
+/** The cron calls once a minute: two calls have been missed. */
+const STALLED_AFTER_MS = 2 * MINUTE;
+
+/**
+ * Tells how much is where, and what waits for what: for every topic of the catalog and each of its subscribers.
+ *
+ * One statement, whose cost does not grow with the number of deliveries: counts are kept, not counted.
+ *
+ * @param attached who is attached in this process, which is who a relay here would deliver to.
+ * @param now overrides the database's clock in tests.
+ */
+export async function readOverview(
+  db: Database,
+  attached: readonly AttachedSubscriber[],
+  now?: Date,
+): Promise<Overview> {
+  const handled = new Set(
+    attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
+  );
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: OVERVIEW,
+    values: [SUBSCRIPTIONS, [...handled].join('\n'), now?.toISOString() ?? null],
+  });
+  return overviewOf(row!.found, handled);
+}
+
+const SUBSCRIPTIONS = JSON.stringify(
+  Object.entries<Topic>(catalog).flatMap(([topic, { subscribers }]) =>
+    subscribers.map((subscriber) => ({ topic, subscriber })),
+  ),
+);
+
+/** The statement's answer. Times are epoch milliseconds, `hours` count back from the present one. */
+interface Found {
+  readonly now: number;
+  readonly last_pass: number | null;
+  readonly totals: readonly FoundTotal[];
+  readonly awaiting: readonly {
+    topic: string;
+    events: number;
+    oldest: number;
+    held_back_since: number | null;
+  }[];
+  readonly waits: readonly {
+    topic: string;
+    subscriber: string;
+    due_since: number | null;
+    next_retry: number | null;
+  }[];
+  readonly pauses: readonly { topic: string; subscriber: string; at: number; by: string; reason: string }[];
+  readonly hours: readonly {
+    topic: string;
+    ago: number;
+    delivered: number;
+    first_attempt: number;
+    dead_lettered: number;
+  }[];
+  readonly worst: Omit<WorstError, 'lastDeliveredAt'> | null;
+}
+
+interface FoundTotal {
+  readonly topic: string;
+  /** Empty: events. */
+  readonly subscriber: string;
+  readonly pending: number;
+  readonly failing: number;
+  readonly dead_lettered: number;
+  readonly last_delivered: number | null;
+  readonly last_failed: number | null;
+}
+
+function overviewOf(found: Found, handled: ReadonlySet<string>): Overview {
+  const topics = topicsOf(found, handled);
+  const subscribers = topics.flatMap((topic) => topic.subscribers);
+  const ages = topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0);
+  const { worst } = found;
+  const worstTotal = found.totals.find(
+    ({ topic, subscriber }) => topic === worst?.topic && subscriber === worst.subscriber,
+  );
+  return {
+    generatedAt: instantOf(found.now),
+    relay: { ...relayState(found), lagSeconds: Math.max(0, ...ages) },
+    totals: {
+      ...sumOf(topics),
+      deliveries: sumOf(subscribers),
+      deliveredLast24h: sum(found.hours, ({ delivered }) => delivered),
+      firstAttemptLast24h: sum(found.hours, ({ first_attempt: first }) => first),
+    },
+    hours: hoursOf(found.hours),
+    worstError: worst && { ...worst, lastDeliveredAt: instantOrNull(worstTotal?.last_delivered ?? null) },
+    topics,
+  };
+}
+
+function relayState({ now, last_pass: lastPass }: Found): Pick<RelayHealth, 'state' | 'lastPassAt'> {
+  if (lastPass === null) return { state: 'never_run', lastPassAt: null };
+  const state = now - lastPass > STALLED_AFTER_MS ? 'stalled' : 'running';
+  return { state, lastPassAt: instantOf(lastPass) };
+}
+
+function topicsOf(found: Found, handled: ReadonlySet<string>): TopicOverview[] {
+  const totals = byKey(found.totals);
+  const waits = byKey(found.waits);
+  const pauses = byKey(found.pauses);
+  const awaiting = new Map(found.awaiting.map((row) => [row.topic, row]));
+  return Object.entries<Topic>(catalog).map(([topic, { producer, subscribers }]) => {
+    const waiting = awaiting.get(topic);
+    const rows = subscribers.map((subscriber): SubscriberOverview => {
+      const key = `${topic} ${subscriber}`;
+      const pause = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? null;
+      const attached = handled.has(key);
+      const flows = attached && !pause;
+      const total = totals.get(key);
+      const dueSince = flows ? earliest(waits.get(key)?.due_since, waiting?.oldest) : null;
+      return {
+        subscriber,
+        ...countsOf(total, waiting?.events ?? 0),
+        attached,
+        paused: pause !== null,
+        pause: pause && {
+          topic: pause.topic || null,
+          pausedAt: instantOf(pause.at),
+          pausedBy: pause.by,
+          reason: pause.reason,
+        },
+        oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),
+        nextRetryAt: flows ? instantOrNull(waits.get(key)?.next_retry ?? null) : null,
+        lastDeliveredAt: instantOrNull(total?.last_delivered ?? null),
+        lastFailedAt: instantOrNull(total?.last_failed ?? null),
+      };
+    });
+    return {
+      topic,
+      producer,
+      ...countsOf(totals.get(`${topic} `), waiting?.events ?? 0),
+      oldestDueAgeSeconds: greatest(rows.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds)),
+      nextRetryAt:
+        rows
+          .map(({ nextRetryAt }) => nextRetryAt)
+          .filter((at) => at !== null)
+          .toSorted()[0] ?? null,
+      awaitingFanOut: waiting?.events ?? 0,
+      heldBackSince: instantOrNull(waiting?.held_back_since ?? null),
+      hours: hoursOf(found.hours.filter((hour) => hour.topic === topic)),
+      subscribers: rows,
+    };
+  });
+}
+
+function tenths(seconds: number): number {
+  return Math.round(seconds * 10) / 10;
+}
+
+function byKey<Row extends { topic: string; subscriber: string }>(rows: readonly Row[]): Map<string, Row> {
+  return new Map(rows.map((row) => [`${row.topic} ${row.subscriber}`, row]));
+}
+
+/** @param awaiting events that have no deliveries yet: each will have one for every subscriber. */
+function countsOf(total: FoundTotal | undefined, awaiting: number): Counts {
+  const { pending = 0, failing = 0, dead_lettered: deadLettered = 0 } = total ?? {};
+  return { pending: pending + awaiting, failing, deadLettered };
+}
+
+function sumOf(rows: readonly Counts[]): Counts {
+  return {
+    pending: sum(rows, ({ pending }) => pending),
+    failing: sum(rows, ({ failing }) => failing),
+    deadLettered: sum(rows, ({ deadLettered }) => deadLettered),
+  };
+}
+
+function sum<Row>(rows: readonly Row[], of: (row: Row) => number): number {
+  return rows.reduce((total, row) => total + of(row), 0);
+}
+
+function hoursOf(rows: Found['hours']): Hours {
+  const delivered = Array.from({ length: 24 }, () => 0);
+  const deadLettered = Array.from({ length: 24 }, () => 0);
+  for (const row of rows) {
+    delivered[23 - row.ago]! += row.delivered;
+    deadLettered[23 - row.ago]! += row.dead_lettered;
+  }
+  return { delivered, deadLettered };
+}
+
+function earliest(...times: readonly (number | null | undefined)[]): number | null {
+  const known = times.filter((time) => time !== null && time !== undefined);
+  return known.length > 0 ? Math.min(...known) : null;
+}
+
+function greatest(ages: readonly (number | null)[]): number | null {
+  const known = ages.filter((age) => age !== null);
+  return known.length > 0 ? Math.max(...known) : null;
+}
+
+/** Lanes of one subscription that are looked at, those that have been due longest first. */
+const LANES_LOOKED_AT = 20;
+
+// A lane is due, or in the hands of a relay, or waits for a retry: `due_at` orders them in this way. The first
+// delivery of one that is due tells since when: since its event was recorded, or since its retry was due, or since an
+// operator put it back.
+const OVERVIEW = `
+  with clock as materialized (
+    select coalesce($3::text::timestamptz, clock_timestamp()) as now
+  ),
+  subscription as materialized (
+    select topic, subscriber, topic || ' ' || subscriber = any (string_to_array($2::text, E'\\n')) as is_attached
+    from jsonb_to_recordset($1::text::jsonb) as known(topic text, subscriber text)
+  ),
+  total as (
+    select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
+      extract(epoch from max(last_delivered_at)) * 1000 as last_delivered,
+      extract(epoch from max(last_failed_at)) * 1000 as last_failed
+    from backlog group by topic, subscriber
+  ),
+  emitter as materialized (
+    select objid::bigint as lock, min(xact_start) as since
+    from pg_locks join pg_stat_activity using (pid)
+    where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
+      and pg_locks.database = (select oid from pg_database where datname = current_database())
+      and xact_start < clock_timestamp() - ${LONG_TRANSACTION_MS} * interval '1 millisecond'
+    group by objid
+  ),
+  awaiting as (
+    select topic, count(*) as events, extract(epoch from min(created_at)) * 1000 as oldest,
+      (select extract(epoch from since) * 1000 from emitter where lock = hashtext(topic)::bigint & 4294967295)
+        as held_back_since
+    from awaiting_fan_out group by topic
+  ),
+  due_lane as (
+    select subscription.topic, subscription.subscriber, lane.*
+    from clock, subscription, lateral (
+      select id, head from lanes
+      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
+        and due_at is not null and (due_at <= clock.now or lease_token is not null)
+      order by due_at limit ${LANES_LOOKED_AT}
+    ) as lane
+    where is_attached
+  ),
+  due as (
+    select due_lane.topic, due_lane.subscriber, min(greatest(created_at, next_attempt_at, replayed_at)) as since
+    from due_lane, lateral (
+      select event_id, next_attempt_at, replayed_at from deliveries
+      where lane_id = due_lane.id and position > due_lane.head and state in ('pending', 'failing')
+      order by position limit 1
+    ) as first join events on events.id = first.event_id
+    group by due_lane.topic, due_lane.subscriber
+  ),
+  wait as (
+    select topic, subscriber, extract(epoch from due.since) * 1000 as due_since, (
+      select extract(epoch from due_at) * 1000 from lanes
+      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
+        and due_at > clock.now and lease_token is null
+      order by due_at limit 1
+    ) as next_retry
+    from clock, subscription left join due using (topic, subscriber)
+  ),
+  hour as (
+    select topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
+      sum(dead_lettered) as dead_lettered,
+      extract(epoch from date_trunc('hour', clock.now, 'UTC') - hour)::int / 3600 as ago
+    from clock, throughput
+    where hour > date_trunc('hour', clock.now, 'UTC') - interval '24 hours'
+      and hour <= date_trunc('hour', clock.now, 'UTC')
+    group by topic, hour, clock.now
+  ),
+  worst as (
+    select key as "group", kind, message, topic, subscriber, dead_lettered as count
+    from error_groups where dead_lettered > 0 order by dead_lettered desc, key limit 1
+  )
+  select json_build_object(
+    'now', extract(epoch from clock.now) * 1000,
+    'last_pass', (select extract(epoch from at) * 1000 from last_pass limit 1),
+    'totals', (select coalesce(json_agg(total), '[]') from total),
+    'awaiting', (select coalesce(json_agg(awaiting), '[]') from awaiting),
+    'waits', (
+      select coalesce(json_agg(wait), '[]') from wait where due_since is not null or next_retry is not null
+    ),
+    'pauses', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber,
+        'at', extract(epoch from paused_at) * 1000, 'by', paused_by, 'reason', reason)), '[]') from pauses
+    ),
+    'hours', (select coalesce(json_agg(hour), '[]') from hour),
+    'worst', (select row_to_json(worst) from worst)
+  ) as found
+  from clock`;

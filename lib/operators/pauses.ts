@@ -1,0 +1,64 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import type { Database } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+
+/** What is to wait, or to wait no longer: one subscription, or all of a subscriber. */
+export interface Paused {
+  readonly subscriber: string;
+  /** Null: all its topics. */
+  readonly topic: string | null;
+}
+
+/**
+ * Has the deliveries of a subscriber wait until it is resumed, and records who did and why.
+ *
+ * Relays that have a lane of it in hand stop at the end of their slice, within seconds. Nothing fails by waiting.
+ *
+ * @returns whether it was not paused before; a pause that stands is left as it is, with who did it and why.
+ */
+export async function pause(
+  db: Database,
+  { subscriber, topic }: Paused,
+  by: string,
+  reason: string,
+): Promise<boolean> {
+  const paused = await run(driverOf(db), {
+    text: PAUSE,
+    values: [subscriber, topic ?? '', by, reason, uuidv7()],
+  });
+  return paused.length > 0;
+}
+
+/** Lets the deliveries of a subscriber flow again, and records who did. @returns whether it was paused. */
+export async function resume(
+  db: Database,
+  { subscriber, topic }: Paused,
+  by: string,
+  reason: string | null,
+): Promise<boolean> {
+  const resumed = await run(driverOf(db), {
+    text: RESUME,
+    values: [subscriber, topic ?? '', by, reason, uuidv7()],
+  });
+  return resumed.length > 0;
+}
+
+const PAUSE = `
+  with paused as (
+    insert into pauses (subscriber, topic, paused_at, paused_by, reason)
+    values ($1::text, $2::text, clock_timestamp(), $3::text, $4::text)
+    on conflict (subscriber, topic) do nothing
+    returning *
+  )
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  select $5::uuid, paused_at, paused_by, 'pause', nullif(topic, ''), subscriber, reason from paused
+  returning id`;
+
+const RESUME = `
+  with resumed as (
+    delete from pauses where subscriber = $1::text and topic = $2::text returning *
+  )
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  select $5::uuid, clock_timestamp(), $3::text, 'resume', nullif(topic, ''), subscriber, $4::text from resumed
+  returning id`;

@@ -1,0 +1,193 @@
+import { catalog } from '../catalog/catalog.ts';
+import type { TopicName } from '../catalog/catalog.ts';
+import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
+import { subjectOf } from '../catalog/subject.ts';
+import type { Topic } from '../catalog/topic.ts';
+import type { Database } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
+import { instantOf } from '../time.ts';
+import { readDeadLetters } from './dead-letters.ts';
+import type { ErrorGroup, LastError } from './dead-letters.ts';
+import { readOverview } from './overview.ts';
+import type { TopicOverview } from './overview.ts';
+
+/** One topic: its subscribers, the lanes that wait and for what, its errors and its newest events. */
+export interface TopicView {
+  readonly generatedAt: string;
+  readonly topic: TopicOverview;
+  readonly description: string;
+  readonly version: number;
+  /** The ordering key in words, for example `bookingId`; null where the lane is the whole topic. */
+  readonly orderedBy: string | null;
+  /** Lanes whose first delivery waits for a retry; the next to try first, 50 at most. */
+  readonly heldLanes: readonly HeldLane[];
+  readonly errors: readonly ErrorGroup[];
+  /** The 10 newest. */
+  readonly events: readonly RecentEvent[];
+}
+
+/** A lane held back by its first delivery. */
+export interface HeldLane {
+  readonly subscriber: string;
+  /** Empty where the lane is the whole topic. */
+  readonly orderingKey: string;
+  /** The delivery that holds the lane. */
+  readonly deliveryId: string;
+  readonly eventId: string;
+  readonly subject: string | null;
+  /** Attempts so far. 0: its handler asked for time. */
+  readonly attempts: number;
+  readonly nextAttemptAt: string;
+  readonly lastError: LastError | null;
+  /** Deliveries that wait behind it. */
+  readonly behind: number;
+  /** Whether there are more than `behind`: it is not counted beyond 10,000. */
+  readonly isMoreBehind: boolean;
+}
+
+export interface RecentEvent {
+  readonly eventId: string;
+  readonly createdAt: string;
+  readonly subject: string | null;
+  readonly orderingKey: string;
+  readonly state: 'pending' | 'failing' | 'dead_lettered' | 'delivered';
+}
+
+/**
+ * Reads one topic.
+ *
+ * @param now overrides the database's clock in tests.
+ */
+export async function readTopic(
+  db: Database,
+  attached: readonly AttachedSubscriber[],
+  topic: TopicName,
+  now?: Date,
+): Promise<TopicView> {
+  const [overview, deadLetters, [row]] = await Promise.all([
+    readOverview(db, attached, now),
+    readDeadLetters(db, attached, { topic, limit: 1 }, now),
+    run<{ found: Found }>(driverOf(db), { text: TOPIC, values: [topic, now?.toISOString() ?? null] }),
+  ]);
+  const { description, version, orderedBy = null } = rowOf(topic);
+  const { held, events } = row!.found;
+  const shown = overview.topics.find((one) => one.topic === topic)!;
+  return {
+    generatedAt: overview.generatedAt,
+    topic: shown,
+    description,
+    version,
+    orderedBy,
+    heldLanes: held.map((lane) => heldLane(lane, shown, orderedBy !== null)),
+    errors: deadLetters.groups,
+    events: events.map(({ id, created_at: createdAt, payload, ordering_key: orderingKey, state }) => ({
+      eventId: id,
+      createdAt: instantOf(createdAt),
+      subject: payload === null ? null : subjectOf(topic, payload),
+      orderingKey,
+      state,
+    })),
+  };
+}
+
+function rowOf(topic: TopicName): Topic {
+  return catalog[topic];
+}
+
+/** The statement's answer. Times are epoch milliseconds. */
+interface Found {
+  readonly held: readonly FoundLane[];
+  readonly events: readonly {
+    readonly id: string;
+    readonly created_at: number;
+    /** Null where it is long. */
+    readonly payload: unknown;
+    readonly ordering_key: string;
+    readonly state: RecentEvent['state'];
+  }[];
+}
+
+interface FoundLane {
+  readonly id: string;
+  readonly position: string;
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly ordering_key: string;
+  readonly event_id: string;
+  readonly attempts: number;
+  readonly due_at: number;
+  readonly last: { readonly kind?: string; readonly message?: string } | null;
+  readonly payload: unknown;
+  readonly behind: number;
+}
+
+function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview, hasKeys: boolean): HeldLane {
+  const { subscriber, payload, last } = found;
+  const total = subscribers.find((row) => row.subscriber === subscriber);
+  // A lane that is the whole topic has what its subscription has, however much that is.
+  const behind = hasKeys || !total ? found.behind : total.pending + total.failing - 1;
+  return {
+    subscriber,
+    orderingKey: found.ordering_key,
+    deliveryId: `${found.id}-${found.position}`,
+    eventId: found.event_id,
+    subject: subjectOf(topic, payload),
+    attempts: found.attempts,
+    nextAttemptAt: instantOf(found.due_at),
+    lastError:
+      last?.kind === undefined
+        ? null
+        : { kind: last.kind, message: maskPersonalData(last.message ?? '', personalTexts(topic, payload)) },
+    behind: Math.min(behind, hasKeys ? COUNTED_BEHIND : Infinity),
+    isMoreBehind: hasKeys && found.behind > COUNTED_BEHIND,
+  };
+}
+
+const COUNTED_BEHIND = 10_000;
+const LISTED_LANES = 50;
+const LISTED_EVENTS = 10;
+const LISTED_PAYLOAD_BYTES = 16 * 1024;
+
+// An event has one position, in the lanes of all subscribers: those of one of them tell which events are newest.
+const TOPIC = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  held as (
+    select lanes.id::text as id, first.position::text as position, lanes.topic, subscriber, lanes.ordering_key,
+      first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at, first.attempt_log -> -1 as last,
+      payload, (
+        select count(*) from (
+          select from deliveries
+          where lane_id = lanes.id and position > first.position and state in ('pending', 'failing')
+          limit ${COUNTED_BEHIND + 1}
+        ) as waiting
+      ) as behind
+    from clock, lanes, lateral (
+      select position, event_id, attempts, attempt_log from deliveries
+      where lane_id = lanes.id and position > head and state in ('pending', 'failing') order by position limit 1
+    ) as first join events on events.id = first.event_id
+    where lanes.topic = $1::text and due_at > clock.now and lease_token is null
+    order by due_at limit ${LISTED_LANES}
+  ),
+  longest_lane as materialized (
+    select id from lanes where topic = $1::text and subscriber = (
+      select min(subscriber) from lanes where topic = $1::text
+    ) order by tail desc limit ${LISTED_EVENTS}
+  ),
+  newest as materialized (
+    select newest.* from longest_lane, lateral (
+      select event_id, position, payload_bytes from deliveries where lane_id = longest_lane.id
+      order by position desc limit ${LISTED_EVENTS}
+    ) as newest order by position desc limit ${LISTED_EVENTS}
+  ),
+  event as (
+    select id, extract(epoch from created_at) * 1000 as created_at, ordering_key, state, position,
+      case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload
+    from newest join events on events.id = event_id
+  )
+  select json_build_object(
+    'held', (select coalesce(json_agg(held order by due_at), '[]') from held),
+    'events', (select coalesce(json_agg(event order by position desc), '[]') from event)
+  ) as found`;

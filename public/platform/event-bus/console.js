@@ -1,0 +1,214 @@
+// What the console does beyond its pages: it draws them anew, filters, selects, and listens to keys.
+// Every page, link and form works without it.
+
+const root = document.documentElement;
+if (localStorage.theme) root.dataset.theme = localStorage.theme;
+// Only now: where storage is forbidden the script has ended above, and the page is one without script.
+root.classList.add('js');
+
+const find = (selector, from = document) => from.querySelector(selector);
+const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+const main = find('main');
+let isPaused = false;
+let isSignedOut = false;
+let fetchedAt = Date.now();
+
+// Drawing anew
+
+const isDirty = (field) =>
+  field.type === 'checkbox'
+    ? field.checked !== field.defaultChecked
+    : field.type !== 'hidden' && field.value !== field.defaultValue;
+
+/** Someone is in the middle of something that a new page would take from them. */
+function isHeld() {
+  return (
+    isPaused ||
+    document.hidden ||
+    Boolean(find('#keys[open]')) ||
+    main.contains(document.activeElement?.closest('input, select, textarea') ?? null) ||
+    all('details[open]:not([data-opened])', main).length > 0 ||
+    all('input', main).some(isDirty) ||
+    all('option', main).some((option) => option.selected !== option.defaultSelected)
+  );
+}
+
+function say(words) {
+  find('#said').textContent = words;
+}
+
+function show(words) {
+  const live = find('[data-live]');
+  live?.closest('.live').classList.toggle('held', Boolean(words));
+  if (live && words && live.textContent !== words) live.textContent = words;
+}
+
+async function refresh() {
+  const response = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
+  if (response?.status === 401) return signedOut();
+  if (!response?.ok) return show('Not updated: the server did not answer');
+  const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
+  if (!find('#navigation', fresh)) return signedOut();
+  // Someone may have begun to write or to select meanwhile.
+  if (!isHeld()) swap(fresh);
+}
+
+function signedOut() {
+  isSignedOut = true;
+  show('Signed out. Reload to sign in.');
+  say('Signed out. Reload to sign in.');
+}
+
+/** Puts the new page in the old one's place; focus and the tables' scrolling stay where they were. */
+function swap(fresh) {
+  const alert = find('[data-alert]')?.textContent;
+  const scrolled = all('.scroll', main).map((region) => region.scrollLeft);
+  const focusable = 'a, button, summary, [tabindex="0"]';
+  const focused = all(focusable, main).indexOf(document.activeElement);
+  main.replaceChildren(...find('main', fresh).childNodes);
+  main.dataset.refresh = find('main', fresh).dataset.refresh;
+  find('#navigation').replaceChildren(...find('#navigation', fresh).childNodes);
+  for (const [index, region] of all('.scroll', main).entries()) region.scrollLeft = scrolled[index] ?? 0;
+  if (focused >= 0) all(focusable, main)[focused]?.focus({ preventScroll: true });
+  const news = find('[data-alert]')?.textContent;
+  if (news && news !== alert) say(news);
+  filter();
+}
+
+setInterval(() => {
+  const seconds = Number(main.dataset.refresh ?? 0);
+  if (seconds === 0 || isSignedOut) return;
+  if (isHeld()) {
+    // What was held is drawn anew as soon as it is let go.
+    fetchedAt = 0;
+    return show('Updates paused');
+  }
+  if (Date.now() - fetchedAt < seconds * 1000) return;
+  fetchedAt = Date.now();
+  void refresh();
+}, 1000);
+
+// Filtering and selecting
+
+/** Hides the topics, and the groups, without the words that are written in the filter. */
+function filter() {
+  const field = find('[data-filter]');
+  if (!field) return;
+  const words = field.value.trim().toLowerCase();
+  const list = find(field.dataset.filter);
+  const rows = all('[data-words]', list);
+  for (const row of rows) row.hidden = !row.dataset.words.includes(words);
+  for (const group of all('[data-group]', list))
+    group.hidden = all('[data-words]:not([hidden])', group).length === 0;
+  for (const more of all('details.more', list)) more.open = more.hasAttribute('data-opened') || words !== '';
+  find('[data-none]').hidden = rows.length === 0 || rows.some((row) => !row.hidden);
+}
+
+const boxes = () => all('input[name=deliveryIds]');
+let lastBox = null;
+
+function countSelected() {
+  const number = boxes().filter((box) => box.checked).length;
+  if (!find('[data-bulk]')) return;
+  find('[data-selected]').textContent = `${number} selected`;
+  find('[data-bulk-button]').textContent = `Replay ${number} selected…`;
+  find('[data-all]').checked = number > 0 && number === boxes().length;
+}
+
+function selectTo(box, isShift) {
+  const [from, to] = [boxes().indexOf(lastBox), boxes().indexOf(box)].toSorted((one, other) => one - other);
+  if (isShift && from >= 0) for (const each of boxes().slice(from, to + 1)) each.checked = box.checked;
+  lastBox = box;
+}
+
+function selectAll(isSelected) {
+  for (const box of boxes()) box.checked = isSelected;
+}
+
+// What is clicked
+
+async function copy(button) {
+  await navigator.clipboard.writeText(find(button.dataset.copy).textContent);
+  find('span', button).textContent = 'Copied';
+  say('Copied');
+}
+
+function toggleTheme() {
+  const isDark =
+    (root.dataset.theme ?? (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : '')) === 'dark';
+  localStorage.theme = root.dataset.theme = isDark ? 'light' : 'dark';
+}
+
+function togglePause(button) {
+  isPaused = !isPaused;
+  find('span', button).textContent = isPaused ? 'Resume' : 'Pause';
+  say(isPaused ? 'Updates paused' : 'Updates go on');
+}
+
+document.addEventListener('click', (event) => {
+  const clicked = (selector) => event.target.closest(selector);
+  if (clicked('[data-theme-toggle]')) toggleTheme();
+  if (clicked('[data-pause]')) togglePause(clicked('[data-pause]'));
+  if (clicked('[data-keys]')) find('#keys').showModal();
+  if (clicked('[data-copy]')) void copy(clicked('[data-copy]'));
+  if (clicked('[data-clear]')) selectAll(false);
+  if (clicked('[data-all]')) selectAll(clicked('[data-all]').checked);
+  if (clicked('input[name=deliveryIds]')) selectTo(clicked('input[name=deliveryIds]'), event.shiftKey);
+  countSelected();
+});
+document.addEventListener('input', (event) => event.target.matches('[data-filter]') && filter());
+
+/** After the form has been read: a button that is switched off does not send its name. */
+document.addEventListener('submit', (event) => {
+  if (event.target.method === 'post') setTimeout(() => setButtons(event.target, true));
+});
+addEventListener('pageshow', () => {
+  for (const form of document.forms) setButtons(form, false);
+});
+
+function setButtons(form, isOff) {
+  for (const button of all('button:not([type=button])', form)) button.disabled = isOff;
+}
+
+// Keys
+
+const PAGES = { o: '', d: '/dead-letters', p: '/replays', c: '/catalog' };
+let before = '';
+
+document.addEventListener('keydown', (event) => {
+  const isTyping = event.target.closest('input:not([type=checkbox]), select, textarea, dialog');
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey || localStorage.keys === 'off') return;
+  const { key } = event;
+  const field = find('[data-filter], [data-search]');
+  if (before === 'g' && key in PAGES) location.assign(`/platform/event-bus${PAGES[key]}`);
+  else if (key === '/' && field) field.focus();
+  else if (key === 'r' && main.dataset.refresh > 0) void refresh();
+  else if (key === '?') find('#keys')?.showModal();
+  if (key === '/' && field) event.preventDefault();
+  before = key;
+});
+
+const useKeys = find('[data-keys-on]');
+if (useKeys) {
+  useKeys.checked = localStorage.keys !== 'off';
+  useKeys.addEventListener('change', () => (localStorage.keys = useKeys.checked ? 'on' : 'off'));
+}
+
+// Arriving
+
+/** A link that `npm start` or a colleague gives: the token is after the #, which no server sees. */
+const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+if (token && find('[data-token]')) {
+  find('[data-token]').value = decodeURIComponent(token);
+  history.replaceState(null, '', location.pathname + location.search);
+  find('[data-token]').form.querySelector('.primary').focus();
+}
+
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (target?.matches('details')) target.open = true;
+}
+addEventListener('hashchange', openTarget);
+openTarget();
+filter();
+countSelected();

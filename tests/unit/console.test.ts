@@ -1,0 +1,637 @@
+import { describe, expect, test } from 'vitest';
+
+import type { CatalogView } from '../../lib/operators/catalog-view.ts';
+import { bouncePage } from '../../lib/operators/console/bounce.ts';
+import { catalogPage } from '../../lib/operators/console/catalog.ts';
+import { deadLetterPage } from '../../lib/operators/console/dead-letter.ts';
+import { deadLettersPage } from '../../lib/operators/console/dead-letters.ts';
+import { ago, duration, span, until, when } from '../../lib/operators/console/instants.ts';
+import { logPage } from '../../lib/operators/console/log.ts';
+import { overviewPage } from '../../lib/operators/console/overview.ts';
+import type { Html, PageContext } from '../../lib/operators/console/page.ts';
+import { payload } from '../../lib/operators/console/payload.ts';
+import { previewPage } from '../../lib/operators/console/preview.ts';
+import { problemPage } from '../../lib/operators/console/problem.ts';
+import { replayPage } from '../../lib/operators/console/replay.ts';
+import { signInPage } from '../../lib/operators/console/sign-in.ts';
+import { topicPage } from '../../lib/operators/console/topic.ts';
+import type { Attempt, DeadLetter } from '../../lib/operators/dead-letter.ts';
+import type { DeadLetterPage, ErrorGroup } from '../../lib/operators/dead-letters.ts';
+import type { Scope } from '../../lib/operators/operator.ts';
+import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview.ts';
+import type { ReplayPreview } from '../../lib/operators/preview.ts';
+import type { OperatorLog, ReplayProgress } from '../../lib/operators/replays.ts';
+import type { TopicView } from '../../lib/operators/topic-view.ts';
+
+const NOW = '2026-11-19T13:32:07.000Z';
+const EARLIER = '2026-11-19T13:31:40.000Z';
+const LATER = '2026-11-19T13:32:48.000Z';
+const NONE = { pending: 0, failing: 0, deadLettered: 0 };
+const HOURS = {
+  delivered: Array.from({ length: 24 }, () => 3),
+  deadLettered: Array.from({ length: 24 }, () => 0),
+};
+const ALL: readonly Scope[] = ['event-bus:read', 'event-bus:replay', 'event-bus:reveal'];
+
+/** The pages with one text in every string that comes from elsewhere. @param text planted everywhere. */
+function pagesWith(text: string, scopes: readonly Scope[] = ALL): Record<string, Html> {
+  const context: PageContext = {
+    operator: { subject: text, name: text, scopes: new Set(scopes), via: 'cookie' },
+    environment: text,
+    url: new URL(
+      `http://localhost/platform/event-bus?q=${encodeURIComponent(text)}&sort=${encodeURIComponent(text)}`,
+    ),
+    deadLetters: 3,
+  };
+  const error = { kind: text, message: text };
+  const group: ErrorGroup = {
+    ...error,
+    group: text,
+    topic: text,
+    subscriber: text,
+    count: 3,
+    firstAt: EARLIER,
+    lastAt: EARLIER,
+    isStillFailing: false,
+  };
+  const subscriber: SubscriberOverview = {
+    ...NONE,
+    subscriber: text,
+    failing: 1,
+    deadLettered: 2,
+    attached: false,
+    paused: true,
+    pause: { topic: text, pausedAt: EARLIER, pausedBy: text, reason: text },
+    pending: 1,
+    oldestDueAgeSeconds: 431,
+    nextRetryAt: LATER,
+    lastDeliveredAt: EARLIER,
+    lastFailedAt: EARLIER,
+  };
+  const topic: TopicOverview = {
+    ...subscriber,
+    topic: text,
+    producer: text,
+    awaitingFanOut: 1,
+    heldBackSince: EARLIER,
+    hours: HOURS,
+    subscribers: [subscriber, { ...subscriber, paused: false, pause: null }],
+  };
+  const letter = {
+    deliveryId: text,
+    eventId: text,
+    topic: text,
+    subscriber: text,
+    subject: text,
+    createdAt: EARLIER,
+    failures: 5,
+    replays: 1,
+  };
+  const overview: Overview = {
+    ...quietOverview(),
+    worstError: { ...group, lastDeliveredAt: null },
+    topics: [topic],
+  };
+  const topicView: TopicView = {
+    generatedAt: NOW,
+    topic,
+    description: text,
+    version: 1,
+    orderedBy: text,
+    heldLanes: [
+      {
+        ...letter,
+        orderingKey: text,
+        attempts: 2,
+        nextAttemptAt: LATER,
+        lastError: error,
+        behind: 4,
+        isMoreBehind: false,
+      },
+    ],
+    errors: [group],
+    events: [{ ...letter, orderingKey: text, state: 'dead_lettered' }],
+  };
+  const letters: DeadLetterPage = {
+    ...noDeadLetters(),
+    items: [{ ...letter, deadLetteredAt: EARLIER, lastError: { ...error, group: text } }],
+    total: 3,
+    totalInAll: 3,
+    groups: [group],
+    filters: { topic: text, subscriber: text, since: text, group: text, q: text, limit: 50 },
+    nextCursor: text,
+    previousCursor: text,
+  };
+  const replay: ReplayProgress = {
+    generatedAt: NOW,
+    replayId: text,
+    topic: text,
+    requestedAt: EARLIER,
+    requestedBy: text,
+    reason: text,
+    request: { topic: text, since: text, subscriber: text, group: text, deliveryIds: [text] },
+    matched: 4,
+    replayed: 3,
+    progress: { ...NONE, deadLettered: 3, delivered: 0, replayedAgain: 0 },
+  };
+  const log: OperatorLog = {
+    generatedAt: NOW,
+    replays: [replay],
+    actions: [
+      {
+        actionId: text,
+        at: EARLIER,
+        operator: text,
+        action: 'reveal',
+        topic: text,
+        subscriber: text,
+        deliveryId: text,
+        reason: text,
+      },
+    ],
+    nextCursor: text,
+  };
+  const catalog: CatalogView = {
+    topics: [
+      {
+        topic: text,
+        producer: text,
+        subscribers: [{ subscriber: text, attached: false }],
+        description: text,
+        version: 1,
+        listed: true,
+        orderedBy: text,
+        fields: [{ path: text, type: text, isRequired: true, isPersonal: true }],
+        example: { [text]: [text] },
+      },
+    ],
+  };
+  return {
+    overview: overviewPage(overview, context),
+    topic: topicPage(topicView, context),
+    deadLetters: deadLettersPage(letters, context, [{ topic: text, subscribers: [text] }]),
+    deadLetter: deadLetterPage(
+      {
+        ...deadLetter(),
+        ...letter,
+        orderingKey: text,
+        payload: { [text]: text },
+        hidden: [{ pointer: '/other', kind: text }],
+        event: {
+          ...deadLetter().event,
+          producer: text,
+          correlationId: text,
+          causationId: text,
+          traceparent: text,
+        },
+        siblings: [{ subscriber: text, state: 'pending' }],
+        lastError: { ...error, group: null },
+        attempts: [
+          { outcome: 'failed', attempt: 1, at: EARLIER, durationMs: 9, error, waitedMs: null },
+          { outcome: 'skipped', at: EARLIER, by: text, reason: text, replayId: text },
+        ],
+      },
+      context,
+    ),
+    preview: previewPage(
+      {
+        ...preview(),
+        topic: text,
+        error,
+        request: { topic: text, subscriber: text, deliveryIds: [text] },
+        replayId: text,
+        subscriptions: [
+          {
+            ...preview().subscriptions[0]!,
+            topic: text,
+            subscriber: text,
+            isStillFailing: true,
+            lastError: error,
+            lastFailedAt: EARLIER,
+          },
+        ],
+      },
+      context,
+    ),
+    log: logPage(log, context),
+    replay: replayPage(replay, context),
+    catalog: catalogPage(catalog, {
+      ...context,
+      url: new URL('http://localhost/platform/event-bus/catalog'),
+    }),
+    signIn: signInPage({ next: text, problem: text }),
+    problem: problemPage(
+      {
+        status: 400,
+        title: text,
+        code: text,
+        detail: text,
+        requestId: text,
+        issues: [{ path: text, message: text }],
+      },
+      context,
+    ),
+    bounce: bouncePage(new URL(`http://localhost/platform/event-bus?q=${text}`)),
+  };
+}
+
+function contextOf(path = '', scopes: readonly Scope[] = ALL): PageContext {
+  return {
+    operator: { subject: 'kari', name: 'Kari Nordmann', scopes: new Set(scopes), via: 'cookie' },
+    environment: 'Local',
+    url: new URL(`http://localhost/platform/event-bus${path}`),
+    deadLetters: null,
+  };
+}
+
+function topicOf(topic: string, fields: Partial<TopicOverview> = {}): TopicOverview {
+  return {
+    ...NONE,
+    topic,
+    producer: 'payments',
+    oldestDueAgeSeconds: null,
+    nextRetryAt: null,
+    awaitingFanOut: 0,
+    heldBackSince: null,
+    hours: HOURS,
+    subscribers: [],
+    ...fields,
+  };
+}
+
+function subscriberOf(subscriber: string, fields: Partial<SubscriberOverview> = {}): SubscriberOverview {
+  return {
+    ...NONE,
+    subscriber,
+    attached: true,
+    paused: false,
+    pause: null,
+    oldestDueAgeSeconds: null,
+    nextRetryAt: null,
+    lastDeliveredAt: null,
+    lastFailedAt: null,
+    ...fields,
+  };
+}
+
+function quietOverview(topics: readonly TopicOverview[] = [topicOf('payment.captured')]): Overview {
+  return {
+    generatedAt: NOW,
+    relay: { state: 'running', lastPassAt: '2026-11-19T13:32:04.000Z', lagSeconds: 0 },
+    totals: { ...NONE, deliveries: NONE, deliveredLast24h: 1000, firstAttemptLast24h: 991 },
+    hours: HOURS,
+    worstError: null,
+    topics,
+  };
+}
+
+function noDeadLetters(): DeadLetterPage {
+  return {
+    generatedAt: NOW,
+    filters: { topic: null, subscriber: null, since: null, group: null, q: null, limit: 50 },
+    items: [],
+    total: 0,
+    totalInAll: 0,
+    groups: [],
+    nextCursor: null,
+    previousCursor: null,
+    failing: 87,
+    nextRetryAt: LATER,
+  };
+}
+
+function deadLetter(fields: Partial<DeadLetter> = {}): DeadLetter {
+  return {
+    generatedAt: NOW,
+    deliveryId: '12-3',
+    eventId: '019a',
+    topic: 'payment.captured',
+    subscriber: 'ledger',
+    subject: 'payment pay_1',
+    createdAt: EARLIER,
+    failures: 5,
+    replays: 0,
+    state: 'dead_lettered',
+    deadLetteredAt: EARLIER,
+    deliveredAt: null,
+    nextAttemptAt: null,
+    lastError: null,
+    orderingKey: '',
+    event: {
+      state: 'dead_lettered',
+      producer: 'payments',
+      version: 1,
+      correlationId: null,
+      causationId: null,
+      traceparent: null,
+    },
+    attempts: [],
+    payload: { name: '[hidden: name]' },
+    hidden: [{ pointer: '/name', kind: 'name' }],
+    isValid: true,
+    isRevealed: false,
+    siblings: [],
+    ...fields,
+  };
+}
+
+function preview(fields: Partial<ReplayPreview> = {}): ReplayPreview {
+  return {
+    generatedAt: NOW,
+    request: { topic: 'payment.captured', since: '24h', limit: 500, deliveryIds: ['1-2', '1-3'] },
+    replayId: 'the-replay',
+    topic: 'payment.captured',
+    matched: 1204,
+    isAll: false,
+    error: null,
+    createdFrom: null,
+    createdTo: null,
+    endedFrom: null,
+    endedTo: null,
+    subscriptions: [
+      {
+        topic: 'payment.captured',
+        subscriber: 'ledger',
+        count: 1204,
+        others: 3,
+        attached: true,
+        paused: false,
+        isStillFailing: false,
+        lastDeliveredAt: null,
+        lastFailedAt: null,
+        lastError: null,
+      },
+    ],
+    ...fields,
+  };
+}
+
+/** What a reader sees: no tags, one space where there is any. */
+function textOf(page: Html): string {
+  return page
+    .toString()
+    .replaceAll(/<[^>]+>/g, '')
+    .replaceAll(/\s+/g, ' ');
+}
+
+describe('every page', () => {
+  const plants = [
+    '<script>alert(1)</script>',
+    `"><img src=x onerror=alert(1)>`,
+    `' autofocus onfocus='alert(1)`,
+  ];
+  const cases = plants.flatMap((plant) =>
+    Object.entries(pagesWith(plant)).map(([name, page]) => ({ name, plant, page })),
+  );
+
+  test.each(cases)('$name escapes $plant wherever it stands', ({ page, plant }) => {
+    expect(page.toString()).not.toContain(plant);
+    expect(page.toString()).not.toMatch(/<img|<script>|'alert/);
+  });
+
+  test.each(Object.entries(pagesWith('plain')))(
+    '%s has nothing that its content security policy forbids',
+    (_, page) => {
+      expect(page.toString()).not.toMatch(/<[^>]*\s(style|on[a-z]+)=/i);
+      expect(page.toString()).not.toMatch(/<style|<script(?! src="\/platform\/event-bus\/console\.js")/);
+      expect(page.toString()).not.toMatch(/undefined|NaN|\[object/);
+    },
+  );
+
+  test('is a document in English', () => {
+    for (const page of Object.values(pagesWith('plain'))) {
+      expect(page.toString()).toMatch(/^<!doctype html>\s*<html lang="en">/);
+    }
+  });
+});
+
+describe('instants', () => {
+  test('say the time alone today, the weekday this week and the date before that', () => {
+    expect(textOf(when('2026-11-19T13:31:40Z', NOW))).toBe('14:31:40');
+    expect(textOf(when('2026-11-18T17:41:00Z', NOW))).toBe('Wed 18:41');
+    expect(textOf(when('2025-11-12T17:41:00Z', NOW))).toBe('12 Nov 2025 18:41');
+  });
+
+  test('are in Oslo, on both sides of midnight and of the change to summer time', () => {
+    expect(textOf(when('2026-11-18T23:05:00Z', NOW))).toBe('00:05:00');
+    expect(textOf(when('2026-11-18T22:55:00Z', NOW))).toBe('Wed 23:55');
+    expect(textOf(when('2026-03-29T00:59:59Z', '2026-03-29T10:00:00Z'))).toBe('01:59:59');
+    expect(textOf(when('2026-03-29T01:00:00Z', '2026-03-29T10:00:00Z'))).toBe('03:00:00');
+    expect(textOf(when('2026-10-25T01:30:00Z', '2026-10-26T10:00:00Z'))).toBe('Sun 02:30');
+  });
+
+  test('keep the whole instant for machines', () => {
+    expect(when(EARLIER, NOW).toString()).toContain(`datetime="${EARLIER}"`);
+  });
+
+  test('say how long ago by the clock of the view', () => {
+    expect(ago(EARLIER, NOW)).toBe('27 s ago');
+    expect(ago('2026-11-19T00:32:07Z', NOW)).toBe('13 h ago');
+    expect(ago('2026-11-19T14:00:00Z', NOW)).toBe('just now');
+    expect(until(LATER, NOW)).toBe('in 41 s');
+    expect(until(EARLIER, NOW)).toBe('now');
+  });
+
+  test.each([
+    [212, '212 ms'],
+    [1800, '1.8 s'],
+    [41_000, '41 s'],
+    [188_000, '3 min 8 s'],
+    [60_000, '1 min'],
+    [23_760_000, '6 h 36 min'],
+    [187_200_000, '2 d 4 h'],
+  ])('%i ms last %s', (ms, words) => {
+    expect(duration(ms)).toBe(words);
+  });
+
+  test('name a day only once in a span', () => {
+    expect(textOf(span('2026-11-18T17:41:00Z', '2026-11-18T18:02:00Z', NOW))).toBe('Wed 18:41 – 19:02');
+    expect(textOf(span('2026-11-18T17:41:00Z', '2026-11-19T13:12:00Z', NOW))).toBe('Wed 18:41 – 14:12');
+    expect(textOf(span(EARLIER, EARLIER, NOW, 'today '))).toBe('today 14:31');
+  });
+});
+
+describe('the overview', () => {
+  test('says that all is quiet', () => {
+    expect(textOf(overviewPage(quietOverview(), contextOf()))).toContain(
+      'All quiet. Nothing is failing and nothing is dead-lettered.',
+    );
+  });
+
+  test('says first that the relay has stopped', () => {
+    const relay = { state: 'stalled', lastPassAt: '2026-11-19T13:05:00Z', lagSeconds: 1627 } as const;
+    expect(textOf(overviewPage({ ...quietOverview(), relay }, contextOf()))).toContain(
+      'The relay has not run since 14:05. Events are being saved but not delivered.',
+    );
+  });
+
+  test('says where topics come from when there are none', () => {
+    expect(textOf(overviewPage(quietOverview([]), contextOf()))).toContain(
+      'No topics yet Topics appear here when the first one is registered in the catalog.',
+    );
+  });
+
+  test('does not ask for attention for a subscriber that merely is not attached', () => {
+    const waiting = topicOf('payment.captured', {
+      pending: 3,
+      subscribers: [subscriberOf('accounting', { attached: false, pending: 3 })],
+    });
+    const text = textOf(overviewPage(quietOverview([waiting]), contextOf()));
+    expect(text).toContain('Needs attention 0');
+    expect(text).toContain('3 deliveries wait for accounting');
+  });
+
+  test.each([
+    ['a dead letter', { deadLettered: 1 }],
+    ['a failure', { failing: 1 }],
+    ['a delivery due for longer than a minute', { oldestDueAgeSeconds: 61 }],
+    ['a transaction that holds it back', { heldBackSince: EARLIER }],
+    [
+      'a pause that holds something back',
+      { subscribers: [subscriberOf('ledger', { paused: true, pending: 1 })] },
+    ],
+  ])('asks for attention for %s', (_, trouble) => {
+    const view = quietOverview([topicOf('booking.created'), topicOf('payment.captured', trouble)]);
+    expect(textOf(overviewPage(view, contextOf()))).toContain('Needs attention 1All 2');
+  });
+
+  test('puts the most dead letters first, or what was asked for', () => {
+    const view = quietOverview([
+      topicOf('booking.created', { deadLettered: 1, failing: 9 }),
+      topicOf('payment.captured', { deadLettered: 2 }),
+    ]);
+    const order = (path: string) =>
+      [...overviewPage(view, contextOf(path)).matchAll(/data-words="(\S+)/g)].map(([, topic]) => topic);
+    expect(order('')).toEqual(['payment.captured', 'booking.created']);
+    expect(order('?sort=failing')).toEqual(['booking.created', 'payment.captured']);
+    expect(order('?q=booking')).toEqual(['booking.created']);
+  });
+});
+
+describe('dead letters', () => {
+  test('say that there are none, and what is failing', () => {
+    expect(textOf(deadLettersPage(noDeadLetters(), contextOf('/dead-letters'), []))).toContain(
+      'No dead letters Every delivery has succeeded or is still being retried. 87 deliveries are failing right now; the next retry is in 41 s. See failing deliveries',
+    );
+  });
+
+  test('say that none match the filters', () => {
+    const view = { ...noDeadLetters(), totalInAll: 1268 };
+    expect(textOf(deadLettersPage(view, contextOf('/dead-letters?q=x'), []))).toContain(
+      'No dead letters match these filters There are 1,268 in all. Clear filters',
+    );
+  });
+});
+
+describe('one dead letter', () => {
+  test('shows a chip for each value that is hidden', () => {
+    const hidden = [
+      { pointer: '/a~1b/0', kind: 'e-mail' },
+      { pointer: '/c', kind: null },
+    ];
+    expect(textOf(payload({ 'a/b': ['[hidden: e-mail]', 'shown'], c: '[hidden]' }, hidden))).toBe(
+      '{ &quot;a/b&quot;: [ hidden: e-mail, &quot;shown&quot; ], &quot;c&quot;: hidden }',
+    );
+  });
+
+  test('tells each attempt, and what operators did between them', () => {
+    const error = { kind: 'http_503', message: 'Service Unavailable' };
+    const attempts: Attempt[] = [
+      { outcome: 'failed', attempt: 1, at: EARLIER, durationMs: 212, error, waitedMs: 60_000 },
+      { outcome: 'failed', attempt: 2, at: EARLIER, durationMs: 198, error, waitedMs: null },
+      { outcome: 'replayed', at: EARLIER, by: 'Ola', reason: 'it is back', replayId: 'r' },
+      { outcome: 'delivered', attempt: 1, at: EARLIER, durationMs: 9, error: null, waitedMs: null },
+    ];
+    const text = textOf(deadLetterPage(deadLetter({ attempts }), contextOf()));
+    expect(text).toContain('Attempt 1: HTTP 503 Service Unavailable · 212 mswaited 1 min');
+    expect(text).toContain('failure 2: dead-lettered');
+    expect(text).toContain('Replayed by Olait is back');
+    expect(text).toContain('Attempt 1: delivered');
+  });
+
+  test('is drawn once where personal data was revealed', () => {
+    expect(deadLetterPage(deadLetter(), contextOf()).toString()).toContain('data-refresh="15"');
+    expect(deadLetterPage(deadLetter({ isRevealed: true, hidden: [] }), contextOf()).toString()).toContain(
+      'data-refresh="0"',
+    );
+  });
+});
+
+describe('a replay', () => {
+  test('is sent as it was previewed', () => {
+    const page = previewPage(preview(), contextOf('/replay')).toString();
+    for (const [name, value] of [
+      ['topic', 'payment.captured'],
+      ['since', '24h'],
+      ['limit', '500'],
+      ['deliveryIds', '1-2,1-3'],
+      ['replayId', 'the-replay'],
+      ['expectedCount', '1204'],
+    ]) {
+      expect(page).toContain(`<input type="hidden" name="${name}" value="${value}" />`);
+    }
+  });
+
+  test('of more than 100 is confirmed with its number', () => {
+    expect(previewPage(preview(), contextOf()).toString()).toMatch(/name="confirm"[^>]*pattern="1204"/s);
+    expect(previewPage(preview({ matched: 100 }), contextOf()).toString()).not.toContain('name="confirm"');
+  });
+
+  test('of nothing says so', () => {
+    const text = textOf(previewPage(preview({ matched: 0, subscriptions: [] }), contextOf()));
+    expect(text).toContain('Nothing to replay No dead letters on payment.captured since 24h ago.');
+  });
+
+  test('is watched closely while deliveries are under way', () => {
+    const done: ReplayProgress = {
+      generatedAt: NOW,
+      replayId: 'r',
+      topic: null,
+      requestedAt: EARLIER,
+      requestedBy: 'kari',
+      reason: null,
+      request: {},
+      matched: 5,
+      replayed: 3,
+      progress: { ...NONE, delivered: 3, replayedAgain: 0 },
+    };
+    expect(replayPage(done, contextOf()).toString()).toContain('data-refresh="15"');
+    const queued = replayPage(
+      { ...done, progress: { ...NONE, pending: 3, delivered: 0, replayedAgain: 0 } },
+      contextOf(),
+    );
+    expect(queued.toString()).toContain('data-refresh="3"');
+    expect(textOf(queued)).toContain(
+      '3 deliveries are queued. 2 were no longer dead when the replay started.',
+    );
+  });
+
+  test('that never was leaves the log empty', () => {
+    const log = { generatedAt: NOW, replays: [], actions: [], nextCursor: null };
+    expect(textOf(logPage(log, contextOf('/replays')))).toContain(
+      'No replays yet When someone replays dead letters, who, why and how it went is kept here.',
+    );
+  });
+});
+
+describe('without the scope', () => {
+  const viewed = pagesWith('plain', ['event-bus:read']);
+
+  test.each(['overview', 'topic', 'deadLetters', 'deadLetter', 'preview'])(
+    'to replay, %s says so once',
+    (name) => {
+      const page = viewed[name]!;
+      expect(textOf(page).split('Replay needs the scope event-bus:replay.')).toHaveLength(2);
+      expect(page.toString()).not.toMatch(
+        /Replay…|Retry now|Skip…|Pause…|>\s*Resume|name="deliveryIds"|class="btn primary"/,
+      );
+    },
+  );
+
+  test('to reveal, one dead letter has no form for it', () => {
+    const page = deadLetterPage(deadLetter(), contextOf('', ['event-bus:read', 'event-bus:replay']));
+    expect(textOf(page)).toContain('Reveal needs the scope event-bus:reveal.');
+    expect(page.toString()).not.toContain('/reveal"');
+    expect(deadLetterPage(deadLetter(), contextOf()).toString()).toContain('/dead-letters/12-3/reveal"');
+  });
+});

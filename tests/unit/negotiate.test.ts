@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'vitest';
+
+import { requireAcceptable, wantsHtml } from '../../lib/http/negotiate.ts';
+import { Problem } from '../../lib/http/problem.ts';
+
+const FIREFOX = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+const CHROME =
+  'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7';
+
+/** What a caller with this header gets. */
+function answerTo(accept: string | undefined): 'HTML' | 'JSON' | 406 {
+  const headers = new Headers(accept === undefined ? {} : { accept });
+  try {
+    requireAcceptable(headers);
+  } catch (error) {
+    expect(error).toMatchObject({ status: 406, code: 'not_acceptable' });
+    expect(wantsHtml(headers)).toBe(false);
+    return 406;
+  }
+  return wantsHtml(headers) ? 'HTML' : 'JSON';
+}
+
+describe('a caller', () => {
+  test.each([
+    ['that is Firefox or Safari', FIREFOX, 'HTML'],
+    ['that is Chromium', CHROME, 'HTML'],
+    ['that is the fetch of a browser, or curl', '*/*', 'JSON'],
+    ['that is axios', 'application/json, text/plain, */*', 'JSON'],
+    ['that is Java’s own', 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2', 'HTML'],
+    ['that says nothing', undefined, 'JSON'],
+    ['that says nothing at all', '', 'JSON'],
+  ] as const)('%s gets what it expects', (_, accept, expected) => {
+    expect(answerTo(accept)).toBe(expected);
+  });
+});
+
+describe('Accept is taken by its qualities', () => {
+  test.each([
+    ['text/html', 'HTML'],
+    ['application/json', 'JSON'],
+    ['text/html, application/json', 'JSON'],
+    ['application/json, text/html', 'JSON'],
+    ['text/html;q=0.9, application/json;q=0.8', 'HTML'],
+    ['text/html;q=0.8, application/json;q=0.9', 'JSON'],
+    ['text/html;q=0.001', 'HTML'],
+    ['text/html;q=0.501, application/json;q=0.5', 'HTML'],
+    ['text/html;q=1.000, application/json;q=1', 'JSON'],
+    ['text/html;q=0.5, */*;q=0.1', 'HTML'],
+    ['text/html;q=0.1, */*;q=0.5', 'JSON'],
+  ] as const)('%s is %s', (accept, expected) => {
+    expect(answerTo(accept)).toBe(expected);
+  });
+});
+
+describe('the range that names a type most closely decides on it', () => {
+  test.each([
+    ['text/*', 'HTML'],
+    ['application/*', 'JSON'],
+    ['text/*, application/*', 'JSON'],
+    ['text/*, application/*;q=0.5', 'HTML'],
+    ['*/*, text/html;q=0', 'JSON'],
+    ['*/*, application/json;q=0', 'HTML'],
+    ['text/*, text/html;q=0.1, application/json;q=0.2', 'JSON'],
+    ['text/html, text/*;q=0.1, application/json;q=0.2', 'HTML'],
+    ['application/*;q=0, */*', 'HTML'],
+    ['text/html;q=0.3, text/html;q=0.9, application/json;q=0.5', 'JSON'],
+  ] as const)('%s is %s', (accept, expected) => {
+    expect(answerTo(accept)).toBe(expected);
+  });
+});
+
+describe('nothing that is here is acceptable', () => {
+  test.each([
+    'image/png',
+    'text/plain, application/xml',
+    'application/problem+json',
+    'text/html;q=0',
+    'application/json;q=0',
+    'application/json;q=0.0, text/html;q=0.000',
+    '*/*;q=0',
+    'text/*;q=0, application/*;q=0',
+    'text/html;level=1',
+    'application/json;odata=verbose',
+    'text/html;charset=iso-8859-1',
+    '*/html',
+  ])('in %s, and the answer is 406', (accept) => {
+    expect(answerTo(accept)).toBe(406);
+  });
+
+  test('and the problem says what to write', () => {
+    const headers = new Headers({ accept: 'image/png' });
+    expect(() => requireAcceptable(headers)).toThrow(Problem);
+    expect(() => requireAcceptable(headers)).toThrow(/Send Accept: text\/html or Accept: application\/json/);
+  });
+});
+
+describe('parameters', () => {
+  test.each([
+    ['text/html;charset=utf-8', 'HTML'],
+    ['text/html; charset="UTF-8" ; q=0.5, application/json;q=0.4', 'HTML'],
+    ['text/html;charset=utf-8;q=0.1, text/html;q=0.9, application/json;q=0.5', 'JSON'],
+    ['text/html;level=1, application/json;q=0.1', 'JSON'],
+    ['TEXT/HTML;Q=0.5', 'HTML'],
+    ['text/html;q="0.5", application/json;q=0.4', 'HTML'],
+    ['text/html;q=0.2;x=1, application/json;q=0.3', 'JSON'],
+    ['text/plain;x="a, text/html", application/json;q=0.1', 'JSON'],
+    ['text/plain;x="a\\", text/html", application/json;q=0.1', 'JSON'],
+    ['application/problem+json, text/html;q=0.2', 'HTML'],
+    ['application/problem+json, application/json, text/html;q=0.5', 'JSON'],
+    ['application/problem+json;q=0.1, */*;q=0.5', 'JSON'],
+  ] as const)('in %s make it %s', (accept, expected) => {
+    expect(answerTo(accept)).toBe(expected);
+  });
+});
+
+describe('what is no media range counts as left out', () => {
+  test.each([
+    ['garbage', 'JSON'],
+    [',,, ;q=1, /, text/, /html', 'JSON'],
+    ['text/html;q=high', 'JSON'],
+    ['text/html;q=2', 'JSON'],
+    ['text/html;q=-1', 'JSON'],
+    ['text/html;q=1.5, application/json;q=0.1', 'JSON'],
+    ['text/html;q=NaN, application/json;q=Infinity', 'JSON'],
+    ['garbage, text/html', 'HTML'],
+    ['garbage, image/png', 406],
+    ['text/html,"', 'HTML'],
+    ['__proto__/constructor', 406],
+  ] as const)('%s is %s', (accept, expected) => {
+    expect(answerTo(accept)).toBe(expected);
+  });
+
+  test.each([
+    ['of many ranges', 'text/html,'.repeat(20_000)],
+    ['of one range', `text/html;x=${'y'.repeat(200_000)}`],
+    ['of quotes', '"\\'.repeat(100_000)],
+  ])('a header longer than any browser’s, %s, is JSON at once', (_, accept) => {
+    const startedAt = performance.now();
+    expect(answerTo(accept)).toBe('JSON');
+    expect(performance.now() - startedAt).toBeLessThan(50);
+  });
+
+  test('one of quotes that is just short enough is read at once too', () => {
+    const startedAt = performance.now();
+    for (const part of ['"\\', '"', '",', ';x="', ',']) answerTo(part.repeat(2000 / part.length));
+    expect(performance.now() - startedAt).toBeLessThan(200);
+  });
+});
