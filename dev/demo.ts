@@ -27,6 +27,9 @@ export async function demo(development: Development, write: (text: string) => vo
   write('\nWhere each event has got to (ms from the event’s record to the end of the handler):\n');
   write(journeyTable(journeys, process.stdout.isTTY, Date.now()));
   write(`\n${summary(journeys)}\n`);
+  if (journeys.some(({ state }) => state === 'dead_lettered')) {
+    write(`To replay what is dead-lettered: ${development.url}/platform/event-bus/dead-letters\n`);
+  }
 }
 
 /** Waits until nothing is on its way any more, but for what failed and what waits behind it. */

@@ -71,7 +71,7 @@ export function journeyTable(journeys: readonly Journey[], colours: boolean, now
     return {
       topic: isFirst ? indent + row.topic : '',
       subscriber: row.subscriber ?? '(not fanned out yet)',
-      state: `${MARKS[row.state]?.mark ?? '?'} ${row.state}`,
+      state: `${MARKS[row.state]?.mark ?? '?'} ${row.state.replace('_', '-')}`,
       colour: MARKS[row.state]?.colour ?? 'dim',
       attempts: String(row.attempts),
       ms:

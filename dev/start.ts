@@ -23,6 +23,7 @@ import { dataDir, makeUpSecrets, publish } from './development.ts';
 import { journeysSince, newestSeq } from './journeys.ts';
 import { createRouter } from './router.ts';
 import { serveSite } from './site-server.ts';
+import { mintToken } from './operator-token.ts';
 import { near, startStandIns } from './stand-ins.ts';
 import type { StandIns } from './stand-ins.ts';
 
@@ -57,7 +58,8 @@ async function start(): Promise<void> {
   const url = `http://localhost:${new URL(server.url ?? '').port}`;
   publish(dataDir(), url, madeUp);
   const site = await near(port === 0 ? 0 : port + 1, serveSite);
-  console.log(banner({ url, siteUrl: `${site.url}/?api=${url}`, standIns, madeUp }));
+  const operatorUrl = await signInUrl(url);
+  console.log(banner({ url, siteUrl: `${site.url}/?api=${url}`, operatorUrl, standIns, madeUp }));
 
   const stopped = new AbortController();
   void relayForever(db, stopped.signal);
@@ -74,6 +76,16 @@ async function start(): Promise<void> {
     await demo({ url, variables: madeUp }, console.log);
     console.log('Next: npm run demo in a second terminal sends it again.\n');
   }
+}
+
+/**
+ * A link to the console with a token that is filled in for whoever follows it. What follows the `#` of a URL is not
+ * sent, so that it stands in no log.
+ */
+async function signInUrl(url: string): Promise<string> {
+  const scope = 'event-bus:read event-bus:replay event-bus:reveal';
+  const token = await mintToken({ sub: 'developer', scope, expires: '8h' });
+  return `${url}/platform/event-bus${token === null ? '' : `/sign-in#token=${token}`}`;
 }
 
 async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
@@ -163,11 +175,12 @@ function nothingAt(request: Request): Response {
 interface Greeting {
   readonly url: string;
   readonly siteUrl: string;
+  readonly operatorUrl: string;
   readonly standIns: StandIns;
   readonly madeUp: Readonly<Record<string, string>>;
 }
 
-function banner({ url, siteUrl, standIns, madeUp }: Greeting): string {
+function banner({ url, siteUrl, operatorUrl, standIns, madeUp }: Greeting): string {
   const { database: where } = config();
   const database =
     where.kind === 'embedded'
@@ -182,6 +195,7 @@ function banner({ url, siteUrl, standIns, madeUp }: Greeting): string {
     `  relay        every 5 seconds and on every emit, for ${count} subscribers`,
     '  webhooks     POST /webhooks/cardpayments, /webhooks/walletpayments, /webhooks/identityprovider',
     '  cron         GET  /api/cron/relay',
+    '  operators    GET  /platform/event-bus, and what is beneath it',
     `  chat         POST /api/chat, answered by ${standIns.chat ? 'a stand-in (ANTHROPIC_API_KEY takes the real one)' : 'Anthropic'}`,
     `  inquiry      POST /api/inquiry, mail ${standIns.mailUrl ? 'to a stand-in (SENDGRID_API_KEY takes the real one)' : 'through SendGrid'}`,
     '  health       GET  /api/health',
@@ -199,6 +213,8 @@ function banner({ url, siteUrl, standIns, madeUp }: Greeting): string {
     '',
     'Open:',
     '',
+    `  ${operatorUrl}`,
+    '    the operators’ console: sign in with the token that is filled in (npm run token mints others)',
     `  ${siteUrl}`,
     '    a marketing site on another origin: chat, send an inquiry',
   );

@@ -1,9 +1,8 @@
 import { parseArgs } from 'node:util';
 
-import { SignJWT } from 'jose';
-
-import { InvalidConfiguration, readConfig } from '../lib/config.ts';
+import { InvalidConfiguration } from '../lib/config.ts';
 import { dataDir, read } from './development.ts';
+import { mintToken } from './operator-token.ts';
 
 const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:replay"] [--expires 8h]
 
@@ -21,23 +20,14 @@ async function main(): Promise<void> {
   });
   if (values.help) return console.log(USAGE);
   const madeUp = read(dataDir())?.variables['OPERATOR_JWT_SECRET'];
-  const { operators } = readConfig(
-    process.env['OPERATOR_JWT_SECRET'] || !madeUp ? {} : { OPERATOR_JWT_SECRET: madeUp },
-  );
-  if (operators.kind !== 'secret') {
+  const secret = process.env['OPERATOR_JWT_SECRET'] ? undefined : madeUp;
+  const token = await mintToken(values, secret);
+  if (token === null) {
     throw new InvalidConfiguration(
       'OPERATOR_JWT_SECRET',
       'set it, or run npm start once, which makes one up',
     );
   }
-  const token = await new SignJWT({ scope: values.scope })
-    .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
-    .setSubject(values.sub)
-    .setIssuer(operators.issuer)
-    .setAudience(operators.audience)
-    .setIssuedAt()
-    .setExpirationTime(values.expires)
-    .sign(operators.secret);
   console.log(token);
 }
 

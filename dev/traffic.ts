@@ -6,6 +6,7 @@ import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { z } from 'zod';
 
+import { CLOSED_PERIOD, DOWN } from './accounting.ts';
 import type { Development } from './development.ts';
 
 /** Another visitor than the one at the browser: it is this one that asks too often. */
@@ -22,9 +23,10 @@ export interface Sent {
 }
 
 /**
- * Sends what a day brings: two payment intents, the webhooks that complete them, a login, a duplicate and a forgery,
+ * Sends what a day brings: three payment intents, the webhooks that complete them, a login, a duplicate and a forgery,
  * a question to the chat, an inquiry, and a visitor who asks too often.
- * One handler fails on the way: the accounting system refuses the captured card payment at its first attempt.
+ * Two handlers fail on the way: accounting refuses one captured payment for good, which is a dead letter until an
+ * operator replays it, and is down when it is told of the next.
  *
  * The webhooks are signed by the providers' own SDKs; Vipps MobilePay has none that signs, so its scheme is written
  * out here.
@@ -45,20 +47,23 @@ export async function sendTraffic({ url, variables }: Development): Promise<Sent
   };
   const intent = (what: string, body: object) => post(what, '/dev/payment-intents', {}, JSON.stringify(body));
 
-  await intent('payments creates a card intent', {
-    id: `pi_${run}`,
-    bookingId: `bkg_${run}`,
-    provider: 'cardpayments',
-    amountMinor: 125_000,
-    currency: 'NOK',
-  });
-  const card = stripeWebhook(run, secretOf('CARDPAYMENTS'));
-  await post('card webhook: captured', '/webhooks/cardpayments', card.headers, card.body);
-  await post('the same again', '/webhooks/cardpayments', card.headers, card.body);
+  for (const [number, { fate, amount }] of CARD_PAYMENTS.entries()) {
+    const id = `${run}_${number + 1}`;
+    await intent('payments creates a card intent', {
+      id: `pi_${id}`,
+      bookingId: `bkg_${id}${fate}`,
+      provider: 'cardpayments',
+      amountMinor: amount,
+      currency: 'NOK',
+    });
+    const card = stripeWebhook(id, amount, secretOf('CARDPAYMENTS'));
+    await post('card webhook: captured', '/webhooks/cardpayments', card.headers, card.body);
+    if (fate === DOWN) await post('the same again', '/webhooks/cardpayments', card.headers, card.body);
+  }
 
   await intent('payments creates a wallet intent', {
     id: `wallet-${run}`,
-    bookingId: `bkg_${run}-2`,
+    bookingId: `bkg_${run}_3`,
     provider: 'walletpayments',
     amountMinor: 45_000,
     currency: 'NOK',
@@ -79,6 +84,12 @@ export async function sendTraffic({ url, variables }: Development): Promise<Sent
   if (impatient) sent.push(impatient);
   return sent;
 }
+
+/** What accounting first says of them; in øre. */
+const CARD_PAYMENTS = [
+  { fate: CLOSED_PERIOD, amount: 62_500 },
+  { fate: DOWN, amount: 125_000 },
+];
 
 function inquiry(run: string) {
   return {
@@ -137,17 +148,17 @@ interface Signed {
   readonly body: string;
 }
 
-function stripeWebhook(run: string, secret: string): Signed {
+function stripeWebhook(id: string, amount: number, secret: string): Signed {
   const body = JSON.stringify({
-    id: `evt_${run}`,
+    id: `evt_${id}`,
     object: 'event',
     type: 'payment_intent.succeeded',
     data: {
       object: {
-        id: `pi_${run}`,
+        id: `pi_${id}`,
         object: 'payment_intent',
-        amount: 125_000,
-        amount_received: 125_000,
+        amount,
+        amount_received: amount,
         currency: 'nok',
       },
     },

@@ -126,7 +126,7 @@ describe('the local server', () => {
     });
     expectDemo(server.output());
     expect(server.output()).toContain('DEMO=off');
-    expect(server.output()).toMatch(/9 events, 21 deliveries: 21 delivered/);
+    expect(server.output()).toMatch(/12 events, 28 deliveries: 28 delivered/);
     const captured = (await journeys(server)).filter(
       ({ topic, subscriber }) => topic === 'payment.captured' && subscriber === 'accounting',
     );
@@ -209,7 +209,7 @@ describe('the local server', () => {
       expect(output).toMatch(/└ payment\.captured +accounting +\S failing +1 .*next try in \d+ s/);
       expect(output).toMatch(/└ payment\.captured +accounting +\S pending +0 +behind an earlier event/);
       expect(output).toMatch(
-        /9 events, 21 deliveries: 19 delivered .* 1 failing, 1 waiting in order, 0 dead/,
+        /12 events, 28 deliveries: 25 delivered .* 1 failing, 1 waiting in order, 1 dead-lettered/,
       );
     });
 
