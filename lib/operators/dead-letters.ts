@@ -7,7 +7,7 @@ import { driverOf, run } from '../db/statement.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { instantOf } from '../time.ts';
 import { readOverview } from './overview.ts';
-import { ago, msOf, topicName } from './replay-request.ts';
+import { ago, isInstant, msOf, topicName } from './replay-request.ts';
 
 /** What an attempt failed with. Personal data in the message is masked. */
 export interface LastError {
@@ -102,7 +102,7 @@ interface Cursor {
 }
 
 const cursorShape = z.tuple([
-  z.string().regex(/^\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/),
+  z.string().refine(isInstant),
   z.string().regex(/^\d{1,18}$/),
   z.string().regex(/^\d{1,18}$/),
   z.enum(['older', 'newer']),

@@ -19,13 +19,15 @@ const AGO = 'write a whole number above 0 and a unit, s, m, h, d or w, for examp
 /** `24h`, `90m`, `7d`: how far back from now. */
 export const ago = z.string().refine(isAgo, AGO);
 
-/** As `ago`, or an instant: what a preview showed is replayed up to the moment of the preview. */
+/** As `ago`, or an instant in UTC: what a preview showed is replayed up to the moment of the preview. */
 const agoOrInstant = z
   .string()
-  .refine(
-    (text) => isAgo(text) || z.iso.datetime({ offset: true }).safeParse(text).success,
-    `${AGO}; or an instant`,
-  );
+  .refine((text) => isAgo(text) || isInstant(text), `${AGO}; or an instant in UTC`);
+
+/** An instant in UTC that a database takes. */
+export function isInstant(text: string): boolean {
+  return z.iso.datetime().safeParse(text).success && Date.parse(text) >= 0;
+}
 
 function isAgo(text: string): boolean {
   const ms = msOf(text);

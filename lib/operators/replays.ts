@@ -4,6 +4,7 @@ import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { instantOf } from '../time.ts';
 import type { Counts } from './overview.ts';
+import { isInstant } from './replay-request.ts';
 
 /** Who had what delivered again, and why. */
 export interface ReplayRecord {
@@ -58,7 +59,7 @@ export const logQuery = z.object({
 
 export type LogQuery = z.output<typeof logQuery>;
 
-const cursorShape = z.tuple([z.string().regex(/^\d{4,6}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/), z.uuid()]);
+const cursorShape = z.tuple([z.string().refine(isInstant), z.uuid()]);
 
 function parseCursor(text: string, context: z.RefinementCtx): z.output<typeof cursorShape> {
   try {

@@ -150,7 +150,7 @@ describe('the local server', () => {
   test.each([
     ['POST', '/webhooks/unknown', 404, 'unknown_provider'],
     ['GET', '/webhooks/cardpayments', 405, 'method_not_allowed'],
-    ['GET', '/platform/event-bus/replay', 405, 'method_not_allowed'],
+    ['PUT', '/platform/event-bus/replay', 405, 'method_not_allowed'],
     ['POST', '/platform/event-bus/replay', 401, 'unauthorized'],
     ['GET', '/api/cron/relay', 401, 'unauthorized'],
     ['GET', '/elsewhere', 404, 'not_found'],
@@ -222,7 +222,7 @@ describe('the local server', () => {
         body: JSON.stringify({ topic: 'payment.captured', since: '1h' }),
       });
       expect(response.status).toBe(200);
-      expect(await response.json()).toMatchObject({ topic: 'payment.captured', matched: 0, replayed: 0 });
+      expect(await response.json()).toMatchObject({ topic: 'payment.captured', matched: 1, replayed: 1 });
     });
 
     test('ends by Ctrl-C, and then the demo says what to run', async () => {

@@ -149,7 +149,7 @@ describe('the environment', () => {
     [{}, 'Local'],
     [{ VERCEL_ENV: 'development' }, 'Local'],
     [{ VERCEL: '1' }, 'Production'],
-    [{ VERCEL: '1', VERCEL_ENV: 'development' }, 'Production'],
+    [{ VERCEL: '1', VERCEL_ENV: 'development' }, 'Local'],
     [{ VERCEL: '1', VERCEL_ENV: 'production' }, 'Production'],
     [{ VERCEL: '1', VERCEL_ENV: 'preview' }, 'Preview'],
     [{ VERCEL_ENV: 'preview' }, 'Preview'],

@@ -1,0 +1,185 @@
+import { mkdirSync } from 'node:fs';
+
+import chromium from '@sparticuz/chromium';
+import { chromium as playwright } from 'playwright-core';
+import type { Page } from 'playwright-core';
+import { serve } from 'srvx';
+
+import { catalog } from '../lib/catalog/catalog.ts';
+import type { TopicName } from '../lib/catalog/catalog.ts';
+import type { Topic } from '../lib/catalog/topic.ts';
+import { migrate } from '../lib/db/connect.ts';
+import type { Database } from '../lib/db/connect.ts';
+import { driverOf, run } from '../lib/db/statement.ts';
+import { logTo } from '../lib/log.ts';
+import { emit } from '../lib/outbox/emit.ts';
+import { database } from '../lib/postbud.ts';
+import { relay } from '../lib/relay/relay.ts';
+import { attach, topicsOf } from '../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
+import { HOUR, MINUTE, SECOND } from '../lib/time.ts';
+import { mintToken } from './operator-token.ts';
+import { createRouter } from './router.ts';
+
+const FOLDER = new URL('../docs/console/', import.meta.url);
+
+/** `npm run screenshots`: takes the README's pictures of the console, of a day that went wrong in several ways. */
+async function takeScreenshots(): Promise<void> {
+  logTo(() => undefined);
+  process.env['DATABASE_URL'] = 'memory://screenshots';
+  process.env['OPERATOR_JWT_SECRET'] ??= 'a secret for nothing but the pictures of the README';
+  const db = await database();
+  await migrate(db);
+  await liveThroughADay(db);
+
+  const route = createRouter(new URL('../', import.meta.url));
+  const server = serve({
+    port: 0,
+    hostname: 'localhost',
+    silent: true,
+    fetch: async (request) => (await route(request)) ?? new Response(null, { status: 404 }),
+  });
+  await server.ready();
+  const origin = `http://localhost:${new URL(server.url ?? '').port}`;
+  const browser = await playwright.launch({
+    executablePath: await chromium.executablePath(),
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
+  });
+  mkdirSync(FOLDER, { recursive: true });
+  try {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+    await walk(page, origin);
+  } finally {
+    await browser.close();
+    await server.close(true);
+  }
+}
+
+const UNAVAILABLE = { code: 'http_503', message: 'the subscriber answered 503' };
+const TIMED_OUT = { code: 'timeout', message: 'the handler had not finished after 10000 ms' };
+const ODD_POSTCODE = { code: 'invalid_payload', message: 'postalCode: expected 4 digits' };
+
+/** What an ordinary hour brings. */
+const HOURLY: readonly (readonly [TopicName, number])[] = [
+  ['booking.created', 5],
+  ['booking.approved', 3],
+  ['payment.intent.created', 3],
+  ['payment.captured', 3],
+  ['user.signed_in', 6],
+  ['inquiry.submitted', 1],
+  ['invoice.issued', 1],
+];
+
+/** Emits and delivers a day's events; towards its end the ledger is down, and two others have troubles of their own. */
+async function liveThroughADay(db: Database): Promise<void> {
+  const now = Date.now();
+  for (let hoursAgo = 23; hoursAgo >= 0; hoursAgo -= 1) {
+    const isNight = new Date(now - hoursAgo * HOUR).getUTCHours() < 6;
+    const failures = hoursAgo < 3 ? { 'ledger payment.captured': UNAVAILABLE } : {};
+    const more = hoursAgo % 9 === 4 ? { 'intelligence inquiry.submitted': TIMED_OUT } : {};
+    const odd = hoursAgo === 7 ? { 'audit user.signed_in': ODD_POSTCODE } : {};
+    const at = now - hoursAgo * HOUR - 4 * MINUTE;
+    for (const [topic, count] of HOURLY) await emitSome(db, topic, isNight ? 1 : count + (hoursAgo % 3));
+    await deliver(db, at, everyone({ ...failures, ...more, ...odd }, 1));
+    await backdate(db, at);
+  }
+  // One with patience, each attempt at its time, whose visitor wrote what nobody need see.
+  await emitSome(db, 'inquiry.submitted', 1);
+  for (const minutesAgo of [402, 401, 396, 366, 6]) {
+    await deliver(
+      db,
+      now - minutesAgo * MINUTE,
+      everyone({ 'intelligence inquiry.submitted': TIMED_OUT }, 5),
+    );
+  }
+  await backdate(db, now - 402 * MINUTE);
+  // And some that wait behind a failure now.
+  await emitSome(db, 'invoice.issued', 4);
+  await deliver(db, now - 20 * SECOND, everyone({ 'accounting invoice.issued': TIMED_OUT }, 5));
+  await backdate(db, now - 20 * SECOND);
+  await run(driverOf(db), { text: 'update last_pass set at = clock_timestamp()', values: [] });
+}
+
+async function emitSome(db: Database, topic: TopicName, count: number): Promise<void> {
+  for (let number = 0; number < count; number += 1) await emit(db, topic, catalog[topic].example as never);
+}
+
+async function deliver(db: Database, now: number, subscribers: readonly AttachedSubscriber[]): Promise<void> {
+  await relay({ db, subscribers, until: Date.now() + 10 * SECOND, now });
+}
+
+/** All subscribers of the catalog; those that are named `subscriber topic` fail in the given way. */
+function everyone(
+  failures: Readonly<Record<string, { readonly code: string; readonly message: string }>>,
+  maxAttempts: number,
+): AttachedSubscriber[] {
+  const names = new Set(Object.values<Topic>(catalog).flatMap(({ subscribers }) => subscribers));
+  return [...names].map((name) => {
+    const handlers = topicsOf(name).map((topic) => {
+      const failure = failures[`${name} ${topic}`];
+      const handler = () => {
+        if (failure) throw Object.assign(new Error(failure.message), { code: failure.code });
+      };
+      return [topic, handler] as const;
+    });
+    return attach(name, Object.fromEntries(handlers), { maxAttempts });
+  });
+}
+
+let backdatedTo = 0;
+
+/** The clock can be told to the relay and not to `emit`: what was recorded since the last call was recorded then. */
+async function backdate(db: Database, at: number): Promise<void> {
+  const [newest] = await run<{ seq: number }>(driverOf(db), {
+    text: `with backdated as (
+        update events set created_at = to_timestamp($1::float8 / 1000) - interval '1 second'
+        where seq > $2::bigint returning seq
+      )
+      select max(seq)::float8 as seq from backdated`,
+    values: [at, backdatedTo],
+  });
+  backdatedTo = newest?.seq ?? backdatedTo;
+}
+
+async function walk(page: Page, origin: string): Promise<void> {
+  const shoot = async (name: string, fullPage = true) =>
+    await page.screenshot({ path: new URL(`${name}.png`, FOLDER).pathname, fullPage });
+  const open = (path: string) => page.goto(`${origin}/platform/event-bus${path}`);
+  const scope = 'event-bus:read event-bus:replay event-bus:reveal';
+  const token = await mintToken({ sub: 'Kari Nordmann', scope, expires: '1h' });
+  await open(`/sign-in#token=${token}`);
+  await shoot('sign-in', false);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await shoot('overview');
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await shoot('overview-dark');
+  await page.emulateMedia({ colorScheme: 'light' });
+  await open('/topics/invoice.issued');
+  await shoot('topic');
+  await open('/dead-letters?limit=8');
+  await shoot('dead-letters');
+  const link = page
+    .getByRole('row')
+    .filter({ hasText: 'inquiry.submitted' })
+    .getByRole('link', { name: /Details/ });
+  await open(`/dead-letters/${(await link.first().getAttribute('href'))?.split('/').at(-1)}`);
+  await shoot('dead-letter');
+  await open('/replay?topic=payment.captured&subscriber=ledger&since=24h');
+  await shoot('preview', false);
+  await page.getByLabel('Reason').fill('the ledger is back after INC-4411');
+  await page.getByRole('button', { name: /^Replay \d+ dead letters/ }).click();
+  await page.waitForURL('**/replays/*');
+  await page.waitForTimeout(1500);
+  await shoot('replay');
+  await open('/replays');
+  await shoot('replays');
+  await open('/catalog#payment.captured');
+  await shoot('catalog', false);
+  await page.setViewportSize({ width: 390, height: 780 });
+  await open('');
+  await shoot('overview-mobile', false);
+}
+
+await takeScreenshots();
+process.exit();

@@ -1,0 +1,204 @@
+import fc from 'fast-check';
+import { SignJWT } from 'jose';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import { connect, migrate } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import type { Bus } from '../../lib/operators/asked.ts';
+import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { payloadOf } from '../support/bus.ts';
+
+const RUNS = 1500;
+const SECRET = Buffer.from('an operator secret of the tests, 32 bytes and more');
+
+const ledger = subscriber(
+  'ledger',
+  {
+    'payment.captured': () => {
+      throw new Error('refused');
+    },
+  },
+  { maxAttempts: 1 },
+);
+
+let connection: Connection;
+let token: string;
+beforeAll(async () => {
+  connection = await connect('memory://');
+  await migrate(connection.db);
+  for (let index = 0; index < 3; index += 1) {
+    await emit(connection.db, 'payment.captured', payloadOf('payment.captured'));
+  }
+  await relay({ db: connection.db, subscribers: [ledger], until: Date.now() + 5000 });
+  token = await new SignJWT({ scope: 'event-bus:read event-bus:replay event-bus:reveal' })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setSubject('kari')
+    .setIssuer('postbud')
+    .setAudience('postbud-operators')
+    .setIssuedAt()
+    .setExpirationTime('1h')
+    .sign(SECRET);
+});
+afterAll(() => connection.close());
+beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
+afterEach(() => void vi.restoreAllMocks());
+
+const bus: Bus = {
+  database: async () => connection.db,
+  subscribers: () => [ledger],
+  kick: () => undefined,
+};
+const { fetch } = operatorEndpoint({
+  settings: () => ({ kind: 'secret', secret: SECRET, issuer: 'postbud', audience: 'postbud-operators' }),
+  environment: () => 'Local',
+  deadLetters: async () => null,
+  routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
+    routesOf(bus),
+  ),
+});
+
+/** What an operator, or someone who tries things out, may write anywhere. */
+const text = fc.oneof(
+  fc.constantFrom(
+    ...[
+      'payment.captured',
+      'ledger',
+      '24h',
+      '1y',
+      '-1h',
+      '2-1',
+      '1-1',
+      '999999999999999999-1',
+      '2026-11-21T00:00:00Z',
+    ],
+    ...[
+      '0123456789abcdef',
+      '01a1feb1-c709-77be-a8b7-0f3083ee5689',
+      'all',
+      'true',
+      '0',
+      '51',
+      '1e9',
+      '\0',
+      '\ud800',
+      "'",
+      '%',
+    ],
+    Buffer.from('["2026-11-21T00:00:00.000000Z","1","2","older"]').toString('base64url'),
+    Buffer.from('["9999-99-99T99:99:99.000000Z","1","2","older"]').toString('base64url'),
+    Buffer.from('["2026-11-21T00:00:00.000000Z","01a1feb1-c709-77be-a8b7-0f3083ee5689"]').toString(
+      'base64url',
+    ),
+    Buffer.from('["9999-13-99T99:99:99.000000Z","01a1feb1-c709-77be-a8b7-0f3083ee5689"]').toString(
+      'base64url',
+    ),
+  ),
+  fc.string({ unit: 'binary', maxLength: 20 }),
+);
+
+const names = fc.constantFrom(
+  ...[
+    'topic',
+    'since',
+    'until',
+    'subscriber',
+    'group',
+    'deliveryIds',
+    'include',
+    'dryRun',
+    'expectedCount',
+    'limit',
+  ],
+  ...['reason', 'replayId', 'confirm', 'next', 'cursor', 'q', 'sort', 'show', 'anything'],
+);
+
+const path = fc.oneof(
+  fc.constantFrom(
+    ...[
+      '',
+      '/dead-letters',
+      '/dead-letters/2-1',
+      '/dead-letters/2-1/reveal',
+      '/replay',
+      '/replays',
+      '/catalog',
+    ],
+    ...[
+      '/topics/payment.captured',
+      '/deliveries/2-1/retry',
+      '/deliveries/2-1/skip',
+      '/subscribers/ledger/pause',
+    ],
+    ...['/subscribers/ledger/resume', '/replays/01a1feb1-c709-77be-a8b7-0f3083ee5689'],
+  ),
+  fc
+    .tuple(fc.constantFrom('topics', 'dead-letters', 'replays', 'deliveries'), text)
+    .map(([page, name]) => `/${page}/${encodeURIComponent(name.toWellFormed())}`),
+);
+
+const fields = fc.array(fc.tuple(names, text), { maxLength: 6 });
+const json = fc.oneof(
+  fields.map((pairs) => JSON.stringify(Object.fromEntries(pairs))),
+  fc.dictionary(names, fc.oneof(text, fc.jsonValue({ maxDepth: 2 }))).map((value) => JSON.stringify(value)),
+  fc.string(),
+);
+
+const request = fc.record({
+  method: fc.constantFrom('GET', 'GET', 'HEAD', 'POST', 'POST', 'PUT'),
+  path,
+  query: fields,
+  accept: fc.constantFrom('text/html', 'application/json', '*/*', ''),
+  body: fc.oneof(
+    json.map((sent) => ({ type: 'application/json', sent })),
+    fields.map((pairs) => ({
+      type: 'application/x-www-form-urlencoded',
+      sent: String(
+        new URLSearchParams(pairs.map(([name, value]): [string, string] => [name, value.toWellFormed()])),
+      ),
+    })),
+  ),
+});
+
+describe('the operators’ functions', () => {
+  it(
+    `answer ${RUNS} requests of all kinds within the contract, and never with a 500`,
+    { timeout: 60_000 },
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(request, async ({ method, path: at, query, accept, body }) => {
+          const search = new URLSearchParams(
+            query.map(([name, value]): [string, string] => [name, value.toWellFormed()]),
+          );
+          const response = await fetch(
+            new Request(`https://postbud.example/platform/event-bus${at}?${search}`, {
+              method,
+              headers: { authorization: `Bearer ${token}`, accept, 'content-type': body.type },
+              ...(method === 'POST' || method === 'PUT' ? { body: body.sent } : {}),
+            }),
+          );
+          expect([200, 303, 400, 404, 405, 406, 409, 413]).toContain(response.status);
+          expect(response.headers.get('x-request-id')).toBeTruthy();
+          const answer = await response.text();
+          if (response.headers.get('content-type')?.includes('json') && method !== 'HEAD') JSON.parse(answer);
+        }),
+        { numRuns: RUNS },
+      );
+    },
+  );
+
+  it('know every topic of the catalog', async () => {
+    for (const topic of Object.keys(catalog)) {
+      const response = await fetch(
+        new Request(`https://postbud.example/platform/event-bus/topics/${topic}`, {
+          headers: { authorization: `Bearer ${token}` },
+        }),
+      );
+      expect([topic, response.status]).toEqual([topic, 200]);
+    }
+  });
+});
