@@ -27,7 +27,7 @@ export function errorGroupOf(topic: string, subscriber: string, kind: string, me
 /** HTTP statuses stay: they say what went wrong. */
 function generalised(message: string): string {
   return message
-    .replaceAll(/\b(?=[\w-]*\d)[\w-]{6,}\b/g, '…')
+    .replaceAll(/\b(?=[\w-]*\d)(?:[\w-]{6,}|[a-z]+[_-][\w-]*)/gi, '…')
     .replaceAll(/\d+/g, (number) => (/^[45]\d\d$/.test(number) ? number : '…'))
     .replaceAll(/…(?:[.,:…-]*…)+/g, '…')
     .replaceAll(/\s+/g, ' ')

@@ -51,9 +51,13 @@ export function hidePersonalData(topic: string, payload: unknown): HiddenPayload
 /** The texts in a payload that are personal data, the longest first: what an error's message must not repeat. */
 export function personalTexts(topic: string, payload: unknown): string[] {
   const { hidden } = hidePersonalData(topic, payload);
-  return hidden
-    .flatMap(({ pointer }) => textsIn(valueAt(payload, pointer)))
-    .toSorted((one, other) => other.length - one.length);
+  return (
+    hidden
+      .flatMap(({ pointer }) => textsIn(valueAt(payload, pointer)))
+      // Errors that quote a payload may quote it as JSON.
+      .flatMap((text) => [text, JSON.stringify(text).slice(1, -1)])
+      .toSorted((one, other) => other.length - one.length)
+  );
 }
 
 /** Shorter ones are found in words that have nothing to do with them. */
@@ -69,10 +73,8 @@ export function maskPersonalData(text: string, known: readonly string[]): string
   const masked = known
     .filter(({ length }) => length >= SHORTEST_TEXT)
     .reduce((rest, personal) => rest.replaceAll(personal, '[hidden]'), text);
-  return masked
-    .replaceAll(E_MAIL, '[hidden]')
-    .replaceAll(NATIONAL_ID, '[hidden]')
-    .replaceAll(PHONE, '[hidden]');
+  const cut = text.length < CUT_FROM ? masked : known.reduce(withoutCut, masked);
+  return cut.replaceAll(E_MAIL, '[hidden]').replaceAll(NATIONAL_ID, '[hidden]').replaceAll(PHONE, '[hidden]');
 }
 
 const E_MAIL = /[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(\.[\p{L}\p{N}-]+)+/gu;
@@ -80,8 +82,9 @@ const E_MAIL = /[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(\.[\p{L}\p{N}-]+)+/gu;
 /** Eleven digits, with or without a space after the date of birth. */
 const NATIONAL_ID = /(?<![\w-])\d{6} ?\d{5}(?![\w-])/g;
 
-/** Eight digits in the groups that Norwegians write, or any number with a country's code. */
-const PHONE = /(?<![\w-])(\+\d[\d ]{6,16}\d|\d{2} \d{2} \d{2} \d{2}|\d{3} \d{2} \d{3}|[49]\d{7})(?![\w-])/g;
+/** Eight digits in the groups that Norwegians write, Norway's code before them or not, or any number with a `+`. */
+const PHONE =
+  /(?<![\w-])(\+\d[\d ]{6,16}\d|\d{2} \d{2} \d{2} \d{2}|\d{3} \d{2} \d{3}|(?:00)?(?:47)?[49]\d{7})(?![\w-])/g;
 
 function marksOf(topic: TopicName): Marks {
   const known = marksByTopic.get(topic);
@@ -99,8 +102,8 @@ function strip(marks: Marks | undefined, value: unknown): unknown {
 }
 
 function stripObject(marks: Marks, value: object): Record<string, unknown> {
-  const kept = Object.entries(value).filter(([name]) => !marks.properties?.[name]?.personal);
-  return Object.fromEntries(kept.map(([name, inner]) => [name, strip(marks.properties?.[name], inner)]));
+  const kept = Object.entries(value).filter(([name]) => !propertyOf(marks, name)?.personal);
+  return Object.fromEntries(kept.map(([name, inner]) => [name, strip(propertyOf(marks, name), inner)]));
 }
 
 function hide(marks: Marks | undefined, value: unknown, pointer: string, hidden: HiddenValue[]): unknown {
@@ -113,7 +116,7 @@ function hide(marks: Marks | undefined, value: unknown, pointer: string, hidden:
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [
       name,
-      hide(marks.properties?.[name] ?? others, inner, `${pointer}/${escaped(name)}`, hidden),
+      hide(propertyOf(marks, name) ?? others, inner, `${pointer}/${escaped(name)}`, hidden),
     ]),
   );
 }
@@ -169,4 +172,20 @@ function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value === 'number') return [String(value)];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+/** Nobody cuts shorter messages. */
+const CUT_FROM = 1000;
+
+/** Messages are cut to a length: one may end in the middle of a text. */
+function withoutCut(message: string, text: string): string {
+  for (let length = Math.min(text.length, message.length); length >= SHORTEST_TEXT; length -= 1) {
+    if (message.endsWith(text.slice(0, length))) return `${message.slice(0, -length)}[hidden]`;
+  }
+  return message;
+}
+
+/** A payload may name a field as every object names something of its own, such as `constructor`. */
+function propertyOf({ properties = {} }: Marks, name: string): Marks | undefined {
+  return Object.hasOwn(properties, name) ? properties[name] : undefined;
 }

@@ -113,16 +113,20 @@ const FIRST_OF_LANE = `
     select coalesce($5::text::timestamptz, clock_timestamp()) as now
   ),
   locked_lane as materialized (
-    select id, topic, subscriber, head, tail, lease_token is null as is_free
-    from clock, lanes where id = $1::bigint for update of lanes
+    select lanes.id, lanes.topic, lanes.subscriber, lanes.head, lanes.tail, lanes.lease_token is null as is_free,
+      lanes.xmin::text as version
+    from clock, lanes where lanes.id = $1::bigint for update of lanes
   ),
   target as materialized (
     select lane_id, deliveries.position, topic, subscriber, tail, is_free,
       state in ('pending', 'failing') as is_unfinished,
-      not exists (
-        select from deliveries as earlier where earlier.lane_id = locked_lane.id and earlier.position > head
-          and earlier.position < deliveries.position and earlier.state in ('pending', 'failing')
-      ) as is_first
+      -- Where the lane was changed since this statement began, what it sees before the delivery is stale: an operator
+      -- may just have put something back there.
+      exists (select from lanes where lanes.id = locked_lane.id and lanes.xmin::text = version)
+        and not exists (
+          select from deliveries as earlier where earlier.lane_id = locked_lane.id and earlier.position > head
+            and earlier.position < deliveries.position and earlier.state in ('pending', 'failing')
+        ) as is_first
     from locked_lane join deliveries on lane_id = locked_lane.id and position = $2::bigint
   )`;
 

@@ -295,7 +295,7 @@ function greatest(ages: readonly (number | null)[]): number | null {
 }
 
 /** Lanes of one subscription that are looked at, those that have been due longest first. */
-const LANES_LOOKED_AT = 20;
+const LANES_LOOKED_AT = 100;
 
 // A lane is due, or in the hands of a relay, or waits for a retry: `due_at` orders them in this way. The first
 // delivery of one that is due tells since when: since its event was recorded, or since its retry was due, or since an

@@ -113,7 +113,8 @@ function valueOf(name: string, text: string): unknown {
     case 'limit':
       return Number(text);
     case 'dryRun':
-      return text === 'true';
+      // Anything else is no answer, and must not be taken for a no.
+      return text === 'true' || (text === 'false' ? false : text);
     default:
       return text;
   }

@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { ADD_TO_BACKLOG, EVENTS_MOVED, eventState } from '../backlog/tally.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
+import { PRUNE_LOCK } from '../retention/prune.ts';
 import { msOf, replayRequest } from './replay-request.ts';
 import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';
 
@@ -58,10 +59,15 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
       reason ?? null,
       JSON.stringify({ ...request, reason }),
     ],
+  }).catch(async (error: unknown) => {
+    // A twin of this request was recorded while this one ran: this one is rolled back, and answered as its twin.
+    const earlier = isDuplicate(error) ? await earlierReplay(db, id) : null;
+    if (!earlier) throw error;
+    return [{ matched: 0, replayed: 0, earlier }];
   });
   const { matched, replayed } = row!;
-  const earlier =
-    row!.earlier ?? (replayed === 0 && !dryRun && asked.replayId ? await earlierReplay(db, id) : null);
+  // A count says what matches now, whatever was replayed under the same id.
+  const earlier = dryRun ? null : row!.earlier;
   if (earlier) return { replayId: id, topic, since, ...earlier };
   if (expectedCount !== undefined && matched !== expectedCount)
     throw new CountChanged(expectedCount, matched);
@@ -71,6 +77,11 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
 interface Earlier {
   readonly matched: number;
   readonly replayed: number;
+}
+
+/** Postgres's `unique_violation`. */
+function isDuplicate(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
 /** What a twin of this request did, which ended after this one's statement began. */
@@ -131,7 +142,7 @@ const HAS_ENDED = `
 export const MATCHING: Readonly<Record<Way, string>> = {
   chosen: `${CLOCK_AND_WINDOW},
   matching as materialized (
-    select lane_id, position, error_group, event_id, coalesce(dead_lettered_at, delivered_at) as ended_at
+    select lane_id, position, deliveries.replays, error_group, event_id, coalesce(dead_lettered_at, delivered_at) as ended_at
     from span, (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
       join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
       join lanes on lanes.id = lane_id
@@ -141,7 +152,7 @@ export const MATCHING: Readonly<Record<Way, string>> = {
   )`,
   deadLetters: `${CLOCK_AND_WINDOW},
   matching as materialized (
-    select lane_id, position, error_group, event_id, dead_lettered_at as ended_at
+    select lane_id, position, deliveries.replays, error_group, event_id, dead_lettered_at as ended_at
     from span, error_groups join deliveries on error_group = key
     where topic = $1::text and ($2::text is null or subscriber = $2::text) and ($3::text is null or key = $3::text)
       and $6::text is null and not $7::boolean and dead_lettered_at between span.since and span.until
@@ -149,7 +160,7 @@ export const MATCHING: Readonly<Record<Way, string>> = {
   )`,
   everything: `${CLOCK_AND_WINDOW},
   matching as materialized (
-    select lane_id, position, error_group, event_id, coalesce(dead_lettered_at, delivered_at) as ended_at
+    select lane_id, position, deliveries.replays, error_group, event_id, coalesce(dead_lettered_at, delivered_at) as ended_at
     from span, lanes join deliveries on lane_id = lanes.id
     where topic = $1::text and ($2::text is null or subscriber = $2::text)
       and ($3::text is null or error_group = $3::text) and $6::text is null and ${HAS_ENDED}
@@ -171,8 +182,13 @@ const statement = (matching: string) => `
   chosen as materialized (
     select * from matching where (select so from is_on)
   ),
+  -- Nothing of it may be pruned meanwhile: what was pruned before is passed over.
+  pruning as materialized (
+    select pg_advisory_xact_lock_shared(${PRUNE_LOCK}, 0) as is_held from is_on where so
+  ),
   locked_lane as materialized (
-    select id, topic, subscriber from lanes where id in (select lane_id from chosen)
+    select id, topic, subscriber from lanes
+    where id in (select lane_id from chosen) and (select count(is_held) from pruning) >= 0
     order by topic, subscriber, ordering_key for update
   ),
   put_back as (
@@ -186,13 +202,14 @@ const statement = (matching: string) => `
     from clock, chosen join locked_lane on locked_lane.id = chosen.lane_id
     where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
       -- Not if it was replayed since, even if it has ended again.
-      and deliveries.error_group is not distinct from chosen.error_group
+      and deliveries.replays = chosen.replays
       and (deliveries.state = 'dead_lettered' or ($7::boolean and deliveries.state = 'delivered'))
     returning deliveries.lane_id, deliveries.position, deliveries.event_id, topic, subscriber, chosen.error_group,
       (chosen.error_group is not null)::int as was_dead
   ),
   moved_lane as (
-    update lanes set head = least(head, first.position - 1),
+    -- Always to another value while a relay holds the lane: that is how its settlement sees that it moved.
+    update lanes set head = least(head, first.position - 1) - (lease_token is not null)::int,
       due_at = case when lease_token is null then clock.now else due_at end
     from clock, (select lane_id, min(position) as position from put_back group by lane_id) as first
     where lanes.id = first.lane_id
@@ -234,7 +251,6 @@ const statement = (matching: string) => `
     select $12::uuid, $1::text, clock.now, $13::text, $14::text, $15::text::jsonb, (select count(*) from matching),
       (select count(*) from put_back)
     from clock where (select so from is_on)
-    on conflict (id) do nothing
   )
   select (select count(*)::int from matching) as matched, (select count(*)::int from put_back) as replayed,
     (select json_build_object('matched', matched, 'replayed', replayed) from earlier) as earlier`;

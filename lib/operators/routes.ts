@@ -181,6 +181,9 @@ function shown(view: DeadLetter | null) {
 /** A thousand delivery ids and a reason. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
+/** A form that replays more than this has its number typed. */
+const UNCONFIRMED = 100;
+
 /** What a form says besides the request: where it came from, and the number that was typed to confirm. */
 const confirmedForm = z.looseObject({ confirm: z.string().optional(), next: z.string().optional() });
 
@@ -189,8 +192,10 @@ async function readReplayRequest(request: Request): Promise<ParsedReplayRequest>
   if (content.type === 'application/json') return validated(content, replayRequest);
   const { confirm, next: _, ...fields } = validated(content, confirmedForm);
   const asked = requireValid(fields, replayForm);
-  if (confirm !== undefined && confirm.replaceAll(/\D/g, '') !== String(asked.expectedCount)) {
-    throw badRequest('not_confirmed', `Type ${asked.expectedCount ?? 'the number'} to confirm.`);
+  const { expectedCount = 0 } = asked;
+  const isTyped = confirm?.replaceAll(/\D/g, '') === String(expectedCount);
+  if (!isTyped && (confirm !== undefined || expectedCount > UNCONFIRMED)) {
+    throw badRequest('not_confirmed', `Type ${expectedCount} to confirm.`);
   }
   return asked;
 }

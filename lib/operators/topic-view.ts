@@ -123,13 +123,13 @@ interface FoundLane {
 }
 
 function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview, hasKeys: boolean): HeldLane {
-  const { subscriber, payload, last } = found;
+  const { subscriber, payload, last, ordering_key: orderingKey } = found;
   const total = subscribers.find((row) => row.subscriber === subscriber);
   // A lane that is the whole topic has what its subscription has, however much that is.
-  const behind = hasKeys || !total ? found.behind : total.pending + total.failing - 1;
+  const isWhole = !hasKeys && orderingKey === '' && total !== undefined;
   return {
     subscriber,
-    orderingKey: found.ordering_key,
+    orderingKey,
     deliveryId: `${found.id}-${found.position}`,
     eventId: found.event_id,
     subject: subjectOf(topic, payload),
@@ -139,8 +139,8 @@ function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview, hasKe
       last?.kind === undefined
         ? null
         : { kind: last.kind, message: maskPersonalData(last.message ?? '', personalTexts(topic, payload)) },
-    behind: Math.min(behind, hasKeys ? COUNTED_BEHIND : Infinity),
-    isMoreBehind: hasKeys && found.behind > COUNTED_BEHIND,
+    behind: isWhole ? total.pending + total.failing - 1 : Math.min(found.behind, COUNTED_BEHIND),
+    isMoreBehind: !isWhole && found.behind > COUNTED_BEHIND,
   };
 }
 

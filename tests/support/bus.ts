@@ -210,7 +210,7 @@ export async function contradictions(db: Database): Promise<string[]> {
      select 'its lane sleeps: ' || event_id || ' of ' || subscriber from deliveries join lanes on lanes.id = lane_id
        where state in ('pending', 'failing') and due_at is null
      union all
-     select 'backlog: ' || to_json(counted) || ' but ' || to_json(kept) from (
+     select concat('backlog: ', to_json(counted), ' but ', to_json(kept)) from (
        select topic, subscriber, count(*) filter (where state = 'pending') as pending,
          count(*) filter (where state = 'failing') as failing,
          count(*) filter (where state = 'dead_lettered') as dead_lettered
@@ -223,10 +223,10 @@ export async function contradictions(db: Database): Promise<string[]> {
        select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered
        from backlog group by topic, subscriber
      ) as kept using (topic, subscriber)
-       where (counted.pending, counted.failing, counted.dead_lettered)
+       where (coalesce(counted.pending, 0), coalesce(counted.failing, 0), coalesce(counted.dead_lettered, 0))
          is distinct from (kept.pending, kept.failing, kept.dead_lettered)
      union all
-     select 'error group: ' || to_json(counted) || ' but ' || to_json(kept) from (
+     select concat('error group: ', to_json(counted), ' but ', to_json(kept)) from (
        select error_group as key, count(*) as dead_lettered from deliveries where error_group is not null group by 1
      ) as counted full join error_groups as kept using (key)
        where coalesce(counted.dead_lettered, 0) is distinct from kept.dead_lettered`,

@@ -1,0 +1,528 @@
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection, Database } from '../../lib/db/connect.ts';
+import { NotActedOn, retryNow, skip } from '../../lib/operators/lanes.ts';
+import { pause, resume } from '../../lib/operators/pauses.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import type { ReplayRequest } from '../../lib/operators/replay-request.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
+import { DAY, MINUTE } from '../../lib/time.ts';
+import {
+  START,
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  gate,
+  openBus,
+  rows,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+/** A second process, as far as the database can tell. */
+let other: Connection;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  other = await connect(bus.url);
+});
+afterAll(async () => {
+  await other.close();
+  await bus.close();
+});
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, operator_actions, pauses');
+});
+
+/** The ledger, which handles payments in this way. @param number the payment's, from 1. */
+const ledger = (handle: (number: number, context: DeliveryContext) => unknown, transactional = false) => {
+  const handlers = {
+    'payment.captured': (event: { payload: { amountMinor: number } }, context: DeliveryContext) =>
+      handle(event.payload.amountMinor, context),
+  };
+  return transactional
+    ? subscriber('ledger', handlers, { transactional: true })
+    : subscriber('ledger', handlers);
+};
+
+const refuse = () => {
+  throw new PermanentError('refused');
+};
+
+/** The deliveries of a subscriber by their place, oldest first. */
+async function letters(of = 'ledger'): Promise<{ id: string; state: string; replays: number }[]> {
+  return await rows(
+    bus.db,
+    `select lane_id || '-' || position as id, state::text, replays from deliveries join lanes on lanes.id = lane_id
+     where subscriber = $1 order by ordering_key, position`,
+    [of],
+  );
+}
+
+const statesOf = async (of = 'ledger') => (await letters(of)).map(({ state }) => state);
+
+const ask = (request: Partial<ReplayRequest> = {}, db: Database = bus.db, now = START) =>
+  replay(db, { topic: 'payment.captured', since: '1h', ...request }, 'kari', new Date(now));
+
+/** Runs what an operator does in a transaction that is committed when the test says so: an operator who is slow. */
+async function slowOperator() {
+  const client = new pg.Client(bus.url);
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('begin');
+  const commit = async () => {
+    await client.query('commit');
+  };
+  return { client, db: { $client: client } as unknown as Database, commit };
+}
+
+/** Resolves when so many statements wait for a lock that another one holds. */
+async function waiting(count: number): Promise<void> {
+  await expect
+    .poll(
+      async () => {
+        const [row] = await rows<{ count: number }>(
+          bus.db,
+          `select count(*)::int as count from pg_stat_activity
+           where datname = current_database() and wait_event_type = 'Lock'`,
+        );
+        return row!.count;
+      },
+      { interval: 5, timeout: 5000 },
+    )
+    .toBe(count);
+}
+
+describe('a replay while a relay has the lane in hand', () => {
+  test.each([false, true])(
+    'puts back what is older than all that runs (transactional: %j)',
+    async (transactional) => {
+      await emitPayments(bus.db, 1, 6);
+      await drain(bus.db, [ledger((number) => number <= 3 && refuse(), false)]);
+      await emitPayments(bus.db, 7, 9);
+      const begun = gate();
+      const go = gate();
+      const handed: number[] = [];
+      const running = drain(bus.db, [
+        ledger(async (number) => {
+          handed.push(number);
+          begun.open();
+          if (number === 7) await go.opened;
+        }, transactional),
+      ]);
+      await begun.opened;
+      const asked = ask();
+      // A transactional handler that has settled nothing yet holds no lock.
+      await asked;
+      go.open();
+      await running;
+      expect(handed.toSorted((one, two) => one - two)).toEqual([1, 2, 3, 7, 8, 9]);
+      expect(handed.filter((number) => number < 7)).toEqual([1, 2, 3]);
+      expect(new Set(await statesOf())).toEqual(new Set(['delivered']));
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
+
+  test.each([false, true])(
+    'loses nothing that lies beside what runs: two dead letters, replayed one after the other (transactional: %j)',
+    async (transactional) => {
+      await emitPayments(bus.db, 1, 4);
+      await drain(bus.db, [ledger((number) => number <= 2 && refuse())]);
+      const [first, second] = await letters();
+      await ask({ deliveryIds: [first!.id] });
+      const begun = gate();
+      const go = gate();
+      const handed: number[] = [];
+      const running = drain(bus.db, [
+        ledger(async (number) => {
+          handed.push(number);
+          begun.open();
+          if (number === 1) await go.opened;
+        }, transactional),
+      ]);
+      await begun.opened;
+      expect(await ask({ deliveryIds: [second!.id] }, bus.db, START + 1)).toMatchObject({ replayed: 1 });
+      go.open();
+      await running;
+      await drain(bus.db, [ledger((number) => handed.push(number))]);
+      expect(await contradictions(bus.db)).toEqual([]);
+      expect(handed).toEqual([1, 2]);
+      expect(await statesOf()).toEqual(['delivered', 'delivered', 'delivered', 'delivered']);
+    },
+  );
+
+  test('loses nothing that lies between two that run', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger(refuse)]);
+    const [first, second, third] = await letters();
+    await ask({ deliveryIds: [first!.id, third!.id] });
+    const begun = gate();
+    const go = gate();
+    const handed: number[] = [];
+    const running = drain(bus.db, [
+      ledger(async (number) => {
+        handed.push(number);
+        begun.open();
+        await go.opened;
+      }),
+    ]);
+    await begun.opened;
+    await ask({ deliveryIds: [second!.id] }, bus.db, START + 1);
+    go.open();
+    await running;
+    await drain(bus.db, [ledger((number) => handed.push(number))]);
+    expect(await contradictions(bus.db)).toEqual([]);
+    expect(handed.toSorted()).toEqual([1, 2, 3]);
+  });
+});
+
+describe('two operators at once', () => {
+  test('a delivery is not skipped past one that another operator is putting back', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [
+      ledger((number) => {
+        if (number === 1) refuse();
+        throw new Error('down');
+      }),
+    ]);
+    const [dead, failing] = await letters();
+    const slow = await slowOperator();
+    await ask({ deliveryIds: [dead!.id] }, slow.db);
+    const skipped = skip(bus.db, {
+      deliveryId: failing!.id,
+      by: 'ola',
+      reason: 'hopeless',
+      now: new Date(START + 1),
+    }).catch((error: unknown) => error);
+    await waiting(1);
+    await slow.commit();
+    const outcome = await skipped;
+    expect(await contradictions(bus.db)).toEqual([]);
+    expect(outcome).toMatchObject({ code: 'not_first' });
+    const handed: number[] = [];
+    await drain(bus.db, [ledger((number) => handed.push(number))], { now: START + 10 * MINUTE });
+    expect(handed).toEqual([1, 2, 3]);
+  });
+
+  test('what one has put back and has died again is not put back by the other who asked before', async () => {
+    await emitPayments(bus.db, 1, 2);
+    const accounting = subscriber('accounting', { 'payment.captured': refuse });
+    await drain(bus.db, [ledger(refuse), accounting]);
+    // The second operator's statement has begun, and waits for the lane of accounting.
+    const holder = await slowOperator();
+    await holder.client.query(`select from lanes where subscriber = 'accounting' for update`);
+    const second = ask({}, other.db, START + 1);
+    await waiting(1);
+    expect(await ask({ subscriber: 'ledger' }, bus.db, START + 2)).toMatchObject({ replayed: 2 });
+    await drain(bus.db, [ledger(refuse)], { now: START + 3 });
+    expect((await letters()).map(({ state, replays }) => [state, replays])).toEqual([
+      ['dead_lettered', 1],
+      ['dead_lettered', 1],
+    ]);
+    await holder.commit();
+    expect(await second).toMatchObject({ matched: 4, replayed: 2 });
+    expect((await letters()).map(({ replays }) => replays)).toEqual([1, 1]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('a double click puts nothing back that the log does not count, even if something dies in between', async () => {
+    const replayId = '019a0000-0000-7000-8000-000000000001';
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(refuse)]);
+    const slow = await slowOperator();
+    await ask({ replayId }, slow.db);
+    await emitPayments(bus.db, 3, 3, { orderingKey: 'venue 1' });
+    await drain(bus.db, [
+      ledger(() => {
+        throw new PermanentError('refused for another reason');
+      }),
+    ]);
+    const second = ask({ replayId }, other.db, START + 1);
+    await waiting(1);
+    await slow.commit();
+    expect(await second).toMatchObject({ replayId, matched: 2, replayed: 2 });
+    expect(
+      await rows(
+        bus.db,
+        `select (select sum(replayed)::int from replays) as logged, (select sum(replays)::int from deliveries) as done`,
+      ),
+    ).toEqual([{ logged: 2, done: 2 }]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('only one of two skips of the same delivery is made, and only one of two retries', async () => {
+    await emitPayments(bus.db, 1, 2);
+    const failing = ledger(() => {
+      throw new Error('down');
+    });
+    await drain(bus.db, [failing]);
+    const [first] = await letters();
+    const hurry = (db: Database) =>
+      retryNow(db, { deliveryId: first!.id, by: 'kari', now: new Date(START + 1) }).then(
+        () => 'done',
+        (error: NotActedOn) => error.code,
+      );
+    const hurried = await Promise.all([hurry(bus.db), hurry(other.db)]);
+    expect(hurried.filter((outcome) => outcome === 'done')).toHaveLength(1);
+    expect(['not_waiting', 'not_first']).toContain(hurried.find((outcome) => outcome !== 'done'));
+    const give = (db: Database) =>
+      skip(db, { deliveryId: first!.id, by: 'kari', reason: 'hopeless', now: new Date(START + 2) }).then(
+        () => 'done',
+        (error: NotActedOn) => error.code,
+      );
+    const given = await Promise.all([give(bus.db), give(other.db)]);
+    expect(given.filter((outcome) => outcome === 'done')).toHaveLength(1);
+    expect(['not_waiting', 'not_first']).toContain(given.find((outcome) => outcome !== 'done'));
+    expect(
+      await rows(bus.db, 'select action, count(*)::int from operator_actions group by 1 order by 1'),
+    ).toEqual([
+      { action: 'retry', count: 1 },
+      { action: 'skip', count: 1 },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('a delivery that is under way', () => {
+  test('is neither skipped nor hurried, and a pause lets it end', async () => {
+    await emitPayments(bus.db, 1, 1);
+    const begun = gate();
+    const go = gate();
+    const running = drain(bus.db, [
+      ledger(async () => {
+        begun.open();
+        await go.opened;
+      }),
+    ]);
+    await begun.opened;
+    const [first] = await letters();
+    await expect(
+      skip(other.db, { deliveryId: first!.id, by: 'kari', reason: 'hopeless' }),
+    ).rejects.toMatchObject({ code: 'under_way' });
+    await expect(retryNow(other.db, { deliveryId: first!.id, by: 'kari' })).rejects.toMatchObject({
+      code: 'under_way',
+    });
+    expect(await pause(other.db, { subscriber: 'ledger', topic: null }, 'kari', 'moving house')).toBe(true);
+    go.open();
+    await running;
+    expect(await statesOf()).toEqual(['delivered']);
+    await emitPayments(bus.db, 2, 2);
+    await drain(bus.db, [ledger(() => undefined)]);
+    expect(await statesOf()).toEqual(['delivered', 'pending']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const ROUNDS = 24;
+
+/** One delivery as it should be told from what handlers saw. */
+interface Seen {
+  readonly deliveryId: string;
+  readonly replayed: boolean;
+  readonly outcome: 'delivered' | 'failed';
+}
+
+/** What handlers did, in the order in which they began. */
+class Witness {
+  readonly seen: Seen[] = [];
+  readonly wrongs: string[] = [];
+  readonly #running = new Set<string>();
+
+  /** Takes down a call, and lets nothing else of the lane run beside it. */
+  async during({ deliveryId, replayed }: DeliveryContext, handle: () => Promise<void>): Promise<void> {
+    const lane = deliveryId.split('-')[0]!;
+    if (this.#running.has(lane)) this.wrongs.push(`${deliveryId} began while its lane ran`);
+    this.#running.add(lane);
+    const index = this.seen.push({ deliveryId, replayed, outcome: 'failed' }) - 1;
+    try {
+      await handle();
+      this.seen[index] = { deliveryId, replayed, outcome: 'delivered' };
+    } finally {
+      this.#running.delete(lane);
+    }
+  }
+
+  /** Within a lane only what was put back comes after something newer. */
+  outOfPosition(): string[] {
+    const furthest = new Map<string, number>();
+    return this.seen.flatMap(({ deliveryId, replayed }) => {
+      const [lane = '', position = ''] = deliveryId.split('-');
+      const before = furthest.get(lane) ?? 0;
+      furthest.set(lane, Math.max(before, Number(position)));
+      return Number(position) < before && !replayed ? [deliveryId] : [];
+    });
+  }
+
+  /** How often each was handed over, and to what end. */
+  calls(): Map<string, string[]> {
+    const calls = new Map<string, string[]>();
+    for (const { deliveryId, outcome } of this.seen) {
+      calls.set(deliveryId, [...(calls.get(deliveryId) ?? []), outcome]);
+    }
+    return calls;
+  }
+}
+
+/** The history that the database kept of each of the ledger's deliveries: what handlers did. */
+async function kept(): Promise<Map<string, string[]>> {
+  const found = await rows<{ id: string; state: string; log: { outcome: string }[] | null }>(
+    bus.db,
+    `select lane_id || '-' || position as id, state::text, attempt_log as log
+     from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger'`,
+  );
+  return new Map(
+    found.map(({ id, state, log }) => {
+      const attempts = (log ?? [])
+        .map(({ outcome }) => outcome)
+        .filter((outcome) => outcome === 'failed' || outcome === 'delivered');
+      return [id, state === 'delivered' ? [...attempts, 'delivered'] : attempts];
+    }),
+  );
+}
+
+describe(`${ROUNDS} rounds of everything at once`, () => {
+  interface Acting {
+    readonly db: Database;
+    readonly random: () => number;
+    /** A random number of round trips: what else happens in between differs from round to round. */
+    readonly dawdle: () => Promise<void>;
+    readonly anyDelivery: () => Promise<string>;
+  }
+
+  const replays = async ({ db, random, dawdle, anyDelivery }: Acting) => {
+    await dawdle();
+    const ways: Partial<ReplayRequest>[] = [
+      {},
+      { subscriber: 'ledger' },
+      { limit: 1, subscriber: 'ledger' },
+      { deliveryIds: [await anyDelivery()] },
+      { include: 'all', subscriber: 'ledger' },
+      { deliveryIds: [await anyDelivery(), await anyDelivery()] },
+      { deliveryIds: [await anyDelivery()], include: 'all' },
+    ];
+    await replay(
+      db,
+      { topic: 'payment.captured', since: '1h', ...ways[Math.floor(random() * ways.length)]! },
+      'kari',
+    );
+  };
+
+  const actsOnLane = async ({ db, random, dawdle, anyDelivery }: Acting) => {
+    await dawdle();
+    const deliveryId = await anyDelivery();
+    try {
+      if (random() < 0.5) await retryNow(db, { deliveryId, by: 'ola' });
+      else await skip(db, { deliveryId, by: 'ola', reason: 'in the way' });
+    } catch (error) {
+      if (!(error instanceof NotActedOn)) throw error;
+    }
+  };
+
+  const pauses = async ({ db, random, dawdle }: Acting) => {
+    const topic = random() < 0.5 ? null : 'payment.captured';
+    await dawdle();
+    await pause(db, { subscriber: 'ledger', topic }, 'per', 'moving house');
+    await dawdle();
+    await resume(db, { subscriber: 'ledger', topic }, 'per', null);
+  };
+
+  /** Everything at once, with a clock that moves; then all is finished with one that stands further on. */
+  async function round(seed: number, transactional: boolean): Promise<Witness> {
+    const random = randomFrom(seed);
+    const witness = new Witness();
+    const dawdle = async (db: Database) => {
+      const turns = Math.floor(random() * 12);
+      for (let turn = 0; turn < turns; turn += 1) await rows(db, 'select 1');
+    };
+    const fickle = ledger(
+      (_, context) =>
+        witness.during(context, async () => {
+          await dawdle(bus.db);
+          const luck = random();
+          if (luck < 0.4) throw new PermanentError(`refused ${Math.floor(luck * 10)}`);
+          if (luck < 0.5) throw new Error('down');
+        }),
+      transactional,
+    );
+    const steady = ledger((_, context) => witness.during(context, async () => undefined), transactional);
+    await emitPayments(bus.db, 1, 5);
+    await emitPayments(bus.db, 6, 8, { orderingKey: 'venue 1' });
+    const live = (subscribers: readonly AttachedSubscriber[], db: Database) =>
+      drain(db, subscribers, { now: () => Date.now() });
+    // Some are dead or waiting when it begins.
+    await live([fickle], bus.db);
+    const known = await letters();
+    const anyDelivery = async () => known[Math.floor(random() * known.length)]!.id;
+    const as = (db: Database): Acting => ({ db, random, dawdle: () => dawdle(db), anyDelivery });
+    const keepsOn = async (db: Database) => {
+      for (let pass = 0; pass < 3; pass += 1) {
+        await dawdle(db);
+        await live([fickle], db);
+      }
+    };
+    await Promise.all([
+      keepsOn(bus.db),
+      keepsOn(other.db),
+      emitPayments(bus.db, 9, 11),
+      replays(as(bus.db)),
+      replays(as(other.db)),
+      replays(as(other.db)),
+      actsOnLane(as(bus.db)),
+      actsOnLane(as(other.db)),
+      actsOnLane(as(other.db)),
+      pauses(as(other.db)),
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+    const later = Date.now() + DAY;
+    await drain(bus.db, [steady], { now: later });
+    await replay(
+      bus.db,
+      { topic: 'payment.captured', since: '2d', subscriber: 'ledger' },
+      'kari',
+      new Date(later + MINUTE),
+    );
+    await drain(bus.db, [steady], { now: later + 2 * MINUTE });
+    return witness;
+  }
+
+  test.each([
+    ['an ordinary handler', false],
+    ['a transactional handler', true],
+  ])('%s is handed everything, in position, and the history is what it saw', async (_, transactional) => {
+    for (let seed = 1; seed <= ROUNDS / 2; seed += 1) {
+      await bus.reset();
+      await rows(bus.db, 'truncate replays, operator_actions, pauses');
+      const witness = await round(seed + (transactional ? 1000 : 0), transactional);
+      const told = `seed ${seed}`;
+      expect(await contradictions(bus.db), told).toEqual([]);
+      expect(new Set(await statesOf()), told).toEqual(new Set(['delivered']));
+      expect(await deliveriesOf(bus.db, 'ledger'), told).toHaveLength(11);
+      expect(witness.wrongs, told).toEqual([]);
+      expect(witness.outOfPosition(), told).toEqual([]);
+      expect(await kept(), told).toEqual(witness.calls());
+      expect(
+        await rows(
+          bus.db,
+          `select (select sum(replayed)::int from replays) = (select sum(replays)::int from deliveries) as counted`,
+        ),
+        told,
+      ).toEqual([{ counted: true }]);
+    }
+  });
+});

@@ -1,0 +1,592 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { readDeadLetter } from '../../lib/operators/dead-letter.ts';
+import { countDeadLetters, deadLetterQuery, readDeadLetters } from '../../lib/operators/dead-letters.ts';
+import type { DeadLetterPage } from '../../lib/operators/dead-letters.ts';
+import { retryNow, skip } from '../../lib/operators/lanes.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { START, contradictions, drain, emitPayments, openBus, payloadOf, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, operator_actions, pauses');
+});
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+const refusing = (message: (number: number) => string = () => 'refused') =>
+  subscriber('ledger', {
+    'payment.captured': (event) => {
+      throw new PermanentError(message(event.payload.amountMinor));
+    },
+  });
+
+/** Makes dead letters of the ledger, numbered on from 1, that die at this moment. @returns their events' ids. */
+async function died(count: number, nowMs = START, subscribers = [refusing()]): Promise<string[]> {
+  const ids = await emitPayments(bus.db, 1, count);
+  await drain(bus.db, subscribers, { now: nowMs });
+  return ids;
+}
+
+/** As a query's fields write it. */
+type Asked = Readonly<Record<string, string | number>>;
+
+const list = (asked: Asked = {}, nowMs = START + HOUR, attached: AttachedSubscriber[] = []) =>
+  readDeadLetters(bus.db, attached, deadLetterQuery.parse(asked), new Date(nowMs));
+
+/** Every page from this query on, as far as the cursors of one kind lead. */
+async function pages(
+  asked: Asked,
+  way: 'nextCursor' | 'previousCursor' = 'nextCursor',
+): Promise<DeadLetterPage[]> {
+  const found: DeadLetterPage[] = [];
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const page: DeadLetterPage = await list(cursor ? { ...asked, cursor } : asked);
+    found.push(page);
+    cursor = page[way];
+    if (found.length > 200) throw new Error('the cursors lead nowhere');
+  }
+  return found;
+}
+
+const idsOf = (...found: readonly DeadLetterPage[]) =>
+  found.flatMap(({ items }) => items.map(({ deliveryId }) => deliveryId));
+
+/** All dead letters, newest first, straight from the table. */
+async function truth(condition = 'true'): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    bus.db,
+    `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
+     where state = 'dead_lettered' and ${condition}
+     order by dead_lettered_at desc, lane_id desc, position desc`,
+  );
+  return found.map(({ id }) => id);
+}
+
+describe('the list of dead letters', () => {
+  test('is newest first, each with what died, when, why and how often it failed', async () => {
+    const [first] = await died(1, START, [refusing(() => 'account 4711 is closed')]);
+    await died(1, START + MINUTE);
+    const { items, total, totalInAll, filters } = await list();
+    expect(items).toHaveLength(2);
+    expect(items[1]).toEqual({
+      deliveryId: expect.stringMatching(/^\d+-\d+$/),
+      eventId: first,
+      topic: 'payment.captured',
+      subscriber: 'ledger',
+      subject: expect.stringMatching(/^\w+( \w+)* \S+$/),
+      createdAt: expect.stringMatching(/Z$/),
+      deadLetteredAt: expect.stringMatching(/^2031-05-04T10:00:00/),
+      failures: 1,
+      replays: 0,
+      lastError: {
+        kind: 'permanent',
+        message: 'account 4711 is closed',
+        group: expect.stringMatching(/^[0-9a-f]{16}$/),
+      },
+    });
+    expect(items[0]!.deadLetteredAt.slice(0, 16)).toBe('2031-05-04T10:01');
+    expect([total, totalInAll]).toEqual([2, 2]);
+    expect(filters).toEqual({ topic: null, subscriber: null, since: null, group: null, q: null, limit: 50 });
+  });
+
+  test('is empty with word of what still fails and when it is tried again', async () => {
+    await emitPayments(bus.db, 1, 2);
+    const failing = subscriber('ledger', {
+      'payment.captured': () => {
+        throw new Error('down');
+      },
+    });
+    await drain(bus.db, [failing]);
+    expect(await list({}, START, [failing])).toMatchObject({
+      items: [],
+      groups: [],
+      total: 0,
+      nextCursor: null,
+      previousCursor: null,
+      failing: 1,
+      nextRetryAt: iso(START + MINUTE),
+    });
+  });
+});
+
+describe('cursors', () => {
+  test.each([{}, { topic: 'payment.captured' }, { subscriber: 'ledger' }])(
+    'lead to every dead letter once, forwards and backwards: %j',
+    async (filters) => {
+      for (let moment = 0; moment < 5; moment += 1) await died(4, START + moment * SECOND);
+      const all = await truth();
+      const forwards = await pages({ ...filters, limit: 3 });
+      expect(idsOf(...forwards)).toEqual(all);
+      expect(forwards).toHaveLength(7);
+      const last = forwards.at(-1)!;
+      const backwards = await pages({ ...filters, limit: 3, cursor: last.previousCursor! }, 'previousCursor');
+      expect(idsOf(...backwards.toReversed(), last)).toEqual(all);
+      expect(forwards[0]!.previousCursor).toBeNull();
+      expect(new Set(forwards.map(({ total }) => total))).toEqual(new Set([20]));
+    },
+  );
+
+  test('tell apart what died at the same moment, in one lane and in several', async () => {
+    for (const orderingKey of ['', 'venue 1', 'venue 2']) await emitPayments(bus.db, 1, 5, { orderingKey });
+    await drain(bus.db, [refusing()]);
+    await rows(
+      bus.db,
+      `update deliveries set dead_lettered_at = '2031-05-04 10:00:00.123456Z' where dead_lettered_at is not null`,
+    );
+    const all = await truth();
+    expect(all).toHaveLength(15);
+    const forwards = await pages({ limit: 4 });
+    expect(idsOf(...forwards)).toEqual(all);
+    const last = forwards.at(-1)!;
+    const backwards = await pages({ limit: 4, cursor: last.previousCursor! }, 'previousCursor');
+    expect(idsOf(...backwards.toReversed(), last)).toEqual(all);
+  });
+
+  test('skip and repeat nothing while others die, and lead back to those too', async () => {
+    await died(6);
+    const before = await truth();
+    const first = await list({ limit: 2 });
+    await died(3, START + MINUTE);
+    const second = await list({ limit: 2, cursor: first.nextCursor! });
+    await died(1, START + 2 * MINUTE);
+    const third = await list({ limit: 2, cursor: second.nextCursor! });
+    expect(idsOf(first, second, third)).toEqual(before);
+    expect(third.nextCursor).toBeNull();
+    const backwards = await pages({ limit: 2, cursor: third.previousCursor! }, 'previousCursor');
+    expect(idsOf(...backwards.toReversed(), third)).toEqual(await truth());
+  });
+
+  test('go on when the dead letter that a page ended with has been replayed', async () => {
+    await died(5);
+    const all = await truth();
+    const first = await list({ limit: 2 });
+    const ended = first.items.at(-1)!.deliveryId;
+    await replay(bus.db, { deliveryIds: [ended] }, 'kari', new Date(START + MINUTE));
+    expect(idsOf(await list({ limit: 2, cursor: first.nextCursor! }))).toEqual(all.slice(2, 4));
+  });
+
+  const coded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+  test.each([
+    ['a word', 'garbage'],
+    ['no JSON', Buffer.from('[').toString('base64url')],
+    ['a list that is too short', coded(['2031-05-04T10:00:00.000000Z', '1', '1'])],
+    ['another direction', coded(['2031-05-04T10:00:00.000000Z', '1', '1', 'sideways'])],
+    ['SQL', coded([`2031-05-04T10:00:00.000000Z' or true --`, '1', '1', 'older'])],
+    ['numbers', coded([1, 2, 3, 'older'])],
+    ['a position beyond any', coded(['2031-05-04T10:00:00.000000Z', '1', '9'.repeat(19), 'older'])],
+  ])('that are %s are refused with what to write', (_, cursor) => {
+    const parsed = deadLetterQuery.safeParse({ cursor });
+    expect(parsed.error?.issues).toMatchObject([
+      { path: ['cursor'], message: expect.stringContaining('write a cursor') },
+    ]);
+  });
+
+  test.each(['2031-13-45T10:00:00.000000Z', '2031-05-04T99:99:99.999999Z', '0000-01-01T00:00:00.000000Z'])(
+    'with an instant that is none, %s, are refused before the database is',
+    async (instant) => {
+      expect(deadLetterQuery.safeParse({ cursor: coded([instant, '1', '1', 'older']) }).success).toBe(false);
+    },
+  );
+});
+
+describe('filters', () => {
+  const refusesAll = (name: 'ledger' | 'accounting', topics: readonly TopicName[], message: string) =>
+    subscriber(
+      name,
+      Object.fromEntries(
+        topics.map((topic) => [
+          topic,
+          () => {
+            throw new PermanentError(message);
+          },
+        ]),
+      ),
+    );
+
+  beforeEach(async () => {
+    await emitPayments(bus.db, 1, 3);
+    for (let count = 0; count < 2; count += 1) await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    await drain(bus.db, [
+      refusesAll('ledger', ['payment.captured', 'invoice.paid'], 'the Period is closed'),
+      refusesAll('accounting', ['payment.captured'], 'no such account'),
+    ]);
+    await emitPayments(bus.db, 4, 4);
+    await drain(bus.db, [refusesAll('ledger', ['payment.captured'], 'disk full')], {
+      now: START + 50 * MINUTE,
+    });
+  });
+
+  test.each<[Asked, string, number]>([
+    [{}, 'true', 9],
+    [{ topic: 'payment.captured' }, `topic = 'payment.captured'`, 7],
+    [{ topic: 'invoice.paid' }, `topic = 'invoice.paid'`, 2],
+    [{ topic: 'mfa.completed' }, 'false', 0],
+    [{ subscriber: 'ledger' }, `subscriber = 'ledger'`, 6],
+    [
+      { topic: 'payment.captured', subscriber: 'ledger' },
+      `topic = 'payment.captured' and subscriber = 'ledger'`,
+      4,
+    ],
+    [{ since: '30m' }, `dead_lettered_at > '2031-05-04 10:30Z'`, 1],
+    [{ since: '2h' }, 'true', 9],
+    [{ since: '30m', subscriber: 'accounting' }, 'false', 0],
+    [{ since: '30m', subscriber: 'ledger' }, `dead_lettered_at > '2031-05-04 10:30Z'`, 1],
+    [{ q: 'period' }, `attempt_log::text like '%Period%'`, 5],
+    [{ q: 'PERMANENT' }, 'true', 9],
+    [{ q: 'period', topic: 'invoice.paid' }, `topic = 'invoice.paid'`, 2],
+    [{ q: '%' }, 'false', 0],
+    [{ q: '_' }, 'false', 0],
+    [{ q: `'; drop table events; --` }, 'false', 0],
+    [{ q: '00000000-0000-7000-8000-000000000000' }, 'false', 0],
+    [{ q: '999999999999999999-1' }, 'false', 0],
+  ])('%j', async (asked, condition, count) => {
+    const expected = await truth(condition);
+    expect(expected).toHaveLength(count);
+    const page = await list(asked);
+    expect(idsOf(page)).toEqual(expected);
+    expect(page.total).toBe(count);
+    expect(page.totalInAll).toBe(9);
+    expect(page.groups.reduce((total, group) => total + group.count, 0)).toBe(count);
+    // The total is the whole list's, not the page's.
+    expect((await list({ ...asked, limit: 1 })).total).toBe(count);
+  });
+
+  test('an event’s id finds all that is dead of it, a delivery’s id that one', async () => {
+    const { items } = await list({ subscriber: 'accounting' });
+    const [item] = items;
+    const ofEvent = await list({ q: item!.eventId });
+    expect(ofEvent.items.map(({ subscriber: name }) => name).toSorted()).toEqual(['accounting', 'ledger']);
+    expect(ofEvent).toMatchObject({ total: 2, nextCursor: null, previousCursor: null });
+    expect((await list({ q: item!.eventId.toUpperCase() })).total).toBe(2);
+    const one = await list({ q: ` ${item!.deliveryId} ` });
+    expect(idsOf(one)).toEqual([item!.deliveryId]);
+    expect(one.groups).toMatchObject([{ group: item!.lastError.group, count: 1 }]);
+    expect((await list({ q: item!.deliveryId, subscriber: 'ledger' })).total).toBe(0);
+  });
+
+  test('a group finds its own, with the counts of the window', async () => {
+    const { groups } = await list();
+    expect(groups).toHaveLength(4);
+    for (const { group, count, topic, subscriber: name } of groups) {
+      const page = await list({ group });
+      expect(page.total).toBe(count);
+      expect(
+        new Set(page.items.map((item) => `${item.topic} ${item.subscriber} ${item.lastError.group}`)),
+      ).toEqual(new Set([`${topic} ${name} ${group}`]));
+      expect((await list({ group, since: '30m' })).total).toBe(
+        page.items[0]!.deadLetteredAt > iso(START + 30 * MINUTE) ? 1 : 0,
+      );
+    }
+    expect((await list({ group: '0000000000000000' })).total).toBe(0);
+  });
+
+  test('a group whose dead letters died before and within the window counts those within', async () => {
+    await drain(bus.db, [refusesAll('ledger', ['payment.captured'], 'disk full')], {
+      now: START + 50 * MINUTE,
+    });
+    await emitPayments(bus.db, 5, 6);
+    await drain(bus.db, [refusesAll('ledger', ['payment.captured'], 'the Period is closed')], {
+      now: START + 55 * MINUTE,
+    });
+    const { groups, total } = await list({ since: '30m', topic: 'payment.captured' });
+    expect(total).toBe(3);
+    expect(groups.map(({ message, count }) => [message, count])).toEqual([
+      ['the Period is closed', 2],
+      ['disk full', 1],
+    ]);
+    expect(groups[0]!.firstAt.slice(0, 16)).toBe(iso(START + 55 * MINUTE).slice(0, 16));
+  });
+
+  test.each([
+    { topic: 'payment.capturd' },
+    { since: '24' },
+    { limit: '0' },
+    { limit: '101' },
+    { limit: 'many' },
+    { q: 'x'.repeat(201) },
+  ])('that are wrong are refused: %j', (asked) => {
+    const [issue] = deadLetterQuery.safeParse(asked).error?.issues ?? [];
+    expect(issue?.path).toEqual(Object.keys(asked));
+  });
+});
+
+describe('groups of errors', () => {
+  test('hold what differs in numbers, ids and addresses alone', async () => {
+    const messages = [
+      'payment 17 of 019a3c1e-0000-7000-8000-00000000abcd for kari@example.no: HTTP 503 after 1200 ms',
+      'payment 18 of 019a3c1e-0000-7000-8000-00000000abce for ola.bakken@bærum.kommune.no: HTTP 503 after 7 ms',
+      'payment 19 of 019a3c1e-1111-7000-8000-00000000abcf for per@example.no: HTTP 503 after 3 ms',
+    ];
+    await died(3, START, [refusing((number) => messages[number - 1]!)]);
+    const { groups, items } = await list();
+    expect(groups).toHaveLength(1);
+    expect(groups[0]).toMatchObject({ count: 3, kind: 'permanent', subscriber: 'ledger' });
+    expect(groups[0]!.message).toContain('HTTP 503');
+    expect(items.map(({ lastError }) => lastError.message)).toEqual(
+      expect.arrayContaining([expect.stringContaining('payment 17')]),
+    );
+  });
+
+  test('tell apart kinds, messages, statuses, subscribers and topics', async () => {
+    class Refused extends PermanentError {
+      override readonly name = 'Refused';
+    }
+    await emitPayments(bus.db, 1, 4);
+    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    const errors = [
+      new PermanentError('HTTP 500'),
+      new PermanentError('HTTP 503'),
+      Object.assign(new Error('HTTP 500'), { code: 'other' }),
+      new Refused('HTTP 500'),
+    ];
+    const ledger = subscriber(
+      'ledger',
+      {
+        'payment.captured': (event) => {
+          throw errors[event.payload.amountMinor - 1]!;
+        },
+        'invoice.paid': () => {
+          throw errors[0]!;
+        },
+      },
+      { maxAttempts: 1 },
+    );
+    const accounting = subscriber('accounting', {
+      'payment.captured': () => {
+        throw errors[0]!;
+      },
+    });
+    await drain(bus.db, [ledger, accounting]);
+    const { groups } = await list();
+    expect(
+      groups
+        .map(({ topic, subscriber: name, kind, message, count }) =>
+          [topic, name, kind, message, count].join(' '),
+        )
+        .toSorted(),
+    ).toEqual([
+      'invoice.paid ledger permanent HTTP 500 1',
+      'payment.captured accounting permanent HTTP 500 4',
+      'payment.captured ledger other HTTP 500 1',
+      'payment.captured ledger permanent HTTP 500 2',
+      'payment.captured ledger permanent HTTP 503 1',
+    ]);
+    expect(groups[0]!.count).toBe(4);
+  });
+
+  test('tell whether the subscription has delivered anything since it last failed', async () => {
+    await died(2);
+    const isStillFailing = async () => (await list()).groups.map((group) => group.isStillFailing);
+    expect(await isStillFailing()).toEqual([true]);
+    await emitPayments(bus.db, 3, 3);
+    const well = subscriber('ledger', { 'payment.captured': () => undefined });
+    await drain(bus.db, [well], { now: START + MINUTE });
+    expect(await isStillFailing()).toEqual([false]);
+    await died(1, START + 2 * MINUTE, [refusing(() => 'another reason')]);
+    expect(await isStillFailing()).toEqual([true, true]);
+  });
+
+  test('say when the first and the last of them died', async () => {
+    await died(1);
+    await died(1, START + 5 * MINUTE);
+    await died(1, START + 3 * MINUTE);
+    const { groups } = await list();
+    expect(groups).toHaveLength(1);
+    expect(groups[0]!.firstAt.slice(0, 16)).toBe(iso(START).slice(0, 16));
+    expect(groups[0]!.lastAt.slice(0, 16)).toBe(iso(START + 5 * MINUTE).slice(0, 16));
+  });
+
+  test('are gone when all of them have been replayed', async () => {
+    await died(3);
+    await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', new Date(START + MINUTE));
+    expect(await list()).toMatchObject({ groups: [], total: 0, totalInAll: 0 });
+    expect(await countDeadLetters(bus.db)).toBe(0);
+  });
+});
+
+describe('one dead letter', () => {
+  const ledger = (handle: () => unknown, maxAttempts = 5) =>
+    subscriber('ledger', { 'payment.captured': handle }, { maxAttempts });
+  const down = () => {
+    throw new TypeError('the ledger is down');
+  };
+
+  test('tells all that ever happened to it, over every round', async () => {
+    await emitPayments(bus.db, 1, 1);
+    const by = 'kari';
+    // Asked to wait, failed, hurried, failed for good.
+    await drain(bus.db, [
+      ledger(() => {
+        throw new RetryAfter(30 * SECOND, 'not yet');
+      }),
+    ]);
+    await drain(bus.db, [ledger(down)], { now: START + 30 * SECOND });
+    const [{ id: deliveryId } = { id: '' }] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger'`,
+    );
+    const at = (seconds: number) => new Date(START + seconds * SECOND);
+    await retryNow(bus.db, { deliveryId, by, reason: 'it is mended', now: at(40) });
+    await drain(bus.db, [ledger(down, 2)], { now: START + 41 * SECOND });
+    expect(await readDeadLetter(bus.db, deliveryId)).toMatchObject({ state: 'dead_lettered', failures: 2 });
+    // Replayed, failed, skipped; replayed, delivered; replayed with all, delivered.
+    const { replayId } = await replay(bus.db, { deliveryIds: [deliveryId], reason: 'again' }, by, at(50));
+    await drain(bus.db, [ledger(down)], { now: START + 51 * SECOND });
+    await skip(bus.db, { deliveryId, by: 'ola', reason: 'hopeless', now: at(60) });
+    await replay(bus.db, { deliveryIds: [deliveryId] }, by, at(70));
+    await drain(bus.db, [ledger(() => undefined)], { now: START + 71 * SECOND });
+    await replay(bus.db, { deliveryIds: [deliveryId], include: 'all' }, by, at(80));
+    await drain(bus.db, [ledger(() => undefined)], { now: START + 81 * SECOND });
+
+    const letter = (await readDeadLetter(bus.db, deliveryId))!;
+    expect(
+      letter.attempts.map((attempt) =>
+        'attempt' in attempt
+          ? `${attempt.outcome} ${attempt.attempt}`
+          : `${attempt.outcome} by ${attempt.by}: ${attempt.reason}`,
+      ),
+    ).toEqual([
+      'waited 1',
+      'failed 1',
+      'hurried by kari: it is mended',
+      'failed 2',
+      'replayed by kari: again',
+      'failed 1',
+      'skipped by ola: hopeless',
+      'replayed by kari: null',
+      'delivered 1',
+      'replayed by kari: null',
+      'delivered 1',
+    ]);
+    expect(letter.attempts.map((attempt) => attempt.at)).toEqual(
+      [0, 30, 40, 41, 50, 51, 60, 70, 71, 80, 81].map((seconds) => iso(START + seconds * SECOND)),
+    );
+    expect(letter.attempts[4]).toMatchObject({ replayId });
+    expect(letter).toMatchObject({
+      state: 'delivered',
+      replays: 3,
+      failures: 1,
+      deadLetteredAt: null,
+      nextAttemptAt: null,
+      lastError: { kind: 'TypeError', message: 'the ledger is down', group: null },
+    });
+    expect(letter.deliveredAt?.slice(0, 19)).toBe(iso(START + 81 * SECOND).slice(0, 19));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('tells how long it waited between attempts, and when the next is', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(down)]);
+    await drain(bus.db, [ledger(down)], { now: START + MINUTE });
+    const [row] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries where attempts > 0`,
+    );
+    const letter = (await readDeadLetter(bus.db, row!.id))!;
+    expect(letter).toMatchObject({
+      state: 'failing',
+      nextAttemptAt: iso(START + 6 * MINUTE),
+      deadLetteredAt: null,
+    });
+    const waits = letter.attempts.map((attempt) => ('waitedMs' in attempt ? attempt.waitedMs : null));
+    expect(waits.map((ms) => Math.round(ms! / SECOND))).toEqual([60, 300]);
+  });
+
+  test('is as every list shows it, with its event and the same event’s other deliveries', async () => {
+    const [eventId] = await emitPayments(bus.db, 1, 1, {
+      correlationId: 'request 1',
+      causationId: 'event 0',
+      traceparent: '00-1-2-01',
+    });
+    await drain(bus.db, [
+      refusing(),
+      subscriber('notifications', { 'payment.captured': () => undefined }),
+      subscriber('accounting', { 'payment.captured': down }),
+    ]);
+    const [item] = (await list()).items;
+    const letter = await readDeadLetter(bus.db, item!.deliveryId);
+    expect(letter).toMatchObject(item!);
+    expect(letter).toMatchObject({
+      eventId,
+      state: 'dead_lettered',
+      orderingKey: '',
+      event: {
+        state: 'dead_lettered',
+        producer: 'payments',
+        version: catalog['payment.captured'].version,
+        correlationId: 'request 1',
+        causationId: 'event 0',
+        traceparent: '00-1-2-01',
+      },
+      payload: payloadOf('payment.captured', { amountMinor: 1 }),
+      hidden: [],
+      isValid: true,
+      isRevealed: false,
+      siblings: [
+        { subscriber: 'accounting', state: 'failing' },
+        { subscriber: 'bookings', state: 'pending' },
+        { subscriber: 'notifications', state: 'delivered' },
+      ],
+    });
+  });
+
+  test('has siblings of its own ordering key only', async () => {
+    for (const bookingId of ['bkg_1', 'bkg_2']) {
+      await emit(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
+    }
+    await drain(bus.db, [
+      subscriber('calendar', {
+        'booking.rescheduled': (event) => {
+          if (event.payload.bookingId === 'bkg_1') throw new PermanentError('refused');
+        },
+      }),
+      subscriber('notifications', { 'booking.rescheduled': () => undefined }),
+    ]);
+    const [item] = (await list()).items;
+    expect(await readDeadLetter(bus.db, item!.deliveryId)).toMatchObject({
+      orderingKey: 'bkg_1',
+      siblings: [
+        { subscriber: 'audit', state: 'pending' },
+        { subscriber: 'notifications', state: 'delivered' },
+      ],
+    });
+  });
+
+  test('is pending after a replay, with fresh attempts and its history', async () => {
+    await died(1);
+    const [item] = (await list()).items;
+    await replay(bus.db, { deliveryIds: [item!.deliveryId] }, 'kari', new Date(START + MINUTE));
+    expect(await readDeadLetter(bus.db, item!.deliveryId)).toMatchObject({
+      state: 'pending',
+      failures: 0,
+      replays: 1,
+      deadLetteredAt: null,
+      event: { state: 'pending' },
+      attempts: [{ outcome: 'failed' }, { outcome: 'replayed', by: 'kari' }],
+      lastError: { message: 'refused', group: null },
+    });
+    expect((await list()).items).toEqual([]);
+  });
+
+  test.each(['1-1', '999999999999999999-999999999999999999'])(
+    'that there is none of, %s, is null',
+    async (id) => {
+      expect(await readDeadLetter(bus.db, id)).toBeNull();
+    },
+  );
+});

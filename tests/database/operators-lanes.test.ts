@@ -1,0 +1,368 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+
+import { connect } from '../../lib/db/connect.ts';
+import { retryNow, skip } from '../../lib/operators/lanes.ts';
+import { pause, resume } from '../../lib/operators/pauses.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import {
+  START,
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  openBus,
+  payloadOf,
+  rows,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, operator_actions, pauses');
+});
+
+const at = (ms: number) => new Date(START + ms);
+
+/** The ledger, which is handed payments and does this with them. */
+const ledger = (handle: (number: number) => unknown = () => undefined) =>
+  subscriber('ledger', { 'payment.captured': (event) => handle(event.payload.amountMinor) });
+const down = () => {
+  throw new Error('down');
+};
+
+/** The deliveries of a subscriber, oldest first. */
+async function idsOf(of = 'ledger'): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    bus.db,
+    `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
+     where subscriber = $1 order by position`,
+    [of],
+  );
+  return found.map(({ id }) => id);
+}
+
+const statesOf = async (of = 'ledger') => (await deliveriesOf(bus.db, of)).map(({ state }) => state);
+
+const actions = () =>
+  rows(
+    bus.db,
+    `select operator, action, topic, subscriber, delivery_id as "deliveryId", reason from operator_actions order by at`,
+  );
+
+const by = 'kari';
+
+describe('retry now', () => {
+  test('makes the retry that a lane waits for due, and the lane goes on; who and why is kept', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger(down)]);
+    const [first] = await idsOf();
+    expect(
+      await retryNow(bus.db, { deliveryId: first!, by, reason: 'it is mended', now: at(SECOND) }),
+    ).toEqual({ deliveryId: first, topic: 'payment.captured', subscriber: 'ledger' });
+    const handed: number[] = [];
+    await drain(bus.db, [ledger((number) => handed.push(number))], { now: at(SECOND) });
+    expect(handed).toEqual([1, 2, 3]);
+    expect(await actions()).toEqual([
+      {
+        operator: by,
+        action: 'retry',
+        topic: 'payment.captured',
+        subscriber: 'ledger',
+        deliveryId: first,
+        reason: 'it is mended',
+      },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('burns no attempt: a failure after it waits as long as the next one would have', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(down)]);
+    const [first] = await idsOf();
+    await retryNow(bus.db, { deliveryId: first!, by, now: at(SECOND) });
+    await drain(bus.db, [ledger(down)], { now: at(SECOND) });
+    expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([
+      { state: 'failing', attempts: 2, nextAttemptAt: START + SECOND + 5 * MINUTE },
+    ]);
+  });
+
+  test('hurries also what its handler asked to wait for', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [
+      ledger(() => {
+        throw new RetryAfter(MINUTE);
+      }),
+    ]);
+    const [first] = await idsOf();
+    await retryNow(bus.db, { deliveryId: first!, by, now: at(SECOND) });
+    await drain(bus.db, [ledger()], { now: at(SECOND) });
+    expect(await statesOf()).toEqual(['delivered']);
+  });
+
+  test('clicked twice is done once', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(down)]);
+    const [first] = await idsOf();
+    await retryNow(bus.db, { deliveryId: first!, by, now: at(SECOND) });
+    await expect(retryNow(bus.db, { deliveryId: first!, by, now: at(2 * SECOND) })).rejects.toMatchObject({
+      code: 'not_waiting',
+    });
+    expect(await actions()).toHaveLength(1);
+  });
+});
+
+describe('skip', () => {
+  test('gives up what holds a lane, as a dead letter, and the lane goes on; who and why is kept', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger(down)]);
+    const [first] = await idsOf();
+    expect(await skip(bus.db, { deliveryId: first!, by, reason: 'hopeless', now: at(SECOND) })).toMatchObject(
+      {
+        deliveryId: first,
+      },
+    );
+    const handed: number[] = [];
+    await drain(bus.db, [ledger((number) => handed.push(number))], { now: at(SECOND) });
+    expect(handed).toEqual([2, 3]);
+    expect(await statesOf()).toEqual(['dead_lettered', 'delivered', 'delivered']);
+    expect(await actions()).toMatchObject([
+      { operator: by, action: 'skip', deliveryId: first, reason: 'hopeless' },
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('is one group for one subscription, whatever the reasons', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(down)]);
+    for (const [index, deliveryId] of (await idsOf()).entries()) {
+      await skip(bus.db, { deliveryId, by, reason: `reason ${'abc'[index]}`, now: at(SECOND) });
+    }
+    expect(await rows(bus.db, 'select kind, message, dead_lettered::int from error_groups')).toEqual([
+      { kind: 'skipped', message: 'skipped by an operator', dead_lettered: 2 },
+    ]);
+  });
+
+  test('leaves a dead letter that can be replayed into its place', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(down)]);
+    const [first] = await idsOf();
+    await skip(bus.db, { deliveryId: first!, by, reason: 'hopeless', now: at(SECOND) });
+    await replay(bus.db, { deliveryIds: [first!] }, by, at(2 * SECOND));
+    const handed: number[] = [];
+    await drain(bus.db, [ledger((number) => handed.push(number))], { now: at(2 * SECOND) });
+    expect(handed).toEqual([1, 2]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('clicked twice skips one, not the one behind it too', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(down)]);
+    const [first] = await idsOf();
+    const clicked = () => skip(bus.db, { deliveryId: first!, by, reason: 'hopeless', now: at(SECOND) });
+    await clicked();
+    await expect(clicked()).rejects.toMatchObject({ code: 'not_waiting' });
+    expect(await statesOf()).toEqual(['dead_lettered', 'pending']);
+    expect(await actions()).toHaveLength(1);
+  });
+
+  test('that would not be logged is not made', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(down)]);
+    const [first] = await idsOf();
+    const reason = 'x'.repeat(10);
+    await rows(
+      bus.db,
+      `create function refuse_action() returns trigger language plpgsql as $$ begin raise 'the log is full'; end $$`,
+    );
+    await rows(
+      bus.db,
+      'create trigger refuse_action before insert on operator_actions for each row execute function refuse_action()',
+    );
+    try {
+      await expect(skip(bus.db, { deliveryId: first!, by, reason, now: at(1) })).rejects.toThrow(
+        'the log is full',
+      );
+      await expect(retryNow(bus.db, { deliveryId: first!, by, now: at(1) })).rejects.toThrow(
+        'the log is full',
+      );
+      await expect(pause(bus.db, { subscriber: 'ledger', topic: null }, by, reason)).rejects.toThrow(
+        'the log is full',
+      );
+    } finally {
+      await rows(bus.db, 'drop function refuse_action cascade');
+    }
+    expect(await statesOf()).toEqual(['failing']);
+    expect(await rows(bus.db, 'select from pauses')).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('retry and skip refuse', () => {
+  const codeOf = (acting: Promise<unknown>) =>
+    acting.then(
+      () => 'done',
+      (error: { code: string }) => error.code,
+    );
+  const both = async (deliveryId: string) => [
+    await codeOf(retryNow(bus.db, { deliveryId, by, now: at(SECOND) })),
+    await codeOf(skip(bus.db, { deliveryId, by, reason: 'hopeless', now: at(SECOND) })),
+  ];
+
+  test('what is not the first of its lane', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(down)]);
+    const [, second] = await idsOf();
+    expect(await both(second!)).toEqual(['not_first', 'not_first']);
+    expect(await actions()).toEqual([]);
+  });
+
+  test('what was delivered, or is dead', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [
+      ledger((number) => {
+        if (number === 2) throw new PermanentError('refused');
+      }),
+    ]);
+    const [delivered, dead] = await idsOf();
+    expect(await both(delivered!)).toEqual(['not_waiting', 'not_waiting']);
+    expect(await both(dead!)).toEqual(['not_waiting', 'not_waiting']);
+  });
+
+  test('what another relay has in hand, also one that died with it', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    await rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), due_at = now() - interval '1 hour' where subscriber = 'ledger'`,
+    );
+    const [first] = await idsOf();
+    expect(await both(first!)).toEqual(['under_way', 'under_way']);
+  });
+
+  test('what there is none of', async () => {
+    expect(await both('17-18')).toEqual(['not_found', 'not_found']);
+    expect(await both('999999999999999999-999999999999999999')).toEqual(['not_found', 'not_found']);
+  });
+
+  test('a retry of what is due already, which can yet be skipped', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    const [first] = await idsOf();
+    expect(await both(first!)).toEqual(['not_waiting', 'done']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('a pause', () => {
+  const all = { subscriber: 'ledger', topic: null };
+  const paymentsAlone = { subscriber: 'ledger', topic: 'payment.captured' };
+
+  /** Hands over one payment and one invoice. @returns who was handed what. */
+  async function handed(): Promise<string[]> {
+    const found: string[] = [];
+    await emitPayments(bus.db, 1, 1);
+    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    await drain(bus.db, [
+      subscriber('ledger', {
+        'payment.captured': () => found.push('payment to the ledger'),
+        'invoice.paid': () => found.push('invoice to the ledger'),
+      }),
+      subscriber('accounting', { 'payment.captured': () => found.push('payment to accounting') }),
+    ]);
+    return found.toSorted();
+  }
+
+  test('of a whole subscriber has all its topics wait, and nobody else', async () => {
+    expect(await pause(bus.db, all, by, 'moving house')).toBe(true);
+    expect(await handed()).toEqual(['payment to accounting']);
+    expect(await statesOf()).toEqual(['pending', 'pending']);
+    expect((await deliveriesOf(bus.db, 'ledger')).map(({ attempts }) => attempts)).toEqual([0, 0]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('of one topic has that topic wait, and no other', async () => {
+    await pause(bus.db, paymentsAlone, by, 'moving house');
+    expect(await handed()).toEqual(['invoice to the ledger', 'payment to accounting']);
+  });
+
+  test('ends with a resume, and all that waited is handed over in order', async () => {
+    await pause(bus.db, all, by, 'moving house');
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger()]);
+    expect(await resume(bus.db, all, 'ola', 'moved')).toBe(true);
+    const seen: number[] = [];
+    await drain(bus.db, [ledger((number) => seen.push(number))]);
+    expect(seen).toEqual([1, 2, 3]);
+  });
+
+  test('of one topic is not ended by a resume of all, nor the other way round', async () => {
+    await pause(bus.db, paymentsAlone, by, 'moving house');
+    expect(await resume(bus.db, all, by, null)).toBe(false);
+    expect(await handed()).toEqual(['invoice to the ledger', 'payment to accounting']);
+    await pause(bus.db, all, by, 'moving house');
+    expect(await resume(bus.db, paymentsAlone, by, null)).toBe(true);
+    expect(await handed()).toEqual(['payment to accounting']);
+  });
+
+  test('persists: a relay of another process finds it', async () => {
+    await pause(bus.db, all, by, 'moving house');
+    await emitPayments(bus.db, 1, 1);
+    const other = await connect(bus.url);
+    try {
+      await drain(other.db, [ledger()]);
+      expect(await statesOf()).toEqual(['pending']);
+    } finally {
+      await other.close();
+    }
+  });
+
+  test('clicked twice stands as it was, with who did it and why, and is logged once', async () => {
+    expect(await pause(bus.db, all, by, 'moving house')).toBe(true);
+    expect(await pause(bus.db, all, 'ola', 'another reason')).toBe(false);
+    expect(await rows(bus.db, 'select subscriber, topic, paused_by, reason from pauses')).toEqual([
+      { subscriber: 'ledger', topic: '', paused_by: by, reason: 'moving house' },
+    ]);
+    expect(await resume(bus.db, all, 'ola', null)).toBe(true);
+    expect(await resume(bus.db, all, 'ola', null)).toBe(false);
+    expect(await actions()).toEqual([
+      {
+        operator: by,
+        action: 'pause',
+        topic: null,
+        subscriber: 'ledger',
+        deliveryId: null,
+        reason: 'moving house',
+      },
+      {
+        operator: 'ola',
+        action: 'resume',
+        topic: null,
+        subscriber: 'ledger',
+        deliveryId: null,
+        reason: null,
+      },
+    ]);
+  });
+
+  test('lets an operator retry and skip what waits all the same', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(down)]);
+    await pause(bus.db, all, by, 'moving house');
+    const [first] = await idsOf();
+    await retryNow(bus.db, { deliveryId: first!, by, now: at(SECOND) });
+    await drain(bus.db, [ledger()], { now: at(SECOND) });
+    expect(await statesOf()).toEqual(['failing', 'pending']);
+    await skip(bus.db, { deliveryId: first!, by, reason: 'hopeless', now: at(2 * SECOND) });
+    expect(await statesOf()).toEqual(['dead_lettered', 'pending']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});

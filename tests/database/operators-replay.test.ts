@@ -1,0 +1,514 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+
+import { logQuery, readOperatorLog, readReplay } from '../../lib/operators/replays.ts';
+import { readDeadLetters, deadLetterQuery } from '../../lib/operators/dead-letters.ts';
+import { pause } from '../../lib/operators/pauses.ts';
+import { previewReplay } from '../../lib/operators/preview.ts';
+import { CountChanged, replay } from '../../lib/operators/replay.ts';
+import { replayForm, replayRequest } from '../../lib/operators/replay-request.ts';
+import type { ReplayRequest } from '../../lib/operators/replay-request.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { HOUR } from '../../lib/time.ts';
+import { contradictions, drain, emitPayments, openBus, payloadOf, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, operator_actions, pauses');
+});
+
+type Name = 'ledger' | 'accounting' | 'notifications';
+
+/** Refuses payments for a reason. */
+const refusing = (name: Name = 'ledger', reason: (number: number) => string = () => 'refused') =>
+  subscriber(name, {
+    'payment.captured': (event) => {
+      throw new PermanentError(reason(event.payload.amountMinor));
+    },
+  });
+const well = (name: Name = 'ledger', handed: number[] = []) =>
+  subscriber(name, { 'payment.captured': (event) => handed.push(event.payload.amountMinor) });
+
+/** With the real clock: a preview has no other. */
+const live = (attached: readonly AttachedSubscriber[]) => drain(bus.db, attached, { now: () => Date.now() });
+
+const asked = (request: Partial<ReplayRequest> = {}) =>
+  replayRequest.parse({ topic: 'payment.captured', since: '1h', ...request });
+const preview = (request: Partial<ReplayRequest> = {}, attached: readonly AttachedSubscriber[] = [well()]) =>
+  previewReplay(bus.db, attached, asked(request));
+const ask = (request: Partial<ReplayRequest> = {}, by = 'kari') =>
+  replay(bus.db, { topic: 'payment.captured', since: '1h', ...request }, by);
+
+async function letters(of = 'ledger'): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    bus.db,
+    `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
+     where subscriber = $1 and state = 'dead_lettered' order by position`,
+    [of],
+  );
+  return found.map(({ id }) => id);
+}
+
+const pendingOf = async (of: string) => {
+  const [row] = await rows<{ count: number }>(
+    bus.db,
+    `select count(*)::int as count from deliveries join lanes on lanes.id = lane_id
+     where subscriber = $1 and state = 'pending' and replays > 0`,
+    [of],
+  );
+  return row!.count;
+};
+
+describe('a preview', () => {
+  test('says how many, to whom, who gets nothing, of when, and changes nothing', async () => {
+    await emitPayments(bus.db, 1, 4);
+    await live([refusing(), refusing('accounting')]);
+    const view = await preview();
+    expect(view).toMatchObject({ topic: 'payment.captured', matched: 8, isAll: false, error: null });
+    expect(
+      view.subscriptions.map(({ topic, subscriber: name, count, others }) => [topic, name, count, others]),
+    ).toEqual([
+      ['payment.captured', 'accounting', 4, 3],
+      ['payment.captured', 'ledger', 4, 3],
+    ]);
+    const [truth] = await rows<Record<string, number>>(
+      bus.db,
+      `select (extract(epoch from min(created_at)) * 1000)::float8 as "createdFrom",
+         (extract(epoch from max(created_at)) * 1000)::float8 as "createdTo",
+         (extract(epoch from min(dead_lettered_at)) * 1000)::float8 as "endedFrom",
+         (extract(epoch from max(dead_lettered_at)) * 1000)::float8 as "endedTo"
+       from events join deliveries on event_id = events.id where dead_lettered_at is not null`,
+    );
+    const isos = Object.fromEntries(
+      Object.entries(truth!).map(([name, ms]) => [name, new Date(ms).toISOString()]),
+    );
+    expect(view).toMatchObject(isos);
+    expect(await letters()).toHaveLength(4);
+    expect(await rows(bus.db, 'select from replays')).toEqual([]);
+  });
+
+  test('of nothing says so', async () => {
+    expect(await preview()).toMatchObject({
+      matched: 0,
+      subscriptions: [],
+      createdFrom: null,
+      createdTo: null,
+      endedFrom: null,
+      endedTo: null,
+      request: { expectedCount: 0 },
+    });
+  });
+
+  test('says who is unattached, who is paused, and who still fails and with what', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await live([well('notifications')]);
+    await emitPayments(bus.db, 2, 2);
+    await live([
+      refusing('ledger', () => 'period 3 is closed'),
+      refusing('accounting'),
+      refusing('notifications'),
+    ]);
+    await emitPayments(bus.db, 3, 3);
+    await live([well('accounting')]);
+    await pause(bus.db, { subscriber: 'notifications', topic: null }, 'kari', 'moving house');
+    const { subscriptions } = await preview({}, [well('ledger'), well('notifications')]);
+    expect(
+      subscriptions.map(({ subscriber: name, attached, paused, isStillFailing, lastError }) => [
+        name,
+        { attached, paused, isStillFailing, lastError: lastError?.message },
+      ]),
+    ).toEqual([
+      ['accounting', { attached: false, paused: false, isStillFailing: false, lastError: 'refused' }],
+      ['ledger', { attached: true, paused: false, isStillFailing: true, lastError: 'period … is closed' }],
+      ['notifications', { attached: true, paused: true, isStillFailing: true, lastError: 'refused' }],
+    ]);
+    expect(subscriptions.map(({ lastDeliveredAt }) => lastDeliveredAt !== null)).toEqual([true, false, true]);
+    expect(subscriptions.every(({ lastFailedAt }) => lastFailedAt !== null)).toBe(true);
+  });
+
+  test('fixes the moment: what dies after it is not in the replay that it is the preview of', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await live([refusing()]);
+    const { request, replayId, matched } = await preview();
+    expect(matched).toBe(2);
+    expect(request).toMatchObject({ expectedCount: 2, until: expect.stringMatching(/\.\d{6}Z$/) });
+    await emitPayments(bus.db, 3, 4);
+    await live([refusing()]);
+    const done = await replay(bus.db, { ...(request as ReplayRequest), replayId }, 'kari');
+    expect(done).toMatchObject({ replayId, matched: 2, replayed: 2 });
+    expect(await letters()).toHaveLength(2);
+  });
+
+  test('of a time that has been keeps that time', async () => {
+    const until = '2020-01-01T00:00:00Z';
+    await emitPayments(bus.db, 1, 1);
+    await live([refusing()]);
+    expect(await preview({ until, since: '3650d' })).toMatchObject({ matched: 0, request: { until } });
+  });
+
+  test('of one error names the error and leaves out the others', async () => {
+    await emitPayments(bus.db, 1, 5);
+    await live([refusing('ledger', (number) => (number < 3 ? 'period 1 is closed' : 'disk full'))]);
+    const { groups } = await readDeadLetters(bus.db, [], deadLetterQuery.parse({}));
+    const group = groups.find(({ message }) => message === 'disk full')!.group;
+    expect(await preview({ group })).toMatchObject({
+      matched: 3,
+      error: { kind: 'permanent', message: 'disk full' },
+    });
+    expect(await ask({ group })).toMatchObject({ matched: 3, replayed: 3 });
+    expect(await letters()).toHaveLength(2);
+  });
+
+  test('of all says how many were delivered or dead, and how many of a limit', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await live([subscriber('ledger', { 'payment.captured': () => undefined }), refusing('accounting')]);
+    expect(await preview({ include: 'all' })).toMatchObject({ matched: 6, isAll: true });
+    expect(await preview({ include: 'all', subscriber: 'ledger' })).toMatchObject({ matched: 3 });
+    expect(await preview({ limit: 2 })).toMatchObject({ matched: 2 });
+  });
+});
+
+describe('a replay', () => {
+  test('of deliveries chosen from several topics puts back those and no other', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    const ledger = subscriber('ledger', {
+      'payment.captured': () => {
+        throw new PermanentError('refused');
+      },
+      'invoice.paid': () => {
+        throw new PermanentError('refused');
+      },
+    });
+    await live([ledger]);
+    const all = await rows<{ id: string; topic: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id, topic from deliveries join lanes on lanes.id = lane_id
+       where state = 'dead_lettered' order by topic, position`,
+    );
+    const chosen = [all[0]!.id, all[2]!.id];
+    const view = await previewReplay(bus.db, [], replayRequest.parse({ deliveryIds: chosen }));
+    expect(view).toMatchObject({ topic: null, matched: 2 });
+    expect(view.subscriptions.map(({ topic }) => topic)).toEqual(['invoice.paid', 'payment.captured']);
+    const done = await replay(bus.db, { deliveryIds: [...chosen, chosen[0]!, '77-77'] }, 'kari');
+    expect(done).toMatchObject({ topic: null, since: null, matched: 2, replayed: 2 });
+    expect(
+      await rows(
+        bus.db,
+        `select lane_id || '-' || position as id from deliveries where state = 'dead_lettered' order by 1`,
+      ),
+    ).toEqual([{ id: all[1]!.id }]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('of chosen deliveries leaves out those that are of another topic or subscriber than asked', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await live([refusing(), refusing('accounting')]);
+    const deliveryIds = [...(await letters()), ...(await letters('accounting'))];
+    expect(await replay(bus.db, { deliveryIds, subscriber: 'ledger' }, 'kari')).toMatchObject({
+      replayed: 1,
+    });
+    expect(await replay(bus.db, { deliveryIds, topic: 'invoice.paid' }, 'kari')).toMatchObject({
+      replayed: 0,
+    });
+    expect(await letters('accounting')).toHaveLength(1);
+  });
+
+  test('with the same id answers the second time as the first, and replays once', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await live([refusing()]);
+    const replayId = '019a0000-0000-7000-8000-000000000001';
+    const first = await ask({ replayId });
+    expect(first).toMatchObject({ replayId, matched: 3, replayed: 3 });
+    await live([refusing()]);
+    expect(await ask({ replayId })).toEqual(first);
+    expect(await ask({ replayId, expectedCount: 3 })).toEqual(first);
+    expect(await letters()).toHaveLength(3);
+    expect(await rows(bus.db, 'select id::text, replayed from replays')).toEqual([
+      { id: replayId, replayed: 3 },
+    ]);
+  });
+
+  test.each([1, 2, 3, 4, 5])('with the same id, sent twice at once, replays once (%i)', async () => {
+    await emitPayments(bus.db, 1, 20);
+    await live([refusing()]);
+    const replayId = '019a0000-0000-7000-8000-000000000002';
+    const twins = await Promise.all([
+      ask({ replayId, expectedCount: 20 }),
+      ask({ replayId, expectedCount: 20 }),
+      ask({ replayId, expectedCount: 20 }),
+    ]);
+    for (const twin of twins) expect(twin).toMatchObject({ replayId, matched: 20, replayed: 20 });
+    expect(await rows(bus.db, 'select replayed from replays')).toEqual([{ replayed: 20 }]);
+    expect(await rows(bus.db, 'select max(replays)::int as most from deliveries')).toEqual([{ most: 1 }]);
+  });
+
+  test('is refused when another number matches than was expected, and nothing is kept of it', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await live([refusing()]);
+    const { request } = await preview();
+    await ask({ limit: 1 });
+    await expect(replay(bus.db, request as ReplayRequest, 'kari')).rejects.toMatchObject({
+      code: 'count_changed',
+      expected: 2,
+      matched: 1,
+    });
+    await expect(ask({ expectedCount: 0 })).rejects.toBeInstanceOf(CountChanged);
+    expect(await rows(bus.db, 'select from replays')).toHaveLength(1);
+    expect(await letters()).toHaveLength(1);
+  });
+
+  test('that would not be logged is not made', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await live([refusing()]);
+    await rows(
+      bus.db,
+      `create function refuse_replay() returns trigger language plpgsql as $$ begin raise 'the log is full'; end $$`,
+    );
+    await rows(
+      bus.db,
+      'create trigger refuse_replay before insert on replays for each row execute function refuse_replay()',
+    );
+    try {
+      await expect(ask()).rejects.toThrow('the log is full');
+      await expect(ask({ include: 'all' })).rejects.toThrow('the log is full');
+      await expect(ask({ deliveryIds: await letters() })).rejects.toThrow('the log is full');
+    } finally {
+      await rows(bus.db, 'drop function refuse_replay cascade');
+    }
+    expect(await letters()).toHaveLength(3);
+    expect(await rows(bus.db, 'select from deliveries where replays > 0')).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('of everything leaves alone what is still under way', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await live([
+      subscriber('ledger', {
+        'payment.captured': (event) => {
+          if (event.payload.amountMinor === 2) throw new Error('down');
+        },
+      }),
+    ]);
+    expect(await ask({ include: 'all' })).toMatchObject({ matched: 1, replayed: 1 });
+    expect(await pendingOf('ledger')).toBe(1);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('what has become of a replay', () => {
+  const progress = async (replayId: string | null) => (await readReplay(bus.db, replayId!))!.progress;
+  const none = { pending: 0, failing: 0, deadLettered: 0, delivered: 0, replayedAgain: 0 };
+
+  test('goes from pending to delivered, dead again or replayed again, which always add up', async () => {
+    await emitPayments(bus.db, 1, 4);
+    await live([refusing()]);
+    const { replayId } = await ask({ reason: 'mended' });
+    expect(await progress(replayId)).toEqual({ ...none, pending: 4 });
+    await live([
+      subscriber('ledger', {
+        'payment.captured': (event) => {
+          const number = event.payload.amountMinor;
+          if (number === 2) throw new PermanentError('refused');
+          if (number === 3) throw new Error('down');
+        },
+      }),
+    ]);
+    expect(await progress(replayId)).toEqual({
+      ...none,
+      delivered: 1,
+      deadLettered: 1,
+      failing: 1,
+      pending: 1,
+    });
+    const again = await ask();
+    expect(again.replayed).toBe(1);
+    expect(await progress(replayId)).toEqual({
+      ...none,
+      delivered: 1,
+      replayedAgain: 1,
+      failing: 1,
+      pending: 1,
+    });
+    expect(await progress(again.replayId)).toEqual({ ...none, pending: 1 });
+    await drain(bus.db, [well()], { now: Date.now() + HOUR });
+    expect(await progress(replayId)).toEqual({ ...none, delivered: 3, replayedAgain: 1 });
+    expect(await readReplay(bus.db, replayId!)).toMatchObject({
+      replayId,
+      topic: 'payment.captured',
+      requestedBy: 'kari',
+      reason: 'mended',
+      matched: 4,
+      replayed: 4,
+      request: { topic: 'payment.captured', since: '1h', reason: 'mended' },
+    });
+  });
+
+  test('is null for a replay that there was none of', async () => {
+    expect(await readReplay(bus.db, '019a0000-0000-7000-8000-000000000009')).toBeNull();
+  });
+});
+
+describe('the operators’ log', () => {
+  test('lists replays and all else that was done, newest first, and a page at a time', async () => {
+    await emitPayments(bus.db, 1, 6);
+    await live([refusing()]);
+    const ids: string[] = [];
+    for (let turn = 0; turn < 3; turn += 1) {
+      ids.unshift((await ask({ limit: 1 })).replayId!);
+      await pause(
+        bus.db,
+        { subscriber: 'ledger', topic: turn === 0 ? null : `topic ${turn}` },
+        'ola',
+        `why ${turn}`,
+      );
+    }
+    const whole = await readOperatorLog(bus.db, logQuery.parse({}));
+    expect(whole.replays.map(({ replayId }) => replayId)).toEqual(ids);
+    expect(whole.actions.map(({ action, operator, reason }) => [action, operator, reason])).toEqual([
+      ['pause', 'ola', 'why 2'],
+      ['pause', 'ola', 'why 1'],
+      ['pause', 'ola', 'why 0'],
+    ]);
+    expect(whole.nextCursor).toBeNull();
+    const seen: string[] = [];
+    let cursor: string | null | undefined;
+    do {
+      const page = await readOperatorLog(bus.db, logQuery.parse({ limit: '1', ...(cursor && { cursor }) }));
+      seen.push(
+        ...page.replays.map(({ replayId }) => replayId),
+        ...page.actions.map(({ actionId }) => actionId),
+      );
+      cursor = page.nextCursor;
+    } while (cursor);
+    const actions = whole.actions.map(({ actionId }) => actionId);
+    expect(seen).toEqual([actions[0], ids[0], actions[1], ids[1], actions[2], ids[2]]);
+  });
+
+  test.each(['garbage', Buffer.from('[1]').toString('base64url')])('refuses the cursor %s', (cursor) => {
+    expect(logQuery.safeParse({ cursor }).error?.issues).toMatchObject([{ path: ['cursor'] }]);
+  });
+
+  test('refuses a cursor with an instant that is none before the database does', () => {
+    const id = '019a0000-0000-7000-8000-000000000009';
+    const cursor = Buffer.from(JSON.stringify(['2031-13-45T99:00:00.000000Z', id])).toString('base64url');
+    expect(logQuery.safeParse({ cursor }).success).toBe(false);
+  });
+});
+
+describe('a request', () => {
+  const AGO = /^write a whole number above 0 and a unit, s, m, h, d or w, for example 24h/;
+
+  test.each([
+    '24',
+    '-1h',
+    '1y',
+    '9999999h',
+    '',
+    '1 h',
+    '24H',
+    '0h',
+    '1e3h',
+    '٣h',
+    '1.5h',
+    '+1h',
+    'h',
+    '24h\n',
+    '3651d',
+  ])('with since %j is told what to write', (since) => {
+    const { error } = replayRequest.safeParse({ topic: 'payment.captured', since });
+    expect(error?.issues).toMatchObject([{ path: ['since'], message: expect.stringMatching(AGO) }]);
+  });
+
+  test.each(['1s', '90m', '24h', '7d', '520w', '3650d', '007d'])('with since %j is one', (since) => {
+    expect(replayRequest.safeParse({ topic: 'payment.captured', since }).success).toBe(true);
+  });
+
+  test.each(['1 day', '24', '2031-05-04', '2031-05-04 10:00', 'now', 'infinity', '2031-13-01T00:00:00Z'])(
+    'with until %j is told what to write',
+    (until) => {
+      const { error } = replayRequest.safeParse({ topic: 'payment.captured', since: '1h', until });
+      expect(error?.issues).toMatchObject([{ path: ['until'] }]);
+    },
+  );
+
+  test.each(['2031-05-04T10:00:00Z', '2031-05-04T10:00:00.123456Z', '1h'])(
+    'with until %j is one, and the database takes it',
+    async (until) => {
+      expect(await ask({ until, since: '2h' })).toMatchObject({ matched: 0 });
+    },
+  );
+
+  test.each(['0000-01-01T00:00:00Z', '2031-05-04T10:00:00+23:00', '2031-05-04T10:00:00-16:00'])(
+    'with until %j, an instant that the database has none of, is refused before the database does',
+    (until) => {
+      expect(replayRequest.safeParse({ topic: 'payment.captured', since: '1h', until }).success).toBe(false);
+    },
+  );
+
+  test.each(['reason', 'subscriber'])(
+    'with a NUL in the %s is refused, or taken without it',
+    async (name) => {
+      const parsed = replayRequest.safeParse({ topic: 'payment.captured', since: '1h', [name]: 'a\0b' });
+      if (!parsed.success) return;
+      expect(await ask({ [name]: 'a\0b' })).toMatchObject({ matched: 0 });
+    },
+  );
+
+  test('with half a surrogate pair in the reason is refused, or taken without it', async () => {
+    const reason = 'a\ud800b';
+    if (!replayRequest.safeParse({ topic: 'payment.captured', since: '1h', reason }).success) return;
+    expect(await ask({ reason })).toMatchObject({ matched: 0 });
+  });
+
+  test('of a form is the same in texts, with empty fields left out', () => {
+    expect(
+      replayForm.parse({
+        topic: '',
+        since: ' ',
+        deliveryIds: '1-2,3-4',
+        expectedCount: '2',
+        limit: '7',
+        dryRun: 'true',
+        reason: '',
+      }),
+    ).toEqual({
+      deliveryIds: ['1-2', '3-4'],
+      expectedCount: 2,
+      limit: 7,
+      dryRun: true,
+      include: 'dead_letters',
+    });
+  });
+
+  test.each([
+    ['expectedCount', 'many'],
+    ['limit', '1.5'],
+    ['deliveryIds', '1-2,,3-4'],
+    ['deliveryIds', '1-2;3-4'],
+    ['dryRun', 'yes'],
+  ])('of a form with %s of %j is refused', (name, text) => {
+    const parsed = replayForm.safeParse({ topic: 'payment.captured', since: '1h', [name]: text });
+    expect(parsed.error?.issues.map(({ path }) => path[0])).toEqual([name]);
+  });
+});
+
+describe('a dry run', () => {
+  test('counts, keeps nothing, and is none of the replays even under an id that was used', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await live([refusing()]);
+    const replayId = '019a0000-0000-7000-8000-000000000003';
+    expect(await ask({ dryRun: true, replayId })).toMatchObject({ replayId: null, matched: 2, replayed: 0 });
+    await ask({ replayId });
+    await live([refusing()]);
+    expect(await ask({ dryRun: true, replayId })).toMatchObject({ replayId: null, matched: 2, replayed: 0 });
+  });
+});

@@ -1,0 +1,636 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import type { TopicName } from '../../lib/catalog/catalog.ts';
+import type { Topic } from '../../lib/catalog/topic.ts';
+import type { Transaction } from '../../lib/db/connect.ts';
+import { NotActedOn, retryNow, skip } from '../../lib/operators/lanes.ts';
+import { readOverview } from '../../lib/operators/overview.ts';
+import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview.ts';
+import { pause, resume } from '../../lib/operators/pauses.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import { readTopic } from '../../lib/operators/topic-view.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import {
+  START,
+  contradictions,
+  drain,
+  emitPayments,
+  gate,
+  openBus,
+  openTransaction,
+  payloadOf,
+  rows,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, operator_actions, pauses');
+  await rows(bus.db, 'update last_pass set at = null');
+});
+
+const at = (ms: number) => new Date(ms);
+const iso = (ms: number) => at(ms).toISOString();
+
+/** The ledger, which is handed payments and does this with them. */
+const ledger = (handle: (number: number, context: DeliveryContext) => unknown = () => undefined) =>
+  subscriber('ledger', {
+    'payment.captured': (event, context) => handle(event.payload.amountMinor, context),
+  });
+
+const refuse = () => {
+  throw new PermanentError('refused');
+};
+const fail = () => {
+  throw new Error('the ledger is down');
+};
+
+const topicIn = (view: Overview, topic: TopicName = 'payment.captured'): TopicOverview =>
+  view.topics.find((one) => one.topic === topic)!;
+
+const subscriberIn = (view: Overview, name = 'ledger'): SubscriberOverview =>
+  topicIn(view).subscribers.find((one) => one.subscriber === name)!;
+
+const overview = (nowMs: number, attached: readonly AttachedSubscriber[] = [ledger()]) =>
+  readOverview(bus.db, attached, at(nowMs));
+
+/** When the oldest event was recorded, in epoch milliseconds. */
+async function firstCreatedAt(): Promise<number> {
+  const [row] = await rows<{ at: number }>(
+    bus.db,
+    'select (extract(epoch from min(created_at)) * 1000)::float8 as at from events',
+  );
+  return row!.at;
+}
+
+/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+interface States {
+  readonly pending: number;
+  readonly failing: number;
+  readonly deadLettered: number;
+}
+
+/** How much is where, counted row by row: by `topic` events, by `topic subscriber` deliveries. */
+async function truth(): Promise<Map<string, States>> {
+  const found = await rows<States & { key: string }>(
+    bus.db,
+    `with waiting as (
+       select events.topic, count(*) as events from events
+       where id not in (select event_id from deliveries) group by 1
+     ),
+     known as (
+       select topic, jsonb_array_elements_text(subscribers) as subscriber
+       from jsonb_to_recordset($1::text::jsonb) as catalog(topic text, subscribers jsonb)
+     )
+     select topic as key, count(*) filter (where state = 'pending')::int as pending,
+       count(*) filter (where state = 'failing')::int as failing,
+       count(*) filter (where state = 'dead_lettered')::int as "deadLettered"
+     from events group by topic
+     union all
+     select known.topic || ' ' || known.subscriber,
+       (count(*) filter (where state = 'pending') + coalesce(max(waiting.events), 0))::int,
+       count(*) filter (where state = 'failing')::int, count(*) filter (where state = 'dead_lettered')::int
+     from known left join waiting using (topic)
+       left join lanes on lanes.topic = known.topic and lanes.subscriber = known.subscriber
+       left join deliveries on lane_id = lanes.id
+     group by 1`,
+    [JSON.stringify(Object.entries(catalog).map(([topic, { subscribers }]) => ({ topic, subscribers })))],
+  );
+  return new Map(found.map(({ key, ...states }) => [key, states]));
+}
+
+/** How many deliveries and deaths there ever were, and deliveries at the first attempt: told by every history. */
+async function flow() {
+  const found = await rows<{
+    state: string;
+    attempts: number;
+    replays: number;
+    log: { outcome: string; attempt: number }[] | null;
+  }>(bus.db, 'select state::text, attempts, replays, attempt_log as log from deliveries');
+  let [delivered, firstAttempt, deadLettered] = [0, 0, 0];
+  for (const { state, attempts, replays, log } of found) {
+    const past = log ?? [];
+    for (const [index, { outcome, attempt }] of past.entries()) {
+      const next = past[index + 1];
+      const hasEnded = next ? next.outcome === 'replayed' : state === 'dead_lettered';
+      if (outcome === 'delivered') {
+        delivered += 1;
+        if (attempt === 1 && !past.slice(0, index).some((entry) => entry.outcome === 'replayed')) {
+          firstAttempt += 1;
+        }
+      } else if (hasEnded && outcome !== 'replayed') deadLettered += 1;
+    }
+    if (state !== 'delivered') continue;
+    delivered += 1;
+    if (attempts === 1 && replays === 0) firstAttempt += 1;
+  }
+  return { delivered, firstAttempt, deadLettered };
+}
+
+const countsOf = ({ pending, failing, deadLettered }: States): States => ({ pending, failing, deadLettered });
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
+
+describe('every number of the overview is what counting row by row gives', () => {
+  const TOPICS = ['payment.captured', 'invoice.paid', 'booking.rescheduled', 'mfa.completed'] as const;
+
+  /** A component that does well, fails, gives up or asks for time, as chance has it. */
+  function fickle(name: string, random: () => number, transactional = false): AttachedSubscriber {
+    const handle = () => {
+      const luck = random();
+      if (luck < 0.15) throw new PermanentError(`refused ${Math.floor(luck * 1000)}`);
+      if (luck < 0.35) throw new TypeError('down');
+      if (luck < 0.45) throw new RetryAfter(3 * MINUTE);
+    };
+    const topics = Object.entries<Topic>(catalog)
+      .filter(([topic, { subscribers }]) => isUsed(topic) && subscribers.some((one) => one === name))
+      .map(([topic]) => [topic, handle]);
+    return attach(name, Object.fromEntries(topics), { transactional });
+  }
+
+  const isUsed = (topic: string) => TOPICS.some((one) => one === topic);
+
+  async function emitted(random: () => number): Promise<void> {
+    for (const topic of TOPICS) {
+      const count = Math.floor(random() * 4);
+      for (let index = 0; index < count; index += 1) {
+        // One of four keys, where the topic has a key.
+        const payload =
+          topic === 'booking.rescheduled'
+            ? payloadOf(topic, { bookingId: `bkg_${Math.floor(random() * 4)}` })
+            : payloadOf(topic);
+        await bus.db.transaction((tx: Transaction) => emit(tx, topic, payload));
+      }
+    }
+  }
+
+  async function anyDelivery(random: () => number): Promise<string> {
+    const found = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries where state <> 'delivered' order by 1`,
+    );
+    return found[Math.floor(random() * found.length)]?.id ?? '1-1';
+  }
+
+  test.each([1, 2, 3, 4])(
+    'after successes, failures, waits, deaths, replays and skips, and with events not fanned out: seed %i',
+    async (seed) => {
+      const random = randomFrom(seed);
+      const attached = [
+        fickle('ledger', random),
+        fickle('bookings', random),
+        fickle('calendar', random),
+        fickle('accounting', random, true),
+        fickle('notifications', random, true),
+      ];
+      // Transactions are counted under the real hour: the clock moves on from there, for less than a day.
+      let now = Date.now();
+      for (let step = 0; step < 12; step += 1) {
+        await emitted(random);
+        await drain(bus.db, attached, { now });
+        now += Math.floor(random() * 12 * MINUTE);
+        const luck = random();
+        const topic = TOPICS[Math.floor(random() * TOPICS.length)]!;
+        const by = 'kari';
+        if (luck < 0.3) await replay(bus.db, { topic, since: '1h' }, by, at(now));
+        else if (luck < 0.5) await replay(bus.db, { topic, since: '1h', include: 'all' }, by, at(now));
+        else {
+          const deliveryId = await anyDelivery(random);
+          const acting =
+            luck < 0.8
+              ? skip(bus.db, { deliveryId, by, reason: 'in the way', now: at(now) })
+              : retryNow(bus.db, { deliveryId, by, now: at(now) });
+          await acting.catch((error: unknown) => {
+            if (!(error instanceof NotActedOn)) throw error;
+          });
+        }
+        expect(await contradictions(bus.db)).toEqual([]);
+      }
+      await emitted(() => 0.6);
+      const view = await readOverview(bus.db, attached, at(now));
+      const known = await truth();
+      const none = { pending: 0, failing: 0, deadLettered: 0 };
+      for (const topic of view.topics) {
+        expect(countsOf(topic), topic.topic).toEqual(known.get(topic.topic) ?? none);
+        expect(topic.awaitingFanOut).toBe(isUsed(topic.topic) ? 2 : 0);
+        for (const row of topic.subscribers) {
+          const key = `${topic.topic} ${row.subscriber}`;
+          expect(countsOf(row), key).toEqual(known.get(key) ?? none);
+        }
+      }
+      const all = (ofDeliveries: boolean) => {
+        const states = [...known]
+          .filter(([key]) => key.includes(' ') === ofDeliveries)
+          .map(([, found]) => found);
+        return {
+          pending: sum(states.map(({ pending }) => pending)),
+          failing: sum(states.map(({ failing }) => failing)),
+          deadLettered: sum(states.map(({ deadLettered }) => deadLettered)),
+        };
+      };
+      const { delivered, firstAttempt, deadLettered } = await flow();
+      expect(view.totals).toEqual({
+        ...all(false),
+        deliveries: all(true),
+        deliveredLast24h: delivered,
+        firstAttemptLast24h: firstAttempt,
+      });
+      expect(deadLettered).toBeGreaterThan(0);
+      expect(sum(view.hours.delivered)).toBe(delivered);
+      expect(sum(view.hours.deadLettered)).toBe(deadLettered);
+      expect(sum(view.topics.flatMap(({ hours }) => hours.delivered))).toBe(delivered);
+    },
+  );
+
+  test('every topic of the catalog is listed, in its order, with its producer and subscribers', async () => {
+    const view = await overview(START);
+    expect(
+      view.topics.map(({ topic, producer, subscribers }) => [
+        topic,
+        producer,
+        subscribers.map((row) => row.subscriber),
+      ]),
+    ).toEqual(
+      Object.entries<Topic>(catalog).map(([topic, { producer, subscribers }]) => [
+        topic,
+        producer,
+        [...subscribers],
+      ]),
+    );
+    expect(view.totals).toMatchObject({ pending: 0, failing: 0, deadLettered: 0 });
+    expect(view.worstError).toBeNull();
+    expect(view.topics.every((topic) => topic.oldestDueAgeSeconds === null)).toBe(true);
+  });
+
+  test('an event that is not fanned out is pending for its topic and for each of its subscribers', async () => {
+    await emitPayments(bus.db, 1, 3);
+    const view = topicIn(await overview(START));
+    expect(view).toMatchObject({ pending: 3, awaitingFanOut: 3 });
+    expect(view.subscribers.map(({ pending }) => pending)).toEqual([3, 3, 3, 3]);
+  });
+
+  test('the error that most dead letters share is told, and when that subscription last delivered', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger()]);
+    await emitPayments(bus.db, 2, 6);
+    await drain(bus.db, [
+      ledger((number) => {
+        throw new PermanentError(number < 4 ? 'account 1 is closed' : `no period ${number}`);
+      }),
+    ]);
+    const { worstError } = await overview(START);
+    expect(worstError).toMatchObject({
+      kind: 'permanent',
+      message: 'no period …',
+      topic: 'payment.captured',
+      subscriber: 'ledger',
+      count: 3,
+    });
+    expect(Date.parse(worstError!.lastDeliveredAt!)).toBeGreaterThanOrEqual(START);
+  });
+});
+
+describe('deliveries hour by hour', () => {
+  test('stand in the hour in which they were, the present one last, and leave after a day', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger((number) => number === 2 && refuse())]);
+    const hoursAt = async (nowMs: number) => (await overview(nowMs)).hours;
+    const now = await hoursAt(START);
+    expect(now.delivered).toHaveLength(24);
+    expect(now.deadLettered).toHaveLength(24);
+    expect([now.delivered[23], now.deadLettered[23]]).toEqual([2, 1]);
+    const twoHoursLater = await hoursAt(START + 2 * HOUR);
+    expect([twoHoursLater.delivered[21], twoHoursLater.deadLettered[21]]).toEqual([2, 1]);
+    expect((await overview(START + 23 * HOUR)).totals).toMatchObject({
+      deliveredLast24h: 2,
+      firstAttemptLast24h: 2,
+    });
+    const nextDay = await overview(START + 24 * HOUR);
+    expect(sum(nextDay.hours.delivered)).toBe(0);
+    expect(nextDay.totals).toMatchObject({ deliveredLast24h: 0, firstAttemptLast24h: 0 });
+  });
+
+  test('are at the first attempt only without a failure and without a replay before', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger((number) => number === 2 && fail())]);
+    await drain(bus.db, [ledger((number) => number === 3 && refuse())], { now: START + 2 * MINUTE });
+    await replay(
+      bus.db,
+      { topic: 'payment.captured', since: '1h', subscriber: 'ledger' },
+      'kari',
+      at(START + 3 * MINUTE),
+    );
+    await drain(bus.db, [ledger()], { now: START + 4 * MINUTE });
+    expect((await overview(START + 5 * MINUTE)).totals).toMatchObject({
+      deliveredLast24h: 3,
+      firstAttemptLast24h: 1,
+    });
+  });
+});
+
+describe('the oldest due age', () => {
+  test('is the age of the oldest delivery that could be handed over now', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, []);
+    const createdAt = await firstCreatedAt();
+    // Fanned out with a clock that is ahead: the lane is due from the event on.
+    const view = await overview(createdAt + 90 * SECOND);
+    expect(topicIn(view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
+    expect(subscriberIn(view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
+    expect(view.relay.lagSeconds).toBeCloseTo(90, 0);
+  });
+
+  test('is not that of a parked retry, nor of those that wait behind it, until the retry is due', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger(fail)]);
+    const parked = await overview(START + 59 * SECOND);
+    expect(subscriberIn(parked)).toMatchObject({
+      oldestDueAgeSeconds: null,
+      nextRetryAt: iso(START + MINUTE),
+      pending: 2,
+      failing: 1,
+    });
+    expect(topicIn(parked)).toMatchObject({ oldestDueAgeSeconds: null, nextRetryAt: iso(START + MINUTE) });
+    expect(parked.relay.lagSeconds).toBe(0);
+    const due = await overview(START + 75 * SECOND);
+    expect(subscriberIn(due)).toMatchObject({ oldestDueAgeSeconds: 15, nextRetryAt: null });
+  });
+
+  test('is not that of what waits because its handler asked for time', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [
+      ledger(() => {
+        throw new RetryAfter(10 * SECOND);
+      }),
+    ]);
+    expect(subscriberIn(await overview(START + 9 * SECOND))).toMatchObject({
+      oldestDueAgeSeconds: null,
+      nextRetryAt: iso(START + 10 * SECOND),
+      pending: 1,
+      failing: 0,
+    });
+  });
+
+  test('is not that of a subscriber that is unattached, nor is its next retry told', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger((number) => number === 1 && fail())]);
+    const later = START + HOUR;
+    expect(subscriberIn(await overview(later)).oldestDueAgeSeconds).toBe(3540);
+    const unattached = await overview(later, []);
+    expect(subscriberIn(unattached)).toMatchObject({
+      attached: false,
+      oldestDueAgeSeconds: null,
+      pending: 1,
+    });
+    expect(topicIn(unattached).oldestDueAgeSeconds).toBeNull();
+    expect(unattached.relay.lagSeconds).toBe(0);
+    expect(subscriberIn(await overview(START, [])).nextRetryAt).toBeNull();
+  });
+
+  test.each([null, 'payment.captured'])(
+    'is not that of a subscriber that is paused (topic %j)',
+    async (topic) => {
+      await emitPayments(bus.db, 1, 1);
+      await drain(bus.db, [ledger(fail)]);
+      await pause(bus.db, { subscriber: 'ledger', topic }, 'kari', 'moving house');
+      const paused = await overview(START + HOUR);
+      expect(subscriberIn(paused)).toMatchObject({
+        paused: true,
+        oldestDueAgeSeconds: null,
+        nextRetryAt: null,
+        pause: { topic, pausedBy: 'kari', reason: 'moving house' },
+      });
+      expect(topicIn(paused).oldestDueAgeSeconds).toBeNull();
+      await resume(bus.db, { subscriber: 'ledger', topic }, 'kari', null);
+      expect(subscriberIn(await overview(START + HOUR)).oldestDueAgeSeconds).toBe(3540);
+    },
+  );
+
+  test('is that of events which are not fanned out, when no relay runs', async () => {
+    await emitPayments(bus.db, 1, 1);
+    const createdAt = await firstCreatedAt();
+    const view = await overview(createdAt + 300 * SECOND);
+    expect(topicIn(view).oldestDueAgeSeconds).toBeCloseTo(300, 0);
+    expect(subscriberIn(view, 'accounting').oldestDueAgeSeconds).toBeNull();
+    expect(view.relay).toMatchObject({ state: 'never_run', lastPassAt: null });
+  });
+
+  test('is counted from the replay of what an operator put back', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(refuse)]);
+    await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', at(START + MINUTE));
+    expect(subscriberIn(await overview(START + 2 * MINUTE)).oldestDueAgeSeconds).toBe(60);
+  });
+
+  test('is the oldest of all lanes, also of a lane that was let go later than twenty others', async () => {
+    const keys = Array.from({ length: 21 }, (_, index) => `venue ${index}`);
+    for (const orderingKey of keys) await emitPayments(bus.db, 1, 1, { orderingKey });
+    await drain(bus.db, []);
+    const createdAt = await firstCreatedAt();
+    // The lane of the oldest event was let go by a relay whose time was up, so that it is due again from then on.
+    await rows(
+      bus.db,
+      `update lanes set due_at = due_at + interval '1 minute' where subscriber = 'ledger' and ordering_key = 'venue 0'`,
+    );
+    await rows(
+      bus.db,
+      `update events set created_at = created_at - interval '5 minutes' where ordering_key = 'venue 0'`,
+    );
+    expect(subscriberIn(await overview(createdAt + 2 * MINUTE)).oldestDueAgeSeconds).toBeCloseTo(420, 0);
+  });
+});
+
+describe('the relay, by its last pass', () => {
+  test('has never run, runs, and is stalled when two calls of the cron were missed', async () => {
+    expect((await overview(START)).relay).toEqual({ state: 'never_run', lastPassAt: null, lagSeconds: 0 });
+    await drain(bus.db, [ledger()]);
+    const relayAt = async (nowMs: number) => (await overview(nowMs)).relay;
+    expect(await relayAt(START)).toMatchObject({ state: 'running', lastPassAt: iso(START) });
+    expect(await relayAt(START + 2 * MINUTE)).toMatchObject({ state: 'running' });
+    expect(await relayAt(START + 2 * MINUTE + 1)).toMatchObject({ state: 'stalled', lastPassAt: iso(START) });
+  });
+
+  test('passes also when there is nothing to do, and when a lane is held for long', async () => {
+    await emitPayments(bus.db, 1, 1);
+    const begun = gate();
+    const go = gate();
+    const running = drain(bus.db, [
+      ledger(async () => {
+        begun.open();
+        await go.opened;
+      }),
+    ]);
+    await begun.opened;
+    await drain(bus.db, [], { now: START + MINUTE });
+    expect((await overview(START + MINUTE)).relay).toMatchObject({ lastPassAt: iso(START + MINUTE) });
+    go.open();
+    await running;
+  });
+});
+
+describe('a producer whose transaction stays open', () => {
+  test('holds back its topic and no other, which is told once it is longer than a transaction should be', async () => {
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payloadOf('payment.captured'));
+    await emitPayments(bus.db, 1, 1);
+    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    const held = async () => {
+      const view = await readOverview(bus.db, [ledger()]);
+      return [topicIn(view).heldBackSince, topicIn(view, 'invoice.paid').heldBackSince];
+    };
+    expect(await held()).toEqual([null, null]);
+    const [began] = await rows<{ at: number }>(
+      bus.db,
+      `select (extract(epoch from min(xact_start)) * 1000)::float8 as at from pg_stat_activity
+       where datname = current_database() and state = 'idle in transaction'`,
+    );
+    await expect.poll(held, { interval: 250, timeout: 8000 }).toEqual([iso(began!.at), null]);
+    await open.rollback();
+    expect(await held()).toEqual([null, null]);
+  });
+});
+
+describe('one topic', () => {
+  const view = (nowMs: number, topic: TopicName = 'payment.captured', attached = [ledger()]) =>
+    readTopic(bus.db, attached, topic, at(nowMs));
+
+  test('tells the lane that is held, what holds it, when it is tried and how many wait behind', async () => {
+    const [first] = await emitPayments(bus.db, 1, 5);
+    await drain(bus.db, [ledger(fail)]);
+    const { heldLanes, orderedBy, description } = await view(START);
+    expect(heldLanes).toEqual([
+      {
+        subscriber: 'ledger',
+        orderingKey: '',
+        deliveryId: expect.stringMatching(/^\d+-\d+$/),
+        eventId: first,
+        subject: expect.any(String),
+        attempts: 1,
+        nextAttemptAt: iso(START + MINUTE),
+        lastError: { kind: 'Error', message: 'the ledger is down' },
+        behind: 4,
+        isMoreBehind: false,
+      },
+    ]);
+    expect(orderedBy).toBeNull();
+    expect(description).toBe(catalog['payment.captured'].description);
+    expect((await view(START + MINUTE)).heldLanes).toEqual([]);
+  });
+
+  test('counts behind a held lane the events that are not fanned out too', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(fail)]);
+    await emitPayments(bus.db, 3, 5);
+    expect((await view(START)).heldLanes).toMatchObject([{ behind: 4 }]);
+  });
+
+  test('tells each keyed lane with what waits behind it alone, the next to be tried first', async () => {
+    const move = async (bookingId: string, count: number) => {
+      for (let index = 0; index < count; index += 1) {
+        await emit(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
+      }
+    };
+    await move('bkg_1', 3);
+    await move('bkg_2', 2);
+    await move('bkg_3', 1);
+    const calendar = subscriber('calendar', {
+      'booking.rescheduled': (event) => {
+        if (event.payload.bookingId === 'bkg_3') return;
+        if (event.payload.bookingId === 'bkg_2') throw new RetryAfter(20 * SECOND, 'not yet');
+        throw new TypeError('undefined is not a slot');
+      },
+    });
+    await drain(bus.db, [calendar]);
+    const { heldLanes, orderedBy } = await view(START, 'booking.rescheduled', [calendar]);
+    expect(orderedBy).toBe('bookingId');
+    expect(heldLanes).toMatchObject([
+      {
+        orderingKey: 'bkg_2',
+        behind: 1,
+        attempts: 0,
+        lastError: { kind: 'retry_after', message: 'not yet' },
+      },
+      { orderingKey: 'bkg_1', behind: 2, attempts: 1, lastError: { kind: 'TypeError' } },
+    ]);
+    expect(heldLanes.map(({ subscriber: name }) => name)).toEqual(['calendar', 'calendar']);
+  });
+
+  test('counts behind a lane its own deliveries, where the producer narrowed the lane itself', async () => {
+    await emitPayments(bus.db, 1, 2, { orderingKey: 'venue 1' });
+    await emitPayments(bus.db, 3, 9, { orderingKey: 'venue 2' });
+    await drain(bus.db, [ledger((number) => (number === 1 || number === 3) && fail())]);
+    const { heldLanes } = await view(START);
+    expect(
+      heldLanes
+        .map(({ orderingKey, behind }) => [orderingKey, behind])
+        .toSorted(([one], [other]) => String(one).localeCompare(String(other))),
+    ).toEqual([
+      ['venue 1', 1],
+      ['venue 2', 6],
+    ]);
+  });
+
+  test('masks personal data in the error that holds a lane', async () => {
+    await emit(bus.db, 'booking.rejected', payloadOf('booking.rejected', { reason: 'Festen til Per Ås' }));
+    const audit = subscriber('audit', {
+      'booking.rejected': () => {
+        throw new Error('can not write "Festen til Per Ås" for per.as@example.no, tlf 912 34 567');
+      },
+    });
+    await drain(bus.db, [audit]);
+    const { heldLanes } = await view(START, 'booking.rejected', [audit]);
+    expect(heldLanes).toMatchObject([
+      { lastError: { message: 'can not write "[hidden]" for [hidden], tlf [hidden]' } },
+    ]);
+  });
+
+  test('lists the ten newest events, the newest first, with their states', async () => {
+    const ids = await emitPayments(bus.db, 1, 12);
+    await drain(bus.db, [ledger((number) => number === 12 && refuse())]);
+    const { events } = await view(START);
+    expect(events.map(({ eventId }) => eventId)).toEqual(ids.toReversed().slice(0, 10));
+    expect(events.map(({ state }) => state).slice(0, 2)).toEqual(['dead_lettered', 'pending']);
+  });
+
+  test('lists the newest events over all lanes', async () => {
+    const ids: string[] = [];
+    for (let index = 0; index < 12; index += 1) {
+      const payload = payloadOf('booking.rescheduled', { bookingId: `bkg_${index % 3}` });
+      ids.push((await emit(bus.db, 'booking.rescheduled', payload)).id);
+    }
+    await drain(bus.db, []);
+    const { events } = await view(START, 'booking.rescheduled', []);
+    expect(events.map(({ eventId }) => eventId)).toEqual(ids.toReversed().slice(0, 10));
+    expect(events.map(({ orderingKey }) => orderingKey).slice(0, 3)).toEqual(['bkg_2', 'bkg_1', 'bkg_0']);
+  });
+
+  test('tells the errors of its dead letters, and nothing of another topic', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
+    await drain(bus.db, [subscriber('ledger', { 'payment.captured': refuse, 'invoice.paid': fail })]);
+    const { errors, heldLanes, topic } = await view(START);
+    expect(errors).toMatchObject([{ message: 'refused', subscriber: 'ledger', count: 3 }]);
+    expect(heldLanes).toEqual([]);
+    expect(topic.deadLettered).toBe(3);
+  });
+});

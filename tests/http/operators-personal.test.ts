@@ -1,0 +1,444 @@
+import { SignJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { z } from 'zod';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { personalTexts } from '../../lib/catalog/personal.ts';
+import type { Topic } from '../../lib/catalog/topic.ts';
+import type { OperatorSettings } from '../../lib/config.ts';
+import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
+import { SECOND } from '../../lib/time.ts';
+import { drain, openBus, payloadOf, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+const SECRET = 'an operator secret of the tests, 32 bytes and more';
+const settings: OperatorSettings = {
+  issuer: 'postbud',
+  audience: 'postbud-operators',
+  kind: 'secret',
+  secret: Buffer.from(SECRET),
+};
+const HOME = '/platform/event-bus';
+const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+
+/** What must not be seen. */
+const CANARY = /kanarifugl/i;
+
+let bus: Bus;
+let attached: readonly AttachedSubscriber[] = [];
+/** What the functions wrote to the log. */
+let lines: string;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  lines = '';
+  vi.spyOn(process.stdout, 'write').mockImplementation((line) => {
+    lines += String(line);
+    return true;
+  });
+});
+afterAll(async () => {
+  vi.restoreAllMocks();
+  await bus.close();
+});
+
+const { fetch } = operatorEndpoint({
+  settings: () => settings,
+  environment: () => 'Local',
+  deadLetters: async () => null,
+  routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
+    routesOf({ database: async () => bus.db, subscribers: () => attached, kick: () => undefined }),
+  ),
+});
+
+async function authorization(scope: string): Promise<string> {
+  const seconds = Math.floor(Date.now() / SECOND);
+  const token = await new SignJWT({
+    iss: settings.issuer,
+    aud: settings.audience,
+    sub: 'kari',
+    iat: seconds,
+    exp: seconds + 300,
+    scope,
+  })
+    .setProtectedHeader({ alg: 'HS256' })
+    .sign(Buffer.from(SECRET));
+  return `Bearer ${token}`;
+}
+
+interface Sent {
+  readonly accept?: string;
+  readonly scope?: string;
+  readonly form?: Readonly<Record<string, string>>;
+}
+
+async function ask(path: string, { accept = '*/*', scope = 'event-bus:read', form }: Sent = {}) {
+  const response = await fetch(
+    new Request(`https://postbud.example${HOME}${path}`, {
+      method: form ? 'POST' : 'GET',
+      headers: { authorization: await authorization(scope), accept },
+      body: form ? new URLSearchParams(form) : null,
+    }),
+  );
+  return { status: response.status, text: await response.text() };
+}
+
+/** Asks as a program and as a browser. @returns both answers, in which no canary may be. */
+async function bothOf(path: string): Promise<string> {
+  const answers = [await ask(path), await ask(path, { accept: BROWSER })];
+  expect([path, ...answers.map(({ status }) => status)]).toEqual([path, 200, 200]);
+  return answers.map(({ text }) => text).join('\n');
+}
+
+/** Asks for several pages side by side. @returns for each what should not be in it; none is as it should be. */
+async function seenAt(paths: readonly string[]): Promise<string[]> {
+  const seen: string[] = [];
+  // The pool has ten connections, and a page takes up to four at once.
+  for (let start = 0; start < paths.length; start += 4) {
+    const texts = await Promise.all(paths.slice(start, start + 4).map(bothOf));
+    seen.push(
+      ...texts.flatMap((text, index) => seenIn(text).map((found) => `${paths[start + index]}: ${found}`)),
+    );
+  }
+  return seen;
+}
+
+/** Where a canary stands, with what is around it; none is as it should be. */
+function seenIn(text: string): string[] {
+  return text.match(/.{0,60}kanarifugl.{0,20}/gi) ?? [];
+}
+
+interface Schema {
+  readonly type?: string;
+  readonly format?: string;
+  readonly personal?: boolean;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+}
+
+/** The example, with a canary in every field that the schema marks, also those that the example leaves out. */
+function withCanaries(schema: Schema, example: unknown): unknown {
+  if (schema.personal) return canary(schema);
+  if (schema.items) {
+    const items = Array.isArray(example) && example.length > 0 ? example : [undefined];
+    return items.map((item) => withCanaries(schema.items!, item));
+  }
+  if (!schema.properties) return example;
+  const known = typeof example === 'object' && example !== null ? example : {};
+  const marked = Object.entries(schema.properties).map(([name, inner]) => [
+    name,
+    withCanaries(inner, Reflect.get(known, name)),
+  ]);
+  return Object.fromEntries(marked.filter(([, value]) => value !== undefined));
+}
+
+function canary({ type, format }: Schema): unknown {
+  if (type === 'object') return { deep: [{ er: 'Kanarifugl i buret' }] };
+  return format === 'email' ? 'kanarifugl@bærum.example.no' : 'Kanarifugl Æsdal';
+}
+
+const TOPICS = Object.keys(catalog) as TopicName[];
+
+const rowOf = (topic: TopicName): Topic => catalog[topic];
+
+const canariesOf = (topic: TopicName) =>
+  withCanaries(
+    z.toJSONSchema(catalog[topic].payload, { io: 'input', unrepresentable: 'any' }) as Schema,
+    catalog[topic].example,
+  ) as never;
+
+/** Those that carry personal data. */
+const PERSONAL_TOPICS = TOPICS.filter((topic) => CANARY.test(JSON.stringify(canariesOf(topic))));
+
+const isPersonal = (topic: string) => PERSONAL_TOPICS.some((one) => one === topic);
+
+/** The first subscriber of every topic gives up, the last one tries again: both repeat what they were handed. */
+function indiscreet(): AttachedSubscriber[] {
+  const repeat = ({ topic, payload }: BusEvent) => `no: ${personalTexts(topic, payload).join(' and ')}!`;
+  const names = new Set(TOPICS.flatMap((topic) => [...rowOf(topic).subscribers]));
+  return [...names].map((name) => {
+    const handled = TOPICS.filter((topic) => rowOf(topic).subscribers.includes(name));
+    const handlers = handled.map((topic) => [
+      topic,
+      (event: BusEvent) => {
+        if (rowOf(topic).subscribers[0] === name) throw new PermanentError(repeat(event));
+        if (rowOf(topic).subscribers.at(-1) === name) throw new Error(repeat(event));
+      },
+    ]);
+    return attach(name, Object.fromEntries(handlers));
+  });
+}
+
+interface Letter {
+  readonly id: string;
+  readonly topic: string;
+}
+
+const dead = () =>
+  rows<Letter>(
+    bus.db,
+    `select lane_id || '-' || position as id, topic from deliveries join lanes on lanes.id = lane_id
+     where state = 'dead_lettered' order by topic`,
+  );
+
+const failing = () =>
+  rows<Letter>(
+    bus.db,
+    `select lane_id || '-' || position as id, topic from deliveries join lanes on lanes.id = lane_id
+     where state = 'failing' order by topic`,
+  );
+
+describe('a canary in every personal field of every topic, in dead letters and in their errors', () => {
+  let letters: Letter[];
+  beforeAll(async () => {
+    attached = indiscreet();
+    for (const topic of TOPICS) await emit(bus.db, topic, canariesOf(topic));
+    await drain(bus.db, attached, { now: () => Date.now() });
+    letters = await dead();
+  });
+
+  test('is there to be found', async () => {
+    expect(letters.map(({ topic }) => topic)).toEqual(TOPICS.toSorted());
+    expect((await failing()).length).toBeGreaterThan(50);
+    const [found] = await rows<{ payloads: number; logs: number }>(
+      bus.db,
+      `select (select count(*)::int from events where payload::text ~* 'kanarifugl') as payloads,
+         (select count(*)::int from deliveries where attempt_log::text ~* 'kanarifugl') as logs`,
+    );
+    expect(found!.payloads).toBeGreaterThan(60);
+    expect(found!.logs).toBeGreaterThan(100);
+  });
+
+  test('is not in the groups that the database keeps', async () => {
+    expect(await rows(bus.db, `select message from error_groups where message ~* 'kanarifugl'`)).toEqual([]);
+  });
+
+  test('is not in the overview, the catalog and the log', async () => {
+    expect(await seenAt(['', '/catalog', '/replays'])).toEqual([]);
+  });
+
+  test('is not in the lists of dead letters and their groups', async () => {
+    expect(seenIn(await bothOf('/dead-letters?limit=100'))).toEqual([]);
+    const { nextCursor } = JSON.parse((await ask('/dead-letters?limit=100')).text) as { nextCursor: string };
+    const second = await bothOf(`/dead-letters?limit=100&cursor=${nextCursor}`);
+    expect(seenIn(second)).toEqual([]);
+    expect(second).toContain('[hidden]');
+    expect(seenIn(await bothOf('/dead-letters?q=hidden&limit=100'))).toEqual([]);
+  });
+
+  test('is not in what is searched for, so that nobody can try what is hidden', async () => {
+    const { total } = JSON.parse((await ask('/dead-letters?q=kanarifugl')).text) as { total: number };
+    expect(total).toBe(0);
+  });
+
+  test('is on no topic’s page', async () => {
+    expect(await seenAt(PERSONAL_TOPICS.map((topic) => `/topics/${topic}`))).toEqual([]);
+  });
+
+  test('is not on the page of a dead letter, nor on that of one that still fails', async () => {
+    const all = [...letters, ...(await failing())].filter(({ topic }) => isPersonal(topic));
+    expect(await seenAt(all.map(({ id }) => `/dead-letters/${id}`))).toEqual([]);
+  });
+
+  test('is in no preview', async () => {
+    expect(await seenAt(PERSONAL_TOPICS.map((topic) => `/replay?topic=${topic}&since=1h`))).toEqual([]);
+  });
+
+  test('is not shown to a token without the reveal scope, and nothing is logged as revealed', async () => {
+    for (const { id } of letters.slice(0, 5)) {
+      for (const accept of ['*/*', BROWSER]) {
+        const scope = 'event-bus:read event-bus:replay';
+        const answer = await ask(`/dead-letters/${id}/reveal`, {
+          accept,
+          scope,
+          form: { reason: 'curious' },
+        });
+        expect(answer.status).toBe(403);
+        expect(seenIn(answer.text)).toEqual([]);
+        expect(answer.text).not.toContain('payload');
+      }
+    }
+    expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
+  });
+
+  test('is shown with the scope and a reason, which is logged with who and when', async () => {
+    const revealed = letters.filter(({ topic }) => isPersonal(topic));
+    expect(revealed.length).toBeGreaterThan(60);
+    for (const { id, topic } of revealed) {
+      const answer = await ask(`/dead-letters/${id}/reveal`, {
+        scope: 'event-bus:reveal',
+        form: { reason: `who is it in ${topic}` },
+      });
+      const shown = JSON.parse(answer.text) as { payload: unknown; isRevealed: boolean; attempts: unknown };
+      expect([topic, answer.status, shown.isRevealed]).toEqual([topic, 200, true]);
+      expect(shown.payload).toEqual(canariesOf(topic as TopicName));
+      expect(JSON.stringify(shown.attempts)).toMatch(CANARY);
+    }
+    const logged = await rows<{
+      operator: string;
+      action: string;
+      id: string;
+      topic: string;
+      reason: string;
+      age: number;
+    }>(
+      bus.db,
+      `select operator, action, delivery_id as id, topic, reason,
+         extract(epoch from clock_timestamp() - at)::float8 as age from operator_actions order by topic`,
+    );
+    expect(logged).toMatchObject(
+      revealed.map(({ id, topic }) => ({
+        operator: 'kari',
+        action: 'reveal',
+        id,
+        topic,
+        reason: `who is it in ${topic}`,
+      })),
+    );
+    expect(logged.every(({ age }) => age >= 0 && age < 60)).toBe(true);
+    // Looking again without the scope shows nothing still.
+    expect(seenIn(await bothOf(`/dead-letters/${revealed[0]!.id}`))).toEqual([]);
+  });
+
+  test('is on the page that a reveal answers with', async () => {
+    const letter = letters.find(({ topic }) => topic === 'booking.assigned')!;
+    const page = await ask(`/dead-letters/${letter.id}/reveal`, {
+      accept: BROWSER,
+      scope: 'event-bus:read event-bus:reveal',
+      form: { reason: 'the tenant asks' },
+    });
+    expect([page.status, seenIn(page.text).length > 0]).toEqual([200, true]);
+  });
+
+  test('is in no line of the log', () => {
+    expect(seenIn(lines)).toEqual([]);
+  });
+});
+
+describe('what does not fit its schema, or was said of someone who is not in the payload', () => {
+  /** Has accounting refuse a payment for a reason. @returns the dead letter's id. */
+  async function diedOf(reason: string, payload: object | null = null): Promise<string> {
+    await bus.reset();
+    await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+    if (payload) await rows(bus.db, 'update events set payload = $1::text::jsonb', [JSON.stringify(payload)]);
+    attached = [
+      subscriber('accounting', {
+        'payment.captured': () => {
+          throw new PermanentError(reason);
+        },
+      }),
+    ];
+    await drain(bus.db, attached, { now: () => Date.now() });
+    return (await dead())[0]!.id;
+  }
+
+  const everywhere = async (id: string) =>
+    (
+      await Promise.all(
+        [
+          '',
+          '/topics/payment.captured',
+          '/dead-letters',
+          `/dead-letters/${id}`,
+          '/replay?topic=payment.captured&since=1h',
+        ].map(bothOf),
+      )
+    ).join('\n');
+
+  test('every leaf of a payload that does not fit is hidden but ids and instants, in errors too', async () => {
+    const id = await diedOf('cannot book for Kanarifugl Æsdal', {
+      bookingId: 'bkg_48213',
+      capturedAt: '2026-02-21T18:45:02Z',
+      payer: { name: 'Kanarifugl Æsdal', city: 'Kanarifuglvik' },
+      notes: ['Kanarifugl'],
+      userId: 'kanarifugl @ home',
+    });
+    expect(seenIn(await everywhere(id))).toEqual([]);
+    const { payload, isValid } = JSON.parse((await ask(`/dead-letters/${id}`)).text) as {
+      payload: unknown;
+      isValid: boolean;
+    };
+    expect(isValid).toBe(false);
+    expect(payload).toEqual({
+      bookingId: 'bkg_48213',
+      capturedAt: '2026-02-21T18:45:02Z',
+      payer: { name: '[hidden]', city: '[hidden]' },
+      notes: ['[hidden]'],
+      userId: '[hidden]',
+    });
+  });
+
+  test.each([
+    ['an e-mail address', 'kanarifugl@bærum.kommune.no'],
+    ['a national id', '01019012345'],
+    ['a telephone number', '+47 912 34 567'],
+    ['a mobile number', '91234567'],
+  ])('%s in an error is masked', async (_, text) => {
+    const seen = await everywhere(await diedOf(`no account for ${text} (closed)`));
+    expect(seen).not.toContain(text);
+    expect(seen).toContain('[hidden]');
+  });
+
+  test('the reason that an operator gave for skipping is masked too', async () => {
+    const id = await diedOf('refused');
+    await rows(bus.db, 'truncate operator_actions');
+    attached = [
+      subscriber('accounting', {
+        'payment.captured': () => {
+          throw new Error('down');
+        },
+      }),
+    ];
+    await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+    await drain(bus.db, attached, { now: () => Date.now() });
+    const [waiting] = await failing();
+    const skipped = await ask(`/deliveries/${waiting!.id}/skip`, {
+      scope: 'event-bus:replay',
+      form: { reason: 'kanarifugl@example.no asked for it' },
+    });
+    expect(skipped.status).toBe(200);
+    expect(seenIn(await everywhere(id))).toEqual([]);
+  });
+});
+
+describe('a long text of a person’s own', () => {
+  test('is masked in an error that was cut in the middle of it', async () => {
+    await bus.reset();
+    const purpose = 'Kanarifugl '.repeat(400).trim();
+    await emit(bus.db, 'booking.created', payloadOf('booking.created', { purpose }));
+    attached = [
+      subscriber('audit', {
+        'booking.created': (event) => {
+          throw new PermanentError(`cannot write ${JSON.stringify(event.payload)}`);
+        },
+      }),
+    ];
+    await drain(bus.db, attached, { now: () => Date.now() });
+    const [letter] = await dead();
+    for (const path of ['', '/topics/booking.created', '/dead-letters', `/dead-letters/${letter!.id}`]) {
+      expect([path, seenIn(await bothOf(path)).length]).toEqual([path, 0]);
+    }
+  });
+
+  test('is masked in an error that ends within an e-mail address', async () => {
+    await bus.reset();
+    const email = 'kanarifugl@bærum.kommune.no';
+    await emit(bus.db, 'booking.created', payloadOf('booking.created', { email }));
+    attached = [
+      subscriber('audit', {
+        'booking.created': () => {
+          // An error's message is kept up to 2000 characters.
+          throw new PermanentError(`${'x'.repeat(1984)} ${email}`);
+        },
+      }),
+    ];
+    await drain(bus.db, attached, { now: () => Date.now() });
+    const [letter] = await dead();
+    expect(seenIn((await ask(`/dead-letters/${letter!.id}`)).text)).toEqual([]);
+  });
+});
