@@ -3,12 +3,16 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { strikeDailyClock } from '../clock/daily.ts';
 import type { Database } from '../db/connect.ts';
 import { unauthorized, unavailable } from '../http/problem.ts';
+import { prune } from '../retention/prune.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { SECOND } from '../time.ts';
 import { keepRelaying } from './keep-relaying.ts';
 
 /** The cron calls once a minute: relay until the next call is near. vercel.json's `maxDuration` leaves room for handlers. */
 const BUDGET_MS = 55 * SECOND;
+
+/** Some tens of thousands of events: more than a minute brings. */
+const PRUNE_BUDGET_MS = 1 * SECOND;
 
 /**
  * Lets the cron in, and nobody else.
@@ -31,7 +35,7 @@ export function requireCronSecret(request: Request, secret: string | undefined):
 }
 
 /**
- * One run of the cron: strikes the daily clock, then relays until the budget is used.
+ * One run of the cron: strikes the daily clock, prunes what is past its time, then relays until the budget is used.
  *
  * Runs may be missed, doubled or overlap: relays share the work, and the clock strikes once.
  */
@@ -43,6 +47,7 @@ export async function runCron(options: {
   const { db, subscribers, budgetMs = BUDGET_MS } = options;
   const until = Date.now() + budgetMs;
   const struck = await strikeDailyClock(db);
+  const pruned = await prune({ db, until: Math.min(until, Date.now() + PRUNE_BUDGET_MS) });
   const report = await keepRelaying({ db, subscribers, until });
-  return Response.json({ ...report, struck });
+  return Response.json({ ...report, struck, pruned });
 }

@@ -1,0 +1,124 @@
+import { transact } from '../db/connect.ts';
+import type { Database } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+import { DAY } from '../time.ts';
+
+export interface PruneOptions {
+  readonly db: Database;
+  /** Delivered events older than this go. */
+  readonly keepMs?: number;
+  /** When to begin no further batch, in milliseconds since the epoch. */
+  readonly until: number;
+  /** Overrides the database's clock in tests. */
+  readonly now?: Date;
+  readonly signal?: AbortSignal;
+}
+
+/** What was deleted. */
+export interface Pruned {
+  readonly events: number;
+  readonly deliveries: number;
+}
+
+/** A month is what a replay of everything may reach back to, and what a month's statement may be checked against. */
+export const KEEP_MS = 30 * DAY;
+
+/** Events of one transaction; three times as many deliveries go in some 50 ms. */
+const BATCH = 1000;
+
+/**
+ * Deletes events that every subscriber was handed and that are past their time, with their deliveries.
+ *
+ * Dead letters stay, with their events and siblings, and so do receipts and the operators' log. No lane moves: all that
+ * goes lies behind its head. Any number may run at once; all but one do nothing.
+ *
+ * @throws what the database throws.
+ */
+export async function prune({ db, keepMs = KEEP_MS, until, now, signal }: PruneOptions): Promise<Pruned> {
+  const total = { events: 0, deliveries: 0 };
+  let after = FIRST_ID;
+  while (Date.now() < until && signal?.aborted !== true) {
+    const batch = await pruneBatch(db, {
+      after,
+      keepMs,
+      now,
+      signal: signal ?? new AbortController().signal,
+    });
+    total.events += batch.events;
+    total.deliveries += batch.deliveries;
+    if (batch.last === null) break;
+    after = batch.last;
+  }
+  await run(driverOf(db), { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] });
+  return total;
+}
+
+const FIRST_ID = '00000000-0000-0000-0000-000000000000';
+
+interface Batch extends Pruned {
+  /** The last id that was looked at; null when there are no more, or another process prunes. */
+  readonly last: string | null;
+}
+
+interface Asked {
+  readonly after: string;
+  readonly keepMs: number;
+  readonly now: Date | undefined;
+  readonly signal: AbortSignal;
+}
+
+async function pruneBatch(db: Database, { after, keepMs, now, signal }: Asked): Promise<Batch> {
+  return await transact(
+    db,
+    async (tx) => {
+      // In a statement of its own: what the next one sees must be no older than the lock.
+      const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
+      if (!lock!.is_held) return { events: 0, deliveries: 0, last: null };
+      const [batch] = await run<Batch>(tx, {
+        text: PRUNE,
+        values: [after, keepMs, now?.toISOString() ?? null],
+      });
+      return batch!;
+    },
+    signal,
+  );
+}
+
+/** Advisory lock space of pruning: a replay holds it shared, so that nothing is put back while it is deleted. */
+export const PRUNE_LOCK = 0x9059;
+
+const LOCK = `select pg_try_advisory_xact_lock(${PRUNE_LOCK}, 0) as is_held`;
+
+// Ids are UUIDv7: those of a time and before come first. Of the events looked at, those that are not delivered stay,
+// and the next batch begins after them.
+const PRUNE = `
+  with clock as materialized (
+    select coalesce($3::text::timestamptz, clock_timestamp()) - $2::float8 * interval '1 millisecond' as oldest
+  ),
+  seen as materialized (
+    select id, state, created_at from clock, events
+    where id > $1::text::uuid
+      and id < (lpad(to_hex((extract(epoch from clock.oldest) * 1000)::bigint), 12, '0') || repeat('f', 20))::uuid
+    order by id limit ${BATCH}
+  ),
+  old as materialized (
+    select id from clock, seen
+    where state = 'delivered' and created_at < clock.oldest
+      and not exists (select from awaiting_fan_out where event_id = seen.id)
+  ),
+  delivery as (
+    delete from deliveries using old
+    where event_id between (select id from seen order by id limit 1)
+      and (select id from seen order by id desc limit 1) and event_id = old.id
+    returning 1
+  ),
+  event as (
+    delete from events using old where events.id = old.id returning 1
+  )
+  select (select count(*)::int from event) as events, (select count(*)::int from delivery) as deliveries,
+    case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end
+      as last`;
+
+/** The overview shows a day; a week more is for whoever looks by hand. */
+const PRUNE_HOURS = `
+  delete from throughput where hour < coalesce($1::text::timestamptz, clock_timestamp()) - interval '8 days'`;

@@ -1,0 +1,181 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+
+import { examine } from '../../lib/operators/doctor.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import { prune } from '../../lib/retention/prune.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { DAY, MINUTE } from '../../lib/time.ts';
+import { contradictions, deliveriesOf, drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, webhook_receipts');
+});
+
+const names = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
+const everyone = (ledger: () => void) =>
+  names.map((name) => subscriber(name, { 'payment.captured': name === 'ledger' ? ledger : () => undefined }));
+
+const inDays = (days: number) => new Date(Date.now() + days * DAY);
+const pruneIn = (days: number, until = Date.now() + MINUTE) =>
+  prune({ db: bus.db, until, now: inDays(days) });
+const left = async () =>
+  (await rows<{ id: string }>(bus.db, 'select id::text from events order by seq')).map(({ id }) => id);
+
+describe('pruning', () => {
+  test('deletes delivered events with their deliveries once they are 30 days old, and none before', async () => {
+    const ids = await emitPayments(bus.db, 1, 3);
+    await drain(
+      bus.db,
+      everyone(() => undefined),
+    );
+    expect(await pruneIn(29.9)).toEqual({ events: 0, deliveries: 0 });
+    expect(await left()).toEqual(ids);
+    expect(await pruneIn(30.1)).toEqual({ events: 3, deliveries: 12 });
+    expect(await left()).toEqual([]);
+    expect(await rows(bus.db, 'select from deliveries')).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('keeps dead letters with their siblings, what still waits, and receipts', async () => {
+    const [, dead, waiting] = await emitPayments(bus.db, 1, 3);
+    let call = 0;
+    const ledger = () => {
+      call += 1;
+      if (call === 2) throw new PermanentError('refused');
+      if (call === 3) throw new Error('down');
+    };
+    await drain(bus.db, everyone(ledger));
+    await rows(
+      bus.db,
+      `insert into webhook_receipts (provider, event_id, body_sha256, received_at) values ('p', 'e', '', now())`,
+    );
+    expect(await pruneIn(365)).toEqual({ events: 1, deliveries: 4 });
+    expect(await left()).toEqual([dead, waiting]);
+    expect(await deliveriesOf(bus.db)).toHaveLength(8);
+    expect(await rows(bus.db, 'select event_id from webhook_receipts')).toEqual([{ event_id: 'e' }]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('moves no lane: a delivery that waits goes on waiting, and what is emitted later comes after it', async () => {
+    const [, waiting] = await emitPayments(bus.db, 1, 2);
+    let isDown = false;
+    const handed: string[] = [];
+    const ledger = subscriber('ledger', {
+      'payment.captured': ({ id }) => {
+        if (isDown || id === waiting) {
+          isDown = true;
+          throw new Error('down');
+        }
+        handed.push(id);
+      },
+    });
+    const others = everyone(() => undefined).filter(({ name }) => name !== 'ledger');
+    await drain(bus.db, [ledger, ...others]);
+    const before = await rows(bus.db, 'select head::int, tail::int, due_at::text from lanes order by id');
+    await pruneIn(365);
+    expect(await rows(bus.db, 'select head::int, tail::int, due_at::text from lanes order by id')).toEqual(
+      before,
+    );
+    await emitPayments(bus.db, 3, 3);
+    await drain(bus.db, [ledger, ...others]);
+    expect(handed).toHaveLength(1);
+  });
+
+  test('races replays of everything: each event is put back whole or gone whole', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      await emitPayments(bus.db, 1, 60);
+      await drain(
+        bus.db,
+        everyone(() => undefined),
+      );
+      const again = () =>
+        replay(bus.db, { topic: 'payment.captured', since: '3650d', include: 'all', limit: 30 }, 'kari');
+      await Promise.all([pruneIn(365), again(), again(), pruneIn(365)]);
+      expect(await contradictions(bus.db)).toEqual([]);
+      expect((await examine(bus.db)).findings).toEqual([]);
+      await bus.reset();
+    }
+  });
+
+  test('begins nothing when its time is up, and goes through many batches when it has time', async () => {
+    await emitPayments(bus.db, 1, 2100);
+    await drain(
+      bus.db,
+      everyone(() => undefined),
+    );
+    expect(await pruneIn(365, Date.now() - 1)).toEqual({ events: 0, deliveries: 0 });
+    expect(await pruneIn(365)).toEqual({ events: 2100, deliveries: 8400 });
+  });
+});
+
+describe('the doctor', () => {
+  beforeEach(async () => {
+    await emitPayments(bus.db, 1, 4);
+    await drain(
+      bus.db,
+      everyone(() => undefined),
+    );
+    await emitPayments(bus.db, 5, 6);
+  });
+
+  const found = async () => (await examine(bus.db)).findings.map(({ promise }) => promise);
+
+  test('finds nothing wrong with a bus that is well', async () => {
+    const { checked, findings, events } = await examine(bus.db);
+    expect(findings).toEqual([]);
+    expect(events).toBe(6);
+    expect(checked.length).toBeGreaterThan(5);
+  });
+
+  test.each([
+    ['an event that lost its place in the queue', 'delete from awaiting_fan_out', /waits for fan-out/],
+    [
+      'a delivery that is missing',
+      'delete from deliveries where (lane_id, position) in (select lane_id, position from deliveries limit 1)',
+      /one delivery for each subscriber/,
+    ],
+    [
+      'a delivery without its event',
+      'delete from events where id in (select event_id from deliveries order by position desc limit 1)',
+      /has its event/,
+    ],
+    [
+      'a counter that is not so',
+      'update events set open = open + 1 where id in (select event_id from deliveries limit 1)',
+      /state and counters/,
+    ],
+    [
+      'two events that changed places',
+      `update deliveries set event_id = case position when (select min(position) from deliveries)
+         then (select event_id from deliveries order by position desc limit 1) else event_id end`,
+      /order of creation/,
+    ],
+    [
+      'a delivery that was begun too early',
+      `update deliveries set attempted_at = attempted_at - interval '1 hour'
+       where position = (select max(position) from deliveries)`,
+      /before what stands before it/,
+    ],
+    [
+      'a lane that sleeps on a delivery',
+      `with open as (
+         update deliveries set state = 'pending', delivered_at = null
+         where (lane_id, position) in (select lane_id, position from deliveries order by position desc limit 1)
+         returning event_id
+       ) update events set open = open + 1 where id in (select event_id from open)`,
+      /passed over a delivery/,
+    ],
+    ['a count that is not so', 'update backlog set pending = pending + 1', /counts that operators see/],
+  ])('finds %s', async (_, damage, promise) => {
+    await rows(bus.db, damage);
+    expect((await found()).join('\n')).toMatch(promise);
+  });
+});
