@@ -1,38 +1,63 @@
-import { writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
-
 import Anthropic from '@anthropic-ai/sdk';
 
 import { startMessagesApi } from '../dev/stand-ins/messages-api.ts';
+import type { MessagesApi } from '../dev/stand-ins/messages-api.ts';
+import type { Endpoint } from '../lib/http/endpoint.ts';
 import { logTo } from '../lib/log.ts';
-
-// The public edge: what the chat function adds to the bare SDK call, and whether health answers while chats hang. Both
-// sides of each comparison take turns in one run, against the same stand-in, in this process.
+import { goal, ms, quantile, timed } from './figures.ts';
+import type { Section } from './figures.ts';
 
 const ROUNDS = 400;
 const WARM_UP = 50;
 const HANGING_CHATS = 50;
 
-const messages = await startMessagesApi();
-Object.assign(process.env, {
-  ANTHROPIC_API_KEY: 'stand-in',
-  ANTHROPIC_BASE_URL: messages.url,
-  CHAT_RATE_PER_MINUTE: '100000',
-  CHAT_RATE_PER_DAY: '1000000',
-  CHAT_DAILY_BUDGET: '1000000',
-  DATABASE_URL: 'memory://',
-});
-// Each line goes to nobody, as the host takes it elsewhere: writing to a terminal would be what is measured.
-logTo(() => undefined);
+/**
+ * Measures the public edge: what the chat function adds to the bare SDK call, and whether health answers while chats
+ * hang. Both sides of each comparison take turns in one run, against the same stand-in, in this process.
+ */
+export async function benchEdge(): Promise<Section> {
+  const messages = await startMessagesApi();
+  Object.assign(process.env, {
+    ANTHROPIC_API_KEY: 'stand-in',
+    ANTHROPIC_BASE_URL: messages.url,
+    CHAT_RATE_PER_MINUTE: '100000',
+    CHAT_RATE_PER_DAY: '1000000',
+    CHAT_DAILY_BUDGET: '1000000',
+    DATABASE_URL: 'memory://',
+  });
+  // Each line goes to nobody, as the host takes it elsewhere: writing to a terminal would be what is measured.
+  logTo(() => undefined);
+  const { default: chat } = await import('../api/chat.ts');
+  const { default: health } = await import('../api/health.ts');
+  const sdk = new Anthropic({ apiKey: 'stand-in', baseURL: messages.url, maxRetries: 0 });
 
-const { default: chat } = await import('../api/chat.ts');
-const { default: health } = await import('../api/health.ts');
-const sdk = new Anthropic({ apiKey: 'stand-in', baseURL: messages.url, maxRetries: 0 });
+  console.log(`The chat function beside the bare SDK call, ${ROUNDS} of each in turns …`);
+  const { bare, through } = await chatOverhead(sdk, chat);
+  console.log(`Health while ${HANGING_CHATS} chats hang …`);
+  const times = await healthWhileChatsHang(messages, chat, health);
+  await messages.close();
+
+  const overhead = quantile(through, 0.5) - quantile(bare, 0.5);
+  const both = (of: readonly number[]) => `${ms(quantile(of, 0.5))} / ${ms(quantile(of, 0.99))}`;
+  return {
+    title: 'The public edge',
+    rows: [
+      { what: 'bare SDK call to the stand-in, p50 / p99', figure: both(bare), goal: '' },
+      { what: 'the chat function to the same, p50 / p99', figure: both(through), goal: '' },
+      { what: 'what the function adds, p50', figure: ms(overhead), goal: goal('under 3 ms', overhead < 3) },
+      {
+        what: `health while ${HANGING_CHATS} chats hang, p50 / p99`,
+        figure: both(times),
+        goal: goal('p99 under 5 ms', quantile(times, 0.99) < 5),
+      },
+    ],
+  };
+}
 
 const system = 'Du svarer på spørsmål om leie av kommunale lokaler.';
 const turns = [{ role: 'user' as const, content: 'Har dere et møterom for tolv?' }];
 
-async function bareCall(): Promise<void> {
+async function bareCall(sdk: Anthropic): Promise<void> {
   const model = 'claude-haiku-5-5';
   await sdk.messages.create({
     model,
@@ -43,7 +68,7 @@ async function bareCall(): Promise<void> {
   });
 }
 
-async function functionCall(): Promise<void> {
+async function functionCall(chat: Endpoint): Promise<void> {
   const response = await chat.fetch(chatRequest(system));
   if (response.status !== 200) throw new Error(`chat answered ${response.status}: ${await response.text()}`);
   await response.json();
@@ -58,25 +83,12 @@ function chatRequest(text: string, signal?: AbortSignal): Request {
   });
 }
 
-async function timed(run: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now();
-  await run();
-  return performance.now() - startedAt;
-}
-
-function quantile(times: readonly number[], share: number): number {
-  const sorted = times.toSorted((one, other) => one - other);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
-}
-
-const ms = (value: number) => `${value.toFixed(2)} ms`;
-
-async function chatOverhead() {
+async function chatOverhead(sdk: Anthropic, chat: Endpoint) {
   const bare: number[] = [];
   const through: number[] = [];
   for (let round = 0; round < WARM_UP + ROUNDS; round += 1) {
-    const first = await timed(bareCall);
-    const second = await timed(functionCall);
+    const first = await timed(() => bareCall(sdk));
+    const second = await timed(() => functionCall(chat));
     if (round < WARM_UP) continue;
     bare.push(first);
     through.push(second);
@@ -84,7 +96,7 @@ async function chatOverhead() {
   return { bare, through };
 }
 
-async function healthWhileChatsHang() {
+async function healthWhileChatsHang(messages: MessagesApi, chat: Endpoint, health: Endpoint) {
   messages.behave('hang', HANGING_CHATS);
   const end = new AbortController();
   const hanging = Array.from({ length: HANGING_CHATS }, () => chat.fetch(chatRequest(system, end.signal)));
@@ -97,47 +109,3 @@ async function healthWhileChatsHang() {
   await Promise.allSettled(hanging);
   return times;
 }
-
-console.log(`The chat function beside the bare SDK call, ${ROUNDS} of each in turns …`);
-const { bare, through } = await chatOverhead();
-console.log(`Health while ${HANGING_CHATS} chats hang …`);
-const health99 = await healthWhileChatsHang();
-await messages.close();
-
-const overhead = quantile(through, 0.5) - quantile(bare, 0.5);
-const rows = [
-  [
-    'bare SDK call to the stand-in, p50 / p99',
-    `${ms(quantile(bare, 0.5))} / ${ms(quantile(bare, 0.99))}`,
-    '',
-  ],
-  [
-    'the chat function to the same, p50 / p99',
-    `${ms(quantile(through, 0.5))} / ${ms(quantile(through, 0.99))}`,
-    '',
-  ],
-  ['what the function adds, p50', ms(overhead), `under 3 ms: ${overhead < 3 ? 'reached' : 'NOT reached'}`],
-  [
-    `health while ${HANGING_CHATS} chats hang, p50 / p99`,
-    `${ms(quantile(health99, 0.5))} / ${ms(quantile(health99, 0.99))}`,
-    `p99 under 5 ms: ${quantile(health99, 0.99) < 5 ? 'reached' : 'NOT reached'}`,
-  ],
-];
-const width = Math.max(...rows.map(([what]) => what!.length));
-console.log(
-  `\n${rows.map(([what, figure, goal]) => `${what!.padEnd(width)}  ${figure!.padEnd(20)}  ${goal}`).join('\n')}\n`,
-);
-
-const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, Node ${process.versions.node}, ${process.platform}`;
-writeFileSync(
-  new URL('RESULTS.md', import.meta.url),
-  `# Figures
-
-What \`npm run bench\` printed on ${new Date().toISOString().slice(0, 10)}: ${machine}.
-
-| What | Figure | To reach |
-|---|---|---|
-${rows.map(([what, figure, goal]) => `| ${what} | ${figure} | ${goal} |`).join('\n')}
-`,
-);
-process.exit(0);

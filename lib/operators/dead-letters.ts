@@ -4,9 +4,7 @@ import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import { subjectOf } from '../catalog/subject.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
-import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
-import { instantOf } from '../time.ts';
-import { readOverview } from './overview.ts';
+import { instantOf, instantOrNull } from '../time.ts';
 import { ago, isInstant, msOf, topicName } from './replay-request.ts';
 
 /** What an attempt failed with. Personal data in the message is masked. */
@@ -131,7 +129,6 @@ function cursorOf({ at, lane, position }: FoundItem, towards: Cursor['towards'])
  */
 export async function readDeadLetters(
   db: Database,
-  attached: readonly AttachedSubscriber[],
   query: DeadLetterQuery,
   now?: Date,
 ): Promise<DeadLetterPage> {
@@ -160,8 +157,6 @@ export async function readDeadLetters(
   const [first, last] = [inOrder[0], inOrder.at(-1)];
   const hasOlder = towards === 'older' ? hasMore : isListed;
   const hasNewer = towards === 'newer' ? hasMore : isListed && cursor !== undefined;
-  const isEmpty = kept.length === 0;
-  const overview = isEmpty ? await readOverview(db, attached, now) : null;
   return {
     generatedAt: instantOf(found.now),
     filters: { topic, subscriber, since, group, q, limit },
@@ -171,12 +166,7 @@ export async function readDeadLetters(
     groups: found.groups.map(groupOf),
     nextCursor: last && hasOlder ? cursorOf(last, 'older') : null,
     previousCursor: first && hasNewer ? cursorOf(first, 'newer') : null,
-    failing: overview?.totals.deliveries.failing ?? 0,
-    nextRetryAt:
-      overview?.topics
-        .map(({ nextRetryAt }) => nextRetryAt)
-        .filter((at) => at !== null)
-        .toSorted()[0] ?? null,
+    ...(kept.length === 0 ? await readRetries(db, now) : { failing: 0, nextRetryAt: null }),
   };
 }
 
@@ -294,7 +284,7 @@ const GROUPS = `
       end as count
     from clock, matching, lateral (
       select min(dead_lettered_at) as first_at, max(dead_lettered_at) as last_at from deliveries
-      where error_group = key and (clock.since is null or dead_lettered_at >= clock.since)
+      where error_group = key and dead_lettered_at >= coalesce(clock.since, '-infinity')
     ) as ends
     where first_at is not null
   )`;
@@ -335,20 +325,18 @@ const COLUMNS = `lane_id, position, event_id, attempts, replays, dead_lettered_a
 function pageStatement(way: 'all' | 'grouped', towards: Cursor['towards']): string {
   const [beyond, direction] = towards === 'older' ? ['<', 'desc'] : ['>', 'asc'];
   const order = `dead_lettered_at ${direction}, lane_id ${direction}, position ${direction}`;
-  const condition = `(clock.since is null or dead_lettered_at >= clock.since) and ($8::text is null or
+  // Not "or": only so is the window a condition of the index.
+  const condition = `dead_lettered_at >= coalesce(clock.since, '-infinity') and ($8::text is null or
         (dead_lettered_at, lane_id, position) ${beyond} ($8::text::timestamptz, $9::text::bigint, $10::text::bigint))`;
-  const dead =
-    way === 'all'
-      ? `select ${COLUMNS} from clock, deliveries
-      where dead_lettered_at is not null and ${condition} order by ${order} limit $6::int`
-      : `select dead.* from clock, found_group, lateral (
-        select ${COLUMNS} from deliveries
-        where error_group = found_group.key and ${condition} order by ${order} limit $6::int
-      ) as dead order by ${order} limit $6::int`;
+  const [groups, isOfGroup] =
+    way === 'all' ? ['', ''] : [', found_group', 'error_group = found_group.key and'];
   return `${CLOCK}, ${GROUPS},
   page as materialized (
     select *, row_number() over (order by ${order}) as number from (
-      ${dead}
+      select dead.* from clock${groups}, lateral (
+        select ${COLUMNS} from deliveries
+        where ${isOfGroup} dead_lettered_at is not null and ${condition} order by ${order} limit $6::int
+      ) as dead order by ${order} limit $6::int
     ) as dead
   ), ${ANSWER}`;
 }
@@ -380,6 +368,33 @@ const LISTS: Readonly<Record<Way, Readonly<Record<Cursor['towards'], string>>>> 
   event: { older: BY_EVENT, newer: BY_EVENT },
   delivery: { older: BY_DELIVERY, newer: BY_DELIVERY },
 };
+
+/** What to tell of a list that is empty: what may still come to stand there. */
+async function readRetries(
+  db: Database,
+  now?: Date,
+): Promise<Pick<DeadLetterPage, 'failing' | 'nextRetryAt'>> {
+  const [row] = await run<{ failing: number; next_retry: number | null }>(driverOf(db), {
+    text: RETRIES,
+    values: [now?.toISOString() ?? null],
+  });
+  return { failing: row!.failing, nextRetryAt: instantOrNull(row!.next_retry) };
+}
+
+const RETRIES = `
+  with clock as materialized (
+    select coalesce($1::text::timestamptz, clock_timestamp()) as now
+  ),
+  subscription as materialized (
+    select topic, subscriber, sum(failing) as failing from backlog where subscriber <> '' group by topic, subscriber
+  )
+  select coalesce(sum(failing), 0)::float8 as failing, (extract(epoch from min(due_at)) * 1000)::float8 as next_retry
+  from clock, subscription left join lateral (
+    select due_at from lanes
+    where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
+      and due_at > clock.now and lease_token is null
+    order by due_at limit 1
+  ) as lane on true`;
 
 /** Counts all dead letters. */
 export async function countDeadLetters(db: Database): Promise<number> {

@@ -294,6 +294,9 @@ function greatest(ages: readonly (number | null)[]): number | null {
   return known.length > 0 ? Math.max(...known) : null;
 }
 
+/** Longer than any lease: handlers have 5 minutes at most. */
+const LONGEST_LEASE_MS = 6 * MINUTE;
+
 /** Lanes of one subscription that are looked at, those that have been due longest first. */
 const LANES_LOOKED_AT = 100;
 
@@ -333,7 +336,8 @@ const OVERVIEW = `
     from clock, subscription, lateral (
       select id, head from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and due_at is not null and (due_at <= clock.now or lease_token is not null)
+        and due_at <= clock.now + ${LONGEST_LEASE_MS} * interval '1 millisecond'
+        and (due_at <= clock.now or lease_token is not null)
       order by due_at limit ${LANES_LOOKED_AT}
     ) as lane
     where is_attached
@@ -357,13 +361,16 @@ const OVERVIEW = `
     from clock, subscription left join due using (topic, subscriber)
   ),
   hour as (
-    select topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
-      sum(dead_lettered) as dead_lettered,
+    select topic, delivered, first_attempt, dead_lettered,
       extract(epoch from date_trunc('hour', clock.now, 'UTC') - hour)::int / 3600 as ago
-    from clock, throughput
-    where hour > date_trunc('hour', clock.now, 'UTC') - interval '24 hours'
-      and hour <= date_trunc('hour', clock.now, 'UTC')
-    group by topic, hour, clock.now
+    from clock, (
+      select hour, topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
+        sum(dead_lettered) as dead_lettered
+      from throughput
+      where hour > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
+        and hour <= date_trunc('hour', (select now from clock), 'UTC')
+      group by hour, topic
+    ) as counted
   ),
   worst as (
     select key as "group", kind, message, topic, subscriber, dead_lettered as count

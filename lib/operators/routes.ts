@@ -46,7 +46,7 @@ export function overviewRoutes({ database, subscribers }: Bus): readonly Operato
   ];
 }
 
-export function deadLetterRoutes({ database, subscribers }: Bus): readonly OperatorRoute[] {
+export function deadLetterRoutes({ database }: Bus): readonly OperatorRoute[] {
   return [
     {
       method: 'GET',
@@ -54,7 +54,7 @@ export function deadLetterRoutes({ database, subscribers }: Bus): readonly Opera
       scope: 'event-bus:read',
       handle: async ({ url }) => {
         const query = requireValid(filled(url.searchParams), deadLetterQuery);
-        const view = await readDeadLetters(await database(), subscribers(), query);
+        const view = await readDeadLetters(await database(), query);
         return { json: view, page: (context) => deadLettersPage(view, context, SUBSCRIBERS_BY_TOPIC) };
       },
     },

@@ -67,7 +67,7 @@ export async function readTopic(
 ): Promise<TopicView> {
   const [overview, deadLetters, [row]] = await Promise.all([
     readOverview(db, attached, now),
-    readDeadLetters(db, attached, { topic, limit: 1 }, now),
+    readDeadLetters(db, { topic, limit: 1 }, now),
     run<{ found: Found }>(driverOf(db), { text: TOPIC, values: [topic, now?.toISOString() ?? null] }),
   ]);
   const { description, version, orderedBy = null } = rowOf(topic);
@@ -79,7 +79,7 @@ export async function readTopic(
     description,
     version,
     orderedBy,
-    heldLanes: held.map((lane) => heldLane(lane, shown, orderedBy !== null)),
+    heldLanes: held.map((lane) => heldLane(lane, shown)),
     errors: deadLetters.groups,
     events: events.map(({ id, created_at: createdAt, payload, ordering_key: orderingKey, state }) => ({
       eventId: id,
@@ -119,17 +119,16 @@ interface FoundLane {
   readonly due_at: number;
   readonly last: { readonly kind?: string; readonly message?: string } | null;
   readonly payload: unknown;
-  readonly behind: number;
+  /** Null where the lane is all that its subscription has, however much that is. */
+  readonly behind: number | null;
 }
 
-function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview, hasKeys: boolean): HeldLane {
-  const { subscriber, payload, last, ordering_key: orderingKey } = found;
-  const total = subscribers.find((row) => row.subscriber === subscriber);
-  // A lane that is the whole topic has what its subscription has, however much that is.
-  const isWhole = !hasKeys && orderingKey === '' && total !== undefined;
+function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
+  const { subscriber, payload, last, behind } = found;
+  const { pending = 0, failing = 1 } = subscribers.find((row) => row.subscriber === subscriber) ?? {};
   return {
     subscriber,
-    orderingKey,
+    orderingKey: found.ordering_key,
     deliveryId: `${found.id}-${found.position}`,
     eventId: found.event_id,
     subject: subjectOf(topic, payload),
@@ -139,8 +138,8 @@ function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview, hasKe
       last?.kind === undefined
         ? null
         : { kind: last.kind, message: maskPersonalData(last.message ?? '', personalTexts(topic, payload)) },
-    behind: isWhole ? total.pending + total.failing - 1 : Math.min(found.behind, COUNTED_BEHIND),
-    isMoreBehind: !isWhole && found.behind > COUNTED_BEHIND,
+    behind: behind === null ? pending + failing - 1 : Math.min(behind, COUNTED_BEHIND),
+    isMoreBehind: behind !== null && behind > COUNTED_BEHIND,
   };
 }
 
@@ -157,19 +156,26 @@ const TOPIC = `
   held as (
     select lanes.id::text as id, first.position::text as position, lanes.topic, subscriber, lanes.ordering_key,
       first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at, first.attempt_log -> -1 as last,
-      payload, (
+      payload,
+      -- Of a lane that is all its subscription has it is known.
+      case when exists (
+        select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber
+          and other.id <> lanes.id
+      ) then (
         select count(*) from (
           select from deliveries
           where lane_id = lanes.id and position > first.position and state in ('pending', 'failing')
           limit ${COUNTED_BEHIND + 1}
         ) as waiting
-      ) as behind
-    from clock, lanes, lateral (
+      ) end as behind
+    from (
+      select lanes.* from clock, lanes
+      where lanes.topic = $1::text and due_at > clock.now and lease_token is null
+      order by due_at limit ${LISTED_LANES}
+    ) as lanes, lateral (
       select position, event_id, attempts, attempt_log from deliveries
       where lane_id = lanes.id and position > head and state in ('pending', 'failing') order by position limit 1
     ) as first join events on events.id = first.event_id
-    where lanes.topic = $1::text and due_at > clock.now and lease_token is null
-    order by due_at limit ${LISTED_LANES}
   ),
   longest_lane as materialized (
     select id from lanes where topic = $1::text and subscriber = (

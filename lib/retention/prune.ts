@@ -37,7 +37,8 @@ const BATCH = 1000;
 export async function prune({ db, keepMs = KEEP_MS, until, now, signal }: PruneOptions): Promise<Pruned> {
   const total = { events: 0, deliveries: 0 };
   let after = FIRST_ID;
-  while (Date.now() < until && signal?.aborted !== true) {
+  for (;;) {
+    if (Date.now() >= until || signal?.aborted) return total;
     const batch = await pruneBatch(db, {
       after,
       keepMs,

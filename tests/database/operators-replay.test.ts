@@ -157,7 +157,7 @@ describe('a preview', () => {
   test('of one error names the error and leaves out the others', async () => {
     await emitPayments(bus.db, 1, 5);
     await live([refusing('ledger', (number) => (number < 3 ? 'period 1 is closed' : 'disk full'))]);
-    const { groups } = await readDeadLetters(bus.db, [], deadLetterQuery.parse({}));
+    const { groups } = await readDeadLetters(bus.db, deadLetterQuery.parse({}));
     const group = groups.find(({ message }) => message === 'disk full')!.group;
     expect(await preview({ group })).toMatchObject({
       matched: 3,

@@ -1,0 +1,361 @@
+import { gzipSync } from 'node:zlib';
+
+import { SignJWT } from 'jose';
+
+import { catalog } from '../lib/catalog/catalog.ts';
+import type { TopicName } from '../lib/catalog/catalog.ts';
+import { connect } from '../lib/db/connect.ts';
+import type { Database } from '../lib/db/connect.ts';
+import { driverOf, run } from '../lib/db/statement.ts';
+import { logTo } from '../lib/log.ts';
+import { readDeadLetter } from '../lib/operators/dead-letter.ts';
+import { countDeadLetters, deadLetterQuery, readDeadLetters } from '../lib/operators/dead-letters.ts';
+import { operatorEndpoint } from '../lib/operators/operator-endpoint.ts';
+import { readOverview } from '../lib/operators/overview.ts';
+import { previewReplay } from '../lib/operators/preview.ts';
+import { replayRequest } from '../lib/operators/replay-request.ts';
+import { replay } from '../lib/operators/replay.ts';
+import { deadLetterRoutes, overviewRoutes } from '../lib/operators/routes.ts';
+import type { Bus } from '../lib/operators/asked.ts';
+import { readTopic } from '../lib/operators/topic-view.ts';
+import { emit } from '../lib/outbox/emit.ts';
+import { relay } from '../lib/relay/relay.ts';
+import { SECOND } from '../lib/time.ts';
+import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
+import { goal, ms, quantile, timed } from './figures.ts';
+import type { Figure, Section } from './figures.ts';
+import { LARGEST_GROUPS, PREVIEWED, attachedSubscribers, fillLargeBus } from './large-bus.ts';
+import type { LargeBus } from './large-bus.ts';
+
+// The operators' console and the relay beside a large bus, on a real Postgres with default durability. Relays on the
+// small and on the large database take turns, so that what else the machine does slows both.
+
+/** At least 300,000: of fewer, too few die for the replay that is previewed. */
+const DELIVERED = Number(process.env['BENCH_DELIVERIES'] ?? 10_000_000);
+const READS = 40;
+const WARM_UP = 5;
+const TICKS = 400;
+/** Deliveries to two subscribers each: a tick of a busy platform. */
+const EVENTS_OF_A_PASS = 100;
+const PASSES = 30;
+
+const PAGE = 50;
+const DEEP_PAGE = 500;
+
+/** Nothing has died since the database was filled. */
+const NOTHING_SINCE = '1s';
+
+const OVERVIEW_GOAL_MS = 300;
+const PAGE_GOAL_MS = 20;
+const TICK_GOAL = 0.2;
+
+const subscribers = attachedSubscribers();
+
+/** Measures what operators see of a large bus, and what it costs the relay. */
+export async function benchOperators(): Promise<Section> {
+  logTo(() => undefined);
+  console.log('A Postgres of its own …');
+  const server = await startPostgres();
+  try {
+    const largeUrl = await createDatabase(server.url);
+    const filledIn = await timed(async () => tellCounts(await fillLargeBus(largeUrl, DELIVERED, tell)));
+    console.log(`Filled in ${Math.round(filledIn / SECOND)} s. Measuring …`);
+    const empty = await connect(await createDatabase(server.url));
+    const fresh = await connect(await createDatabase(server.url));
+    const large = await connect(largeUrl);
+    await emitOneOfEach(fresh.db);
+    try {
+      const rows = [
+        ...(await relays({ empty: empty.db, fresh: fresh.db, large: large.db })),
+        ...(await views(large.db)),
+        ...(await pages(large.db)),
+        ...(await replays(large.db)),
+      ];
+      return { title: title(), rows };
+    } finally {
+      await Promise.all([empty, fresh, large].map(({ close }) => close()));
+    }
+  } finally {
+    await server.stop();
+  }
+}
+
+let counted: LargeBus | undefined;
+
+function tellCounts(found: LargeBus): void {
+  counted = found;
+  tell('');
+  console.log(found);
+}
+
+function title(): string {
+  const { delivered, pending, failing, deadLettered, lanes } = counted!;
+  const number = (count: number) => count.toLocaleString('en');
+  return `The operators' console beside ${number(delivered)} delivered and ${number(
+    pending + failing + deadLettered,
+  )} unfinished deliveries (${number(deadLettered)} dead letters) in ${number(lanes)} lanes`;
+}
+
+function tell(progress: string): void {
+  if (process.stdout.isTTY) process.stdout.write(`\r\u001B[K${progress}`);
+}
+
+interface Buses {
+  /** Not a row in it, and so nothing that a relay could look at. */
+  readonly empty: Database;
+  /** One event of each topic, delivered: what a relay looks at is there, but no more. */
+  readonly fresh: Database;
+  readonly large: Database;
+}
+
+async function relays(buses: Buses): Promise<Figure[]> {
+  const idle = await inTurns(TICKS, buses, tick);
+  const busy = await inTurns(PASSES, buses, pass, emitSome);
+  const some = `${EVENTS_OF_A_PASS} events fanned out and delivered to two subscribers each`;
+  return [...compared('an idle tick of the relay', idle), ...compared(some, busy)];
+}
+
+async function emitOneOfEach(db: Database): Promise<void> {
+  await db.transaction(async (tx) => {
+    for (const topic of Object.keys(catalog) as TopicName[])
+      await emit(tx, topic, catalog[topic].example as never);
+  });
+  const { fannedOut } = await relay({ db, subscribers, until: Date.now() + 30 * SECOND });
+  if (fannedOut < Object.keys(catalog).length) throw new Error(`a relay fanned out ${fannedOut} only`);
+}
+
+async function tick(db: Database): Promise<void> {
+  const { ticks } = await relay({ db, subscribers, until: Date.now() + 10 * SECOND });
+  if (ticks !== 1) throw new Error(`an idle relay ticked ${ticks} times: there was something to do`);
+}
+
+async function pass(db: Database): Promise<void> {
+  const { delivered } = await relay({ db, subscribers, until: Date.now() + 10 * SECOND });
+  if (delivered < EVENTS_OF_A_PASS) throw new Error(`a relay delivered ${delivered} only`);
+}
+
+async function emitSome(db: Database): Promise<void> {
+  await db.transaction(async (tx) => {
+    for (let number = 0; number < EVENTS_OF_A_PASS; number += 1) {
+      await emit(tx, 'support.case.opened', catalog['support.case.opened'].example);
+    }
+  });
+}
+
+type Times = { readonly [Name in keyof Buses]: number[] };
+
+async function inTurns(
+  rounds: number,
+  buses: Buses,
+  body: (db: Database) => Promise<void>,
+  before: (db: Database) => Promise<void> = async () => {},
+): Promise<Times> {
+  const times: Times = { empty: [], fresh: [], large: [] };
+  const names = ['empty', 'fresh', 'large'] as const;
+  for (let round = 0; round < WARM_UP + rounds; round += 1) {
+    // Each goes first as often as the others: the processor's caches are as the last one left them.
+    const first = round % names.length;
+    for (const name of [...names.slice(first), ...names.slice(0, first)]) {
+      await before(buses[name]);
+      const time = await timed(() => body(buses[name]));
+      if (round >= WARM_UP) times[name].push(time);
+    }
+  }
+  return times;
+}
+
+function compared(what: string, { empty, fresh, large }: Times): Figure[] {
+  const more = (to: readonly number[]) => quantile(large, 0.5) / quantile(to, 0.5) - 1;
+  return [
+    { what: `${what}, no row in the database, p50 / p95`, figure: both(empty), goal: '' },
+    { what: `${what}, one event of each topic delivered, p50 / p95`, figure: both(fresh), goal: '' },
+    {
+      what: `${what}, beside all this, p50 / p95`,
+      figure: `${both(large)} (${percent(more(fresh))}; to no row ${percent(more(empty))})`,
+      goal: goal('p50 within 20 % of one event of each topic', more(fresh) <= TICK_GOAL),
+    },
+  ];
+}
+
+function percent(share: number): string {
+  return `${share < 0 ? '−' : '+'}${Math.abs(share * 100).toFixed(0)} %`;
+}
+
+function both(times: readonly number[]): string {
+  return `${ms(quantile(times, 0.5))} / ${ms(quantile(times, 0.95))}`;
+}
+
+async function views(db: Database): Promise<Figure[]> {
+  const [group] = await run<{ key: string; topic: TopicName }>(driverOf(db), {
+    text: 'select key, topic from error_groups where dead_lettered = $1',
+    values: [PREVIEWED],
+  });
+  const letters = (query: object) => async () => {
+    const page = await readDeadLetters(db, deadLetterQuery.parse({ limit: PAGE, ...query }));
+    const isExpected = 'since' in query && query.since === NOTHING_SINCE;
+    if ((page.items.length === 0) !== isExpected)
+      throw new Error(`found: ${page.items.length} of ${JSON.stringify(query)}`);
+  };
+  const [topic] = LARGEST_GROUPS.topics;
+  const [one] = await run<{ id: string; event: string }>(driverOf(db), {
+    text: `select lane_id || '-' || position as id, event_id as event from deliveries
+      where dead_lettered_at is not null order by dead_lettered_at offset 1000 limit 1`,
+    values: [],
+  });
+  const asked = replayRequest.parse({ topic: group!.topic, since: '3650d', group: group!.key });
+  const cursor = await deepCursor(db, null);
+  return [
+    await read('overview, read', () => readOverview(db, subscribers), OVERVIEW_GOAL_MS),
+    await read('dead letters, first page', letters({}), PAGE_GOAL_MS),
+    await read(`dead letters, page ${DEEP_PAGE}`, letters({ cursor }), PAGE_GOAL_MS),
+    await read('dead letters, and the page before that', letters({ cursor: asNewer(cursor) }), PAGE_GOAL_MS),
+    await read('dead letters of a topic', letters({ topic }), PAGE_GOAL_MS),
+    await read(
+      'dead letters of a topic, half way down',
+      letters({ topic, cursor: await deepCursor(db, topic) }),
+      PAGE_GOAL_MS,
+    ),
+    await read('dead letters of a subscriber', letters({ subscriber: 'notifications' }), PAGE_GOAL_MS),
+    await read('dead letters of a group', letters({ group: group!.key }), PAGE_GOAL_MS),
+    await read('dead letters by a part of the error', letters({ q: 'refused' }), PAGE_GOAL_MS),
+    await read('dead letters of the last 24 hours', letters({ since: '24h' }), PAGE_GOAL_MS),
+    await read('dead letters of the last 30 days', letters({ since: '30d' }), PAGE_GOAL_MS),
+    await read('dead letters of the last 30 days in a topic', letters({ topic, since: '30d' }), PAGE_GOAL_MS),
+    await read(
+      'dead letters of a short time, fewer than a page',
+      letters({ since: await fewSince(db) }),
+      PAGE_GOAL_MS,
+    ),
+    await read('dead letters, none found', letters({ since: NOTHING_SINCE }), PAGE_GOAL_MS),
+    await read('dead letters of an event', letters({ q: one!.event }), PAGE_GOAL_MS),
+    await read('dead letters by the id of a delivery', letters({ q: one!.id }), PAGE_GOAL_MS),
+    await read('one dead letter', () => readDeadLetter(db, one!.id)),
+    await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
+    await read('a topic of thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
+    await read(`preview of a replay of ${PREVIEWED.toLocaleString('en')}`, async () => {
+      const { matched } = await previewReplay(db, subscribers, asked);
+      if (matched !== PREVIEWED) throw new Error(`${matched} dead letters match`);
+    }),
+  ];
+}
+
+/** @returns since when as few died as a half page holds; with room for the time that the reads take. */
+async function fewSince(db: Database): Promise<string> {
+  const [row] = await run<{ seconds: number }>(driverOf(db), {
+    text: `select extract(epoch from clock_timestamp() - dead_lettered_at)::int as seconds from deliveries
+      where dead_lettered_at is not null order by dead_lettered_at desc offset ${PAGE / 2} limit 1`,
+    values: [],
+  });
+  return `${row!.seconds}s`;
+}
+
+/** @returns the cursor that a page before the one measured has given. */
+async function deepCursor(db: Database, topic: string | null): Promise<string> {
+  const [row] = await run<{ at: string; lane: string; position: string }>(driverOf(db), {
+    text: `with dead as (
+        select dead_lettered_at, lane_id, position, row_number() over (order by dead_lettered_at desc, lane_id desc,
+          position desc) as number, count(*) over () as total
+        from deliveries where dead_lettered_at is not null
+          and ($1::text is null or lane_id in (select id from lanes where topic = $1::text))
+      )
+      select to_char(dead_lettered_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at,
+        lane_id::text as lane, position::text as position
+      from dead where number = least($2::int, total / 2)`,
+    values: [topic, (DEEP_PAGE - 1) * PAGE],
+  });
+  return encoded([row!.at, row!.lane, row!.position, 'older']);
+}
+
+function asNewer(cursor: string): string {
+  const place = JSON.parse(Buffer.from(cursor, 'base64url').toString()) as readonly string[];
+  return encoded([...place.slice(0, 3), 'newer']);
+}
+
+function encoded(cursor: readonly string[]): string {
+  return Buffer.from(JSON.stringify(cursor)).toString('base64url');
+}
+
+/** @param goalMs what 95 of 100 must stay under. */
+async function read(what: string, body: () => Promise<unknown>, goalMs?: number): Promise<Figure> {
+  tell(what);
+  const times: number[] = [];
+  for (let round = 0; round < WARM_UP + READS; round += 1) {
+    const time = await timed(body);
+    if (round >= WARM_UP) times.push(time);
+  }
+  tell('');
+  const reached = goalMs === undefined ? '' : goal(`p95 under ${goalMs} ms`, quantile(times, 0.95) < goalMs);
+  return { what: `${what}, p50 / p95`, figure: both(times), goal: reached };
+}
+
+async function pages(db: Database): Promise<Figure[]> {
+  const settings = {
+    issuer: 'postbud',
+    audience: 'postbud-operators',
+    kind: 'secret',
+    secret: new TextEncoder().encode('a secret of thirty-two bytes or more'),
+  } as const;
+  const bus: Bus = { database: async () => db, subscribers: () => subscribers, kick: () => undefined };
+  const console = operatorEndpoint({
+    settings: () => settings,
+    environment: () => 'Local',
+    deadLetters: () => countDeadLetters(db),
+    routes: [...overviewRoutes(bus), ...deadLetterRoutes(bus)],
+  });
+  const token = await new SignJWT({ scope: 'event-bus:read event-bus:replay' })
+    .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+    .setSubject('bench')
+    .setIssuer(settings.issuer)
+    .setAudience(settings.audience)
+    .setIssuedAt()
+    .setExpirationTime('1h')
+    .sign(settings.secret);
+  const get = async (path: string, accept: string) => {
+    const headers = { accept, authorization: `Bearer ${token}` };
+    const response = await console.fetch(new Request(`http://localhost${path}`, { headers }));
+    if (response.status !== 200) throw new Error(`${path} answered ${response.status}`);
+    return await response.text();
+  };
+  const home = '/platform/event-bus';
+  const asked = [
+    ['the page of the overview', home, 'text/html', OVERVIEW_GOAL_MS],
+    ['the overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
+    ['the page of dead letters', `${home}/dead-letters`, 'text/html', undefined],
+  ] as const;
+  const figures: Figure[] = [];
+  for (const [what, path, accept, goalMs] of asked) {
+    figures.push(await read(what, () => get(path, accept), goalMs));
+    const body = await get(path, accept);
+    figures.push({
+      what: `${what}, plain / gzipped`,
+      figure: `${kilobytes(body)} / ${kilobytes(gzipSync(body))}`,
+      goal: '',
+    });
+  }
+  return figures;
+}
+
+function kilobytes(body: string | Buffer): string {
+  return `${(Buffer.byteLength(body) / 1000).toFixed(1)} kB`;
+}
+
+/** Each puts back the oldest of what is still dead, so no two are the same. */
+async function replays(db: Database): Promise<Figure[]> {
+  const [small, large] = LARGEST_GROUPS.topics;
+  return [await replayed(db, small, 1000, 5), await replayed(db, large, 20_000, 1)];
+}
+
+async function replayed(db: Database, topic: TopicName, limit: number, times: number): Promise<Figure> {
+  const took: number[] = [];
+  let count = 0;
+  for (let round = 0; round < times; round += 1) {
+    const asked = { topic, since: '3650d', limit, reason: 'measured' };
+    took.push(await timed(async () => ({ replayed: count } = await replay(db, asked, 'bench'))));
+  }
+  const rounds = times === 1 ? 'once' : `p50 of ${times}`;
+  return {
+    what: `replay of ${count.toLocaleString('en')} dead letters, ${rounds}`,
+    figure: ms(quantile(took, 0.5)),
+    goal: '',
+  };
+}
