@@ -175,10 +175,16 @@ export const deliveries = pgTable(
     index('deliveries_replays')
       .on(table.replayedAt)
       .where(sql`replayed_at is not null`),
-    check('deliveries_delivered', sql`(state = 'delivered') = (delivered_at is not null)`),
-    check('deliveries_dead_lettered', sql`(state = 'dead_lettered') = (dead_lettered_at is not null)`),
-    check('deliveries_error_group', sql`(state = 'dead_lettered') = (error_group is not null)`),
-    check('deliveries_failing', sql`state <> 'failing' or (attempts > 0 and next_attempt_at is not null)`),
+    // One, and not one for each column: it is evaluated at each of the two writes that a delivery costs.
+    check(
+      'deliveries_state',
+      sql`case state
+        when 'delivered' then delivered_at is not null and dead_lettered_at is null and error_group is null
+        when 'dead_lettered' then dead_lettered_at is not null and error_group is not null and delivered_at is null
+        else delivered_at is null and dead_lettered_at is null and error_group is null
+          and (state = 'pending' or (attempts > 0 and next_attempt_at is not null))
+      end`,
+    ),
   ],
 );
 

@@ -75,16 +75,21 @@ export async function claim(db: Database, options: ClaimOptions): Promise<Claim>
     head: lane.head,
     newest: lane.newest ?? lane.head,
     lapsedAtMs: lane.lapsed_at,
-    deliveries: (lane.deliveries ?? []).map(([position, eventId, attempts, replays, nextAttemptAtMs]) => ({
-      position,
-      attempts,
-      replayed: replays > 0,
-      nextAttemptAtMs,
-      event: events.get(eventId)!,
-    })),
+    deliveries: deliveriesOf(lane, events),
     isWhole: lane.is_whole,
   }));
   return { nowMs: found.now, lanes, survey: found.survey };
+}
+
+function deliveriesOf(
+  { positions, begun }: FoundLane,
+  events: ReadonlyMap<number, BusEvent>,
+): ClaimedDelivery[] {
+  const earlier = new Map(begun?.map((delivery) => [delivery[0], delivery]));
+  return (positions ?? []).map((position) => {
+    const [, attempts, replays, nextAttemptAtMs] = earlier.get(position) ?? [position, 0, 0, null];
+    return { position, attempts, replayed: replays > 0, nextAttemptAtMs, event: events.get(position)! };
+  });
 }
 
 /** The statement's answer: one JSON value, which no driver parses its own way. Times are epoch milliseconds. */
@@ -104,18 +109,15 @@ interface FoundLane {
   readonly newest: number | null;
   readonly lapsed_at: number | null;
   readonly is_whole: boolean;
-  readonly deliveries:
-    | readonly (readonly [
-        position: number,
-        eventId: string,
-        attempts: number,
-        replays: number,
-        next: number | null,
-      ])[]
+  readonly positions: readonly number[] | null;
+  /** Those that were tried, put back or asked to wait before. */
+  readonly begun:
+    | readonly (readonly [position: number, attempts: number, replays: number, next: number | null])[]
     | null;
 }
 
 type FoundEvent = readonly [
+  position: number,
   id: string,
   topic: TopicName,
   payload: BusEvent['payload'],
@@ -131,6 +133,7 @@ type FoundEvent = readonly [
 
 function readEvent(found: FoundEvent): BusEvent {
   const [
+    ,
     id,
     topic,
     payload,
@@ -248,20 +251,28 @@ const CLAIM = `
       sum(payload_bytes) over (partition by lane.id order by position) - payload_bytes < lane.asked_bytes as fits
     from lane, lateral (
       select position, event_id, attempts, replays, next_attempt_at, payload_bytes from deliveries
-      where deliveries.lane_id = lane.id and position > lane.head and state in ('pending', 'failing')
+      where deliveries.lane_id = lane.id and position > lane.head
+        -- Wrapped, so that the planner does not take the open ones for few, and read and sort a whole lane of them.
+        and coalesce(state in ('pending', 'failing'), false)
       order by position limit lane.asked
     ) as next
   ),
   batch as materialized (
-    select lane_id, json_agg(json_build_array(position, event_id, attempts, replays,
-      extract(epoch from next_attempt_at) * 1000) order by position) filter (where fits) as deliveries,
+    select lane_id, json_agg(position order by position) filter (where fits) as positions,
+      json_agg(json_build_array(position, attempts, replays, extract(epoch from next_attempt_at) * 1000))
+        filter (where fits and (attempts > 0 or replays > 0 or next_attempt_at is not null)) as begun,
       count(*) as found, bool_and(fits) as fits
     from delivery group by lane_id
   ),
+  -- An event stands at the same position in all its lanes.
+  placed_event as materialized (
+    select distinct on (position) position, event_id from delivery where fits order by position
+  ),
   event as (
-    select json_build_array(id, topic, payload, version, producer, extract(epoch from created_at) * 1000, seq,
-      ordering_key, correlation_id, causation_id, traceparent) as fields
-    from events where id in (select event_id from delivery where fits)
+    select json_build_array(position, id, topic, payload, version, producer,
+      (extract(epoch from created_at)::float8 * 1000), seq, ordering_key, correlation_id, causation_id, traceparent)
+      as fields
+    from placed_event join events on id = event_id
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
@@ -270,7 +281,7 @@ const CLAIM = `
     'lanes', (
       select json_agg(json_build_object('id', id, 'topic', topic, 'subscriber', subscriber, 'head', head,
         'newest', newest, 'lapsed_at', extract(epoch from lapsed_at) * 1000, 
-        'is_whole', coalesce(found < asked and fits, true), 'deliveries', deliveries))
+        'is_whole', coalesce(found < asked and fits, true), 'positions', positions, 'begun', begun))
       from lane left join batch on batch.lane_id = lane.id
     )
   ) as found

@@ -123,28 +123,57 @@ const FAN_OUT = `
     limit ${FAN_OUT_LIMIT}
   ),
   picked as (
-    delete from awaiting_fan_out using next where awaiting_fan_out.ctid = next.id returning awaiting_fan_out.*
+    -- By address, not by a join, which would read all that waits.
+    delete from awaiting_fan_out where ctid = any (array(select id from next)) returning awaiting_fan_out.*
   ),
   placed as materialized (
     select *, nextval('delivery_positions') as position from (select * from picked order by created_at, seq) as in_order
   ),
-  lane as (
-    -- Sorted, as settling locks lanes: two statements that touch the same ones can't wait for each other in a ring.
-    insert into lanes (topic, subscriber, ordering_key, tail, due_at)
-    select topic, subscriber, ordering_key, tail, least(first_at, $4::text::timestamptz)
+  lengthened as materialized (
+    select topic, subscriber, ordering_key, tail, first_at
     from (
       select topic, ordering_key, max(position) as tail, min(created_at) as first_at
       from placed group by topic, ordering_key
-    ) as lengthened
+    ) as lane_of_topic
       join topic using (topic), jsonb_array_elements_text(topic.subscribers) as subscriber
+  ),
+  known_lane as materialized (
+    select id, topic, subscriber, ordering_key, lengthened.tail, first_at
+    from lengthened join lanes using (topic, subscriber, ordering_key)
+  ),
+  new_lane as (
+    -- Another relay may have made one since this statement began: then it is lengthened here.
+    insert into lanes (topic, subscriber, ordering_key, tail, due_at)
+    select topic, subscriber, ordering_key, tail, least(first_at, $4::text::timestamptz)
+    from lengthened where (topic, subscriber, ordering_key) not in (
+      select topic, subscriber, ordering_key from known_lane
+    )
     order by topic, subscriber, ordering_key
     on conflict (topic, subscriber, ordering_key) do update
       set tail = excluded.tail, due_at = coalesce(lanes.due_at, excluded.due_at)
     returning id, topic, ordering_key
   ),
+  lane as materialized (
+    select id, topic, ordering_key from known_lane union all select * from new_lane
+  ),
   delivery as (
     insert into deliveries (lane_id, position, event_id, payload_bytes)
     select lane.id, position, event_id, payload_bytes from placed join lane using (topic, ordering_key)
+    order by position, lane.id
+    returning 1
+  ),
+  -- Only now, so that whoever settles deliveries of these lanes does not wait for the rows to be written. Sorted, as
+  -- settling locks lanes: two statements that touch the same ones can't wait for each other in a ring.
+  locked_lane as materialized (
+    select lanes.id, known_lane.tail, first_at from lanes join known_lane on known_lane.id = lanes.id
+    where (select count(*) from delivery) >= 0
+    order by lanes.topic, lanes.subscriber, lanes.ordering_key for update of lanes
+  ),
+  lengthened_lane as (
+    update lanes set tail = locked_lane.tail,
+      due_at = coalesce(lanes.due_at, least(first_at, $4::text::timestamptz))
+    from locked_lane where lanes.id = locked_lane.id
+    returning 1
   ),
   backlog_change as materialized (
     select topic, subscriber, events as pending, 0 as failing, 0 as dead_lettered,
@@ -152,13 +181,16 @@ const FAN_OUT = `
     from (select topic, count(*) as events from placed group by topic) as fanned_out
       join topic using (topic), jsonb_array_elements_text(topic.subscribers || '""') as subscriber
     -- After the lanes: the order in which all statements lock.
-    where (select count(*) from lane) >= 0
+    where (select count(*) from lengthened_lane) >= 0
   ),
   added as (${ADD_TO_BACKLOG}
   ),
-  recounted as (
+  miscounted as materialized (
     -- Emitted by a release whose catalog had another number of subscribers.
-    update events set open = topic.open from placed join topic using (topic)
-    where events.id = placed.event_id and placed.open <> topic.open
+    select event_id, topic.open from placed join topic using (topic) where placed.open <> topic.open
+  ),
+  recounted as (
+    update events set open = miscounted.open from miscounted
+    where events.id = miscounted.event_id and events.id = any (array(select event_id from miscounted))
   )
   select count(*)::int as events from placed`;

@@ -47,6 +47,12 @@ const MAX_LANES = 256;
 const MAX_DELIVERIES = 6000;
 const MIN_DELIVERIES = 64;
 
+/**
+ * Hands that a busy relay has besides its first: while the database settles what one has done, another has its handlers
+ * run, and a third claims. More gain nothing; each costs a connection.
+ */
+const MAX_OTHER_HANDS = 2;
+
 /** Relays of one process share the pool, and so these. */
 const slots = new WeakMap<Database, Slots>();
 
@@ -76,18 +82,7 @@ const LOOK_AGAIN_LIMIT_MS = 250;
  * @throws TypeError when a subscription is attached twice; what the database throws when it is down.
  */
 export async function relay(options: RelayOptions): Promise<RelayReport> {
-  const pass = new Pass(options);
-  try {
-    while (await pass.tick());
-  } finally {
-    await pass.end();
-  }
-  return pass.report;
-}
-
-/** One call of `relay`: the lanes in its hands and what it has done. */
-class Pass {
-  readonly report: RelayReport = {
+  const report: RelayReport = {
     fannedOut: 0,
     delivered: 0,
     failed: 0,
@@ -97,6 +92,41 @@ class Pass {
     ticks: 0,
     nextRetryAt: null,
   };
+  const subscriptions = subscriptionsOf(options.subscribers);
+  const others = new Set<Promise<void>>();
+  const call = () => {
+    if (others.size === MAX_OTHER_HANDS) return;
+    const other = work(new Pass(options, subscriptions, report)).finally(() => others.delete(other));
+    // Told when it is waited for.
+    other.catch(() => undefined);
+    others.add(other);
+  };
+  try {
+    await work(new Pass(options, subscriptions, report), call);
+  } finally {
+    await Promise.all(others);
+  }
+  return report;
+}
+
+/**
+ * Works until nothing is due or the time is up.
+ *
+ * @param whenBusy called when there is more to do than one claim takes.
+ */
+async function work(pass: Pass, whenBusy?: () => void): Promise<void> {
+  try {
+    while (await pass.tick()) if (pass.isBusy) whenBusy?.();
+  } finally {
+    await pass.end();
+  }
+}
+
+/** One pair of hands: the lanes that it holds, of all that the relay does. */
+class Pass {
+  readonly report: RelayReport;
+  /** Whether the last claim was about as large as claims are. */
+  isBusy = false;
   readonly #options: RelayOptions;
   readonly #subscriptions: readonly Subscription[];
   readonly #overAt: number;
@@ -109,12 +139,13 @@ class Pass {
   #lastPartialAt = performance.now();
   #hasEnded = false;
 
-  constructor(options: RelayOptions) {
+  constructor(options: RelayOptions, subscriptions: readonly Subscription[], report: RelayReport) {
     this.#options = options;
+    this.report = report;
     this.#fence = QuietFence.of(options.db);
     this.#transactions = slots.get(options.db) ?? new Slots(MAX_TRANSACTIONS);
     slots.set(options.db, this.#transactions);
-    this.#subscriptions = subscriptionsOf(options.subscribers);
+    this.#subscriptions = subscriptions;
     this.#overAt = performance.now() + remainingMs(options);
   }
 
@@ -123,6 +154,8 @@ class Pass {
     if (this.#isOver()) return false;
     this.report.ticks += 1;
     const claimed = await this.#claim();
+    const deliveries = claimed.lanes.reduce((count, lane) => count + lane.deliveries.length, 0);
+    this.isBusy = deliveries * 2 > MAX_DELIVERIES;
     const fannedOut = claimed.survey ? await this.#fanOut(claimed.survey) : 0;
     if (claimed.lanes.length > 0 || fannedOut > 0) {
       this.#lookAgainMs = LOOK_AGAIN_MS;

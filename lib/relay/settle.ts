@@ -153,8 +153,8 @@ function arrayLiteral(values: readonly (string | number)[]): string {
   return `{${values.join(',')}}`;
 }
 
-// Events are locked in the order of their ids before they are changed: two relays that settle deliveries of the same
-// events side by side would otherwise wait for each other in a ring. Lanes likewise.
+// Lanes are locked in their order before they are changed: two relays that settle the same ones, one of them too late,
+// would otherwise wait for each other in a ring.
 const SETTLE = `
   with clock as materialized (
     select coalesce($7::text::timestamptz, clock_timestamp()) as now
@@ -226,15 +226,14 @@ const SETTLE = `
     select event_id, sum(open) as open, sum(failing) as failing, sum(dead_lettered) as dead_lettered
     from settled group by event_id
   ),
-  locked_event as materialized (
-    select events.id, topic, events.state as was, change.open, change.failing, change.dead_lettered,
-      ${eventState('events.open + change.open', 'events.failing + change.failing', 'events.dead_lettered + change.dead_lettered')} as becomes
-    from events join change on events.id = change.event_id order by events.id for update of events
-  ),
   changed_event as (
-    update events set open = events.open + locked_event.open, failing = events.failing + locked_event.failing,
-      dead_lettered = events.dead_lettered + locked_event.dead_lettered
-    from locked_event where events.id = locked_event.id
+    -- In the order of their ids: two relays that settle deliveries of the same events would otherwise wait for each
+    -- other in a ring. Locking them first would cost a record in the log for each.
+    update events set open = events.open + change.open, failing = events.failing + change.failing,
+      dead_lettered = events.dead_lettered + change.dead_lettered
+    from (select * from change order by event_id) as change where events.id = change.event_id
+    returning events.topic, events.state as becomes,
+      ${eventState('events.open - change.open', 'events.failing - change.failing', 'events.dead_lettered - change.dead_lettered')} as was
   ),
   lane_change as materialized (
     select lane_id, sum(open) - sum(failing) as pending, sum(failing) as failing,
@@ -247,7 +246,7 @@ const SETTLE = `
       max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at
     from lane_change join settled_lane on settled_lane.id = lane_id group by topic, subscriber
     union all
-    select ${EVENTS_MOVED} from locked_event where was <> becomes group by topic
+    select ${EVENTS_MOVED} from changed_event where was <> becomes group by topic
   ),
   added as (${ADD_TO_BACKLOG}
   ),

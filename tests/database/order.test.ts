@@ -124,7 +124,7 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     isOver = true;
     await producing;
     expect(report.delivered).toBeGreaterThan(3);
-    expect(handed.slice(0, 6)).toEqual([1, 2, 3, 1000, 1001, 1002]);
+    expect(handed.slice(0, 5)).toEqual([1, 2, 3, 1000, 1001]);
   });
 
   it('delivers to a topic that is never quiet also when each of its transactions outlasts the wait of one call', async () => {
