@@ -4,7 +4,7 @@ import type { Database } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
 
 /** Something about the bus that can't be, if it keeps its promises. */
-export interface Finding {
+interface Finding {
   /** Which promise is broken. */
   readonly promise: string;
   /** In words, to be read after the count. */
