@@ -149,23 +149,26 @@ describe('the local server', () => {
 
   test.each([
     ['POST', '/webhooks/unknown', 404, 'unknown_provider'],
-    ['GET', '/webhooks/cardpayments', 405, 'method_not_allowed'],
-    ['PUT', '/platform/event-bus/replay', 405, 'method_not_allowed'],
+    ['GET', '/webhooks/cardpayments', 405, 'method_not_allowed', 'POST'],
+    ['PUT', '/platform/event-bus/replay', 405, 'method_not_allowed', 'GET, HEAD, POST'],
     ['POST', '/platform/event-bus/replay', 401, 'unauthorized'],
     ['GET', '/api/cron/relay', 401, 'unauthorized'],
     ['GET', '/elsewhere', 404, 'not_found'],
     ['GET', '/webhooks', 404, 'not_found'],
     ['GET', '/webhooks/cardpayments/more', 404, 'not_found'],
     ['GET', '/../package.json', 404, 'not_found'],
-  ])('answers %s %s with %i %s as a problem', async (method, path, status, code) => {
-    const response = await send(path, method);
-    expect(response.status).toBe(status);
-    expect(response.headers.get('content-type')).toBe('application/problem+json');
-    const problem = (await response.json()) as Record<string, unknown>;
-    expect(problem).toMatchObject({ status, code });
-    expect(problem['requestId']).toBe(response.headers.get('x-request-id'));
-    expect(response.headers.get('allow')).toBe(status === 405 ? 'POST' : null);
-  });
+  ])(
+    'answers %s %s with %i %s as a problem',
+    async (method, path, status, code, allow: string | null = null) => {
+      const response = await send(path, method);
+      expect(response.status).toBe(status);
+      expect(response.headers.get('content-type')).toBe('application/problem+json');
+      const problem = (await response.json()) as Record<string, unknown>;
+      expect(problem).toMatchObject({ status, code });
+      expect(problem['requestId']).toBe(response.headers.get('x-request-id'));
+      expect(response.headers.get('allow')).toBe(allow);
+    },
+  );
 
   test('answers a wrong payment intent of the development routes with 400', async () => {
     expect((await send('/dev/payment-intents')).status).toBe(400);
