@@ -141,10 +141,15 @@ interface AnyPool<Client> {
   connect(): Promise<Client>;
   end(): Promise<void>;
   on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'connect', listener: (client: Client) => void): unknown;
 }
 
 async function pooled<
-  Client extends { release(destroy?: boolean): void; query(text: string): Promise<unknown> },
+  Client extends {
+    release(destroy?: boolean): void;
+    query(text: string): Promise<unknown>;
+    on(event: 'error', listener: (error: Error) => void): unknown;
+  },
 >(
   pool: AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0],
   db: Database,
@@ -153,6 +158,8 @@ async function pooled<
 ): Promise<Driver> {
   // An idle connection that the server ends must not end the process; the next statement opens another one.
   pool.on('error', () => undefined);
+  // Nor one that is lost in the middle of a transaction: its statements reject, which is all that there is to know.
+  pool.on('connect', (client) => client.on('error', () => undefined));
   const { attachDatabasePool } = await import('@vercel/functions');
   attachDatabasePool(pool);
   return {

@@ -7,7 +7,7 @@ import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { SubscriberOptions, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/time.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -110,6 +110,28 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(delivery).toMatchObject({ state: 'failing', attempts: 1 });
     expect(delivery!.log).toHaveLength(1);
     expect(await effects()).toEqual([]);
+  });
+
+  it('outlives the loss of its connection between two statements, and tries again', async () => {
+    await emitPayments(bus.db, 1, 1);
+    const attached = [
+      writing(async (_, { tx, attempt }) => {
+        if (attempt > 1) return;
+        const backend = await run<{ pid: number }>(tx, {
+          text: 'select pg_backend_pid() as pid',
+          values: [],
+        });
+        await rows(bus.db, 'select pg_terminate_backend($1::int)', [backend[0]!.pid]);
+        // Nothing of ours waits for an answer when the news comes.
+        await sleep(50);
+      }),
+    ];
+    await drain(bus.db, attached);
+    expect(await states()).toEqual(['failing']);
+    expect(await effects()).toEqual([]);
+    await drain(bus.db, attached, { now: START + MINUTE });
+    expect(await states()).toEqual(['delivered']);
+    expect(await effects()).toEqual([1]);
   });
 
   it('counts a handler that swallows the error of a statement as failed: its transaction can not commit', async () => {
