@@ -270,7 +270,7 @@ const CLAIM = `
   ),
   event as (
     select json_build_array(position, id, topic, payload, version, producer,
-      (extract(epoch from created_at)::float8 * 1000), seq, ordering_key, correlation_id, causation_id, traceparent)
+      (date_part('epoch', created_at) * 1000), seq, ordering_key, correlation_id, causation_id, traceparent)
       as fields
     from placed_event join events on id = event_id
   )

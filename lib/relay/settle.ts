@@ -71,7 +71,7 @@ export async function settle(
   lanes: readonly LaneOutcome[],
   now: string | null,
 ): Promise<Settled> {
-  const delivered = lanes.flatMap((lane) => lane.delivered.map((attempt) => ({ lane: lane.id, ...attempt })));
+  const delivered = lanes.flatMap((lane) => stretchesOf(lane));
   const unfinished = lanes.flatMap((lane) =>
     lane.unfinished.map((attempt) => unfinishedRow(lane.id, attempt)),
   );
@@ -80,9 +80,9 @@ export async function settle(
     values: [
       JSON.stringify(lanes.map(laneRow)),
       arrayLiteral(delivered.map(({ lane }) => lane)),
-      arrayLiteral(delivered.map(({ position }) => position)),
+      arrayLiteral(delivered.map(({ positions }) => `"${arrayLiteral(positions)}"`)),
       arrayLiteral(delivered.map(({ atMs }) => atMs)),
-      arrayLiteral(delivered.map(({ durationMs }) => Math.round(durationMs))),
+      arrayLiteral(delivered.map(({ durationMs }) => durationMs)),
       JSON.stringify(unfinished),
       now,
     ],
@@ -116,6 +116,29 @@ export async function settleInTransaction(
     values: [lane.id, lane.token, lane.from, position, atMs, Math.round(durationMs)],
   });
   if (row?.settled !== 1) throw new LeaseLost();
+}
+
+/** Deliveries of a lane with the same times, to the millisecond: the database finds and writes them together. */
+interface Stretch {
+  readonly lane: string;
+  readonly positions: number[];
+  readonly atMs: number;
+  readonly durationMs: number;
+}
+
+function stretchesOf({ id, delivered }: LaneOutcome): Stretch[] {
+  const found: Stretch[] = [];
+  let last: Stretch | undefined;
+  for (const { position, atMs: exactMs, durationMs: exactDurationMs } of delivered) {
+    const atMs = Math.round(exactMs);
+    const durationMs = Math.round(exactDurationMs);
+    if (last?.atMs !== atMs || last.durationMs !== durationMs) {
+      last = { lane: id, positions: [], atMs, durationMs };
+      found.push(last);
+    }
+    last.positions.push(position);
+  }
+  return found;
 }
 
 function laneRow(lane: LaneOutcome) {
@@ -188,10 +211,10 @@ const SETTLE = `
     update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.duration_ms,
       attempted_at = to_timestamp(attempt.at_ms / 1000),
       delivered_at = to_timestamp((attempt.at_ms + attempt.duration_ms) / 1000), next_attempt_at = null
-    from unnest($2::text::bigint[], $3::text::bigint[], $4::text::float8[], $5::text::int[])
-        as attempt(lane_id, position, at_ms, duration_ms)
+    from unnest($2::text::bigint[], $3::text::text[], $4::text::float8[], $5::text::int[])
+        as attempt(lane_id, positions, at_ms, duration_ms)
       join settled_lane on settled_lane.id = attempt.lane_id
-    where deliveries.lane_id = attempt.lane_id and deliveries.position = attempt.position
+    where deliveries.lane_id = attempt.lane_id and deliveries.position = any (attempt.positions::bigint[])
       and deliveries.state in ('pending', 'failing')
     returning deliveries.lane_id, event_id, -1 as open, case when deliveries.attempts > 1 then -1 else 0 end as failing,
       0 as dead_lettered, 1 as burnt, (deliveries.attempts = 1 and replays = 0)::int as first_attempt,
@@ -219,7 +242,8 @@ const SETTLE = `
       null::timestamptz as delivered_at, case when attempt.burnt = 1 then attempt.at end as failed_at,
       attempt.error_group
   ),
-  settled as materialized (
+  -- Read twice where it stands, which costs less than a copy.
+  settled as not materialized (
     select * from delivered union all select * from unfinished
   ),
   change as materialized (
@@ -267,7 +291,7 @@ const SETTLE = `
   grouped as (${ADD_TO_ERROR_GROUPS}
   )
   select (select coalesce(string_agg(id::text, ','), '') from settled_lane) as held,
-    (select count(*)::int from delivered) as delivered,
+    (select coalesce(sum(delivered), 0)::int from lane_change) as delivered,
     (select count(*)::int from unfinished where dead_lettered = 0 and burnt = 1) as failed,
     (select count(*)::int from unfinished where burnt = 0) as waited,
     (select count(*)::int from unfinished where dead_lettered = 1) as "deadLettered"`;
