@@ -166,13 +166,19 @@ export class LaneRun {
 
   /** Waits until the lease is long enough for a whole attempt. @returns false when the lane is no longer ours. */
   async #hasTime(): Promise<boolean> {
-    if (this.#leaseMsLeft() < this.lane.subscription.leaseMs - LEASE_MARGIN_MS / 2) {
+    const { signal } = this.#options;
+    // Again after each settlement: one that took long has made the lease no longer than it asked for when it began.
+    while (!this.#isLost && !signal?.aborted && this.#isShort()) {
       await new Promise<void>((resolve) => {
         this.#whenKept = resolve;
         this.#whenPaused();
       });
     }
-    return !this.#isLost && !this.#options.signal?.aborted;
+    return !this.#isLost && !signal?.aborted;
+  }
+
+  #isShort(): boolean {
+    return this.#leaseMsLeft() < this.lane.subscription.leaseMs - LEASE_MARGIN_MS / 2;
   }
 
   #leaseMsLeft(): number {
