@@ -10,6 +10,7 @@ import type { Config } from '../config.ts';
 import { SECOND } from '../time.ts';
 import * as schema from '../../drizzle/schema.ts';
 import { reportingCommits } from './commits.ts';
+import { runsOn } from './statement.ts';
 
 /** A Drizzle database on any of the three drivers. Its `transaction` reports commits that emitted; see `onEmitted`. */
 export type Database = PgDatabase<PgQueryResultHKT, typeof schema> & { $client: unknown };
@@ -147,7 +148,7 @@ interface AnyPool<Client> {
 async function pooled<
   Client extends {
     release(destroy?: boolean): void;
-    query(text: string): Promise<unknown>;
+    query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
     on(event: 'error', listener: (error: Error) => void): unknown;
   },
 >(
@@ -182,7 +183,11 @@ async function pooled<
         signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
       });
       try {
-        const result = await Promise.race([on(client).transaction(body, config), cut]);
+        const transacted = on(client).transaction(async (tx) => {
+          runsOn(tx, client);
+          return await body(tx);
+        }, config);
+        const result = await Promise.race([transacted, cut]);
         client.release();
         return result;
       } catch (error) {

@@ -3,6 +3,11 @@ import type { SQL } from 'drizzle-orm';
 
 /** One SQL statement and its parameters, `$1` first. */
 export interface Statement {
+  /**
+   * Has each connection prepare the statement once, under this name. For those that run again and again: to plan them
+   * costs more than to run them. A name stands for one text.
+   */
+  readonly name?: string;
   readonly text: string;
   readonly values: readonly unknown[];
 }
@@ -21,6 +26,12 @@ interface DriverExecutor {
   query(text: string, values: unknown[]): PromiseLike<{ rows: unknown[] }>;
 }
 
+/** What prepares by name: a client or pool of `pg` or Neon's driver. PGlite does not, and has nothing to connect to. */
+interface PreparingExecutor {
+  query(prepared: { name: string; text: string; values: unknown[] }): PromiseLike<{ rows: unknown[] }>;
+  connect(): unknown;
+}
+
 /**
  * Runs a statement.
  *
@@ -32,8 +43,13 @@ interface DriverExecutor {
  * @throws whatever the driver throws; its `code` is the SQLSTATE.
  */
 export async function run<Row>(on: Executor, statement: Statement): Promise<Row[]> {
-  if ('query' in on && typeof on.query === 'function') {
-    const result = await on.query(statement.text, [...statement.values]);
+  const driver = clients.get(on) ?? on;
+  if ('query' in driver && typeof driver.query === 'function') {
+    const { name, text } = statement;
+    const values = [...statement.values];
+    const result = await (name !== undefined && prepares(driver)
+      ? driver.query({ name, text, values })
+      : driver.query(text, values));
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
     return result.rows as Row[];
   }
@@ -51,6 +67,17 @@ export async function run<Row>(on: Executor, statement: Statement): Promise<Row[
 export function driverOf(db: { $client: unknown }): Executor {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the three drivers that connect() opens
   return db.$client as DriverExecutor;
+}
+
+function prepares(driver: object): driver is PreparingExecutor {
+  return 'connect' in driver && typeof driver.connect === 'function';
+}
+
+const clients = new WeakMap<object, DriverExecutor>();
+
+/** Has `run` send the statements of a Drizzle transaction straight to the client that it is on. */
+export function runsOn(tx: object, client: DriverExecutor): void {
+  clients.set(tx, client);
 }
 
 const pieces = new Map<string, { strings: TemplateStringsArray; order: readonly number[] }>();

@@ -126,21 +126,20 @@ function unstorable(value: unknown, path: readonly string[]): { path: string; me
 /** First half of the key of the advisory locks that say "a transaction that emits to this topic is open". */
 export const EMITTER_LOCKS = 0x9057;
 
+function insertEvent(event: OutboxEvent): Statement {
+  return { name: 'emit', text: INSERT_EVENT, values: eventValues(event) };
+}
+
 /**
  * The quiet fence's first half: the lock comes first and is shared, then the timestamp is read, both in this
  * statement. The lock goes with the transaction, once its rows can be seen. See lib/relay/fan-out.ts for the other half.
  */
-function insertEvent(event: OutboxEvent): Statement {
-  return {
-    text: `
-      with emitter_lock as materialized (
-        select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext($2::text))
-      ),
-      ${insertEventFrom('emitter_lock')}
-      select id::text from event`,
-    values: eventValues(event),
-  };
-}
+const INSERT_EVENT = `
+  with emitter_lock as materialized (
+    select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext($2::text))
+  ),
+  ${insertEventFrom('emitter_lock')}
+  select id::text from event`;
 
 /**
  * CTEs that insert the event and its marker, once for each row of `source` (none or one).

@@ -62,6 +62,7 @@ export async function claim(db: Database, options: ClaimOptions): Promise<Claim>
   const token = uuidv4();
   const { subscriptions, maxLanes, maxDeliveries, now } = options;
   const [row] = await run<{ found: Found }>(driverOf(db), {
+    name: 'claim',
     text: CLAIM,
     values: [JSON.stringify(subscriptions.map(asked)), token, maxLanes, maxDeliveries, now],
   });

@@ -87,6 +87,7 @@ export async function fanOut(
   now: string | null,
 ): Promise<number> {
   const [row] = await run<{ events: number }>(driverOf(db), {
+    name: 'fan_out',
     text: FAN_OUT,
     values: [TOPICS, JSON.stringify(openings), survey.at, now],
   });

@@ -76,6 +76,7 @@ export async function settle(
     lane.unfinished.map((attempt) => unfinishedRow(lane.id, attempt)),
   );
   const [row] = await run<Omit<Settled, 'held'> & { held: string }>(driverOf(db), {
+    name: 'settle',
     text: SETTLE,
     values: [
       JSON.stringify(lanes.map(laneRow)),
@@ -112,6 +113,7 @@ export async function settleInTransaction(
   { position, atMs, durationMs }: DeliveredAttempt,
 ): Promise<void> {
   const [row] = await run<{ settled: number }>(tx, {
+    name: 'settle_one',
     text: SETTLE_ONE,
     values: [lane.id, lane.token, lane.from, position, atMs, Math.round(durationMs)],
   });

@@ -232,6 +232,7 @@ async function write(
 ): Promise<Stored> {
   const db = await database();
   const [stored] = await run<Stored>(driverOf(db), {
+    name: 'receive_webhook',
     text: RECEIVE_WEBHOOK,
     values: [...eventValues(event), provider, eventId, eventType, bodySha256],
   });

@@ -1,6 +1,10 @@
+import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
+import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { run } from '../../lib/db/statement.ts';
+import type { Executor } from '../../lib/db/statement.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
@@ -122,5 +126,34 @@ describe('the statements that a relay sends', () => {
     expect(handed).toEqual(handed.toSorted((a, b) => a - b));
     // One to fan out, three for 48 MB, one in vain.
     expect(ticks).toBeGreaterThanOrEqual(4);
+  });
+});
+
+describe('the statements that run again and again', () => {
+  it('are prepared once by each connection, also in the transaction of a producer and of a handler', async () => {
+    const prepared = async (on: Executor) =>
+      await run<{ name: string; uses: number }>(on, {
+        text: `select name, (generic_plans + custom_plans)::int as uses from pg_prepared_statements
+          where name in ('emit', 'settle_one') order by name`,
+        values: [],
+      });
+    const client = new pg.Client(bus.url);
+    await client.connect();
+    const payload = catalog['payment.captured'].example;
+    for (let event = 0; event < 3; event += 1) await emit(client, 'payment.captured', payload);
+    expect(await prepared(client)).toEqual([{ name: 'emit', uses: 3 }]);
+    await client.end();
+    await bus.db.transaction(async (tx) => {
+      await emit(tx, 'payment.captured', payload);
+      expect(await prepared(tx)).toContainEqual({ name: 'emit', uses: expect.any(Number) });
+    });
+    const found: unknown[] = [];
+    const bookings = subscriber(
+      'bookings',
+      { 'payment.captured': async (_, { tx }) => void found.push(...(await prepared(tx))) },
+      { transactional: true },
+    );
+    await drain(bus.db, [bookings]);
+    expect(found).toContainEqual({ name: 'settle_one', uses: expect.any(Number) });
   });
 });
