@@ -54,7 +54,13 @@ export async function connect(url?: string): Promise<Connection> {
   return { db, close: driver.close };
 }
 
-/** Brings the database's tables up to date. Safe to call at every start and from several processes at once. */
+/**
+ * Brings the database's tables up to date. Safe to call at every start, from several processes at once, and while
+ * functions run: the migrations that are missing are one transaction, which gives up on a table that is in use rather
+ * than have all that comes after it wait.
+ *
+ * @throws an error with the code 55P03 when it gave up; nothing is changed then.
+ */
 export async function migrate(db: Database): Promise<void> {
   await driverFor(db).migrate(fileURLToPath(new URL('../../drizzle/migrations', import.meta.url)));
 }
@@ -105,7 +111,7 @@ async function postgres(url: string): Promise<Driver> {
     pool,
     db,
     (client) => drizzle(client, { schema }),
-    (folder) => migrateTables(db, { migrationsFolder: folder }),
+    (client, folder) => migrateTables(drizzle(client, { schema }), { migrationsFolder: folder }),
   );
 }
 
@@ -123,7 +129,7 @@ async function neon(url: string): Promise<Driver> {
     pool,
     db,
     (client) => drizzle(client, { schema }),
-    (folder) => migrateTables(db, { migrationsFolder: folder }),
+    (client, folder) => migrateTables(drizzle(client, { schema }), { migrationsFolder: folder }),
   );
 }
 
@@ -136,6 +142,9 @@ const POOL = {
   keepAlive: true,
   keepAliveInitialDelayMillis: 10 * SECOND,
 };
+
+/** How long a migration waits for a table, and everybody else who wants it behind the migration. */
+const MIGRATION_PATIENCE_MS = 3 * SECOND;
 
 /** The part of a pool that `pg` and Neon's driver share. */
 interface AnyPool<Client> {
@@ -155,7 +164,7 @@ async function pooled<
   pool: AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0],
   db: Database,
   on: (client: Client) => Database,
-  migrateTables: (folder: string) => Promise<void>,
+  migrateTables: (client: Client, folder: string) => Promise<void>,
 ): Promise<Driver> {
   // An idle connection that the server ends must not end the process; the next statement opens another one.
   pool.on('error', () => undefined);
@@ -170,9 +179,10 @@ async function pooled<
       const client = await pool.connect();
       try {
         await client.query('select pg_advisory_lock(7, 1)');
-        await migrateTables(folder);
+        await client.query(`set lock_timeout = '${MIGRATION_PATIENCE_MS}ms'`);
+        await migrateTables(client, folder);
       } finally {
-        // Ends the session, and with it the lock.
+        // Ends the session, and with it the lock and the setting.
         client.release(true);
       }
     },

@@ -1,0 +1,46 @@
+import pg from 'pg';
+import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+
+import { migrate } from '../../lib/db/connect.ts';
+import { openBus, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+
+const migrations = async () =>
+  (await rows<{ hash: string }>(bus.db, 'select hash from drizzle.__drizzle_migrations order by id')).map(
+    ({ hash }) => hash,
+  );
+
+it('migrations are made once, whoever else makes them at that moment', async () => {
+  const before = await migrations();
+  await rows(bus.db, 'drop schema public cascade');
+  await rows(bus.db, 'drop schema drizzle cascade');
+  await rows(bus.db, 'create schema public');
+  await Promise.all([migrate(bus.db), migrate(bus.db), migrate(bus.db)]);
+  expect(await migrations()).toEqual(before);
+});
+
+it('a migration gives up on a table in use, so that the traffic does not queue behind it, and changes nothing', async () => {
+  const before = await migrations();
+  await rows(
+    bus.db,
+    'delete from drizzle.__drizzle_migrations where id = (select max(id) from drizzle.__drizzle_migrations)',
+  );
+  const reader = new pg.Client(bus.url);
+  await reader.connect();
+  await reader.query('begin');
+  await reader.query('select from deliveries');
+  const attempted = migrate(bus.db).then(
+    () => null,
+    (error: Error) => error,
+  );
+  await expect(attempted).resolves.toMatchObject({ cause: { code: '55P03' } });
+  expect(await migrations()).toEqual(before.slice(0, -1));
+  await reader.query('rollback');
+  await reader.end();
+});
