@@ -2,6 +2,8 @@
 export interface Section {
   readonly title: string;
   readonly rows: readonly Figure[];
+  /** Under what conditions, in sentences. */
+  readonly notes?: readonly string[];
 }
 
 export interface Figure {
@@ -29,8 +31,8 @@ export function goal(text: string, isReached: boolean): string {
   return `${text}: ${isReached ? 'reached' : 'NOT reached'}`;
 }
 
-export function printSection({ title, rows }: Section): void {
+export function printSection({ title, rows, notes = [] }: Section): void {
   const width = Math.max(...rows.map(({ what }) => what.length));
   const lines = rows.map(({ what, figure, goal }) => `${what.padEnd(width)}  ${figure.padEnd(24)}  ${goal}`);
-  console.log(`\n${title}\n\n${lines.join('\n')}\n`);
+  console.log(`\n${title}\n\n${[...lines, '', ...notes].join('\n')}\n`);
 }

@@ -1,0 +1,100 @@
+import { catalog } from '../../lib/catalog/catalog.ts';
+import { goal } from '../figures.ts';
+import type { Figure } from '../figures.ts';
+import { PEERS, startContender } from './contender.ts';
+import type { Contender, ContenderName } from './contender.ts';
+import { databaseLimit } from './pgbench.ts';
+import { inTurns, number, shown, times } from './turns.ts';
+import type { Bench } from './turns.ts';
+
+// One event for three subscribers, in a transaction that also writes a business row: how many a second. Peers store
+// three jobs; ours stores the event and its marker, and writes the deliveries when it fans out (see the drains).
+
+const PRODUCERS = [1, 16];
+const SECONDS = 4;
+
+const GOALS = { peer: 3, pgbench: 0.5 };
+
+const { example, producer } = catalog['booking.created'];
+
+/** What one transaction of ours writes, without what makes it safe: no lock, no check, no parameters. */
+const SAME_ROWS = [
+  'begin',
+  `insert into business (note) values ('booked')`,
+  `with event as (
+     insert into events (id, topic, payload, version, producer, open, ordering_key, correlation_id, created_at)
+     values (uuidv7(), 'booking.created', '${JSON.stringify(example)}', 1, '${producer}', 3, '', gen_random_uuid()::text,
+       clock_timestamp())
+     returning topic, created_at, seq, id, ordering_key, open
+   )
+   insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes)
+   select topic, created_at, seq, id, ordering_key, open, 300 from event`,
+  'commit',
+];
+
+export async function benchEmit(bench: Bench): Promise<Figure[]> {
+  const contenders = new Map<ContenderName, Contender>();
+  try {
+    for (const name of ['ours', ...PEERS] as const) {
+      contenders.set(name, await startContender(bench.runtime, name, await bench.server.createDatabase()));
+    }
+    const figures: Figure[] = [];
+    for (const producers of PRODUCERS) figures.push(...(await emitting(bench, contenders, producers)));
+    return figures;
+  } finally {
+    for (const contender of contenders.values()) await contender.stop();
+  }
+}
+
+async function emitting(
+  bench: Bench,
+  contenders: ReadonlyMap<ContenderName, Contender>,
+  producers: number,
+): Promise<Figure[]> {
+  const seconds = Math.max(1, SECONDS * bench.scale);
+  let by = '';
+  const found = await inTurns(bench, [
+    ...Array.from(contenders, ([name, contender]) => ({
+      label: name as string,
+      async run() {
+        await contender.call('reset');
+        const { count, ms } = await contender.call<{ count: number; ms: number }>('emit', {
+          producers,
+          seconds,
+        });
+        return (count * 1000) / ms;
+      },
+    })),
+    {
+      label: 'limit',
+      async run() {
+        await contenders.get('ours')!.call('reset');
+        const limit = await databaseLimit(contenders.get('ours')!.url, SAME_ROWS, {
+          clients: producers,
+          seconds,
+        });
+        by = limit.by;
+        return limit.perSecond;
+      },
+    },
+  ]);
+  const title = `emit, ${producers} producer${producers > 1 ? 's' : ''}`;
+  const ours = found['ours']!.median;
+  const peer = Math.max(...PEERS.map((name) => found[name]!.median));
+  const limit = found['limit']!.median;
+  return [
+    { what: `${title}: ours`, figure: shown(found['ours']!, '/s'), goal: '' },
+    ...PEERS.map((name) => ({ what: `${title}: ${name}`, figure: shown(found[name]!, '/s'), goal: '' })),
+    { what: `${title}: the same rows by ${by}`, figure: shown(found['limit']!, '/s'), goal: '' },
+    {
+      what: `${title}: ours beside the best peer`,
+      figure: times(ours / peer),
+      goal: goal(`at least ${GOALS.peer} ×`, ours / peer >= GOALS.peer),
+    },
+    {
+      what: `${title}: ours beside ${by}`,
+      figure: number(ours / limit),
+      goal: goal(`at least ${GOALS.pgbench}`, ours / limit >= GOALS.pgbench),
+    },
+  ];
+}

@@ -1,0 +1,66 @@
+import { catalog } from '../../lib/catalog/catalog.ts';
+import { goal, ms, quantile } from '../figures.ts';
+import type { Figure } from '../figures.ts';
+import { startContender } from './contender.ts';
+import { settleDown, watched } from './server.ts';
+import { inTurns, number, times } from './turns.ts';
+import type { Bench } from './turns.ts';
+
+const WAITING = 1_000_000;
+const TICKS = 200;
+const GOALS = { ms: 5, share: 1.2 };
+
+/** A tick that finds nothing to do, with every subscription of the catalog attached and much that is not due. */
+export async function benchIdle(bench: Bench): Promise<Figure[]> {
+  const databases = { empty: await bench.server.createDatabase(), full: await bench.server.createDatabase() };
+  const empty = await startContender(bench.runtime, 'ours', databases.empty);
+  const full = await startContender(bench.runtime, 'ours', databases.full);
+  try {
+    const waiting = Math.round(WAITING * bench.scale);
+    bench.tell(`storing ${number(waiting)} deliveries behind blocked lanes …`);
+    await full.call('history', { delivered: 0, waiting, everyTopic: true });
+    await settleDown(databases.full);
+    await settleDown(databases.empty);
+    let statements = 0;
+    const found = await inTurns(
+      bench,
+      [['empty', empty] as const, ['full', full] as const].map(([label, contender]) => ({
+        label,
+        async run() {
+          const idle = () => contender.call<{ times: number[] }>('idle', { ticks: TICKS });
+          const { found, work } = await watched(databases[label], idle);
+          statements = work.statements.reduce((total, { calls }) => total + calls, 0) / TICKS;
+          return quantile(found.times, 0.5);
+        },
+      })),
+    );
+    const { median } = found['full']!;
+    const share = median / found['empty']!.median;
+    const topics = Object.keys(catalog).length;
+    return [
+      {
+        what: 'idle tick on an empty database, p50',
+        figure: ms(found['empty']!.median),
+        goal: '',
+      },
+      {
+        what: `idle tick, ${topics} topics and ${number(waiting)} waiting behind blocked lanes, p50`,
+        figure: ms(median),
+        goal: goal(`at most ${GOALS.ms} ms`, median <= GOALS.ms),
+      },
+      {
+        what: 'idle tick beside an empty database',
+        figure: times(share),
+        goal: goal('within 20 %', share <= GOALS.share),
+      },
+      {
+        what: 'statements of an idle tick',
+        figure: number(statements),
+        goal: goal('1', statements === 1),
+      },
+    ];
+  } finally {
+    await empty.stop();
+    await full.stop();
+  }
+}

@@ -1,0 +1,91 @@
+import { goal, ms, quantile } from '../figures.ts';
+import type { Figure } from '../figures.ts';
+import { startContender } from './contender.ts';
+import { databaseLimit } from './pgbench.ts';
+import { inTurns, number, shown } from './turns.ts';
+import type { Bench } from './turns.ts';
+import { webhookBody } from './workload.ts';
+
+const PER_SECOND = 200;
+const SECONDS = 6;
+/** Requests under way at full speed; a pool has ten connections. */
+const AT_ONCE = 16;
+const CONNECTIONS = 10;
+const GOALS = { p99Ms: 25, share: 0.4 };
+
+const SAME_ROWS = [
+  `with receipt as (
+     insert into webhook_receipts (provider, event_id, event_type, body_sha256, received_at)
+     values ('cardpayments', gen_random_uuid()::text, 'payment.captured', repeat('a', 64), clock_timestamp())
+   ),
+   event as (
+     insert into events (id, topic, payload, version, producer, open, ordering_key, correlation_id, created_at)
+     values (uuidv7(), 'webhook.cardpayments.received', '${JSON.stringify({ body: JSON.parse(webhookBody(0)) as unknown })}',
+       1, 'webhooks', 2, '', gen_random_uuid()::text, clock_timestamp())
+     returning topic, created_at, seq, id, ordering_key, open
+   )
+   insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes)
+   select topic, created_at, seq, id, ordering_key, open, 300 from event`,
+];
+
+/** Signed webhooks, each a new one, through the function of api/webhooks: verified, deduplicated, stored. */
+export async function benchIntake(bench: Bench): Promise<Figure[]> {
+  const contender = await startContender(bench.runtime, 'ours', await bench.server.createDatabase());
+  try {
+    const seconds = Math.max(1, SECONDS * bench.scale);
+    const all: number[] = [];
+    let by = '';
+    const flood = (kicks: boolean) => async () => {
+      await contender.call('reset');
+      const order = { seconds, atOnce: AT_ONCE, kicks };
+      const { count, ms } = await contender.call<{ count: number; ms: number }>('flood', order);
+      return (count * 1000) / ms;
+    };
+    const found = await inTurns(bench, [
+      {
+        label: 'p99',
+        async run() {
+          await contender.call('reset');
+          const order = { count: PER_SECOND * seconds, perSecond: PER_SECOND };
+          const { times } = await contender.call<{ times: number[] }>('intake', order);
+          all.push(...times);
+          return quantile(times, 0.99);
+        },
+      },
+      { label: 'flood', run: flood(true) },
+      { label: 'flood alone', run: flood(false) },
+      {
+        label: 'limit',
+        async run() {
+          await contender.call('reset');
+          const limit = await databaseLimit(contender.url, SAME_ROWS, { clients: CONNECTIONS, seconds });
+          by = limit.by;
+          return limit.perSecond;
+        },
+      },
+    ]);
+    const p99 = found['p99']!.median;
+    const ratio = (label: string) => found[label]!.median / found['limit']!.median;
+    return [
+      {
+        what: `webhook intake at ${PER_SECOND}/s, delivered meanwhile, p50 / p99`,
+        figure: `${ms(quantile(all, 0.5))} / ${ms(p99)}`,
+        goal: goal(`p99 at most ${GOALS.p99Ms} ms`, p99 <= GOALS.p99Ms),
+      },
+      { what: 'webhook intake at full speed', figure: shown(found['flood alone']!, '/s'), goal: '' },
+      {
+        what: 'webhook intake at full speed, delivered meanwhile by the same process',
+        figure: `${shown(found['flood']!, '/s')}, ${number(ratio('flood'))} of the bare insert`,
+        goal: '',
+      },
+      { what: `a bare insert of the same rows by ${by}`, figure: shown(found['limit']!, '/s'), goal: '' },
+      {
+        what: 'webhook intake beside the bare insert',
+        figure: number(ratio('flood alone')),
+        goal: goal(`at least ${GOALS.share}`, ratio('flood alone') >= GOALS.share),
+      },
+    ];
+  } finally {
+    await contender.stop();
+  }
+}

@@ -1,0 +1,111 @@
+import { run, runMigrations } from 'graphile-worker';
+import pg from 'pg';
+
+import { counter, measured, paced, payloadOf, produce, serve, until } from './serve.mjs';
+
+const url = process.argv[2];
+const pool = new pg.Pool({ connectionString: url, max: 40 });
+pool.on('error', () => undefined);
+const quiet = () => () => undefined;
+const { Logger } = await import('graphile-worker');
+const logger = new Logger(quiet);
+
+// Its performance page: a local queue, and completions gathered for as long as an event loop turn. A job in a named
+// queue locks that queue, so that a local queue only takes one of each: without it ordered jobs are faster.
+const PRESETS = {
+  unordered: {
+    concurrentJobs: 24,
+    maxPoolSize: 10,
+    localQueue: { size: 500 },
+    completeJobBatchDelay: 0,
+    failJobBatchDelay: 0,
+  },
+  // Polling: workers that find every queue locked sleep, and the last jobs would wait for them.
+  ordered: { concurrentJobs: 24, maxPoolSize: 30, pollInterval: 50 },
+  notified: { concurrentJobs: 24, maxPoolSize: 30 },
+};
+
+const ADD_JOBS =
+  'select graphile_worker.add_jobs(array(select json_populate_recordset(null::graphile_worker.job_spec, $1::json)))';
+
+const left = async () => (await pool.query('select from graphile_worker._private_jobs limit 1')).rowCount;
+
+const start = (mode, task) =>
+  run({
+    connectionString: url,
+    noHandleSignals: true,
+    logger,
+    taskList: { deliver: task },
+    preset: { worker: { pollInterval: 2000, ...PRESETS[mode] } },
+  });
+
+await serve({
+  async install() {
+    await runMigrations({ connectionString: url, logger });
+  },
+  async reset() {
+    await pool.query('truncate graphile_worker._private_jobs, graphile_worker._private_job_queues');
+  },
+  async fill({ events, mode, lanes, subscribers }) {
+    await pool.query(
+      `insert into graphile_worker._private_tasks (identifier) values ('deliver') on conflict do nothing`,
+    );
+    for (let from = 0; from < events; from += 1000) {
+      const jobs = [];
+      for (let number = from; number < Math.min(events, from + 1000); number += 1) {
+        for (let subscriber = 0; subscriber < subscribers; subscriber += 1) {
+          const lane = `${number % lanes} ${subscriber}`;
+          const payload = { ...payloadOf(number + 1), lane };
+          jobs.push({ identifier: 'deliver', payload, ...(mode === 'ordered' && { queue_name: lane }) });
+        }
+      }
+      await pool.query(ADD_JOBS, [JSON.stringify(jobs)]);
+    }
+  },
+  async drain({ deliveries, mode }) {
+    const { done, outOfOrder, handle } = counter(deliveries);
+    let runner;
+    const found = await measured(async () => {
+      runner = await start(mode, async (payload) => handle(payload));
+      await done;
+      await until(async () => (await left()) === 0);
+    });
+    await runner.stop();
+    return { ...found, outOfOrder: outOfOrder() };
+  },
+  async emit(order) {
+    await pool.query(
+      `insert into graphile_worker._private_tasks (identifier) values ('deliver') on conflict do nothing`,
+    );
+    return await produce(pg, url, order, async (client, number) => {
+      const payload = payloadOf(number);
+      const jobs = [1, 2, 3].map((subscriber) => ({
+        identifier: 'deliver',
+        payload: { ...payload, subscriber },
+      }));
+      await client.query(ADD_JOBS, [JSON.stringify(jobs)]);
+    });
+  },
+  async latency({ count, perSecond }) {
+    const times = [];
+    const committedAt = new Map();
+    const { done, handle } = counter(count);
+    const runner = await start('notified', async ({ number }) => {
+      times.push(performance.now() - committedAt.get(number));
+      handle({ lane: '', number });
+    });
+    const send = async (number) => {
+      const client = await pool.connect();
+      await client.query('begin');
+      const job = { identifier: 'deliver', payload: payloadOf(number) };
+      await client.query(ADD_JOBS, [JSON.stringify([job])]);
+      committedAt.set(number, performance.now());
+      await client.query('commit');
+      client.release();
+    };
+    await paced({ count, perSecond }, send);
+    await done;
+    await runner.stop();
+    return { times };
+  },
+});
