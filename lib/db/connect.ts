@@ -171,6 +171,13 @@ async function pooled<
   // Nor one that is lost in the middle of a transaction: its statements reject, which is all that there is to know.
   pool.on('connect', (client) => client.on('error', () => undefined));
   const { attachDatabasePool } = await import('@vercel/functions');
+  // Drizzle reads the whole schema for each handle.
+  const handles = new WeakMap<Client, Database>();
+  const handleOf = (client: Client) => {
+    const handle = handles.get(client) ?? on(client);
+    handles.set(client, handle);
+    return handle;
+  };
   attachDatabasePool(pool);
   return {
     db,
@@ -193,7 +200,7 @@ async function pooled<
         signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
       });
       try {
-        const transacted = on(client).transaction(async (tx) => {
+        const transacted = handleOf(client).transaction(async (tx) => {
           runsOn(tx, client);
           return await body(tx);
         }, config);
