@@ -43,13 +43,13 @@ export async function readBody(request: Request, limitBytes: number): Promise<Ui
   requireIdentity(request.headers);
   const stream = request.body;
   if (!stream) return new Uint8Array();
-  if (Number(request.headers.get('content-length')) > limitBytes) throw tooLong(stream, limitBytes);
+  if (Number(request.headers.get('content-length')) > limitBytes) throw tooLong(limitBytes);
   const reader = stream.getReader();
   const chunks: Uint8Array[] = [];
   let length = 0;
   for (let chunk = await nextOf(reader); chunk; chunk = await nextOf(reader)) {
     length += chunk.byteLength;
-    if (length > limitBytes) throw tooLong(reader, limitBytes);
+    if (length > limitBytes) throw tooLong(limitBytes);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, length);
@@ -80,8 +80,13 @@ async function nextOf(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<
   }
 }
 
-/** Tells the sender to stop too; nobody waits for that, since it may never be acknowledged. */
-function tooLong(rest: { cancel(): Promise<void> }, limitBytes: number): Error {
-  rest.cancel().catch(() => undefined);
-  return tooLarge('body_too_large', `The body is longer than ${limitBytes} bytes. Send less.`);
+/**
+ * The rest is left unread, and the connection that it is on ends with the answer (RFC 9110, 15.5.14). It must not be
+ * cancelled: Node then ends the request's stream but not what feeds it, so that the next request of the connection waits
+ * for nothing, and the process goes down for a piece that comes after the end.
+ */
+function tooLong(limitBytes: number): Error {
+  return tooLarge('body_too_large', `The body is longer than ${limitBytes} bytes. Send less.`, {
+    connection: 'close',
+  });
 }

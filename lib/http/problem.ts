@@ -58,8 +58,8 @@ export function methodNotAllowed(allow: readonly string[]): Problem {
   return new Problem(405, 'method_not_allowed', `Use ${methods}.`, { headers: { allow: methods } });
 }
 
-export function tooLarge(code: string, detail: string): Problem {
-  return new Problem(413, code, detail);
+export function tooLarge(code: string, detail: string, headers: Record<string, string>): Problem {
+  return new Problem(413, code, detail, { headers });
 }
 
 export function unsupportedMedia(code: string, detail: string, headers: Record<string, string>): Problem {
