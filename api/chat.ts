@@ -7,6 +7,7 @@ import { takeBudget } from '../lib/rate-limit/answers.ts';
 
 export default endpoint({
   methods: ['POST'],
+  route: '/api/chat',
   cors: () => config().cors,
   body: { schema: chatRequest, limitBytes: 64 * 1024 },
   visitorLimits: () => perVisitor(chatLimits(config().rates)),

@@ -4,6 +4,7 @@ import { config } from '../lib/postbud.ts';
 
 export default endpoint({
   methods: ['GET'],
+  route: '/api/health',
   cors: () => 'any',
   handle: async () => Response.json(healthOf(config)),
 });

@@ -12,6 +12,7 @@ const sent = createOnce(() => config().redis);
 
 const inquiry = endpoint({
   methods: ['POST'],
+  route: '/api/inquiry',
   cors: () => config().cors,
   body: { schema: inquiryRequest, limitBytes: 64 * 1024, forms: true },
   visitorLimits: () => perVisitor(inquiryLimits(config().rates)),

@@ -155,11 +155,11 @@ const TOLD = new Set(['level', 'at', 'message', 'requestId']);
 
 /** A log line for a person: what a request was and how it went, or the message with what it says of itself. */
 function inWords(line: LogLine): string {
-  const { level, at, message, method, path, status, durationMs } = line;
+  const { level, at, message, method, route, path, status, durationMs } = line;
   const fields = Object.entries(line).filter(([name]) => !TOLD.has(name));
   const told =
     message === 'request'
-      ? `${method} ${path} → ${status} in ${durationMs} ms`
+      ? `${method} ${route ?? path} → ${status} in ${durationMs} ms`
       : `${message} ${fields.map(([name, value]) => `${name}=${String(value)}`).join(' ')}`;
   return styleText(
     level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'dim',

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { schemes } from './webhooks/verify.ts';
 import type { Scheme } from './webhooks/verify.ts';
@@ -31,6 +31,10 @@ const optional = <Schema extends z.ZodType>(schema: Schema) =>
 const httpUrl = z.url({ protocol: /^https?$/, error: 'write a URL that begins with https:// or http://' });
 const secrets = z.string().transform((value) => value.split(/\s+/).filter(Boolean));
 const scheme = z.enum(schemes, { error: `write one of ${schemes.join(', ')}` });
+
+/** Those of OpenTelemetry's names that make sense here. */
+const samplers = ['parentbased_always_on', 'parentbased_traceidratio', 'traceidratio'] as const;
+const shareOfTraces = 'write the share of traces to keep, 0 to 1';
 
 const mailAddress = z
   .string()
@@ -81,6 +85,13 @@ const environment = z.object({
   UPSTASH_REDIS_REST_URL: optional(httpUrl),
   UPSTASH_REDIS_REST_TOKEN: optional(z.string().trim()),
   STAND_INS: optional(z.enum(['on', 'off'], 'write off, or leave it unset')),
+  LOG_LEVEL: optional(z.enum(['info', 'warn', 'error'], 'write info, warn or error')),
+  OTEL_EXPORTER_OTLP_ENDPOINT: optional(httpUrl),
+  OTEL_SERVICE_NAME: optional(z.string().trim()),
+  OTEL_TRACES_SAMPLER: optional(z.enum(samplers, { error: `write one of ${samplers.join(', ')}` })),
+  OTEL_TRACES_SAMPLER_ARG: optional(
+    z.coerce.number(shareOfTraces).min(0, shareOfTraces).max(1, shareOfTraces),
+  ),
   OPERATOR_JWT_SECRET: optional(
     z
       .string()
@@ -250,6 +261,41 @@ function redis(env: Environment): { readonly url: string; readonly token: string
     throw new InvalidConfiguration(variable, 'write both of the pair, or neither');
   }
   return url && token ? { url, token } : undefined;
+}
+
+/** Which traces are kept, and as whose. Where they go, and with which headers, the exporter reads for itself. */
+export interface TracingSettings {
+  readonly serviceName: string;
+  readonly sampler: (typeof samplers)[number];
+  /** Share of the traces that a sampler by ratio keeps, 0 to 1. */
+  readonly ratio: number;
+}
+
+/** What is logged and traced; the rest of the environment may be wrong, and that has to be logged too. */
+const observed = environment.pick({
+  LOG_LEVEL: true,
+  OTEL_EXPORTER_OTLP_ENDPOINT: true,
+  OTEL_SERVICE_NAME: true,
+  OTEL_TRACES_SAMPLER: true,
+  OTEL_TRACES_SAMPLER_ARG: true,
+});
+
+/**
+ * Reads how much is logged, and how much is traced, if it is. Never throws: where one of these is wrong, the usual is
+ * logged and nothing traced, and it is `readConfig` that says so.
+ */
+export function readObserved() {
+  const { data: env = {} } = observed.safeParse(process.env);
+  const tracing: TracingSettings = {
+    serviceName: env.OTEL_SERVICE_NAME ?? 'postbud',
+    sampler: env.OTEL_TRACES_SAMPLER ?? 'parentbased_always_on',
+    ratio: env.OTEL_TRACES_SAMPLER_ARG ?? 1,
+  };
+  return {
+    logLevel: env.LOG_LEVEL ?? 'info',
+    // Without a place to send them to there is no use in traces.
+    tracing: env.OTEL_EXPORTER_OTLP_ENDPOINT ? tracing : undefined,
+  };
 }
 
 /** How operators' tokens are verified. */

@@ -67,6 +67,8 @@ async function open(): Promise<Database> {
     subscribers: subscribers(),
     waitUntil,
     onError: (error) => logError('the relay stopped', error),
+    // A laptop's terminal is for people, who have the console.
+    isLogged: config().deployed,
   });
   onEmitted(db, kickRelay);
   return db;

@@ -4,8 +4,9 @@ import { requireCronSecret, runCron } from '../../lib/relay/cron.ts';
 
 export default endpoint({
   methods: ['GET'],
+  route: '/api/cron/relay',
   handle: async (request) => {
     requireCronSecret(request, config().cronSecret);
-    return await runCron({ db: await database(), subscribers: subscribers() });
+    return await runCron({ db: await database(), subscribers: subscribers(), isLogged: true });
   },
 });

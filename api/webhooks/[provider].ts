@@ -7,6 +7,7 @@ const rejections = new Rejections(database);
 
 export default endpoint({
   methods: ['POST'],
+  route: '/webhooks/:provider',
   handle: async (request, { requestId }) =>
     Response.json(
       await receiveWebhook({ request, requestId, settings: config().webhooks, database, kick, rejections }),

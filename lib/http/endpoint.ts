@@ -7,6 +7,7 @@ import { log, logError } from '../log.ts';
 import { rateLimitHeaders, requireAllowed } from '../rate-limit/answers.ts';
 import type { Limit, Limiter } from '../rate-limit/limiter.ts';
 import type { Visitors } from '../rate-limit/visitors.ts';
+import { inRequestSpan } from '../telemetry/request.ts';
 import { mediaTypes } from './body.ts';
 import { corsHeaders, preflightResponse, requireOrigin } from './cors.ts';
 import type { Cors } from './cors.ts';
@@ -27,6 +28,11 @@ interface DeclarationWithoutBody extends Guards {
 }
 
 interface Guards {
+  /**
+   * The path as it is declared, for example `/webhooks/:provider`: what requests are told apart by in logs and traces,
+   * since what callers write into a path may be anything.
+   */
+  readonly route?: string;
   /** `HEAD` comes with `GET`. One that declares a body has `POST` alone. */
   readonly methods: readonly ('GET' | 'POST')[];
   /** Whose pages may call and read the answers. Without it no answer has a CORS header, and `OPTIONS` is a 405. */
@@ -76,7 +82,7 @@ export interface Endpoint {
  * Makes a function of the platform out of a declaration.
  *
  * It always answers: `fetch` never rejects. Every answer has an `x-request-id` and, unless the handler decides
- * otherwise, `cache-control: no-store`; every request leaves one line in the log. The guards come before the handler in
+ * otherwise, `cache-control: no-store`; every request leaves one line in the log, and a span. The guards come before the handler in
  * this order: the declaration's own, 405, 403, 415, 413, 429, 400.
  */
 export function endpoint<Body>(declaration: DeclarationWithBody<Body>): Endpoint;
@@ -86,16 +92,19 @@ export function endpoint<Body>(declaration: EndpointDeclaration<Body>): Endpoint
     async fetch(request) {
       const startedAt = performance.now();
       const requestId = requestIdOf(request.headers);
-      const guarded = new Headers();
-      const response = await answer(declaration, request, requestId, guarded);
-      log('info', 'request', {
-        method: request.method,
-        path: pathOf(request.url),
-        status: response.status,
-        durationMs: Math.round(performance.now() - startedAt),
-        requestId,
+      const { route } = declaration;
+      return await inRequestSpan({ request, route, requestId }, async () => {
+        const guarded = new Headers();
+        const response = await answer(declaration, request, requestId, guarded);
+        log('info', 'request', {
+          method: request.method,
+          ...(route === undefined ? { path: pathOf(request.url) } : { route }),
+          status: response.status,
+          durationMs: Math.round(performance.now() - startedAt),
+          requestId,
+        });
+        return finished(response, request.method, requestId, guarded);
       });
-      return finished(response, request.method, requestId, guarded);
     },
   };
 }

@@ -153,6 +153,7 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
   const place = places.find(({ route }) => route.method === method);
   return endpoint({
     methods: places.map(({ route }) => route.method),
+    route: places[0]?.route.path ?? `${HOME}/*`,
     guard: () => {
       if (places.length === 0) throw notFound('not_found', 'There is nothing at this address.');
       if (place?.route.scope === null) requireOwnPage(request);

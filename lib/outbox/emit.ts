@@ -7,6 +7,8 @@ import type { Topic } from '../catalog/topic.ts';
 import { noteEmitted } from '../db/commits.ts';
 import { run } from '../db/statement.ts';
 import type { Executor, Statement } from '../db/statement.ts';
+import { inSendSpan } from '../telemetry/event.ts';
+import { traceparent } from '../telemetry/trace.ts';
 import { InvalidPayload, UnknownTopic } from './errors.ts';
 
 export interface EmitOptions {
@@ -21,7 +23,7 @@ export interface EmitOptions {
   readonly correlationId?: string;
   /** The id of the event that made the producer emit this one. */
   readonly causationId?: string;
-  /** W3C trace context of the producer's span. */
+  /** W3C trace context of the producer's span; without it that of a span of this call, or of the request around it. */
   readonly traceparent?: string;
 }
 
@@ -42,7 +44,16 @@ export async function emit<Name extends TopicName>(
   payload: PayloadInput<Name>,
   options: EmitOptions = {},
 ): Promise<{ id: string }> {
-  const event = outboxEvent(topic, payload, options);
+  const recorded = () => record(tx, outboxEvent(topic, payload, options));
+  if (options.traceparent !== undefined) return await recorded();
+  return await inSendSpan(topic, async (sent) => {
+    const { id } = await recorded();
+    sent(id);
+    return { id };
+  });
+}
+
+async function record(tx: Executor, event: OutboxEvent): Promise<{ id: string }> {
   const [row] = await run<{ id: string }>(tx, insertEvent(event));
   if (row) {
     noteEmitted();
@@ -73,7 +84,11 @@ export interface OutboxEvent {
   readonly traceparent: string | null;
 }
 
-/** Checks a payload and makes the event of it that `insertEvent` writes. @throws InvalidPayload, UnknownTopic */
+/**
+ * Checks a payload and makes the event of it that `insertEvent` writes, as part of the trace that goes on here.
+ *
+ * @throws InvalidPayload, UnknownTopic
+ */
 export function outboxEvent(name: string, payload: unknown, options: EmitOptions = {}): OutboxEvent {
   if (!isTopicName(name)) throw new UnknownTopic(name);
   const topic: Topic = catalog[name];
@@ -93,7 +108,7 @@ export function outboxEvent(name: string, payload: unknown, options: EmitOptions
     // An event that nothing caused begins a correlation of its own.
     correlationId: options.correlationId ?? options.causationId ?? id,
     causationId: options.causationId ?? null,
-    traceparent: options.traceparent ?? null,
+    traceparent: options.traceparent ?? traceparent(),
   };
 }
 

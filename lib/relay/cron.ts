@@ -43,11 +43,13 @@ export async function runCron(options: {
   readonly db: Database;
   readonly subscribers: readonly AttachedSubscriber[];
   readonly budgetMs?: number;
+  /** Whether each delivery, and each run of the relay, leaves a line in the log. */
+  readonly isLogged?: boolean;
 }): Promise<Response> {
-  const { db, subscribers, budgetMs = BUDGET_MS } = options;
+  const { db, subscribers, budgetMs = BUDGET_MS, isLogged = false } = options;
   const until = Date.now() + budgetMs;
   const struck = await strikeDailyClock(db);
   const pruned = await prune({ db, until: Math.min(until, Date.now() + PRUNE_BUDGET_MS) });
-  const report = await keepRelaying({ db, subscribers, until });
+  const report = await keepRelaying({ db, subscribers, until, isLogged });
   return Response.json({ ...report, struck, pruned });
 }

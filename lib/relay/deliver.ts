@@ -1,6 +1,8 @@
 import { errorGroupOf } from '../backlog/error-group.ts';
 import type { ErrorGroup } from '../backlog/error-group.ts';
 import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
+import type { LogBatch } from '../log.ts';
+import { ObservedAttempt, isTraced } from '../telemetry/delivery.ts';
 import { SECOND } from '../time.ts';
 import { attempt } from './attempt.ts';
 import type { AttemptOptions, Failure } from './attempt.ts';
@@ -24,6 +26,8 @@ export interface DeliverOptions extends AttemptOptions {
   readonly clock: () => number;
   /** Whether to begin no further delivery: the relay's time is up. */
   readonly isOver: () => boolean;
+  /** Takes a line for each attempt, where one is wanted. */
+  readonly lines?: LogBatch | undefined;
 }
 
 /**
@@ -147,7 +151,8 @@ export class LaneRun {
         // The relay before this one died while it held the lane. The head is the one that it surely began; which of
         // the others it began is unknown, so they are claimed one by one until they are through.
         this.#carefulTo = deliveries.at(-1)!.position;
-        this.#record(delivery, lapsedAtMs, 0, LEASE_EXPIRED);
+        const outcome = this.#record(delivery, lapsedAtMs, 0, LEASE_EXPIRED);
+        this.#observed(delivery)?.end({ outcome, durationMs: 0, kind: LEASE_EXPIRED.kind });
         return;
       }
       if (isOver()) return;
@@ -166,15 +171,18 @@ export class LaneRun {
 
   /** Waits until the lease is long enough for a whole attempt. @returns false when the lane is no longer ours. */
   async #hasTime(): Promise<boolean> {
-    const { signal } = this.#options;
     // Again after each settlement: one that took long has made the lease no longer than it asked for when it began.
-    while (!this.#isLost && !signal?.aborted && this.#isShort()) {
+    while (this.#isOurs() && this.#isShort()) {
       await new Promise<void>((resolve) => {
         this.#whenKept = resolve;
         this.#whenPaused();
       });
     }
-    return !this.#isLost && !signal?.aborted;
+    return this.#isOurs();
+  }
+
+  #isOurs(): boolean {
+    return !this.#isLost && !this.#options.signal?.aborted;
   }
 
   #isShort(): boolean {
@@ -189,7 +197,9 @@ export class LaneRun {
   async #attempt(delivery: ClaimedDelivery): Promise<boolean> {
     const { position } = delivery;
     const atMs = this.#options.clock();
-    const result = await attempt(this.lane, delivery, atMs, this.#from, this.#options);
+    const observed = this.#observed(delivery);
+    const hand = () => attempt(this.lane, delivery, atMs, this.#from, this.#options);
+    const result = await (observed ? observed.within(hand) : hand());
     switch (result.outcome) {
       case 'delivered':
         if (result.isSettled) {
@@ -197,20 +207,47 @@ export class LaneRun {
           this.#committed += 1;
         } else this.#delivered.push({ position, atMs, durationMs: result.durationMs });
         this.#to = position;
+        observed?.end({ outcome: 'delivered', durationMs: result.durationMs, kind: null });
         return true;
-      case 'failed':
-        this.#record(delivery, atMs, result.durationMs, result.failure);
+      case 'failed': {
+        const { durationMs, failure } = result;
+        const outcome = this.#record(delivery, atMs, durationMs, failure);
+        observed?.end({ outcome, durationMs, kind: failure.kind });
         return true;
+      }
       case 'lease lost':
         this.#isLost = true;
+        observed?.end({ outcome: 'lease_lost', durationMs: this.#options.clock() - atMs, kind: null });
         return false;
       case 'not tried':
+        observed?.end(null);
         return false;
     }
   }
 
+  /** Null where nobody wants to know: that costs nothing, and there are tens of thousands a second. */
+  #observed({ position, attempts, event }: ClaimedDelivery): ObservedAttempt | null {
+    const { lines } = this.#options;
+    if (!lines && !isTraced(event)) return null;
+    const { topic, subscriber } = this.lane.subscription;
+    const named = {
+      topic,
+      subscriber: subscriber.name,
+      eventId: event.id,
+      deliveryId: `${this.lane.id}-${position}`,
+      attempt: attempts + 1,
+      traceparent: event.traceparent,
+    };
+    return new ObservedAttempt(named, lines);
+  }
+
   /** Records an attempt that did not deliver, and when the next one is due, if there is one. */
-  #record(delivery: ClaimedDelivery, atMs: number, durationMs: number, failure: Failure): void {
+  #record(
+    delivery: ClaimedDelivery,
+    atMs: number,
+    durationMs: number,
+    failure: Failure,
+  ): 'waited' | 'failed' | 'dead_lettered' {
     const { position } = delivery;
     const { kind, message } = failure;
     const hasWaited = failure.waitMs !== null;
@@ -232,6 +269,7 @@ export class LaneRun {
       message,
       errorGroup,
     });
+    return nextAttemptAtMs === null ? 'dead_lettered' : outcome;
   }
 
   /** Groups are shown to every operator, so that nothing of the payload may stand in them. */

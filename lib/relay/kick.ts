@@ -10,6 +10,8 @@ export interface KickOptions {
   readonly waitUntil: (work: Promise<void>) => void;
   /** Told when the database fails under the relay; the next kick or tick tries again. */
   readonly onError: (error: unknown) => void;
+  /** Whether each delivery, and each run of the relay, leaves a line in the log. */
+  readonly isLogged?: boolean;
 }
 
 /** What one kick may take: long enough for a burst, well within what a function that answered may still run. */
@@ -19,14 +21,20 @@ const KICK_BUDGET_MS = 10 * SECOND;
  * Makes the function to call after a commit that emitted: it has a relay run at once, so that an event need not wait
  * for the next tick. Kicks while one runs are answered by one more run after it.
  */
-export function createKick({ db, subscribers, waitUntil, onError }: KickOptions): () => void {
+export function createKick({
+  db,
+  subscribers,
+  waitUntil,
+  onError,
+  isLogged = false,
+}: KickOptions): () => void {
   let isRunning = false;
   let isWanted = false;
   const drain = async () => {
     try {
       while (isWanted) {
         isWanted = false;
-        await relay({ db, subscribers, until: Date.now() + KICK_BUDGET_MS });
+        await relay({ db, subscribers, until: Date.now() + KICK_BUDGET_MS, isLogged });
       }
     } catch (error) {
       onError(error);

@@ -1,5 +1,7 @@
 import type { Database } from '../db/connect.ts';
+import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
+import { inTickSpan } from '../telemetry/tick.ts';
 import { SECOND, sleep } from '../time.ts';
 import { claim } from './claim.ts';
 import type { Claim } from './claim.ts';
@@ -22,6 +24,8 @@ export interface RelayOptions {
   readonly now?: number | Date | (() => number | Date);
   /** Aborts at once: what runs is cut off and counts as not tried. */
   readonly signal?: AbortSignal;
+  /** Whether each delivery, and the whole, leaves a line in the log. */
+  readonly isLogged?: boolean;
 }
 
 /** What a relay did, counted from what the database confirmed. */
@@ -82,6 +86,10 @@ const LOOK_AGAIN_LIMIT_MS = 250;
  * @throws TypeError when a subscription is attached twice; what the database throws when it is down.
  */
 export async function relay(options: RelayOptions): Promise<RelayReport> {
+  return await inTickSpan(options.isLogged === true, () => drain(options));
+}
+
+async function drain(options: RelayOptions): Promise<RelayReport> {
   const report: RelayReport = {
     fannedOut: 0,
     delivered: 0,
@@ -133,6 +141,7 @@ class Pass {
   readonly #runs = new Set<LaneRun>();
   readonly #fence: QuietFence;
   readonly #transactions: Slots;
+  readonly #lines: LogBatch | undefined;
   #maxDeliveries = MAX_DELIVERIES;
   #lookAgainMs = LOOK_AGAIN_MS;
   #lastWorkAt = performance.now();
@@ -145,6 +154,7 @@ class Pass {
     this.#fence = QuietFence.of(options.db);
     this.#transactions = slots.get(options.db) ?? new Slots(MAX_TRANSACTIONS);
     slots.set(options.db, this.#transactions);
+    this.#lines = options.isLogged ? new LogBatch() : undefined;
     this.#subscriptions = subscriptions;
     this.#overAt = performance.now() + remainingMs(options);
   }
@@ -198,9 +208,8 @@ class Pass {
     const clock = () => claimed.nowMs + (now === undefined ? performance.now() - since : 0);
     for (const lane of claimed.lanes) {
       const isOver = () => this.#isOver();
-      this.#runs.add(
-        new LaneRun(lane, claimed.nowMs, { db, clock, isOver, signal, transactions: this.#transactions }),
-      );
+      const own = { transactions: this.#transactions, lines: this.#lines };
+      this.#runs.add(new LaneRun(lane, claimed.nowMs, { db, clock, isOver, signal, ...own }));
     }
     return claimed;
   }
@@ -213,6 +222,7 @@ class Pass {
   }
 
   async #settle(): Promise<void> {
+    this.#lines?.write();
     const isPartialDue = performance.now() - this.#lastPartialAt > PARTIAL_MS;
     if (isPartialDue) this.#lastPartialAt = performance.now();
     const taken: { run: LaneRun; outcome: LaneOutcome }[] = [];

@@ -4,6 +4,7 @@ import { catalog } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import { InvalidConfiguration } from '../config.ts';
 import type { RemoteSubscriber } from '../config.ts';
+import { traceparent } from '../telemetry/trace.ts';
 import { DAY, SECOND } from '../time.ts';
 import { PermanentError, RetryAfter } from './outcome.ts';
 import { attach, topicsOf } from './subscriber.ts';
@@ -46,6 +47,8 @@ async function post(
 ): Promise<void> {
   const body = JSON.stringify(cloudEvent(event));
   const timestamp = Math.floor(Date.now() / SECOND);
+  // Of this attempt. The document has that of the event, which stays the same.
+  const parent = traceparent();
   const signature = createHmac('sha256', key).update(`${event.id}.${timestamp}.${body}`).digest('base64');
   const response = await reach(url, {
     method: 'POST',
@@ -57,6 +60,7 @@ async function post(
       'webhook-timestamp': String(timestamp),
       'webhook-signature': `v1,${signature}`,
       'x-attempt': String(attempt),
+      ...(parent !== null && { traceparent: parent }),
     },
     body,
     signal,

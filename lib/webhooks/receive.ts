@@ -9,6 +9,7 @@ import { badRequest, notFound, Problem, unauthorized, unavailable } from '../htt
 import { codeOf, log, logError } from '../log.ts';
 import { EMITTER_LOCKS, eventValues, insertEventFrom, outboxEvent } from '../outbox/emit.ts';
 import type { OutboxEvent } from '../outbox/emit.ts';
+import { inSendSpan } from '../telemetry/event.ts';
 import { SECOND } from '../time.ts';
 import { bodyProblems, parseWebhookBody } from './body.ts';
 import type { Rejections } from './rejections.ts';
@@ -178,9 +179,14 @@ const DATABASE_RETRY_SECONDS = 5;
 async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   const { provider, eventId, eventType, body } = webhook;
   const payload = { eventId, eventType, body };
-  const event = outboxEvent(`webhook.${provider}.received`, payload, { correlationId: intake.requestId });
+  const topic = `webhook.${provider}.received`;
   try {
-    return await within(DATABASE_LIMIT_MS, write(intake, webhook, event));
+    return await inSendSpan(topic, async (sent) => {
+      const event = outboxEvent(topic, payload, { correlationId: intake.requestId });
+      const stored = await within(DATABASE_LIMIT_MS, write(intake, webhook, event));
+      if (stored.isNew) sent(event.id);
+      return stored;
+    });
   } catch (error) {
     if (error instanceof InvalidConfiguration || isOurMistake(error)) throw error;
     logError('a webhook was not stored', error, { provider, eventId, requestId: intake.requestId });

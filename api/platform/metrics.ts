@@ -1,0 +1,9 @@
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { metricsFor } from '../../lib/operators/metrics.ts';
+import { config, database, subscribers } from '../../lib/postbud.ts';
+
+export default endpoint({
+  methods: ['GET'],
+  route: '/platform/metrics',
+  handle: (request) => metricsFor(request, config().operators, { database, subscribers }),
+});

@@ -1,0 +1,238 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { runCron } from '../../lib/relay/cron.ts';
+import { createKick } from '../../lib/relay/kick.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import {
+  START,
+  drain,
+  emitPayments,
+  openBus,
+  payloadOf,
+  payment,
+  rows,
+  storeBacklog,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+const exporter = vi.hoisted(() => ({ isLoaded: false }));
+vi.mock('../../lib/telemetry/export.ts', () => {
+  exporter.isLoaded = true;
+  return { exportTraces: () => () => undefined };
+});
+
+const CANARY = 'kanarifugl@example.no';
+const CALLER = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const TRACE = CALLER.slice(3, 35);
+
+let bus: Bus;
+/** Each is one write to stdout. */
+let writes: string[];
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  writes = [];
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => writes.push(String(text)) > 0);
+  await bus.reset();
+});
+afterEach(() => vi.restoreAllMocks());
+
+type Line = Readonly<Record<string, unknown>>;
+const lines = () =>
+  writes
+    .join('')
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Line);
+const linesOf = (message: string) => lines().filter((line) => line['message'] === message);
+
+const ledger = (handle: () => unknown = () => undefined) => attach('ledger', { 'payment.captured': handle });
+const fails = (error: () => unknown) =>
+  ledger(() => {
+    throw error();
+  });
+
+describe('a delivery', () => {
+  test('leaves one line, which names it and holds nothing of what was delivered', async () => {
+    const event = payloadOf('payment.captured', { bookingId: CANARY });
+    const { id } = await bus.db.transaction((tx) =>
+      emit(tx, 'payment.captured', event, { orderingKey: CANARY, dedupeKey: CANARY, correlationId: CANARY }),
+    );
+    await drain(bus.db, [ledger()], { isLogged: true });
+    expect(linesOf('delivery')).toEqual([
+      {
+        level: 'info',
+        at: expect.stringMatching(/^\d{4}-.*Z$/),
+        message: 'delivery',
+        topic: 'payment.captured',
+        subscriber: 'ledger',
+        eventId: id,
+        deliveryId: expect.stringMatching(/^\d+-\d+$/),
+        attempt: 1,
+        outcome: 'delivered',
+        durationMs: expect.any(Number),
+      },
+    ]);
+    expect(writes.join('')).not.toContain('kanari');
+  });
+
+  test.each([
+    ['failed', 'warn', 'TypeError', () => new TypeError(CANARY)],
+    ['failed', 'warn', 'other', () => Object.assign(new Error(CANARY), { code: `no booking for ${CANARY}` })],
+    ['failed', 'warn', 'thrown', () => CANARY],
+    ['dead_lettered', 'error', 'permanent', () => new PermanentError(CANARY)],
+    ['waited', 'info', 'retry_after', () => new RetryAfter(MINUTE, CANARY)],
+  ])('that %s is told with %s, and of its error the kind: %s', async (outcome, level, kind, error) => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [fails(error)], { isLogged: true });
+    expect(linesOf('delivery')).toMatchObject([{ level, outcome, kind, attempt: 1 }]);
+    expect(writes.join('')).not.toContain('kanari');
+  });
+
+  test('of a transactional handler is told as well', async () => {
+    await emitPayments(bus.db, 1, 2);
+    const own = subscriber('ledger', { 'payment.captured': () => undefined }, { transactional: true });
+    await drain(bus.db, [own], { isLogged: true });
+    expect(linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered']);
+  });
+
+  test('whose relay died is told as failed by the next one', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    await rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), due_at = $1 where subscriber = 'ledger'`,
+      [new Date(START - SECOND)],
+    );
+    await drain(bus.db, [ledger()], { isLogged: true });
+    expect(linesOf('delivery')).toMatchObject([{ level: 'warn', outcome: 'failed', kind: 'lease_expired' }]);
+  });
+
+  test('is written together with the others of its batch', async () => {
+    await storeBacklog(bus.db, 'payment.captured', 3000);
+    await drain(bus.db, [ledger()], { isLogged: true });
+    expect(linesOf('delivery').length).toBe(3000);
+    expect(new Set(linesOf('delivery').map(({ deliveryId }) => deliveryId)).size).toBe(3000);
+    expect(writes.length).toBeLessThan(20);
+  });
+
+  test('leaves no line where nobody asked for it', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [fails(() => new Error())]);
+    expect(writes).toEqual([]);
+  });
+});
+
+describe('a relay', () => {
+  test('leaves a line that counts what it did', async () => {
+    await emitPayments(bus.db, 1, 2);
+    const first = await drain(bus.db, [ledger(), attach('bookings', { 'payment.captured': refuse })], {
+      isLogged: true,
+    });
+    expect(linesOf('tick')).toEqual([
+      {
+        level: 'info',
+        at: expect.any(String),
+        message: 'tick',
+        fannedOut: 2,
+        delivered: 2,
+        failed: 0,
+        waited: 0,
+        deadLettered: 2,
+        leasesLost: 0,
+        durationMs: expect.any(Number),
+      },
+    ]);
+    expect(first).toMatchObject({ delivered: 2, deadLettered: 2 });
+  });
+
+  test('is logged when the cron or a kick runs it, where that is asked for', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await runCron({ db: bus.db, subscribers: [ledger()], budgetMs: 300, isLogged: true });
+    expect([linesOf('delivery').length, linesOf('tick').length]).toEqual([1, 1]);
+    for (const isLogged of [true, false]) {
+      writes = [];
+      await emitPayments(bus.db, 1, 1);
+      const work: Promise<void>[] = [];
+      const waitUntil = (running: Promise<void>) => void work.push(running);
+      createKick({ db: bus.db, subscribers: [ledger()], waitUntil, onError: () => undefined, isLogged })();
+      await Promise.all(work);
+      expect(linesOf('delivery').length).toBe(isLogged ? 1 : 0);
+    }
+  });
+});
+
+const refuse = () => {
+  throw new PermanentError('refused');
+};
+
+describe('where nothing is traced', () => {
+  const received = endpoint({
+    methods: ['POST'],
+    handle: async () => {
+      await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+      return new Response();
+    },
+  });
+  const post = (traceparent?: string) =>
+    new Request('https://postbud.example/', { method: 'POST', headers: traceparent ? { traceparent } : {} });
+  const traces = async () =>
+    (
+      await rows<{ traceparent: string | null }>(
+        bus.db,
+        'select traceparent from events order by created_at, seq',
+      )
+    ).map(({ traceparent }) => traceparent);
+
+  test('the caller’s trace is still that of the event, and of what its handlers emit', async () => {
+    await received.fetch(post(CALLER));
+    const causing = subscriber(
+      'ledger',
+      { 'payment.captured': (_, { tx }) => emit(tx, 'payment.refunded', payloadOf('payment.refunded')) },
+      { transactional: true },
+    );
+    await drain(bus.db, [causing], { isLogged: true });
+    expect(await traces()).toEqual([CALLER, CALLER]);
+    expect(lines().map(({ message, traceId }) => [message, traceId])).toEqual([
+      ['request', TRACE],
+      ['delivery', TRACE],
+      ['tick', undefined],
+    ]);
+  });
+
+  test('a relay that a request kicked does not hand the request’s trace to the events of others', async () => {
+    await emitPayments(bus.db, 1, 1);
+    const causing = ledger(() =>
+      bus.db.transaction((tx) => emit(tx, 'payment.refunded', payloadOf('payment.refunded'))),
+    );
+    const { fetch } = endpoint({
+      methods: ['POST'],
+      handle: async () => {
+        await drain(bus.db, [causing]);
+        return new Response();
+      },
+    });
+    await fetch(post(CALLER));
+    expect(await traces()).toEqual([null, null]);
+  });
+
+  test.each([undefined, '', 'kanari', CALLER.slice(0, -1), CALLER.replace('0af7', 'zzzz'), `${CALLER}-00`])(
+    'the traceparent %j is none',
+    async (traceparent) => {
+      await received.fetch(post(traceparent));
+      expect(await traces()).toEqual([null]);
+    },
+  );
+
+  test('nothing of the SDK is loaded', async () => {
+    await received.fetch(post(CALLER));
+    await drain(bus.db, [ledger()]);
+    expect(exporter.isLoaded).toBe(false);
+  });
+});

@@ -1,0 +1,378 @@
+import { createServer } from 'node:http';
+import type { IncomingHttpHeaders, Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import { Webhook } from 'standardwebhooks';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest';
+
+import { readConfig } from '../../lib/config.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { Problem } from '../../lib/http/problem.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { remoteSubscriber } from '../../lib/subscribers/http.ts';
+import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
+import { SECOND } from '../../lib/time.ts';
+import { receiveWebhook } from '../../lib/webhooks/receive.ts';
+import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { drain, openBus, payloadOf, payment, rows, statementsDuring } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+const CANARY = 'kanarifugl@example.no';
+const CALLER = { trace: '0af7651916cd43dd8448eb211c80319c', span: 'b7ad6b7169203331' };
+
+const WHSEC = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+
+/** A span as the collector got it, with its attributes as an object. */
+interface Collected {
+  readonly name: string;
+  readonly kind: number;
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId?: string;
+  readonly status: { readonly code: number; readonly message?: string };
+  readonly links: readonly { readonly spanId: string }[];
+  readonly events: readonly unknown[];
+  readonly attributes: Readonly<Record<string, unknown>>;
+}
+
+let bus: Bus;
+let collector: Server;
+let component: Server;
+let collected: Collected[];
+/** All that the collector was sent, as it came. */
+let bodies: string;
+let asked: IncomingHttpHeaders[];
+let handed: IncomingHttpHeaders[];
+let isDown: boolean;
+let lines: string;
+/** What the platform was asked to wait for. */
+let waits: Promise<unknown>[];
+
+const KINDS = { server: 2, producer: 4, consumer: 5 };
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  collector = await listening((headers, body) => {
+    // Of an answer that is worth another try, the exporter would make some.
+    if (isDown) return 400;
+    asked.push(headers);
+    bodies += body;
+    const { resourceSpans } = JSON.parse(body) as { resourceSpans: { scopeSpans: { spans: Raw[] }[] }[] };
+    collected.push(
+      ...resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap(({ spans }) => spans.map(read))),
+    );
+    return 200;
+  });
+  component = await listening((headers) => {
+    handed.push(headers);
+    return 204;
+  });
+  vi.stubEnv('OTEL_EXPORTER_OTLP_ENDPOINT', urlOf(collector));
+  vi.stubEnv('OTEL_EXPORTER_OTLP_HEADERS', 'x-api-key=the-key-of-the-tests');
+  vi.stubEnv('OTEL_SERVICE_NAME', 'postbud-of-the-tests');
+});
+afterAll(async () => {
+  for (const server of [collector, component]) {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+  await bus.close();
+  vi.unstubAllEnvs();
+});
+beforeEach(async () => {
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => (lines += String(text)).length > 0);
+  vi.stubGlobal(PLATFORM, { get: () => ({ waitUntil: (work: Promise<unknown>) => waits.push(work) }) });
+  await bus.reset();
+  await rows(bus.db, 'truncate webhook_receipts');
+  await sent();
+  [collected, bodies, asked, handed, isDown, lines, waits] = [[], '', [], [], false, '', []];
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllGlobals();
+});
+
+/** Where `@vercel/functions` looks for the platform. A global may be named by a symbol, whatever the type says. */
+const PLATFORM = Symbol.for('@vercel/request-context') as unknown as string;
+
+async function listening(answer: (headers: IncomingHttpHeaders, body: string) => number): Promise<Server> {
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      response.statusCode = answer(request.headers, Buffer.concat(chunks).toString('utf8'));
+      response.end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return server;
+}
+
+const urlOf = (server: Server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+type Raw = Omit<Collected, 'attributes'> & {
+  readonly attributes: readonly { key: string; value: Record<string, unknown> }[];
+};
+
+const read = (span: Raw): Collected => ({
+  ...span,
+  attributes: Object.fromEntries(span.attributes.map(({ key, value }) => [key, Object.values(value)[0]])),
+});
+
+/** Waits for what the platform was asked to wait for, also by that. */
+async function sent(): Promise<void> {
+  while (waits?.length > 0) await Promise.all(waits.splice(0));
+}
+
+const named = (name: string) => collected.filter((span) => span.name === name);
+const one = (name: string) => {
+  const [span, ...others] = named(name);
+  expect(others).toEqual([]);
+  expect(span, `${name} among ${collected.map((other) => other.name).join(', ')}`).toBeDefined();
+  return span!;
+};
+
+const post = (headers: Record<string, string> = {}) =>
+  new Request(`https://postbud.example/dev/${CANARY}?email=${CANARY}`, {
+    method: 'POST',
+    headers: { 'x-request-id': 'req-1', 'user-agent': CANARY, ...headers },
+    body: CANARY,
+  });
+
+/** A function that reports a payment. */
+const paying = endpoint({
+  methods: ['POST'],
+  route: '/dev/:who',
+  handle: async () => {
+    await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+    return new Response(null, { status: 201 });
+  },
+});
+
+test('one trace leads from a caller’s span through the request and the event to each delivery, and on', async () => {
+  await paying.fetch(post({ traceparent: `00-${CALLER.trace}-${CALLER.span}-01` }));
+  const ledger = subscriber(
+    'ledger',
+    {
+      'payment.captured': (_, { tx }) => emit(tx, 'payment.refunded', payloadOf('payment.refunded')),
+    },
+    { transactional: true },
+  );
+  await drain(bus.db, [ledger, attach('bookings', { 'payment.captured': () => undefined })]);
+  await sent();
+
+  const request = one('POST /dev/:who');
+  expect(request).toMatchObject({ kind: KINDS.server, traceId: CALLER.trace, parentSpanId: CALLER.span });
+  expect(request.attributes).toEqual({
+    'http.request.method': 'POST',
+    'http.route': '/dev/:who',
+    'http.response.status_code': 201,
+    'url.scheme': 'https',
+    'postbud.request.id': 'req-1',
+  });
+  const send = one('send payment.captured');
+  expect(send).toMatchObject({ kind: KINDS.producer, traceId: CALLER.trace, parentSpanId: request.spanId });
+  const [event] = await rows<{ id: string; traceparent: string }>(
+    bus.db,
+    `select id::text, traceparent from events where topic = 'payment.captured'`,
+  );
+  expect(event!.traceparent).toBe(`00-${CALLER.trace}-${send.spanId}-01`);
+  expect(send.attributes).toMatchObject({
+    'messaging.system': 'postbud',
+    'messaging.destination.name': 'payment.captured',
+    'messaging.operation.type': 'send',
+    'messaging.message.id': event!.id,
+  });
+  const tick = one('tick');
+  const handled = named('process payment.captured');
+  expect(handled.map(({ attributes }) => attributes['messaging.consumer.group.name']).toSorted()).toEqual([
+    'bookings',
+    'ledger',
+  ]);
+  for (const span of handled) {
+    expect(span).toMatchObject({ kind: KINDS.consumer, traceId: CALLER.trace, parentSpanId: send.spanId });
+    expect(span.links.map(({ spanId }) => spanId)).toEqual([tick.spanId]);
+    expect(span.attributes).toMatchObject({
+      'messaging.operation.type': 'process',
+      'messaging.message.id': event!.id,
+      'postbud.delivery.attempt': 1,
+      'postbud.delivery.outcome': 'delivered',
+    });
+  }
+  const byLedger = handled.find(({ attributes }) => attributes['messaging.consumer.group.name'] === 'ledger');
+  expect(one('send payment.refunded')).toMatchObject({
+    traceId: CALLER.trace,
+    parentSpanId: byLedger!.spanId,
+  });
+  expect(tick.traceId).not.toBe(CALLER.trace);
+  expect(tick.attributes).toMatchObject({ 'postbud.tick.fanned_out': 2, 'postbud.tick.delivered': 2 });
+});
+
+test('a webhook’s event is part of its provider’s trace, and a duplicate records none', async () => {
+  const body = JSON.stringify({ type: 'login.succeeded', data: { subject: CANARY, method: 'bank-id' } });
+  const signature = new Webhook(WHSEC).sign('msg_1', new Date(), body);
+  const { fetch } = endpoint({
+    methods: ['POST'],
+    route: '/webhooks/:provider',
+    handle: async (request, { requestId }) => {
+      const database = async () => bus.db;
+      const rejections = new Rejections(database);
+      const { webhooks: settings } = readConfig({ WEBHOOK_IDENTITYPROVIDER_SECRET: WHSEC });
+      const kick = () => undefined;
+      return Response.json(
+        await receiveWebhook({ request, requestId, settings, database, kick, rejections }),
+      );
+    },
+  });
+  const headers = {
+    'content-type': 'application/json',
+    'webhook-id': 'msg_1',
+    'webhook-timestamp': String(Math.floor(Date.now() / SECOND)),
+    'webhook-signature': signature,
+    traceparent: `00-${CALLER.trace}-${CALLER.span}-01`,
+  };
+  const request = () =>
+    new Request('https://postbud.example/webhooks/identityprovider', { method: 'POST', headers, body });
+  for (const duplicate of [false, true]) {
+    expect(await (await fetch(request())).json()).toMatchObject({ duplicate });
+  }
+  await sent();
+  const [event, ...others] = await rows<{ id: string; traceparent: string }>(
+    bus.db,
+    'select id::text, traceparent from events',
+  );
+  expect(others).toEqual([]);
+  const sends = named('send webhook.identityprovider.received');
+  expect(sends.map(({ attributes }) => attributes['messaging.message.id'])).toEqual([event!.id, undefined]);
+  expect(event!.traceparent).toBe(`00-${CALLER.trace}-${sends[0]!.spanId}-01`);
+  expect(bodies).not.toContain('kanari');
+});
+
+test('emitting costs no statement more', async () => {
+  const statements = await statementsDuring(bus.db, () =>
+    emit(bus.db.$client as never, 'payment.captured', payment(1)),
+  );
+  expect(statements).toBe(1);
+  await drain(bus.db, []);
+  await sent();
+  expect(named('send payment.captured').length).toBe(1);
+});
+
+test('what a producer says of its own span is kept as it is', async () => {
+  const traceparent = `00-${CALLER.trace}-${CALLER.span}-01`;
+  await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1), { traceparent }));
+  await drain(bus.db, [attach('ledger', { 'payment.captured': () => undefined })]);
+  await sent();
+  expect(one('process payment.captured')).toMatchObject({ traceId: CALLER.trace, parentSpanId: CALLER.span });
+  expect(named('send payment.captured')).toEqual([]);
+});
+
+test('a delivery of an event without a trace is part of the tick', async () => {
+  await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1), { traceparent: 'none' }));
+  await drain(bus.db, [attach('ledger', { 'payment.captured': () => undefined })]);
+  await sent();
+  expect(one('process payment.captured')).toMatchObject({ parentSpanId: one('tick').spanId });
+});
+
+test.each([
+  ['failed', () => new TypeError(CANARY), 'TypeError'],
+  ['dead_lettered', () => new PermanentError(CANARY), 'permanent'],
+  ['failed', () => Object.assign(new Error(CANARY), { code: CANARY }), 'other'],
+])('an attempt that %s tells the kind of its error, and nothing else of it', async (outcome, error, kind) => {
+  await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+  await drain(bus.db, [
+    attach('ledger', {
+      'payment.captured': () => {
+        throw error();
+      },
+    }),
+  ]);
+  await sent();
+  const span = one('process payment.captured');
+  expect(span.status).toEqual({ code: 2 });
+  expect(span.attributes).toMatchObject({ 'postbud.delivery.outcome': outcome, 'error.type': kind });
+  expect(span.events).toEqual([]);
+  expect(bodies).not.toContain('kanari');
+});
+
+test('an attempt that asks for time has not failed', async () => {
+  await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+  const wait = () => {
+    throw new RetryAfter(1000);
+  };
+  await drain(bus.db, [attach('ledger', { 'payment.captured': wait })]);
+  await sent();
+  const span = one('process payment.captured');
+  expect([span.status.code, span.attributes['postbud.delivery.outcome']]).toEqual([0, 'waited']);
+});
+
+test('a component elsewhere is told the span of the attempt, in the header; the document has the event’s', async () => {
+  await paying.fetch(post());
+  await drain(bus.db, [remoteSubscriber({ name: 'accounting', url: urlOf(component), secret: WHSEC })]);
+  await sent();
+  const { traceId, spanId } = one('process payment.captured');
+  expect(handed.map(({ traceparent }) => traceparent)).toEqual([`00-${traceId}-${spanId}-01`]);
+  expect(named('POST /dev/:who').map((span) => span.traceId)).toEqual([traceId]);
+});
+
+test.each([
+  [503, 2],
+  [404, 0],
+])('a request that is answered %i has a span with the status %i', async (status, code) => {
+  const { fetch } = endpoint({
+    methods: ['POST'],
+    route: '/dev/:who',
+    handle: async () => {
+      throw new Problem(status, 'not_now', CANARY);
+    },
+  });
+  await fetch(post());
+  await sent();
+  const span = one('POST /dev/:who');
+  expect([span.status.code, span.attributes['http.response.status_code']]).toEqual([code, status]);
+});
+
+test('a method that nobody knows, and a path that is not declared, are in no name', async () => {
+  const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response() });
+  await fetch(new Request(`https://postbud.example/${CANARY}`, { method: 'KANARI' }));
+  await sent();
+  expect(one('HTTP').attributes['http.request.method']).toBe('_OTHER');
+  expect(bodies.toLowerCase()).not.toContain('kanari');
+});
+
+test('spans go to the collector with its headers, after the answer, as the service’s', async () => {
+  await paying.fetch(post());
+  expect(asked).toEqual([]);
+  expect(waits.length).toBe(1);
+  await sent();
+  expect(asked[0]).toMatchObject({ 'x-api-key': 'the-key-of-the-tests' });
+  expect(bodies).toContain('"postbud-of-the-tests"');
+  expect(bodies).not.toContain('kanari');
+  expect(bodies).not.toContain('the-key-of-the-tests');
+});
+
+test('a collector that is down is told of once, and holds nothing up', async () => {
+  isDown = true;
+  for (const _ of [1, 2]) {
+    expect((await paying.fetch(post())).status).toBe(201);
+    await sent();
+  }
+  const warnings = lines.split('\n').filter((line) => line.includes('"warn"'));
+  expect(warnings).toEqual([expect.stringContaining('spans could not be exported')]);
+  expect(warnings[0]).not.toContain('127.0.0.1');
+});
+
+test('every line of the log says which trace it is part of', async () => {
+  await paying.fetch(post({ traceparent: `00-${CALLER.trace}-${CALLER.span}-01` }));
+  await drain(bus.db, [attach('ledger', { 'payment.captured': () => undefined })], { isLogged: true });
+  const told = lines
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  expect(told.map(({ message, traceId }) => [message, traceId])).toEqual([
+    ['request', CALLER.trace],
+    ['delivery', CALLER.trace],
+    ['tick', undefined],
+  ]);
+});

@@ -1,0 +1,97 @@
+import { context } from '@opentelemetry/api';
+import { describe, expect, test } from 'vitest';
+
+import { InvalidConfiguration, readConfig } from '../../lib/config.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { logTo } from '../../lib/log.ts';
+import type { LogLine } from '../../lib/log.ts';
+import { contextOf, traceId, traceparent } from '../../lib/telemetry/trace.ts';
+import { classOf, safeKind } from '../../lib/telemetry/tracing.ts';
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+const SPAN = 'b7ad6b7169203331';
+
+/** What goes on within a traceparent says that its own is; null for one that is not taken. */
+function continued(text: string | null): string | null {
+  const found = contextOf(text);
+  return found && context.with(found, traceparent);
+}
+
+describe('a traceparent', () => {
+  test.each([
+    ['is taken as it is', `00-${TRACE}-${SPAN}-01`, `00-${TRACE}-${SPAN}-01`],
+    ['need not be sampled', `00-${TRACE}-${SPAN}-00`, `00-${TRACE}-${SPAN}-00`],
+    [
+      'of a later version is taken by what it shares',
+      `cc-${TRACE}-${SPAN}-01-more`,
+      `00-${TRACE}-${SPAN}-01`,
+    ],
+    ['keeps of its flags the one that is known here', `00-${TRACE}-${SPAN}-ff`, `00-${TRACE}-${SPAN}-01`],
+  ])('%s', (_, text, own) => {
+    expect(continued(text)).toBe(own);
+  });
+
+  test.each([
+    null,
+    '',
+    'none',
+    `ff-${TRACE}-${SPAN}-01`,
+    `00-${TRACE.toUpperCase()}-${SPAN}-01`,
+    `00-${'0'.repeat(32)}-${SPAN}-01`,
+    `00-${TRACE}-${'0'.repeat(16)}-01`,
+    `00-${TRACE}-${SPAN}`,
+    `00-${TRACE}-${SPAN}-01-more`,
+    `00-${TRACE}-${SPAN}-01\n`,
+  ])('that is %j is none', (text) => {
+    expect(contextOf(text)).toBeNull();
+  });
+
+  test('is none outside all traces', () => {
+    expect([traceparent(), traceId()]).toEqual([null, null]);
+  });
+});
+
+describe('of an error', () => {
+  test.each(['TypeError', 'http_503', 'ECONNREFUSED', '40001', 'retry_after', 'a.b:c-d'])(
+    'the kind %s is told',
+    (kind) => expect(safeKind(kind)).toBe(kind),
+  );
+
+  test.each(['kari@example.no', 'Kari Nordmann', '', 'a'.repeat(101), 'a\nb', null])(
+    'nothing that may be no kind: %j',
+    (kind) => expect(safeKind(kind)).toBe('other'),
+  );
+
+  test('the class is told, whatever was thrown', () => {
+    expect([new RangeError('kanari'), 'kanari', undefined].map(classOf)).toEqual([
+      'RangeError',
+      'other',
+      'other',
+    ]);
+  });
+});
+
+test('a request is told by the route that is declared, where one is', async () => {
+  const lines: LogLine[] = [];
+  logTo((line) => lines.push(line));
+  const handle = async () => new Response();
+  for (const route of [{ route: '/a/:who' }, {}]) {
+    await endpoint({ methods: ['GET'], handle, ...route }).fetch(
+      new Request('https://postbud.example/a/kari'),
+    );
+  }
+  expect(lines.map((line) => [line['route'], line['path']])).toEqual([
+    ['/a/:who', undefined],
+    [undefined, '/a/kari'],
+  ]);
+});
+
+test.each([
+  ['LOG_LEVEL', 'loud'],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'collector:4318'],
+  ['OTEL_TRACES_SAMPLER', 'often'],
+  ['OTEL_TRACES_SAMPLER_ARG', '2'],
+])('%s=%s is refused', (name, value) => {
+  expect(() => readConfig({ [name]: value })).toThrow(InvalidConfiguration);
+  expect(() => readConfig({ [name]: value })).toThrow(new RegExp(`^${name}: write `));
+});
