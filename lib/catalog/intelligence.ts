@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { topic } from './topic.ts';
 import { amountMinor, currency, day, id, instant, title } from './values.ts';
 

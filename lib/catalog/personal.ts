@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { catalog, isTopicName } from './catalog.ts';
 import type { TopicName } from './catalog.ts';

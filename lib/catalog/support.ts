@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { topic } from './topic.ts';
 import { email, freeText, id, instant } from './values.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** An instant as an ISO 8601 string in UTC, as events carry it. */
 export const instant = z.iso.datetime();

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { BadResponse } from './failure.ts';
 import { REFUSAL } from './guard.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** What a page of the marketing site asks, once checked. */
 export type ChatRequest = z.output<typeof chatRequest>;
@@ -13,7 +13,8 @@ const INVISIBLE = /^[\s\p{C}]*$/u;
 const visibleText = z
   .string({ error: 'write a text' })
   .refine((text) => !INVISIBLE.test(text), 'write something that can be seen')
-  .transform((text) => text.toWellFormed());
+  .transform((text) => text.toWellFormed())
+  .meta({ minLength: 1 });
 
 const message = z.object({
   // The provider knows a third role, `system`, which would let a visitor speak with the owner's voice.
@@ -21,19 +22,21 @@ const message = z.object({
   content: visibleText,
 });
 
+const system = visibleText
+  .refine((text) => charactersOf(text) <= SYSTEM_LIMIT, `write at most ${SYSTEM_LIMIT} characters`)
+  .meta({ maxLength: SYSTEM_LIMIT, description: 'What the page wants the model to know and to be.' });
+
 /** The body of `POST /api/chat`. */
 export const chatRequest = z.object({
-  system: visibleText.refine(
-    (text) => charactersOf(text) <= SYSTEM_LIMIT,
-    `write at most ${SYSTEM_LIMIT} characters`,
-  ),
+  system,
   messages: z
     .array(message, { error: 'write a list of messages' })
     .min(1, 'write at least one message')
     .max(16, 'write at most 16 messages')
     .refine((messages) => messages.length === 0 || messages.at(-1)?.role === 'user', {
       error: 'end with a message of the user',
-    }),
+    })
+    .meta({ description: 'The conversation so far, the oldest first. The last is the user’s.' }),
 });
 
 function charactersOf(text: string): number {

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { problemResponse } from '../http/problem.ts';
 import { BadResponse, problemOf } from './failure.ts';

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { corsHeaders } from '../http/cors.ts';
 import type { Cors } from '../http/cors.ts';

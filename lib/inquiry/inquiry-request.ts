@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { asciiAddress } from '../mail/address.ts';
 
@@ -27,7 +27,11 @@ function longText(text: string): string {
 
 function required(most: number) {
   const should = `write 1 to ${most} characters`;
-  return z.string(should).transform(singleLine).pipe(z.string().min(1, should).max(most, should));
+  return z
+    .string(should)
+    .transform(singleLine)
+    .pipe(z.string().min(1, should).max(most, should))
+    .meta({ minLength: 1, maxLength: most });
 }
 
 /** Absent, null, empty and blank are the same: a form sends each of its fields. */
@@ -37,7 +41,8 @@ function optional(most: number, clean: (text: string) => string) {
     .string(should)
     .nullish()
     .transform((text) => clean(text ?? '') || undefined)
-    .pipe(z.string().max(most, should).optional());
+    .pipe(z.string().max(most, should).optional())
+    .meta({ maxLength: most });
 }
 
 /** What RFC 5321 leaves for a path, less its brackets. */
@@ -46,17 +51,19 @@ const EMAIL_MOST = 254;
 const asciiEmail = z.email().max(EMAIL_MOST);
 
 /** Letters of any language in the domain: municipal domains have them. */
-const email = required(EMAIL_MOST).pipe(
-  z.stringFormat('email', (address) => asciiEmail.safeParse(asciiAddress(address)).success, {
-    error: 'write an e-mail address',
-  }),
-);
+const email = required(EMAIL_MOST)
+  .pipe(
+    z.stringFormat('email', (address) => asciiEmail.safeParse(asciiAddress(address)).success, {
+      error: 'write an e-mail address',
+    }),
+  )
+  .meta({ format: 'idn-email', maxLength: EMAIL_MOST });
 
-const source = required(80).pipe(
-  z.stringFormat('source', /^(?:chatbot|book-demo|kontakt-[\p{L}\p{N}._-]+)$/u, {
-    error: 'write chatbot, book-demo or kontakt- and a name',
-  }),
-);
+const SOURCE = /^(?:chatbot|book-demo|kontakt-[\p{L}\p{N}._-]+)$/u;
+
+const source = required(80)
+  .pipe(z.stringFormat('source', SOURCE, { error: 'write chatbot, book-demo or kontakt- and a name' }))
+  .meta({ pattern: SOURCE.source, maxLength: 80, description: 'Which page or dialogue it comes from.' });
 
 /** What a visitor sends. */
 export const inquiryRequest = z.object({
@@ -65,17 +72,21 @@ export const inquiryRequest = z.object({
   organization: required(200),
   topic: required(200),
   phone: optional(40, singleLine),
-  /** `innbygger`, `saksbehandler`, `driftsleder`, or another one. */
-  persona: required(80),
+  persona: required(80).meta({
+    description: '`innbygger`, `saksbehandler`, `driftsleder`, or another one.',
+  }),
   summary: optional(4000, longText),
   message: optional(10_000, longText),
   source,
-  /** What the visitor and the chatbot had talked about. */
-  contextSummary: optional(8000, longText),
-  /** People do not see this field; programs that fill in forms do. */
-  website: optional(64 * 1024, singleLine),
-  /** Where a page without script wants its visitor back. */
-  redirect: optional(2000, singleLine),
+  contextSummary: optional(8000, longText).meta({
+    description: 'What the visitor and the chatbot had talked about.',
+  }),
+  website: optional(64 * 1024, singleLine).meta({
+    description: 'Leave it empty: people do not see this field, and programs that fill in forms do.',
+  }),
+  redirect: optional(2000, singleLine).meta({
+    description: 'Where a page without script wants its visitor back.',
+  }),
 });
 
 export type InquiryRequest = z.output<typeof inquiryRequest>;

@@ -1,5 +1,5 @@
 import type sendgrid from '@sendgrid/mail';
-import { z } from 'zod';
+import * as z from 'zod';
 
 import type { MailSettings } from '../config.ts';
 import { SECOND, sleep } from '../time.ts';

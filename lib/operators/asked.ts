@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import type { Database } from '../db/connect.ts';
 import { notFound } from '../http/problem.ts';
@@ -17,12 +17,16 @@ export interface Bus {
 const REASON = 'write a reason: it is kept in the log';
 export const requiredReason = z
   .preprocess((reason) => reason ?? '', ownWords)
-  .pipe(z.string().min(1, REASON));
+  .pipe(z.string().min(1, REASON))
+  .meta({ type: 'string', minLength: 1, maxLength: 500, description: 'Why. It is kept in the log.' });
+
+/** Zod can't tell that a field is required that is a text whatever was sent. For descriptions of a request. */
+export const needsReason = { required: ['reason'] };
 
 /** Why, if they say, and where to go on from. A form sends a field that was left empty. */
 export const optionalReason = z.object({
   reason: ownWords.transform((text) => text || null).optional(),
-  next: z.string().optional(),
+  next: z.string().optional().meta({ description: 'The page of the console to go on to, for browsers.' }),
 });
 
 /** A query as an object: a field that was left empty is left out, one that is there twice is a list with commas. */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { catalog } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
@@ -56,7 +56,8 @@ export function describeCatalog(attached: readonly AttachedSubscriber[]): Catalo
 
 /** The part of a JSON Schema that the page tells of. */
 interface Schema {
-  readonly type?: string;
+  /** Several where a field may be null and has no rule of its own. */
+  readonly type?: string | readonly string[];
   readonly format?: string;
   readonly enum?: readonly unknown[];
   readonly const?: string | number | boolean;
@@ -92,5 +93,5 @@ function typeInWords({ type, format, enum: values, const: constant, anyOf, items
   if (anyOf) return anyOf.map(typeInWords).join(' or ');
   if (items) return `list of ${typeInWords(items)}`;
   if (format === 'date-time') return 'instant';
-  return format ?? type ?? 'anything';
+  return format ?? [type ?? 'anything'].flat().join(' or ');
 }

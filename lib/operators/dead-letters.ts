@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import { subjectOf } from '../catalog/subject.ts';

@@ -2,6 +2,7 @@ import { catalog } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import type { Database } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
+import { MINUTE } from '../time.ts';
 
 /** Something about the bus that can't be, if it keeps its promises. */
 interface Finding {
@@ -28,14 +29,18 @@ export interface Examination {
  * Reads only, one snapshot for each check, and so much at most: the newest events with their deliveries, and counts.
  *
  * @param newest how many events to look at.
- * @throws what the database throws; a check that takes longer than a minute is cancelled.
+ * @param longestMs what takes a check longer is cancelled.
+ * @throws what the database throws.
  */
-export async function examine(db: Database, newest = 50_000): Promise<Examination> {
+export async function examine(db: Database, newest = 50_000, longestMs = MINUTE): Promise<Examination> {
   const findings: Finding[] = [];
   let events = 0;
   await db.transaction(
     async (tx) => {
-      await run(tx, { text: "set local statement_timeout = '60s'", values: [] });
+      await run(tx, {
+        text: "select set_config('statement_timeout', $1::text, true)",
+        values: [`${longestMs}ms`],
+      });
       const [seen] = await run<{ count: number }>(tx, {
         text: `select count(*)::int as count from (select from events limit $1::int) as seen`,
         values: [newest],

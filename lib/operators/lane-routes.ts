@@ -1,9 +1,9 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { catalog } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import { notFound, Problem } from '../http/problem.ts';
-import { deliveryIdOf, optionalReason, requiredReason } from './asked.ts';
+import { deliveryIdOf, needsReason, optionalReason, requiredReason } from './asked.ts';
 import type { Bus } from './asked.ts';
 import { HOME } from './console/links.ts';
 import { NotActedOn, retryNow, skip } from './lanes.ts';
@@ -34,10 +34,7 @@ export function laneRoutes({ database, kick }: Bus): readonly OperatorRoute[] {
       path: `${HOME}/deliveries/:deliveryId/skip`,
       scope: 'event-bus:replay',
       handle: async (visit) => {
-        const { reason, next } = await readSent(
-          visit.request,
-          z.object({ reason: requiredReason, next: z.string().optional() }),
-        );
+        const { reason, next } = await readSent(visit.request, skipRequest);
         const by = visit.operator.subject;
         const done = await acted(skip(await database(), { deliveryId: deliveryIdOf(visit), by, reason }));
         kick();
@@ -49,10 +46,7 @@ export function laneRoutes({ database, kick }: Bus): readonly OperatorRoute[] {
       path: `${HOME}/subscribers/:subscriber/pause`,
       scope: 'event-bus:replay',
       handle: async (visit) => {
-        const { reason, topic, next } = await readSent(
-          visit.request,
-          z.object({ reason: requiredReason, topic: subscriptionTopic, next: z.string().optional() }),
-        );
+        const { reason, topic, next } = await readSent(visit.request, pauseRequest);
         const subscriber = subscriberOf(visit, topic);
         await pause(await database(), { subscriber, topic }, visit.operator.subject, reason);
         return { json: { subscriber, topic, paused: true }, seeOther: nextPath(next) };
@@ -63,11 +57,7 @@ export function laneRoutes({ database, kick }: Bus): readonly OperatorRoute[] {
       path: `${HOME}/subscribers/:subscriber/resume`,
       scope: 'event-bus:replay',
       handle: async (visit) => {
-        const {
-          reason = null,
-          topic,
-          next,
-        } = await readSent(visit.request, optionalReason.extend({ topic: subscriptionTopic }));
+        const { reason = null, topic, next } = await readSent(visit.request, resumeRequest);
         const subscriber = subscriberOf(visit, topic);
         await resume(await database(), { subscriber, topic }, visit.operator.subject, reason);
         kick();
@@ -80,7 +70,12 @@ export function laneRoutes({ database, kick }: Bus): readonly OperatorRoute[] {
 const subscriptionTopic = z
   .union([z.literal('').transform(() => null), topicName])
   .nullish()
-  .transform((topic) => topic ?? null);
+  .transform((topic) => topic ?? null)
+  .meta({ description: 'Of this topic alone; without it, of all its topics.' });
+
+export const skipRequest = optionalReason.extend({ reason: requiredReason }).meta(needsReason);
+export const pauseRequest = skipRequest.extend({ topic: subscriptionTopic }).meta(needsReason);
+export const resumeRequest = optionalReason.extend({ topic: subscriptionTopic });
 
 /** The subscriber that a path names. @throws Problem 404 when the catalog lists no such one for the topic. */
 function subscriberOf({ parameters }: OperatorVisit, topic: string | null): string {

@@ -1,6 +1,6 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
-import { isTopicName } from '../catalog/catalog.ts';
+import { catalog, isTopicName } from '../catalog/catalog.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../time.ts';
 
 const UNIT_MS = new Map([
@@ -16,8 +16,11 @@ const WIDEST_MS = 3650 * DAY;
 
 const AGO = 'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most';
 
-/** `24h`, `90m`, `7d`: how far back from now. */
-export const ago = z.string().refine(isAgo, AGO);
+/** How far back from now. */
+export const ago = z
+  .string()
+  .refine(isAgo, AGO)
+  .meta({ pattern: '^\\d{1,9}[smhdw]$', description: 'How far back from now: `24h`, `90m`, `7d`.' });
 
 /** As `ago`, or an instant in UTC: what a preview showed is replayed up to the moment of the preview. */
 const agoOrInstant = z
@@ -40,47 +43,65 @@ export function msOf(text: string): number {
   return Number(count) * (UNIT_MS.get(unit) ?? 0);
 }
 
-export const topicName = z.string().refine(isTopicName, 'write a topic of the catalog');
+export const topicName = z
+  .string()
+  .refine(isTopicName, 'write a topic of the catalog')
+  .meta({ id: 'TopicName', enum: Object.keys(catalog), description: 'A topic of the catalog.' });
 
 export const deliveryId = z
   .string()
-  .regex(/^\d{1,18}-\d{1,18}$/, 'write a delivery id as the dead letters show it, for example 12-345');
+  .regex(/^\d{1,18}-\d{1,18}$/, 'write a delivery id as the dead letters show it, for example 12-345')
+  .meta({ description: 'A delivery, as the dead letters show it.' });
 
 /** Why an operator does something. What no database takes is left out. */
 export const ownWords = z
   .string()
   .transform((text) => text.toWellFormed().replaceAll('\0', '').trim())
-  .pipe(z.string().max(500, 'write at most 500 characters'));
+  .pipe(z.string().max(500, 'write at most 500 characters'))
+  .meta({ maxLength: 500, description: 'Why. It is kept in the log.' });
 
 /** What an operator may ask for: a topic and a window, or deliveries by their ids. */
 export const replayRequest = z
   .strictObject({
     topic: topicName.optional(),
-    /** From how long ago, by the time of death (with `include: "all"`, of death or delivery). */
-    since: ago.optional(),
-    /** Up to how long ago, or up to an instant; up to now without it. */
-    until: agoOrInstant.optional(),
+    since: ago.optional().meta({
+      description:
+        'From how long ago, by the time of death (with `include: "all"`, of death or delivery): `24h`, `90m`, `7d`. Needed without `deliveryIds`, as `topic` is.',
+    }),
+    until: agoOrInstant
+      .optional()
+      .meta({ description: 'Up to how long ago, or up to an instant; up to now without it.' }),
     subscriber: z
       .string()
       .regex(/^[\w.-]{1,100}$/, 'write a subscriber of the catalog')
       .optional(),
-    /** Only the dead letters of one group of errors. */
     group: z
       .string()
       .regex(/^[0-9a-f]{16}$/, 'write a group as the dead letters show it')
-      .optional(),
-    deliveryIds: z.array(deliveryId).min(1).max(1000).optional(),
-    /** `all` also plays again what was delivered. */
-    include: z.enum(['dead_letters', 'all'], 'write dead_letters or all').default('dead_letters'),
-    /** Counts and changes nothing. */
-    dryRun: z.boolean().default(false),
-    /** Refuse when another number matches by now. */
-    expectedCount: z.int().nonnegative().optional(),
-    /** The oldest so many. */
-    limit: z.int().positive().max(100_000).optional(),
+      .optional()
+      .meta({ description: 'Only the dead letters of one group of errors.' }),
+    deliveryIds: z
+      .array(deliveryId)
+      .min(1)
+      .max(1000)
+      .optional()
+      .meta({ description: 'These, whatever their topics and times.' }),
+    include: z
+      .enum(['dead_letters', 'all'], 'write dead_letters or all')
+      .default('dead_letters')
+      .meta({ description: '`all` also plays again what was delivered.' }),
+    dryRun: z.boolean().default(false).meta({ description: 'Counts and changes nothing.' }),
+    expectedCount: z
+      .int()
+      .nonnegative()
+      .optional()
+      .meta({ description: 'Refuse when another number matches by now.' }),
+    limit: z.int().positive().max(100_000).optional().meta({ description: 'The oldest so many.' }),
     reason: ownWords.optional(),
-    /** An id of the caller's own: asked for twice, it is replayed once. */
-    replayId: z.uuid('write a UUID').optional(),
+    replayId: z
+      .uuid('write a UUID')
+      .optional()
+      .meta({ description: 'An id of the caller’s own: asked for twice, it is replayed once.' }),
   })
   .superRefine(({ topic, since, deliveryIds }, context) => {
     const requireField = (path: string, message: string) =>

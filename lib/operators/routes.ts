@@ -1,5 +1,6 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
+import { asyncApi } from '../api-description/asyncapi.ts';
 import { catalog, isTopicName } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import type { Database } from '../db/connect.ts';
@@ -8,9 +9,11 @@ import { badRequest, notFound, Problem } from '../http/problem.ts';
 import { readContent, requireValid, validated } from '../http/validated.ts';
 import type { Bus } from './asked.ts';
 import { describeCatalog } from './catalog-view.ts';
+import { asyncApiPage } from './console/asyncapi.ts';
 import { catalogPage } from './console/catalog.ts';
 import { deadLetterPage } from './console/dead-letter.ts';
 import { deadLettersPage } from './console/dead-letters.ts';
+import { doctorPage } from './console/doctor.ts';
 import { HOME, replayedPath } from './console/links.ts';
 import { logPage } from './console/log.ts';
 import { overviewPage } from './console/overview.ts';
@@ -20,11 +23,13 @@ import { topicPage } from './console/topic.ts';
 import { readDeadLetter, revealDeadLetter } from './dead-letter.ts';
 import type { DeadLetter } from './dead-letter.ts';
 import { deadLetterQuery, readDeadLetters } from './dead-letters.ts';
+import { examine } from './doctor.ts';
 import { readSent } from './operator-endpoint.ts';
 import type { OperatorRoute } from './operator-endpoint.ts';
-import { deliveryIdOf, filled, requiredReason } from './asked.ts';
+import { deliveryIdOf, filled, needsReason, requiredReason } from './asked.ts';
 import { laneRoutes } from './lane-routes.ts';
 import { readOverview } from './overview.ts';
+import { SECOND } from '../time.ts';
 import { readTopic } from './topic-view.ts';
 import { previewReplay } from './preview.ts';
 import { CountChanged, replay } from './replay.ts';
@@ -69,7 +74,7 @@ export function deadLetterRoutes({ database }: Bus): readonly OperatorRoute[] {
       path: `${HOME}/dead-letters/:deliveryId/reveal`,
       scope: 'event-bus:reveal',
       handle: async (visit) => {
-        const { reason } = await readSent(visit.request, z.object({ reason: requiredReason }));
+        const { reason } = await readSent(visit.request, revealRequest);
         const by = visit.operator.subject;
         return shown(await revealDeadLetter(await database(), deliveryIdOf(visit), by, reason));
       },
@@ -109,7 +114,33 @@ export function replayRoutes({ database, subscribers, kick }: Bus): readonly Ope
 
 /** All other pages, and what is done from them. */
 export function consoleRoutes(bus: Bus): readonly OperatorRoute[] {
-  return [...topicRoutes(bus), ...logRoutes(bus), ...laneRoutes(bus)];
+  return [...topicRoutes(bus), ...logRoutes(bus), ...laneRoutes(bus), ...doctorRoutes(bus)];
+}
+
+/** With what a function is given to answer in; `npm run doctor` looks at as many as one likes. */
+const MOST_EXAMINED = 20_000;
+const EXAMINED = `write a whole number, 1 to ${MOST_EXAMINED}`;
+
+/** Of one check: a function has half a minute for all. */
+const LONGEST_CHECK_MS = 10 * SECOND;
+
+export const doctorQuery = z.object({
+  events: z.coerce.number(EXAMINED).int(EXAMINED).min(1, EXAMINED).max(MOST_EXAMINED, EXAMINED).default(5000),
+});
+
+function doctorRoutes({ database }: Bus): readonly OperatorRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: `${HOME}/doctor`,
+      scope: 'event-bus:read',
+      handle: async ({ url }) => {
+        const { events } = requireValid(filled(url.searchParams), doctorQuery);
+        const view = await examine(await database(), events, LONGEST_CHECK_MS);
+        return { json: view, page: (context) => doctorPage(view, context) };
+      },
+    },
+  ];
 }
 
 function topicRoutes({ database, subscribers }: Bus): readonly OperatorRoute[] {
@@ -132,6 +163,15 @@ function topicRoutes({ database, subscribers }: Bus): readonly OperatorRoute[] {
       handle: async () => {
         const view = describeCatalog(subscribers());
         return { json: view, page: (context) => catalogPage(view, context) };
+      },
+    },
+    {
+      method: 'GET',
+      path: `${HOME}/catalog/asyncapi`,
+      scope: 'event-bus:read',
+      handle: async () => {
+        const document = asyncApi();
+        return { json: document, page: (context) => asyncApiPage(document, context) };
       },
     },
   ];
@@ -164,6 +204,8 @@ function logRoutes({ database }: Bus): readonly OperatorRoute[] {
     },
   ];
 }
+
+export const revealRequest = z.object({ reason: requiredReason }).meta(needsReason);
 
 const SUBSCRIBERS_BY_TOPIC = Object.entries<Topic>(catalog).map(([topic, { subscribers }]) => ({
   topic,

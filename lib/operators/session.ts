@@ -1,5 +1,5 @@
 import { serialize } from 'hono/utils/cookie';
-import { z } from 'zod';
+import * as z from 'zod';
 
 import type { OperatorSettings } from '../config.ts';
 import type { VisitorLimits } from '../http/endpoint.ts';
@@ -70,14 +70,15 @@ function form(url: URL): Answer<void> {
   };
 }
 
-const signInRequest = z.object({
+export const signInRequest = z.object({
   token: z
     .string('paste a token')
     .trim()
     // Whoever copies it from a command of curl has the scheme too.
     .transform((token) => token.replace(/^bearer +/i, ''))
-    .pipe(z.string().min(1, 'paste a token')),
-  next: z.string().optional(),
+    .pipe(z.string().min(1, 'paste a token'))
+    .meta({ minLength: 1, description: 'An operator’s token, with or without `Bearer` before it.' }),
+  next: z.string().optional().meta({ description: 'The page of the console to go on to.' }),
 });
 
 async function signIn({ request, wantsHtml }: Visit, settings: OperatorSettings): Promise<Answer<void>> {

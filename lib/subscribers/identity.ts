@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { identitySubjects } from '../../drizzle/schema.ts';
 import { emit } from '../outbox/emit.ts';

@@ -1,5 +1,5 @@
 import { and, eq, inArray, sql } from 'drizzle-orm';
-import { z } from 'zod';
+import * as z from 'zod';
 
 import { paymentIntents } from '../../drizzle/schema.ts';
 import type { Database, Transaction } from '../db/connect.ts';

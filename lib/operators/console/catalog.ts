@@ -16,7 +16,7 @@ export function catalogPage(view: CatalogView, context: PageContext): Html {
   const content = html`${heading({
       title: 'Catalog',
       lead: leadOf(view),
-      actions: filterForm(words),
+      actions: html`${filterForm(words)} <a class="btn" href="${HOME}/catalog/asyncapi">AsyncAPI</a>`,
     })}
     ${shown.length === 0 && html`<div class="card"><p class="none muted">No topic matches “${words}”.</p></div>`}
     <div id="topics">

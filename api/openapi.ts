@@ -1,0 +1,9 @@
+import { answerOpenApi } from '../lib/api-description/answer-openapi.ts';
+import { endpoint } from '../lib/http/endpoint.ts';
+
+export default endpoint({
+  methods: ['GET'],
+  route: '/api/openapi.json',
+  cors: () => 'any',
+  handle: async (request) => answerOpenApi(request),
+});

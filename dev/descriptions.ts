@@ -1,0 +1,51 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+
+import { asyncApi } from '../lib/api-description/asyncapi.ts';
+import { openApi } from '../lib/api-description/openapi.ts';
+import { payloadVersions, updatedVersions } from '../lib/api-description/payload-versions.ts';
+import { catalog } from '../lib/catalog/catalog.ts';
+
+/** Where a description is kept. */
+export const documentUrl = (name: string) => new URL(`../docs/${name}.json`, import.meta.url);
+
+/** The payload schemas that were kept so far, brought up to date with the catalog. */
+export function currentVersions() {
+  const kept: unknown = JSON.parse(readFileSync(documentUrl('payload-versions'), 'utf8'));
+  return updatedVersions(payloadVersions.parse(kept), catalog);
+}
+
+/** What `docs/` should hold: the text of each document by its name, and what keeps it from being written. */
+export function descriptions() {
+  const { versions, breaks } = currentVersions();
+  const documents = { openapi: openApi(), asyncapi: asyncApi(), 'payload-versions': versions };
+  return { texts: Object.entries(documents).map(([name, value]) => [name, written(value)] as const), breaks };
+}
+
+const LINE = 110;
+
+/** JSON with an object or list on one line where it fits there, so that a change is easy to see. */
+function written(value: unknown): string {
+  return `${lines(value, '')}\n`;
+}
+
+function lines(value: unknown, indent: string): string {
+  // No line break in it is part of a string.
+  const flat = JSON.stringify(value, null, 1).replaceAll(/\n\s*/g, ' ');
+  if (typeof value !== 'object' || value === null || indent.length + flat.length <= LINE) return flat;
+  const inner = `${indent}  `;
+  const members = Array.isArray(value)
+    ? value.map((item) => inner + lines(item, inner))
+    : Object.entries(value)
+        .filter(([, member]) => member !== undefined)
+        .map(([name, member]) => `${inner}${JSON.stringify(name)}: ${lines(member, inner)}`);
+  const [open, close] = Array.isArray(value) ? ['[', ']'] : ['{', '}'];
+  return `${open}\n${members.join(',\n')}\n${indent}${close}`;
+}
+
+/** `npm run descriptions`: writes what is generated in `docs/`, unless a payload has changed without a new version. */
+if (process.argv[1] === import.meta.filename) {
+  const { texts, breaks } = descriptions();
+  for (const { message } of breaks) console.error(`${message}\n`);
+  if (breaks.length > 0) process.exit(1);
+  for (const [name, text] of texts) writeFileSync(documentUrl(name), text);
+}

@@ -1,0 +1,165 @@
+import { headerComponents, OperationWriter } from './operation-object.ts';
+import { PROBLEM_TYPE } from './operation.ts';
+import type { Operation, Tag } from './operation.ts';
+import { chat } from './operations/chat.ts';
+import { runRelay } from './operations/cron.ts';
+import { listDeadLetters, readDeadLetter, revealDeadLetter } from './operations/dead-letters.ts';
+import { readHealth } from './operations/health.ts';
+import { inquiry } from './operations/inquiry.ts';
+import { pauseSubscriber, resumeSubscriber, retryNow, skip } from './operations/lanes.ts';
+import { readMetrics } from './operations/metrics.ts';
+import { readOpenApi } from './operations/openapi.ts';
+import { examineBus, readAsyncApi, readCatalog, readOverview, readTopic } from './operations/overview.ts';
+import { listReplays, previewReplay, readReplay, replay } from './operations/replays.ts';
+import { showSignIn, signIn, signOut } from './operations/sign-in.ts';
+import { receiveWebhook } from './operations/webhooks.ts';
+import { problem, problemValue } from './problem-codes.ts';
+import { SchemaWriter } from './schema-writer.ts';
+import { VERSION } from './version.ts';
+
+/** In the order in which a stranger would try them. */
+const operations: readonly Operation[] = [
+  readHealth,
+  readOpenApi,
+  chat,
+  inquiry,
+  receiveWebhook,
+  runRelay,
+  readMetrics,
+  readOverview,
+  readTopic,
+  listDeadLetters,
+  readDeadLetter,
+  revealDeadLetter,
+  previewReplay,
+  replay,
+  listReplays,
+  readReplay,
+  retryNow,
+  skip,
+  pauseSubscriber,
+  resumeSubscriber,
+  readCatalog,
+  readAsyncApi,
+  examineBus,
+  showSignIn,
+  signIn,
+  signOut,
+];
+
+/** An OpenAPI document, as far as we look into it ourselves. */
+export interface OpenApi {
+  readonly openapi: '3.1.0';
+  readonly paths: Readonly<Record<string, object>>;
+  readonly [section: string]: unknown;
+}
+
+/**
+ * Describes all endpoints, from the schemas that check what they are sent.
+ *
+ * @returns the same document for the same code.
+ * @see https://spec.openapis.org/oas/v3.1.0
+ */
+export function openApi(): OpenApi {
+  const schemas = new SchemaWriter();
+  const paths = pathsOf(new OperationWriter(schemas));
+  const failure = {
+    description: 'Something went wrong here: `internal_error`.',
+    content: {
+      [PROBLEM_TYPE]: {
+        schema: schemas.write(problem),
+        examples: { failure: { summary: 'A failure', value: problemValue('internal_error') } },
+      },
+    },
+  };
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Postbud', version: VERSION, summary: SUMMARY, description: DESCRIPTION },
+    servers: [{ url: '/', description: 'Where this document is served.' }],
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    paths,
+    components: {
+      schemas: schemas.components(),
+      responses: { Failure: failure },
+      parameters: { RequestId: REQUEST_ID },
+      headers: headerComponents(),
+      securitySchemes: SECURITY_SCHEMES,
+    },
+  };
+}
+
+function pathsOf(writer: OperationWriter): Record<string, object> {
+  const paths: Record<string, object> = {};
+  for (const operation of operations) {
+    const parameters = [{ $ref: '#/components/parameters/RequestId' }];
+    paths[operation.path] = {
+      parameters,
+      ...paths[operation.path],
+      [operation.method]: writer.write(operation),
+    };
+  }
+  return paths;
+}
+
+const SUMMARY = 'The public edge and the event bus of a booking platform for municipal venues.';
+
+const DESCRIPTION =
+  `Errors are \`application/problem+json\` (RFC 9457) everywhere; act on \`code\`, which is stable.
+\`HEAD\` comes with every \`GET\`. Another method than those described is a 405 with \`Allow\`. Operations that pages of
+other origins call answer \`OPTIONS\`.
+
+Operators send \`Authorization: Bearer <JWT>\` with a token that has the scope that the operation names. Browsers get a
+page where a program gets JSON, by \`Accept\`, and sign in with a cookie.
+
+Read over fields that you don't know: answers may gain some.
+
+Examples of one name belong together, in parameters, body and answer: that request gets an answer of that status and, if
+it is a problem, of that code. They are meant to be sent in their order, with \`Accept\` of the media type of the answer's
+example. An answer without a body lists them in \`x-examples\`; one with status 303 is for who accepts \`text/html\`. An
+example of a 401 is sent without credentials, one of \`insufficient_scope\` with a token that has no scope. \`x-events\`
+holds the schemas of what comes in server-sent events, \`x-limit-bytes\` the longest body that is taken.`.replaceAll(
+    /(?<!\n)\n(?!\n)/g,
+    ' ',
+  );
+
+const TAGS: Readonly<Record<Tag, string>> = {
+  Health: 'Whether it runs.',
+  Descriptions: 'This document.',
+  Chat: 'What visitors of the marketing site ask the language model.',
+  Inquiry: 'What they write to the administrator.',
+  Webhooks: 'What payment and identity providers tell.',
+  Relay: 'What the platform’s clock calls.',
+  'Event bus': 'The operators’ view of the bus, and what they can do.',
+  'Sign-in': 'Sessions of the operators’ console.',
+};
+
+const REQUEST_ID = {
+  in: 'header',
+  name: 'X-Request-Id',
+  description: 'A name of the caller’s own for the request, which the answer repeats.',
+  schema: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
+};
+
+const SECURITY_SCHEMES = {
+  operatorToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'An operator’s token. Its claim `scope` holds the scopes, with spaces between them.',
+  },
+  operatorSession: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: '__Host-event-bus',
+    description:
+      'The same token in a cookie, as signing in sets it. What changes something must come from our pages.',
+  },
+  cronSecret: { type: 'http', scheme: 'bearer', description: 'CRON_SECRET.' },
+  webhookSignature: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'webhook-signature',
+    description:
+      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` with the provider’s secret. Other schemes sign in other headers.',
+  },
+};

@@ -1,0 +1,40 @@
+import * as z from 'zod';
+
+import type { Health } from '../../health/health.ts';
+import { answered, JSON_TYPE } from '../operation.ts';
+import type { Operation } from '../operation.ts';
+
+const health = z
+  .object({
+    ok: z.literal(true),
+    uptime: z.number().min(0).meta({ description: 'Seconds since this process started.' }),
+    llmConfigured: z.boolean(),
+    emailConfigured: z.boolean(),
+    auditConfigured: z.boolean().meta({ description: 'Whether the audit trail has a database to be in.' }),
+  })
+  .meta({ id: 'Health' }) satisfies z.ZodType<Health>;
+
+export const readHealth: Operation = {
+  id: 'readHealth',
+  method: 'get',
+  path: '/api/health',
+  tag: 'Health',
+  summary: 'See whether it runs, and what it is set up for',
+  description: 'Asks no other service: a probe neither waits nor wakes a database.',
+  access: 'anyone',
+  cors: 'any',
+  answers: [{ status: 200, description: 'It runs.', content: { [JSON_TYPE]: health } }],
+  problems: [],
+  examples: {
+    'a-probe': {
+      summary: 'A probe',
+      answer: answered({
+        ok: true,
+        uptime: 12.34,
+        llmConfigured: true,
+        emailConfigured: true,
+        auditConfigured: true,
+      }),
+    },
+  },
+};

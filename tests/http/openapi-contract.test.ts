@@ -1,0 +1,300 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
+
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+
+import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
+import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
+import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
+import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
+import document from '../../docs/openapi.json' with { type: 'json' };
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { payloadOf } from '../support/bus.ts';
+import { AnswerJudge } from '../support/answer-judge.ts';
+import { exchangesOf, mintToken, operationsOf, send, sendExample } from '../support/contract.ts';
+import type { DocumentedOperation, OpenApiDocument, Target } from '../support/contract.ts';
+import { startLocalServer } from '../support/local-server.ts';
+import type { LocalServer } from '../support/local-server.ts';
+import { createDatabase } from '../support/postgres.ts';
+
+/** As strangers have it: what runs is asked for its own, and must have the one that is kept. */
+const openApi = document as unknown as OpenApiDocument;
+const operations = operationsOf(openApi);
+const judge = new AnswerJudge(openApi);
+const operationOf = (id: string) => operations.find(({ operationId }) => operationId === id)!;
+
+const OPERATOR_SECRET = randomBytes(36).toString('base64url');
+const secret = () => `whsec_${randomBytes(24).toString('base64')}`;
+const JSON_TYPE = 'application/json';
+const SITE = 'http://localhost:3001';
+
+let folder: string;
+let connection: Connection;
+let accounting: Server;
+let api: MessagesApi;
+let sendgrid: SendGridStandIn;
+let server: LocalServer;
+let target: Target;
+/** The operations that have answered with success. */
+const succeeded = new Set<string>();
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'postbud-contract-'));
+  accounting = await startAccounting();
+  api = await startMessagesApi();
+  sendgrid = await startSendGrid();
+  const databaseUrl = await createDatabase(inject('postgresUrl'));
+  const webhookSecret = secret();
+  server = await startLocalServer({
+    PORT: '0',
+    DEMO: 'off',
+    DATA_DIR: folder,
+    DATABASE_URL: databaseUrl,
+    CORS_ORIGINS: SITE,
+    ANTHROPIC_API_KEY: 'sk-ant-contract',
+    ANTHROPIC_BASE_URL: api.url,
+    SENDGRID_API_KEY: 'SG.contract',
+    SENDGRID_BASE_URL: sendgrid.url,
+    ADMIN_EMAIL: 'admin@example.no',
+    FROM_EMAIL: 'noreply@example.no',
+    CRON_SECRET: randomBytes(18).toString('base64url'),
+    OPERATOR_JWT_SECRET: OPERATOR_SECRET,
+    WEBHOOK_IDENTITYPROVIDER_SECRET: webhookSecret,
+    SUBSCRIBER_ACCOUNTING_URL: `http://127.0.0.1:${(accounting.address() as AddressInfo).port}/`,
+    SUBSCRIBER_ACCOUNTING_SECRET: secret(),
+  });
+  target = { url: server.url, operatorSecret: OPERATOR_SECRET, webhookSecret };
+  connection = await connect(databaseUrl);
+  await makeTrouble(connection);
+}, 60_000);
+afterAll(async () => {
+  await connection?.close();
+  await server?.stop();
+  accounting?.close();
+  await Promise.all([api?.close(), sendgrid?.close()]);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A subscriber elsewhere that takes nothing: of some disputes never, of others not now. */
+async function startAccounting(): Promise<Server> {
+  const listening = createServer((request, response) => {
+    const answer = async () => {
+      const { data } = JSON.parse(await textOf(request)) as { data: { disputeId?: string } };
+      response.writeHead(data.disputeId === HOPELESS ? 410 : 500).end();
+    };
+    void answer();
+  });
+  await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', resolve));
+  return listening;
+}
+
+const HOPELESS = 'dsp_hopeless';
+
+/** Dead letters, and a lane that waits for a retry: what operators come for. */
+async function makeTrouble({ db }: Connection): Promise<void> {
+  for (const disputeId of [HOPELESS, HOPELESS, 'dsp_41', 'dsp_42']) {
+    await emit(db, 'payment.dispute.closed', payloadOf('payment.dispute.closed', { disputeId }));
+  }
+}
+
+/** Asks until a relay, which a webhook sets going, has run into the trouble. */
+async function untilTroubled(): Promise<void> {
+  await send(target, operationOf('receiveWebhook'), {
+    parameters: [
+      { place: 'path', parameter: 'provider', text: 'identityprovider' },
+      { place: 'header', parameter: 'webhook-id', text: `idp_${randomBytes(9).toString('hex')}` },
+    ],
+    contentType: JSON_TYPE,
+    body: { type: 'nothing.of.interest' },
+  });
+  await vi.waitFor(
+    async () => {
+      const parameters = [{ place: 'path', parameter: 'topic', text: 'payment.dispute.closed' }];
+      const topic = await send(target, operationOf('readTopic'), { parameters });
+      const dead = await send(target, operationOf('listDeadLetters'), {});
+      const { heldLanes } = (await topic.json()) as { heldLanes: unknown[] };
+      const { total } = (await dead.json()) as { total: number };
+      expect([heldLanes.length, total >= 2]).toEqual([1, true]);
+    },
+    { timeout: 15_000, interval: 100 },
+  );
+}
+
+/** What is wrong with an answer. */
+async function faultsOf(operation: DocumentedOperation, response: Response) {
+  const judged = await judge.judge(operation, response);
+  if (response.status < 400) succeeded.add(operation.operationId);
+  return judged;
+}
+
+test('the document that runs is the one that is kept', async () => {
+  const response = await fetch(`${target.url}/api/openapi.json`);
+  expect(await response.json()).toEqual(document);
+  const again = await fetch(`${target.url}/api/openapi.json`, {
+    headers: { 'if-none-match': `"other", W/${response.headers.get('etag')}` },
+  });
+  expect([again.status, await again.text()]).toEqual([304, '']);
+});
+
+describe('an example of the document', () => {
+  beforeAll(untilTroubled, 20_000);
+
+  test.each(operations.flatMap(exchangesOf))(
+    '$operation.operationId, $name: is answered $status as described',
+    async (exchange) => {
+      const response = await sendExample(target, exchange);
+      const { faults, body } = await faultsOf(exchange.operation, response);
+      expect([response.status, faults]).toEqual([exchange.status, []]);
+      if (exchange.code !== undefined) expect((body as { code: string }).code).toBe(exchange.code);
+    },
+  );
+});
+
+describe('a link of the document', () => {
+  const links = operations.flatMap((operation) =>
+    Object.values(operation.responses).flatMap(({ links: named = {} }) =>
+      Object.entries(named).map(([name, link]) => ({ operation, name, link })),
+    ),
+  );
+
+  test.each(links)(
+    '$operation.operationId, $name: leads to an answer as described',
+    async ({ operation, link }) => {
+      // What was replayed or retried by an example before is where it was.
+      await untilTroubled();
+      const exchange = exchangesOf(operation).findLast(
+        ({ status, type }) => status === 200 && type === JSON_TYPE,
+      );
+      const { body } = await judge.judge(operation, await sendExample(target, exchange!));
+      const parameters = Object.entries(link.parameters).map(([parameter, expression]) => ({
+        place: 'path',
+        parameter,
+        text: valueAt(body, expression),
+      }));
+      const next = operationOf(link.operationId);
+      const response = await send(target, next, {
+        parameters,
+        ...(link.requestBody !== undefined && { body: link.requestBody, contentType: JSON_TYPE }),
+      });
+      const { faults } = await faultsOf(next, response);
+      expect([response.status, faults]).toEqual([200, []]);
+    },
+  );
+});
+
+/** @param expression of an answer's body: `$response.body#` and a JSON Pointer. */
+function valueAt(body: unknown, expression: string): string {
+  const steps = expression.replace('$response.body#/', '').split('/');
+  return String(
+    steps.reduce<unknown>((at, step) => (at as Record<string, unknown> | undefined)?.[step], body),
+  );
+}
+
+describe('a request that no example can be', () => {
+  const withBody = operations.filter(({ requestBody }) => requestBody);
+  /** Of the operation's first example, with values for its path. */
+  const parametersOf = ({ parameters = [] }: DocumentedOperation) =>
+    parameters.flatMap(({ in: place, name, examples = {} }) => {
+      const [first] = Object.values(examples);
+      return place === 'query' || name === 'Origin' || !first
+        ? []
+        : [{ place, parameter: name, text: String(first.value) }];
+    });
+
+  test.each(withBody)('to $operationId, of another type, is a 415 as described', async (operation) => {
+    const response = await send(target, operation, {
+      parameters: parametersOf(operation),
+      contentType: 'text/plain',
+      body: '{}',
+    });
+    const { faults } = await faultsOf(operation, response);
+    expect([response.status, faults]).toEqual([415, []]);
+  });
+
+  test.each(withBody)(
+    'to $operationId, longer than its x-limit-bytes, is a 413 as described',
+    async (operation) => {
+      const response = await send(target, operation, {
+        parameters: parametersOf(operation),
+        contentType: JSON_TYPE,
+        body: ' '.repeat(operation.requestBody!['x-limit-bytes'] + 1),
+      });
+      const { faults } = await faultsOf(operation, response);
+      expect([response.status, faults]).toEqual([413, []]);
+    },
+  );
+
+  test.each(Object.entries(openApi.paths))(
+    'of another method, to %s, is a 405 that names those described',
+    async (path, item) => {
+      const url = target.url + path.replaceAll(/\{provider\}/g, 'cardpayments').replaceAll(/\{\w+\}/g, '1-1');
+      const response = await fetch(url, { method: 'DELETE' });
+      const allowed = (response.headers.get('allow') ?? '')
+        .split(', ')
+        .filter((method) => method !== 'OPTIONS');
+      const described = ['get', 'post'].flatMap((method) => {
+        if (!(method in item)) return [];
+        return method === 'get' ? ['GET', 'HEAD'] : ['POST'];
+      });
+      expect([response.status, allowed.toSorted()]).toEqual([405, described.toSorted()]);
+      const schema = openApi.components.schemas['Problem']!;
+      expect(judge.faultsOf(schema, await response.json())).toEqual([]);
+    },
+  );
+
+  test('a token that is really one, signs in', async () => {
+    const operation = operationOf('signIn');
+    const token = await mintToken(target, ['event-bus:read']);
+    const sent = {
+      parameters: [{ place: 'header', parameter: 'Sec-Fetch-Site', text: 'same-origin' }],
+      contentType: JSON_TYPE,
+      body: { token },
+    };
+    for (const [accept, status] of [
+      [JSON_TYPE, 200],
+      ['text/html', 303],
+    ] as const) {
+      const response = await send(target, operation, { ...sent, accept });
+      expect([response.status, (await faultsOf(operation, response)).faults]).toEqual([status, []]);
+    }
+  });
+
+  test.each(['[[529]]', '[[400]]', '[[truncated]]'])(
+    'a failure of the language model (%s) is answered as described, whole and streaming',
+    async (words) => {
+      const operation = operationOf('chat');
+      const body = { system: 'Om hallene.', messages: [{ role: 'user', content: words }] };
+      for (const accept of [JSON_TYPE, 'text/event-stream']) {
+        const response = await send(target, operation, { accept, contentType: JSON_TYPE, body });
+        const { faults, body: answered } = await faultsOf(operation, response);
+        expect(faults).toEqual([]);
+        expect(JSON.stringify(answered)).toMatch(/provider_\w+/);
+      }
+    },
+  );
+
+  const limited = operations.filter(({ responses }) => responses[429]);
+  test.each(limited)('one too many to $operationId is a 429 as described', async (operation) => {
+    const parameters = parametersOf(operation);
+    for (let count = 0; count < 100; count += 1) {
+      const response = await send(target, operation, { parameters, contentType: JSON_TYPE, body: '[]' });
+      const { faults } = await faultsOf(operation, response);
+      expect(faults).toEqual([]);
+      if (response.status === 429) return;
+    }
+    expect.unreachable('a hundred calls are more than any limit');
+  });
+});
+
+test('every operation has answered with success, but for the cron, which takes a minute', () => {
+  const rest = operations.map(({ operationId }) => operationId).filter((id) => !succeeded.has(id));
+  expect(rest).toEqual(['runRelay']);
+});

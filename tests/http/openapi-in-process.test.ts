@@ -1,0 +1,84 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+
+import chat from '../../api/chat.ts';
+import relay from '../../api/cron/relay.ts';
+import inquiry from '../../api/inquiry.ts';
+import overview from '../../api/platform/event-bus/index.ts';
+import metrics from '../../api/platform/metrics.ts';
+import webhooks from '../../api/webhooks/[provider].ts';
+import document from '../../docs/openapi.json' with { type: 'json' };
+import { connect } from '../../lib/db/connect.ts';
+import type { Endpoint } from '../../lib/http/endpoint.ts';
+import { runCron } from '../../lib/relay/cron.ts';
+import { AnswerJudge } from '../support/answer-judge.ts';
+import { exchangesOf, operationsOf } from '../support/contract.ts';
+import type { DocumentedOperation, OpenApiDocument } from '../support/contract.ts';
+import { createDatabase } from '../support/postgres.ts';
+
+/** What can't be asked of a server that is set up and answers within a minute. */
+const openApi = document as unknown as OpenApiDocument;
+const operationOf = (id: string) => operationsOf(openApi).find(({ operationId }) => operationId === id)!;
+const judge = new AnswerJudge(openApi);
+
+beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
+afterEach(() => void vi.restoreAllMocks());
+afterAll(() => void vi.unstubAllEnvs());
+
+test('a run of the cron reports as described', async () => {
+  const { db, close } = await connect(await createDatabase(inject('postgresUrl')));
+  const response = await runCron({ db, subscribers: [], budgetMs: 0 });
+  await close();
+  const { schema } = operationOf('runRelay').responses[200]!.content!['application/json']!;
+  expect(judge.faultsOf(schema, await response.json())).toEqual([]);
+});
+
+describe('where nothing is configured', () => {
+  // The environment is read once, by whichever is asked first.
+  beforeAll(() => {
+    for (const variable of UNSET) vi.stubEnv(variable, undefined);
+    vi.stubEnv('VERCEL', '1');
+  });
+
+  test.each<[id: string, endpoint: Endpoint]>([
+    ['chat', chat],
+    ['sendInquiry', inquiry],
+    ['receiveWebhook', webhooks],
+    ['runRelay', relay],
+    ['readOverview', overview],
+    ['readMetrics', metrics],
+  ])('%s answers 503 as described', async (id, endpoint) => {
+    const operation = operationOf(id);
+    const { path, json } = firstExampleOf(operation);
+    const response = await endpoint.fetch(
+      new Request(`https://postbud.example${path}`, {
+        method: operation.method,
+        headers: { 'content-type': 'application/json', authorization: 'Bearer of.no.use' },
+        ...(json !== undefined && { body: JSON.stringify(json) }),
+      }),
+    );
+    const { faults } = await judge.judge(operation, response);
+    expect([response.status, faults]).toEqual([503, []]);
+  });
+});
+
+const UNSET = [
+  'ANTHROPIC_API_KEY',
+  'SENDGRID_API_KEY',
+  'CRON_SECRET',
+  'OPERATOR_JWT_SECRET',
+  'OPERATOR_JWKS_URL',
+  'WEBHOOK_IDENTITYPROVIDER_SECRET',
+  'CORS_ORIGINS',
+  'UPSTASH_REDIS_REST_URL',
+  'UPSTASH_REDIS_REST_TOKEN',
+];
+
+function firstExampleOf(operation: DocumentedOperation) {
+  const { path, parameters = [], requestBody } = operation;
+  const { name } = exchangesOf(operation)[0]!;
+  const filled = parameters.reduce(
+    (at, { name: parameter, examples }) => at.replace(`{${parameter}}`, String(examples?.[name]?.value)),
+    path,
+  );
+  return { path: filled, json: requestBody?.content['application/json']?.examples?.[name]?.value };
+}

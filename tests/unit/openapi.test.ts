@@ -1,0 +1,164 @@
+import { readdirSync, readFileSync } from 'node:fs';
+
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { describe, expect, test } from 'vitest';
+
+import packageJson from '../../package.json' with { type: 'json' };
+import vercelJson from '../../vercel.json' with { type: 'json' };
+import { descriptions, documentUrl } from '../../dev/descriptions.ts';
+import { problemCodes } from '../../lib/api-description/problem-codes.ts';
+import { VERSION } from '../../lib/api-description/version.ts';
+import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
+import { sessionRoutes } from '../../lib/operators/session.ts';
+import { AnswerJudge } from '../support/answer-judge.ts';
+import { exchangesOf, operationsOf } from '../support/contract.ts';
+import type { OpenApiDocument } from '../support/contract.ts';
+
+const text = readFileSync(documentUrl('openapi'), 'utf8');
+const document = JSON.parse(text) as OpenApiDocument;
+const operations = operationsOf(document);
+const judge = new AnswerJudge(document);
+
+const notCalled = () => {
+  throw new Error('is not called');
+};
+
+test.each(descriptions().texts)(
+  'docs/%s.json is current (else run: npm run descriptions)',
+  (name, current) => {
+    // Told apart here, since nobody reads a difference of half a megabyte.
+    const isCurrent = readFileSync(documentUrl(name), 'utf8') === current;
+    expect(isCurrent).toBe(true);
+  },
+);
+
+describe('docs/openapi.json', () => {
+  test('is OpenAPI 3.1 to an independent validator', async () => {
+    const validator = new Validator();
+    const { valid, errors } = await validator.validate(JSON.parse(text) as Record<string, unknown>);
+    expect(errors ?? []).toEqual([]);
+    expect(valid).toBe(true);
+    expect(validator.version).toBe('3.1');
+  });
+
+  test('would be refused by the validator for an answer without a description', async () => {
+    const broken = text.replace('"description": "It runs."', '"summary": "It runs."');
+    expect((await new Validator().validate(JSON.parse(broken) as Record<string, unknown>)).valid).toBe(false);
+  });
+
+  test('has no reference that leads nowhere', () => {
+    const references = Array.from(text.matchAll(/"\$ref": "#\/([^"]+)"/g), ([, path]) => path!);
+    expect(references.length).toBeGreaterThan(100);
+    for (const path of references) {
+      const found = path
+        .split('/')
+        .reduce<unknown>((at, step) => (at as Record<string, unknown>)[step], document);
+      expect([path, found]).not.toEqual([path, undefined]);
+    }
+  });
+
+  test('has the version of the package', () => {
+    expect(VERSION).toBe(packageJson.version);
+  });
+
+  test('names each operation once, and links to those that there are', () => {
+    const ids = operations.map(({ operationId }) => operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    const links = operations.flatMap(({ responses }) =>
+      Object.values(responses).flatMap(({ links = {} }) => Object.values(links)),
+    );
+    expect(ids).toEqual(expect.arrayContaining(links.map(({ operationId }) => operationId)));
+  });
+});
+
+describe('what is described', () => {
+  const described = operations.map(({ method, path }) => `${method} ${path}`);
+
+  test('is every route of the operators’ functions, and no other', () => {
+    const bus = { database: notCalled, subscribers: notCalled, kick: notCalled };
+    const routes = [
+      ...[overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) => routesOf(bus)),
+      ...sessionRoutes({ settings: notCalled, visitorLimits: notCalled }),
+    ];
+    const expected = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`);
+    const ofOperators = described.filter((line) => line.includes(' /platform/event-bus'));
+    expect(ofOperators.toSorted()).toEqual(expected.toSorted());
+  });
+
+  test('leads to every file of api/, through the rewrites of vercel.json', () => {
+    const files = readdirSync(new URL('../../api/', import.meta.url), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => `/api/${file.replace(/(\/index)?\.ts$/, '').replaceAll(/\[(\w+)\]/g, ':$1')}`);
+    const led = operations.map(({ path }) => {
+      const rewrite = vercelJson.rewrites.find(({ source }) =>
+        new RegExp(`^${source.replaceAll(/:\w+/g, '[^/]+')}$`).test(path),
+      );
+      return rewrite?.destination ?? path;
+    });
+    expect([...new Set(led)].toSorted()).toEqual(files.toSorted());
+  });
+
+  test('knows every code that the code can answer', () => {
+    const lib = new URL('../../lib/', import.meta.url);
+    const sources = readdirSync(lib, { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts') && !file.startsWith('api-description'))
+      .map((file) => readFileSync(new URL(file, lib), 'utf8'));
+    const thrown = sources.flatMap((source) => [
+      ...Array.from(
+        source.matchAll(
+          /\b(?:badRequest|unauthorized|notFound|tooLarge|unsupportedMedia|unavailable)\(\s*'(\w+)'/g,
+        ),
+        ([, code]) => code!,
+      ),
+      ...Array.from(source.matchAll(/new Problem\(\s*\d+,\s*'(\w+)'/g), ([, code]) => code!),
+      ...Array.from(source.matchAll(/readonly code = '(\w+)'/g), ([, code]) => code!).filter((code) =>
+        ['idempotency_key_reused', 'count_changed'].includes(code),
+      ),
+    ]);
+    expect(thrown.length).toBeGreaterThan(25);
+    expect(Object.keys(problemCodes)).toEqual(expect.arrayContaining(thrown));
+  });
+});
+
+describe.each(operations)('$method $path', (operation) => {
+  const exchanges = exchangesOf(operation);
+
+  test('has examples, each of another name', () => {
+    const names = exchanges.map(({ name }) => name);
+    expect(names.length).toBeGreaterThan(0);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  test('has every parameter of its path, with a value in every example', () => {
+    const inPath = Array.from(operation.path.matchAll(/\{(\w+)\}/g), ([, name]) => name!);
+    const parameters = (operation.parameters ?? []).filter(({ in: place }) => place === 'path');
+    expect(parameters.map(({ name }) => name)).toEqual(inPath);
+    for (const { examples } of parameters) {
+      expect(Object.keys(examples ?? {}).toSorted()).toEqual(exchanges.map(({ name }) => name).toSorted());
+    }
+  });
+
+  test('shows answers that fit their schemas', () => {
+    for (const { content = {} } of Object.values(operation.responses)) {
+      for (const { schema, examples = {} } of Object.values(content)) {
+        for (const [name, { value }] of Object.entries(examples)) {
+          if (value !== undefined) expect([name, judge.faultsOf(schema, value)]).toEqual([name, []]);
+        }
+      }
+    }
+  });
+
+  test('shows requests that fit their schemas where they succeed', () => {
+    const succeed = exchanges.filter(({ status }) => status < 400).map(({ name }) => name);
+    for (const { schema, examples = {} } of Object.values(operation.requestBody?.content ?? {})) {
+      for (const name of succeed) {
+        if (examples[name]) expect([name, judge.faultsOf(schema, examples[name].value)]).toEqual([name, []]);
+      }
+    }
+    for (const { schema, examples = {} } of operation.parameters ?? []) {
+      for (const name of succeed) {
+        if (examples[name]) expect([name, judge.faultsOf(schema, examples[name].value)]).toEqual([name, []]);
+      }
+    }
+  });
+});
