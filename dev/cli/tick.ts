@@ -1,0 +1,96 @@
+import { duration, until } from '../../lib/operators/console/instants.ts';
+import { count, counted, listed } from '../../lib/operators/console/words.ts';
+import { SECOND, instantOf } from '../../lib/time.ts';
+import { cronReport } from './answers.ts';
+import type { CronReport } from './answers.ts';
+import { atMost, writeJson } from './command.ts';
+import type { Call, Command } from './command.ts';
+import { EXIT } from './failure.ts';
+import type { Pane } from './terminal.ts';
+
+/** The cron relays for 55 seconds, and what it has begun by then it ends. */
+const RELAYS_FOR_MS = 55 * SECOND;
+const DEFAULT_TIMEOUT_SECONDS = 90;
+
+export const tick: Command = {
+  name: 'tick',
+  summary: 'has the relay run once, as the cron does each minute',
+  usage: ['tick [--timeout <90>]'],
+  notes: [
+    'The server goes on for 55 seconds, looking for work every 5 seconds, and then says what it did. It needs the secret of the cron, CRON_SECRET, instead of a token.',
+  ],
+  options: {
+    timeout: { value: '<seconds>', help: `how long to wait for the answer; else ${DEFAULT_TIMEOUT_SECONDS}` },
+  },
+  examples: [['tick', 'where no cron runs: in a preview, or while it is broken']],
+  run,
+};
+
+async function run(call: Call): Promise<number> {
+  const { given, terminal, bus, isJson } = call;
+  atMost(0, given);
+  const timeoutMs = (given.wholeNumber('timeout', 1, 900) ?? DEFAULT_TIMEOUT_SECONDS) * SECOND;
+  const startedAt = Date.now();
+  const stop = showProgress(call, startedAt);
+  const { json, view } = await bus
+    .ask({ path: '/api/cron/relay', answer: cronReport, scope: 'cron', timeoutMs })
+    .finally(stop);
+  if (isJson) writeJson(call, json);
+  else write(view, Date.now() - startedAt, terminal.out);
+  return EXIT.ok;
+}
+
+/** @returns what ends it. */
+function showProgress({ terminal }: Call, startedAt: number): () => void {
+  const { err, progress } = terminal;
+  if (err.columns === null) {
+    err.write(`The relay runs for about ${RELAYS_FOR_MS / SECOND} seconds.`);
+    return () => undefined;
+  }
+  const show = () => {
+    const ms = Date.now() - startedAt;
+    const share = Math.min(1, ms / RELAYS_FOR_MS);
+    const done = Math.round(share * 20);
+    const words =
+      ms < RELAYS_FOR_MS
+        ? `${Math.floor(ms / SECOND)} of ${RELAYS_FOR_MS / SECOND} s`
+        : `${Math.floor(ms / SECOND)} s, ending what it has begun`;
+    progress(`The relay runs ${'█'.repeat(done)}${'░'.repeat(20 - done)} ${words}`);
+  };
+  show();
+  const timer = setInterval(show, SECOND);
+  return () => {
+    clearInterval(timer);
+    progress(null);
+  };
+}
+
+function write(report: CronReport, tookMs: number, { write: put, paint }: Pane): void {
+  const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned } = report;
+  put(`The relay ran for ${duration(tookMs)}, in ${counted(ticks, 'tick')}.\n`);
+  const rows: readonly (readonly [
+    name: string,
+    number: number,
+    style: Parameters<typeof paint>[0],
+    note: string,
+  ])[] = [
+    ['fanned out', fannedOut, 'bold', ''],
+    ['delivered', delivered, 'green', ''],
+    ['failed', failed, 'yellow', nextRetryWords(report)],
+    ['asked for time', waited, 'bold', ''],
+    ['dead-lettered', deadLettered, 'red', deadLettered > 0 ? 'npx postbud dead-letters' : ''],
+    ['lanes lost', leasesLost, 'yellow', leasesLost > 0 ? 'to another relay, after a lease ran out' : ''],
+    ['events pruned', pruned.events, 'bold', ''],
+  ];
+  const width = Math.max(...rows.map(([, number]) => count(number).length));
+  for (const [name, number, style, note] of rows) {
+    const figure = paint(number === 0 ? 'dim' : style, count(number).padStart(width));
+    put(`  ${name.padEnd(14)}  ${figure}${note && paint('dim', `  ${note}`)}`);
+  }
+  if (struck.length > 0) put(`\nThe daily clock struck for ${listed(struck)}.`);
+}
+
+function nextRetryWords({ failed, nextRetryAt }: CronReport): string {
+  if (failed === 0 || nextRetryAt === null) return '';
+  return `next try ${until(instantOf(nextRetryAt), instantOf(Date.now()))}`;
+}

@@ -1,0 +1,143 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { drain, emitPayments, openBus } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { operatorToken, startOperatorServer } from '../support/operator-server.ts';
+import type { OperatorServer } from '../support/operator-server.ts';
+
+const BIN = fileURLToPath(new URL('../../dev/postbud.mjs', import.meta.url));
+
+const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
+
+let bus: Bus;
+let server: OperatorServer;
+let folder: string;
+beforeAll(async () => {
+  vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+  bus = await openBus(inject('postgresUrl'));
+  server = await startOperatorServer(bus.db, [ledger]);
+  folder = mkdtempSync(join(tmpdir(), 'postbud-cli-'));
+});
+afterAll(async () => {
+  vi.restoreAllMocks();
+  await server.close();
+  await bus.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+beforeEach(() => bus.reset());
+
+/** `npx postbud`, in a process of its own and another folder. */
+async function start(args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
+  const { PATH = '', HOME = '' } = process.env;
+  const own = { POSTBUD_URL: server.url, POSTBUD_TOKEN: await operatorToken(), DATA_DIR: folder };
+  const child = spawn(process.execPath, [BIN, ...args], {
+    cwd: folder,
+    env: { PATH, HOME, ...own, ...variables },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let err = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text));
+  const ended = new Promise<number | null>((resolve) => {
+    child.on('close', resolve);
+  });
+  return { child, ended, err: () => err };
+}
+
+async function postbud(args: readonly string[], variables?: Readonly<Record<string, string>>) {
+  const { child, ended, err } = await start(args, variables);
+  let out = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+  return { code: await ended, out, err: err() };
+}
+
+async function died(count: number): Promise<void> {
+  const refuse = () => {
+    throw new PermanentError('refused');
+  };
+  await emitPayments(bus.db, 1, count);
+  await drain(bus.db, [subscriber('ledger', { 'payment.captured': refuse })], { now: () => Date.now() });
+}
+
+describe('npx postbud', () => {
+  test('writes what was asked for to one stream and what is said besides to the other, without colours', async () => {
+    await died(1);
+    const [shown, asJson, coloured, wrong] = await Promise.all([
+      postbud(['topics']),
+      postbud(['dead-letters', '--json']),
+      postbud(['topics'], { FORCE_COLOR: '1' }),
+      postbud(['replay', 'payment.captured', '--since', '24h']),
+    ]);
+    expect([shown.code, shown.err]).toEqual([0, '']);
+    expect(shown.out).toMatch(/^payment\.captured +0 +0 +1\b/m);
+    expect(shown.out).not.toContain('\u001B');
+    expect(coloured.out).toContain('\u001B[31m');
+    expect(JSON.parse(asJson.out)).toMatchObject({ total: 1 });
+    expect([wrong.code, wrong.out]).toEqual([2, '']);
+    expect(wrong.err).toContain('There is no terminal to ask on');
+  });
+
+  test('is quiet when whoever reads has seen enough', async () => {
+    await died(60);
+    const { child, ended, err } = await start(['dead-letters', '--json', '--limit', '60']);
+    child.stdout.destroy();
+    expect([await ended, err()]).toEqual([0, '']);
+  });
+
+  test('follows the bus, says once that the server is away and goes on when it is back, until Ctrl-C', async () => {
+    const { child, ended, err } = await start(['tail', '--every', '1', '--json']);
+    const lines: Record<string, unknown>[] = [];
+    createInterface(child.stdout).on('line', (line) =>
+      lines.push(JSON.parse(line) as Record<string, unknown>),
+    );
+    const told = (type: string) => lines.filter((line) => line['type'] === type);
+    const patiently = { timeout: 15_000, interval: 20 };
+    await vi.waitFor(() => expect(told('counts')).toHaveLength(1), patiently);
+    await died(2);
+    await vi.waitFor(() => expect(told('dead_letter')).toHaveLength(2), patiently);
+    expect(told('dead_letter')[0]).toMatchObject({
+      topic: 'payment.captured',
+      lastError: { message: 'refused' },
+    });
+    await vi.waitFor(() => expect(told('counts').at(-1)).toMatchObject({ deadLettered: 2 }), patiently);
+
+    const port = Number(new URL(server.url).port);
+    await server.close();
+    await vi.waitFor(() => expect(err()).toContain('Trying again until it answers.'), patiently);
+    server = await startOperatorServer(bus.db, [ledger], port);
+    await vi.waitFor(() => expect(err()).toContain('Connected again after'), patiently);
+    expect(err().match(/can’t be reached/g)).toHaveLength(1);
+    expect(told('dead_letter')).toHaveLength(2);
+    child.kill('SIGINT');
+    expect(await ended).toBe(0);
+  });
+});
+
+test('installs the packages first when they are missing, which is not said where programs read', () => {
+  const project = join(folder, 'project');
+  mkdirSync(join(project, 'bin'), { recursive: true });
+  cpSync(BIN, join(project, 'dev', 'postbud.mjs'));
+  cpSync(join(BIN, '../install.mjs'), join(project, 'dev', 'install.mjs'));
+  writeFileSync(join(project, 'package-lock.json'), '{}');
+  writeFileSync(join(project, 'bin', 'npm'), '#!/bin/sh\necho "npm $*"\nexit 7\n', { mode: 0o755 });
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [join(project, 'dev', 'postbud.mjs'), 'topics'],
+    {
+      cwd: folder,
+      env: { PATH: `${join(project, 'bin')}${delimiter}${process.env['PATH'] ?? ''}` },
+      encoding: 'utf8',
+    },
+  );
+  expect([status, stdout]).toEqual([7, '']);
+  expect(stderr).toContain('Installing packages (npm ci)');
+  expect(stderr).toMatch(/^npm ci\b/m);
+});

@@ -1,0 +1,488 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+
+import { commandLine } from '../../dev/cli/main.ts';
+import type { Pane, Terminal } from '../../dev/cli/terminal.ts';
+import { widthOf } from '../../dev/cli/text.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import {
+  CRON_SECRET,
+  OPERATOR_SECRET,
+  operatorToken,
+  startOperatorServer,
+} from '../support/operator-server.ts';
+import type { OperatorServer } from '../support/operator-server.ts';
+import { freePort } from '../support/postgres.ts';
+
+const ESCAPE = '\u001B';
+const ledger = (handle: () => unknown = () => undefined) =>
+  subscriber('ledger', { 'payment.captured': handle });
+
+let bus: Bus;
+let server: OperatorServer;
+let folder: string;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  server = await startOperatorServer(bus.db, [ledger()]);
+  folder = mkdtempSync(join(tmpdir(), 'postbud-cli-'));
+});
+afterAll(async () => {
+  await server.close();
+  await bus.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+beforeEach(async () => {
+  vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, operator_actions, pauses');
+  vi.stubEnv('POSTBUD_URL', server.url);
+  vi.stubEnv('POSTBUD_TOKEN', await operatorToken());
+  vi.stubEnv('DATA_DIR', folder);
+});
+afterEach(() => {
+  server.answerInstead = null;
+  vi.unstubAllEnvs();
+  vi.restoreAllMocks();
+});
+
+interface Setting {
+  /** What somebody at a terminal answers; without it there is nobody. */
+  readonly answer?: (question: string) => string | Promise<string>;
+  readonly columns?: number;
+}
+
+/** Runs a command as `npx postbud` does, with what it writes kept. */
+async function postbud(args: string, { answer, columns }: Setting = {}) {
+  const [out, err, asked] = [[] as string[], [] as string[], [] as string[]];
+  const pane = (lines: string[]): Pane => ({
+    write: (text) => lines.push(text),
+    paint: (_, text) => text,
+    columns: columns ?? null,
+  });
+  const terminal: Terminal = {
+    out: pane(out),
+    err: pane(err),
+    isInteractive: answer !== undefined,
+    ask: async (question) => {
+      asked.push(question);
+      return (await answer?.(question)) ?? '';
+    },
+    progress: () => undefined,
+  };
+  const code = await commandLine(args.split(' '), terminal);
+  const said = { code, out: out.join('\n'), err: err.join('\n'), asked };
+  return { ...said, json: () => JSON.parse(said.out) as Record<string, unknown> };
+}
+
+/** Makes so many dead letters of the ledger. */
+async function died(count: number, message = 'refused'): Promise<void> {
+  const refuse = () => {
+    throw new PermanentError(message);
+  };
+  await emitPayments(bus.db, 1, count);
+  await drain(bus.db, [ledger(refuse)], { now: () => Date.now() });
+}
+
+async function inState(state: string): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    bus.db,
+    `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
+     where subscriber = 'ledger' and state::text = $1 order by position`,
+    [state],
+  );
+  return found.map(({ id }) => id);
+}
+
+describe('topics', () => {
+  test('says that all is quiet, and how many topics that are', async () => {
+    const { code, out } = await postbud('topics');
+    expect(code).toBe(0);
+    expect(out).toContain('Nothing is pending, failing or dead-lettered.');
+    expect(out).toMatch(/^\d+ topics, all quiet: --all shows them\.$/m);
+  });
+
+  test('shows what needs attention, with the subscribers that are the reason', async () => {
+    await died(2);
+    const { out } = await postbud('topics');
+    expect(out).toMatch(/^payment\.captured +0 +0 +2\b/m);
+    expect(out).toMatch(/^ {2}ledger +0 +0 +2$/m);
+    expect(out).toMatch(/^ {2}accounting +2 +0 +0 .*not attached$/m);
+    expect(out).not.toContain('booking.created');
+  });
+
+  test('shows all of them, or those with a word, and of a single one all subscribers', async () => {
+    expect((await postbud('topics --all')).out.split('\n').length).toBeGreaterThan(110);
+    const { out } = await postbud('topics payment.captured');
+    for (const name of ['bookings', 'ledger', 'notifications', 'accounting'])
+      expect(out).toContain(`  ${name} `);
+    expect((await postbud('topics xyzzy')).out).toContain('No topic has “xyzzy”');
+  });
+
+  test('as JSON is what the endpoint answers', async () => {
+    const { out, err, json } = await postbud('topics --json');
+    expect(err).toBe('');
+    expect(json()).toMatchObject({ relay: { state: expect.any(String) }, totals: { pending: 0 }, hours: {} });
+    expect(out).toContain('\n  "totals": {');
+  });
+
+  test.each([40, 60, 80, 120])('fits a terminal of %i columns', async (columns) => {
+    await died(1);
+    const { out } = await postbud('topics --all', { columns });
+    expect(Math.max(...out.split('\n').map(widthOf))).toBeLessThanOrEqual(Math.max(columns, 62));
+  });
+});
+
+describe('dead-letters', () => {
+  test('says so when there are none, and when none match', async () => {
+    expect((await postbud('dead-letters')).out).toBe('No dead letters, and nothing is failing.');
+    await died(1);
+    expect((await postbud('dead-letters --topic booking.created')).out).toBe(
+      'No dead letters match. There is one in all.',
+    );
+  });
+
+  test('lists the newest beside their errors, and how to see more', async () => {
+    await died(3);
+    const { code, out } = await postbud('dead-letters --limit 2');
+    expect(code).toBe(0);
+    expect(out).toMatch(/^3 dead letters, all of one error\.$/m);
+    expect(out).toMatch(/^ +3 {2}permanent: refused {2}payment\.captured {2}ledger/m);
+    expect(out.match(/^\d+-\d+ /gm)).toHaveLength(2);
+    expect(out).toContain('1 older: --limit 3 shows more.');
+  });
+
+  test('goes through as many pages as it takes', async () => {
+    await died(120);
+    const { json } = await postbud('dead-letters --limit 110 --json');
+    const ids = (json()['items'] as { deliveryId: string }[]).map(({ deliveryId }) => deliveryId);
+    const newest = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries where state = 'dead_lettered'
+       order by dead_lettered_at desc, lane_id desc, position desc limit 110`,
+    );
+    expect(ids).toEqual(newest.map(({ id }) => id));
+    expect(json()).toMatchObject({ total: 120, nextCursor: expect.any(String) });
+    expect((await postbud('dead-letters --limit 500 --json')).json()).toMatchObject({ nextCursor: null });
+  });
+
+  test('shows all about one, on a terminal of any width', async () => {
+    await died(1, `refused ${'and refused again '.repeat(20)}`);
+    const [id] = await inState('dead_lettered');
+    const { code, out } = await postbud(`dead-letters ${id}`, { columns: 72 });
+    expect(code).toBe(0);
+    expect(out).toContain(`Dead letter ${id}`);
+    expect(out).toMatch(/✗ attempt 1 failed/);
+    expect(out).toMatch(/^ {2}accounting +· pending$/m);
+    expect(out).toContain('"amountMinor": 1');
+    expect(out).toContain(`npx postbud replay --delivery ${id}`);
+    expect(Math.max(...out.split('\n').map(widthOf))).toBeLessThanOrEqual(72);
+  });
+
+  test('of which there is none ends with 1', async () => {
+    const { code, err } = await postbud('dead-letters 9-9');
+    expect([code, err]).toEqual([1, 'There is no such delivery.']);
+  });
+
+  test('reveals only with the scope, and says that it is logged', async () => {
+    await died(1);
+    const [id] = await inState('dead_lettered');
+    const revealed = await postbud(`dead-letters ${id} --reveal because`);
+    expect(revealed.out).toContain('personal data shown');
+    expect(revealed.err).toContain('operators’ log');
+    expect(await rows(bus.db, 'select action, reason from operator_actions')).toEqual([
+      { action: 'reveal', reason: 'because' },
+    ]);
+    vi.stubEnv('POSTBUD_TOKEN', await operatorToken('event-bus:read event-bus:replay'));
+    const refused = await postbud(`dead-letters ${id} --reveal because`);
+    expect([refused.code, refused.out]).toEqual([3, '']);
+    expect(refused.err).toContain('--scope "event-bus:read event-bus:reveal"');
+  });
+
+  test('keeps what strangers wrote from moving the cursor', async () => {
+    await died(1, `${ESCAPE}[2J${ESCAPE}]0;title\u0007 \u009B31m\u202E`);
+    const [id] = await inState('dead_lettered');
+    const shown = [`dead-letters`, `dead-letters ${id}`, 'dead-letters --json', `dead-letters ${id} --json`];
+    for (const args of shown) {
+      const { code, out } = await postbud(args);
+      expect(code).toBe(0);
+      expect(out).not.toMatch(/[^\P{Cc}\n]|\u202E/u);
+    }
+  });
+});
+
+describe('replay', () => {
+  const LAST_DAY = 'replay payment.captured --since 24h';
+
+  test('with --dry-run shows what it would do, and does nothing, with a reader’s token', async () => {
+    await died(2);
+    vi.stubEnv('POSTBUD_TOKEN', await operatorToken('event-bus:read'));
+    const { code, out, asked } = await postbud(`${LAST_DAY} --dry-run`);
+    expect([code, asked]).toEqual([0, []]);
+    expect(out).toContain('Would replay 2 dead letters.');
+    expect(out).toMatch(/^2 {2}payment\.captured {2}ledger {6}never$/m);
+    expect(out).toContain('The topic’s 3 other subscribers get nothing.');
+    expect(out).toContain('! ledger is still failing (permanent: refused, ');
+    expect((await postbud(`${LAST_DAY} --dry-run --json`)).json()).toMatchObject({ matched: 2 });
+    expect(await inState('dead_lettered')).toHaveLength(2);
+  });
+
+  test('on a terminal asks, and takes anything but a yes for a no', async () => {
+    await died(2);
+    for (const answer of ['', 'n', 'what?']) {
+      const { code, out, err, asked } = await postbud(LAST_DAY, { answer: () => answer });
+      expect([code, out, asked]).toEqual([1, '', ['\nReplay them? [y/N] ']]);
+      expect(err).toContain('Replay 2 dead letters?');
+      expect(err).toContain('Nothing was replayed.');
+    }
+    expect(await inState('dead_lettered')).toHaveLength(2);
+    const { code, out } = await postbud(LAST_DAY, { answer: () => 'y' });
+    expect(code).toBe(0);
+    expect(out).toContain('2 dead letters are on their way again.');
+    expect(await inState('pending')).toHaveLength(2);
+  });
+
+  test('has the number typed when it is more than a hundred', async () => {
+    await died(101);
+    expect((await postbud(LAST_DAY, { answer: () => 'y' })).code).toBe(1);
+    const { code, asked } = await postbud(LAST_DAY, { answer: () => '101' });
+    expect([code, asked]).toEqual([0, ['\nType 101 to replay them: ']]);
+    expect(await inState('pending')).toHaveLength(101);
+  });
+
+  test('replays what was shown or nothing: a race is told in words', async () => {
+    await died(3);
+    const [first] = await inState('dead_lettered');
+    const { code, err } = await postbud(LAST_DAY, {
+      answer: async () => {
+        await replay(bus.db, { deliveryIds: [first!] }, 'another');
+        return 'y';
+      },
+    });
+    expect(code).toBe(1);
+    expect(err).toContain('Nothing was replayed. 2 deliveries match, not 3');
+    expect(await inState('dead_lettered')).toHaveLength(2);
+  });
+
+  test('with --yes does not ask, sends who and why, and answers programs with JSON alone', async () => {
+    await died(2);
+    const wrong = await postbud(`${LAST_DAY} --yes --expected 3`);
+    expect([wrong.code, await inState('dead_lettered')]).toEqual([1, expect.objectContaining({ length: 2 })]);
+    expect(wrong.err).toContain('Nothing was replayed: 2 deliveries match, not 3.');
+    const [id] = await inState('dead_lettered');
+    const done = await postbud(`replay --delivery ${id} --reason fixed --yes --expected 1 --json`);
+    expect(done.json()).toMatchObject({ matched: 1, replayed: 1, replayId: expect.any(String) });
+    expect(await rows(bus.db, 'select requested_by, reason, replayed from replays')).toEqual([
+      { requested_by: 'kari@solvik.example.no', reason: 'fixed', replayed: 1 },
+    ]);
+  });
+
+  test('says when there is nothing to replay', async () => {
+    const { code, err, out } = await postbud(`${LAST_DAY} --yes`);
+    expect([code, err, out]).toEqual([
+      0,
+      'Nothing to replay: no dead letter of payment.captured matches.',
+      '',
+    ]);
+  });
+
+  test('asks again when the answer is lost, and replays once', async () => {
+    await died(2);
+    let posts = 0;
+    server.answerInstead = async (request) => {
+      if (request.method !== 'POST' || (posts += 1) > 1) return undefined;
+      server.answerInstead = null;
+      await fetch(request.clone());
+      server.answerInstead = async () => void (posts += 1);
+      return new Response(new ReadableStream({ start: (answer) => answer.error(new Error('cut')) }));
+    };
+    const { code, out } = await postbud(`${LAST_DAY} --yes`);
+    expect([code, posts]).toEqual([0, 2]);
+    expect(out).toContain('2 dead letters are on their way again.');
+    expect(await rows(bus.db, 'select replayed from replays')).toEqual([{ replayed: 2 }]);
+  });
+
+  test('names the option or topic that the server does not take', async () => {
+    const { code, err } = await postbud('replay payment.captred --since 24x --yes');
+    expect(code).toBe(2);
+    expect(err).toMatch(/^topic: write a topic of the catalog$/m);
+    expect(err).toMatch(/^--since: write a whole number above 0 and a unit/m);
+  });
+});
+
+describe('doctor', () => {
+  test('finds nothing wrong with a bus that has kept its promises', async () => {
+    await died(2);
+    const { code, out } = await postbud('doctor');
+    expect(code).toBe(0);
+    expect(out).toContain('Looked at the newest 2 events');
+    expect(out).toMatch(/^ {2}✓ lanes are in the order of creation$/m);
+    expect(out).toContain('All is as it should be.');
+  });
+
+  test('ends with 1 where a promise is broken, and says which and where', async () => {
+    await died(2);
+    const [id] = await inState('dead_lettered');
+    await rows(bus.db, `delete from deliveries where lane_id || '-' || position = $1`, [id]);
+    const { code, out } = await postbud('doctor --events 10');
+    expect(code).toBe(1);
+    expect(out).toMatch(
+      /✗ every event has one delivery for each subscriber of its topic\n +1 have more or fewer/,
+    );
+    expect(out).toMatch(/\d promises not kept\./);
+    const asJson = await postbud('doctor --json');
+    expect(asJson.code).toBe(1);
+    expect(asJson.json()).toMatchObject({
+      findings: expect.arrayContaining([expect.objectContaining({ count: 1 })]),
+    });
+  });
+
+  test('has an endpoint for readers, bounded, that is a page in a browser', async () => {
+    const get = async (query: string, headers: Record<string, string> = {}) =>
+      await fetch(`${server.url}/platform/event-bus/doctor${query}`, { headers });
+    const authorization = `Bearer ${await operatorToken('event-bus:read')}`;
+    expect((await get('')).status).toBe(401);
+    expect(
+      (await get('', { authorization: `Bearer ${await operatorToken('event-bus:reveal')}` })).status,
+    ).toBe(403);
+    for (const events of ['0', '20001', '1.5', 'all'])
+      expect((await get(`?events=${events}`, { authorization })).status).toBe(400);
+    expect(await (await get('?events=20000', { authorization })).json()).toMatchObject({
+      events: 0,
+      findings: [],
+    });
+    const page = await get('', { authorization, accept: 'text/html' });
+    expect([page.status, await page.text()]).toEqual([
+      200,
+      expect.stringContaining('All is as it should be.'),
+    ]);
+  });
+});
+
+describe('tick', () => {
+  test('has the relay run, and says what it did', async () => {
+    vi.stubEnv('CRON_SECRET', CRON_SECRET);
+    await emitPayments(bus.db, 1, 3);
+    const { code, out } = await postbud('tick');
+    expect(code).toBe(0);
+    expect(out).toMatch(/^ +delivered +\d+/m);
+    expect(await inState('delivered')).toHaveLength(3);
+    expect((await postbud('tick --json')).json()).toMatchObject({ delivered: 0, pruned: { events: 0 } });
+  });
+
+  test.each([
+    ['another-secret-of-the-tests', 'Set CRON_SECRET to the one that the server has.'],
+    ['', 'There is no secret to call the cron with.'],
+  ])('with the secret %j ends with 3', async (secret, words) => {
+    vi.stubEnv('CRON_SECRET', secret);
+    const { code, err } = await postbud('tick');
+    expect([code, err]).toEqual([3, expect.stringContaining(words)]);
+  });
+
+  test('waits no longer than it is told to', async () => {
+    vi.stubEnv('CRON_SECRET', CRON_SECRET);
+    server.answerInstead = () => new Promise(() => undefined);
+    const { code, err } = await postbud('tick --timeout 1');
+    expect([code, err]).toEqual([4, expect.stringContaining('has not answered within 1 s.')]);
+  });
+});
+
+describe('what goes wrong is told with what to do', () => {
+  const problem = (status: number, code: string, headers: Record<string, string> = {}) =>
+    new Response(JSON.stringify({ status, code, detail: 'In other words.' }), { status, headers });
+
+  test.each([
+    ['a token that is not valid', '', 3, ['The token is not valid', 'npm run -s token']],
+    ['a token that is none', 'a b', 3, ['is none']],
+  ])('%s', async (_, token, expected, words) => {
+    vi.stubEnv('POSTBUD_TOKEN', token || 'not.a.token');
+    const { code, out, err } = await postbud('topics');
+    expect([code, out]).toEqual([expected, '']);
+    for (const word of words) expect(err).toContain(word);
+  });
+
+  test.each([
+    [
+      'a limit',
+      () => problem(429, 'rate_limited', { 'retry-after': '90' }),
+      1,
+      /Try again in 1 min 30 s, at \d\d:/,
+    ],
+    ['keys that are missing', () => problem(503, 'operators_not_configured'), 1, /In other words\./],
+    ['a page', () => new Response('<!doctype html>', { status: 404 }), 4, /not as Postbud does/],
+    ['a page that is found', () => new Response('<!doctype html>'), 1, /Is it a Postbud/],
+    ['another version', () => Response.json({ generatedAt: 'now' }), 1, /relay: /],
+    [
+      'a way elsewhere',
+      () => new Response(null, { status: 307, headers: { location: 'https://other.example/x' } }),
+      4,
+      /--url https:\/\/other\.example$/,
+    ],
+  ])('%s', async (_, answer, expected, words) => {
+    server.answerInstead = async () => answer();
+    const { code, out, err } = await postbud('topics');
+    expect([code, out]).toEqual([expected, '']);
+    expect(err).toMatch(words);
+  });
+
+  test('a server that is not there', async () => {
+    const { code, err } = await postbud(`topics --url http://localhost:${await freePort()}`);
+    expect([code, err]).toEqual([
+      4,
+      expect.stringContaining('nothing listens there.\nIs it running (npm start)?'),
+    ]);
+  });
+});
+
+describe('the token', () => {
+  const publish = (url: string) =>
+    writeFileSync(
+      join(folder, 'development.json'),
+      JSON.stringify({ url, variables: { OPERATOR_JWT_SECRET: OPERATOR_SECRET, CRON_SECRET } }),
+    );
+  afterEach(() => rmSync(join(folder, 'development.json'), { force: true }));
+
+  test('is made with the secret of npm start, for a local server only, and that is said', async () => {
+    vi.stubEnv('POSTBUD_TOKEN', '');
+    expect((await postbud('topics')).code).toBe(3);
+    publish(server.url);
+    // The server that runs here is also the one that is meant.
+    vi.stubEnv('POSTBUD_URL', '');
+    const { code, out, err } = await postbud('topics --json');
+    expect([code, err]).toEqual([0, `No token given: made one with the secret in ${folder}/.`]);
+    expect(() => JSON.parse(out)).not.toThrow();
+    expect((await postbud('tick')).code).toBe(0);
+    vi.stubEnv('OPERATOR_JWT_SECRET', OPERATOR_SECRET);
+    const elsewhere = await postbud('topics --url http://postbud.invalid');
+    expect([elsewhere.code, elsewhere.err]).toEqual([3, expect.stringContaining('has no HTTPS')]);
+  });
+
+  test('allows no more than the command needs', async () => {
+    vi.stubEnv('POSTBUD_TOKEN', '');
+    publish(server.url);
+    const scopes: unknown[] = [];
+    server.answerInstead = async ({ headers }) => {
+      const [, claims] = (headers.get('authorization') ?? '').split('.');
+      scopes.push((JSON.parse(Buffer.from(claims!, 'base64url').toString()) as { scope: string }).scope);
+      return undefined;
+    };
+    await died(1);
+    await postbud('replay payment.captured --since 24h --yes');
+    expect(scopes).toEqual(['event-bus:read', 'event-bus:replay']);
+  });
+
+  test('is read from a file, before the environment', async () => {
+    const file = join(folder, 'token');
+    writeFileSync(file, `${await operatorToken()}\n`);
+    vi.stubEnv('POSTBUD_TOKEN', 'not.a.token');
+    expect((await postbud(`topics --token-file ${file}`)).code).toBe(0);
+    const { code, err } = await postbud(`topics --token-file ${file}.gone`);
+    expect([code, err]).toEqual([2, expect.stringContaining('ENOENT')]);
+  });
+});

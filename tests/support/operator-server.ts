@@ -1,0 +1,80 @@
+import { SignJWT } from 'jose';
+import { serve } from 'srvx';
+
+import type { OperatorSettings } from '../../lib/config.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
+import { requireCronSecret, runCron } from '../../lib/relay/cron.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+
+/** The functions of operators and of the cron, listening on a port. */
+export interface OperatorServer {
+  readonly url: string;
+  /** Answers in place of the functions; undefined leaves a request to them. */
+  answerInstead: ((request: Request) => Promise<Response | undefined>) | null;
+  readonly close: () => Promise<void>;
+}
+
+export const OPERATOR_SECRET = 'an operator secret of the tests, 32 bytes and more';
+export const CRON_SECRET = 'a-cron-secret-of-the-tests';
+
+const settings: OperatorSettings = {
+  issuer: 'postbud',
+  audience: 'postbud-operators',
+  kind: 'secret',
+  secret: Buffer.from(OPERATOR_SECRET),
+};
+
+export async function operatorToken(
+  scope = 'event-bus:read event-bus:replay event-bus:reveal',
+): Promise<string> {
+  return await new SignJWT({ scope })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setSubject('kari@solvik.example.no')
+    .setIssuer(settings.issuer)
+    .setAudience(settings.audience)
+    .setIssuedAt()
+    .setExpirationTime('5m')
+    .sign(Buffer.from(OPERATOR_SECRET));
+}
+
+/** @param port a free one when left out. @param subscribers who is attached. */
+export async function startOperatorServer(
+  db: Database,
+  subscribers: readonly AttachedSubscriber[],
+  port = 0,
+): Promise<OperatorServer> {
+  const operators = operatorEndpoint({
+    settings: () => settings,
+    environment: () => 'Local',
+    deadLetters: async () => null,
+    routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
+      routesOf({ database: async () => db, subscribers: () => subscribers, kick: () => undefined }),
+    ),
+  });
+  const cron = endpoint({
+    methods: ['GET'],
+    handle: async (request) => {
+      requireCronSecret(request, CRON_SECRET);
+      return await runCron({ db, subscribers, budgetMs: 500 });
+    },
+  });
+  const functionAt = (path: string) => (path === '/api/cron/relay' ? cron : operators);
+  const listening = serve({
+    port,
+    hostname: '127.0.0.1',
+    silent: true,
+    fetch: async (request) =>
+      (await server.answerInstead?.(request)) ??
+      (await functionAt(new URL(request.url).pathname).fetch(request)),
+  });
+  const server: OperatorServer = {
+    url: '',
+    answerInstead: null,
+    close: () => listening.close(true),
+  };
+  await listening.ready();
+  return Object.assign(server, { url: (listening.url ?? '').replace(/\/$/, '') });
+}

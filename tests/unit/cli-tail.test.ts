@@ -1,0 +1,155 @@
+import { describe, expect, test } from 'vitest';
+
+import {
+  DeadLettersSeen,
+  HeldLanesSeen,
+  changesBetween,
+  grown,
+  haveFailuresChanged,
+} from '../../dev/cli/happenings.ts';
+import type { View } from '../../dev/cli/happenings.ts';
+import { lineOf } from '../../dev/cli/tail.ts';
+import { widthOf } from '../../dev/cli/text.ts';
+import type { DeadLetterItem } from '../../lib/operators/dead-letters.ts';
+import type { HeldLane } from '../../lib/operators/topic-view.ts';
+import { HOUR } from '../../lib/time.ts';
+
+describe('what tail tells', () => {
+  const NOW = '2026-11-21T14:30:00.000Z';
+  const ledger = {
+    subscriber: 'ledger',
+    pending: 0,
+    failing: 0,
+    deadLettered: 0,
+    attached: true,
+    paused: false,
+    pause: null,
+    oldestDueAgeSeconds: null,
+    nextRetryAt: null,
+    lastDeliveredAt: null,
+    lastFailedAt: null,
+  };
+  const topic = {
+    topic: 'payment.captured',
+    producer: 'payments',
+    pending: 0,
+    failing: 0,
+    deadLettered: 0,
+    oldestDueAgeSeconds: null,
+    nextRetryAt: null,
+    awaitingFanOut: 0,
+    heldBackSince: null,
+    hours: { delivered: [], deadLettered: [] },
+  };
+  const hoursOf = (...newest: number[]) => [
+    ...Array.from({ length: 24 - newest.length }, () => 1),
+    ...newest,
+  ];
+  const view = (changes: Partial<View> = {}, subscriber: object = {}, ofTopic: object = {}): View => ({
+    generatedAt: NOW,
+    relay: { state: 'running', lastPassAt: NOW, lagSeconds: 0 },
+    totals: {
+      pending: 0,
+      failing: 0,
+      deadLettered: 0,
+      deliveries: { pending: 0, failing: 0, deadLettered: 0 },
+      deliveredLast24h: 0,
+      firstAttemptLast24h: 0,
+    },
+    hours: { delivered: hoursOf(5, 7), deadLettered: hoursOf() },
+    topics: [{ ...topic, ...ofTopic, subscribers: [{ ...ledger, ...subscriber }] }],
+    ...changes,
+  });
+  const later = (ms: number) => new Date(Date.parse(NOW) + ms).toISOString();
+  const delivered = (...newest: number[]) => ({ delivered: hoursOf(...newest), deadLettered: hoursOf() });
+
+  test('is nothing where nothing has moved', () => {
+    expect(changesBetween(view(), view({ generatedAt: later(2000) }))).toEqual([]);
+  });
+
+  test('is deliveries a second, also across a full hour, when the oldest hour falls away', () => {
+    const sameHour = view({ generatedAt: later(2000), hours: delivered(5, 13) });
+    expect(changesBetween(view(), sameHour)).toMatchObject([{ type: 'counts', deliveriesPerSecond: 3 }]);
+    // The hour that was the newest, with 7, ended with 9, and 4 have come since.
+    const nextHour = view({ generatedAt: later(HOUR), hours: delivered(5, 9, 4) });
+    expect(grown(view(), nextHour, 'delivered')).toBe(6);
+    const twoDaysOn = view({ generatedAt: later(48 * HOUR), hours: delivered(2, 3) });
+    expect(grown(view(), twoDaysOn, 'delivered')).toBe(22 + 5);
+  });
+
+  test('is a relay that stopped, a pause, and a topic that a transaction holds back', () => {
+    const relay = { state: 'stalled', lastPassAt: NOW, lagSeconds: 0 } as const;
+    const troubled = view({ relay }, { paused: true }, { heldBackSince: NOW });
+    expect(changesBetween(view(), troubled).map(({ type }) => type)).toEqual([
+      'relay',
+      'held_back',
+      'paused',
+    ]);
+    expect(changesBetween(troubled, view()).map(({ type }) => type)).toEqual([
+      'relay',
+      'no_longer_held_back',
+      'resumed',
+    ]);
+  });
+
+  const item = (deliveryId: string, deadLetteredAt: string) =>
+    ({ deliveryId, deadLetteredAt }) as DeadLetterItem;
+
+  test('is a dead letter once, again when it died again, and not one that was merely beyond the first page', () => {
+    const seen = new DeadLettersSeen([item('1-9', later(9)), item('1-5', later(5))], false);
+    expect(seen.isNew(item('1-9', later(9)))).toBe(false);
+    expect(seen.isNew(item('1-2', later(2)))).toBe(false);
+    // Its transaction ended later than that of one which died after it.
+    expect(seen.isNew(item('1-7', later(7)))).toBe(true);
+    expect(seen.isNew(item('1-9', later(90)))).toBe(true);
+    seen.add(item('1-9', later(90)));
+    expect(seen.isNew(item('1-9', later(90)))).toBe(false);
+    expect(new DeadLettersSeen([], true).isNew(item('1-1', later(1)))).toBe(true);
+  });
+
+  const lane = (attempts: number): HeldLane => ({
+    subscriber: 'ledger',
+    orderingKey: '',
+    deliveryId: '3-4',
+    eventId: 'e',
+    subject: null,
+    attempts,
+    nextAttemptAt: later(60_000),
+    lastError: { kind: 'http_503', message: 'Service Unavailable' },
+    behind: 2,
+    isMoreBehind: false,
+  });
+
+  test('is a failing lane at each attempt, and that it flows again once nothing fails', () => {
+    const failing = view({}, { failing: 1, lastFailedAt: NOW });
+    const lanes = new HeldLanesSeen();
+    expect(haveFailuresChanged(view(), failing, 'payment.captured')).toBe(true);
+    expect(haveFailuresChanged(failing, failing, 'payment.captured')).toBe(false);
+    expect(lanes.update('payment.captured', [lane(1)], failing)).toMatchObject([
+      { type: 'failing_lane', attempts: 1 },
+    ]);
+    expect(lanes.update('payment.captured', [lane(1)], failing)).toEqual([]);
+    // While it is tried it is not listed: it has not been delivered yet.
+    expect(lanes.update('payment.captured', [], failing)).toEqual([]);
+    expect(lanes.update('payment.captured', [lane(2)], failing)).toMatchObject([{ attempts: 2 }]);
+    expect(lanes.update('payment.captured', [], view())).toMatchObject([
+      { type: 'flowing_lane', subscriber: 'ledger' },
+    ]);
+  });
+
+  test('is one line, as wide as the terminal', () => {
+    const pane = (columns: number | null) => ({ columns, paint: (_: string, text: string) => text });
+    const happening = { at: NOW, type: 'failing_lane', topic: 'payment.captured', ...lane(1) } as const;
+    expect(lineOf(happening, pane(null))).toBe(
+      '15:30:00  ! failing        payment.captured → ledger  3-4  attempt 1: 503 Service Unavailable; next in 1 min, 2 behind it',
+    );
+    const narrow = lineOf(happening, pane(60));
+    expect(narrow).toMatch(/^15:30:00 .*…$/);
+    expect(widthOf(narrow)).toBeLessThanOrEqual(60);
+    const counts = { at: NOW, type: 'counts', pending: 1, failing: 0, deadLettered: 1204 } as const;
+    expect(lineOf({ ...counts, deliveriesPerSecond: 0 }, pane(null))).toBe(
+      '15:30:00  · counts         1 event pending, 0 failing, 1,204 dead-lettered',
+    );
+    expect(lineOf({ ...counts, deliveriesPerSecond: 48.5 }, pane(null))).toContain('; 48.5 deliveries/s');
+  });
+});

@@ -1,0 +1,259 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+
+import { parse } from '../../dev/cli/arguments.ts';
+import { when } from '../../dev/cli/instants.ts';
+import { commandLine } from '../../dev/cli/main.ts';
+import { nearest } from '../../dev/cli/nearest.ts';
+import { table } from '../../dev/cli/table.ts';
+import { paneOf, takesColours } from '../../dev/cli/terminal.ts';
+import type { Pane } from '../../dev/cli/terminal.ts';
+import { cutTo, padTo, printable, printableJson, widthOf, wrapTo } from '../../dev/cli/text.ts';
+
+afterEach(() => vi.unstubAllEnvs());
+
+const pane = (columns: number | null): Pane => ({
+  write: () => undefined,
+  paint: (_, text) => text,
+  columns,
+});
+
+describe('the name that was probably meant', () => {
+  const commands = ['topics', 'dead-letters', 'replay', 'doctor', 'tick', 'tail'];
+
+  test.each([
+    ['topcs', 'topics'],
+    ['tpoics', 'topics'],
+    ['Replay', 'replay'],
+    ['dead', 'dead-letters'],
+    ['deadletters', 'dead-letters'],
+    ['docter', 'doctor'],
+    ['tock', 'tick'],
+    ['xyzzy', null],
+    ['t', null],
+    ['', null],
+  ])('of %j is %j', (written, meant) => {
+    expect(nearest(written, commands)).toBe(meant);
+  });
+});
+
+describe('a command line', () => {
+  const options = {
+    topic: { value: '<topic>', help: '' },
+    delivery: { value: '<id>', isList: true, help: '' },
+    limit: { value: '<number>', help: '' },
+    yes: { help: '' },
+  };
+  const parsed = (...args: string[]) => parse(args, options);
+
+  test('is taken apart, options before and after what they belong to', () => {
+    const given = parsed(
+      '--yes',
+      'a',
+      '--topic=b',
+      '--delivery',
+      '1-2',
+      'c',
+      '--delivery',
+      '1-3',
+      '--',
+      '--d',
+    );
+    expect(given.positionals).toEqual(['a', 'c', '--d']);
+    expect(given.isSet('yes')).toBe(true);
+    expect(given.text('topic')).toBe('b');
+    expect(given.texts('delivery')).toEqual(['1-2', '1-3']);
+    expect(given.text('limit')).toBeUndefined();
+  });
+
+  test.each([
+    [['--topc', 'x'], 'There is no option --topc.', 'Did you mean --topic?'],
+    [['--constructor'], 'There is no option --constructor.', null],
+    [['-t', 'x'], 'There is no option -t.', null],
+    [['--topic'], '--topic needs a value: --topic <topic>', null],
+    [['--topic', '--yes'], '--topic needs a value: --topic <topic>', null],
+    [['--yes=no'], '--yes takes no value', null],
+  ])('like %j is refused', (args, message, advice) => {
+    expect(() => parsed(...args)).toThrow(expect.objectContaining({ exitCode: 2, message, advice }));
+  });
+
+  test.each(['0', '101', '-1', '1.5', 'ten', '1e1', ''])('takes %j for no number from 1 to 100', (number) => {
+    const given = parsed(`--limit=${number}`);
+    expect(() => given.wholeNumber('limit', 1, 100)).toThrow('--limit: write a whole number, 1 to 100');
+  });
+});
+
+describe('text for a terminal', () => {
+  test('is measured in cells', () => {
+    expect(widthOf('bærum')).toBe(5);
+    expect(widthOf('e\u0301')).toBe(1);
+    expect(widthOf('漢字')).toBe(4);
+    expect(widthOf('👩‍👩‍👧!')).toBe(3);
+    expect(widthOf('\u001B[31mred\u001B[39m')).toBe(3);
+  });
+
+  test('is cut, padded and wrapped by cells', () => {
+    expect(cutTo(5, 'bærumsverk')).toBe('bæru…');
+    expect(cutTo(4, '漢字漢')).toBe('漢…');
+    expect(cutTo(5, 'bærum')).toBe('bærum');
+    expect(padTo(4, '漢')).toBe('漢  ');
+    expect(padTo(4, '7', 'right')).toBe('   7');
+    expect(wrapTo(9, 'one two three', '  ')).toBe('  one two\n  three');
+    expect(wrapTo(null, 'one two three')).toBe('one two three');
+  });
+
+  test('of strangers can not move the cursor, ring, hide or turn the text round', () => {
+    const stranger = 'a\u001B[2Jb\u0007c\u009Bd\u202Ee\u200Bf\ng\u2066h';
+    expect(printable({ list: [stranger], number: 1, none: null })).toEqual({
+      list: ['a�[2Jb�c�d�e�f g�h'],
+      number: 1,
+      none: null,
+    });
+    expect(printable('👩‍👧')).toBe('👩‍👧');
+  });
+
+  test('as JSON has what JSON lets through escaped, and stays the same JSON', () => {
+    const value = { text: 'a\u001Bb\u009Bc\u202Ed\u2028e\u007Ff\nø\u{E0001}', list: [1] };
+    const json = printableJson(value, 2);
+    expect(json).toMatch(/^[\n\x20-\x7Eø]+$/);
+    expect(JSON.parse(json)).toEqual(value);
+    expect(printableJson(value)).not.toContain('\n');
+  });
+});
+
+describe('a table', () => {
+  const columns = [
+    { title: 'topic', isFlexible: true },
+    { title: 'dead', align: 'right' },
+    { title: 'about', isFlexible: true, isOptional: true },
+    { title: 'note' },
+  ] as const;
+  const rows = [
+    ['payment.captured.and.settled', '1,204', 'a booking of long ago', ''],
+    ['inquiry', '7', '', ''],
+  ];
+
+  test('aligns its columns and leaves out those that nobody filled', () => {
+    expect(table(pane(null), columns, rows)).toBe(
+      [
+        'topic                          dead  about',
+        'payment.captured.and.settled  1,204  a booking of long ago',
+        'inquiry                           7',
+      ].join('\n'),
+    );
+  });
+
+  test('fits the terminal: first the widest is cut, then what is optional left out', () => {
+    expect(table(pane(52), columns, rows).split('\n')[1]).toBe(
+      'payment.captured.and.…  1,204  a booking of long ago',
+    );
+    expect(table(pane(40), columns, rows).split('\n')).toEqual([
+      'topic                          dead',
+      'payment.captured.and.settled  1,204',
+      'inquiry                           7',
+    ]);
+    for (let width = 30; width < 80; width += 1) {
+      const widths = table(pane(width), columns, rows).split('\n').map(widthOf);
+      expect(Math.max(...widths)).toBeLessThanOrEqual(width);
+    }
+  });
+});
+
+describe('colours', () => {
+  test.each([
+    [true, {}, true],
+    [false, {}, false],
+    [true, { NO_COLOR: '1' }, false],
+    [true, { NO_COLOR: '' }, true],
+    [true, { TERM: 'dumb' }, false],
+    [false, { FORCE_COLOR: '1' }, true],
+    [false, { FORCE_COLOR: '' }, true],
+    [true, { FORCE_COLOR: '0' }, false],
+    [true, { FORCE_COLOR: '1', NO_COLOR: '1' }, true],
+  ])('on a terminal (%j) with %j: %j', (isTTY, env, expected) => {
+    expect(takesColours({ isTTY }, env)).toBe(expected);
+  });
+
+  test('and a width are a terminal’s only', () => {
+    const written: string[] = [];
+    const stream = { columns: 80, write: (text: string | Uint8Array) => written.push(String(text)) > 0 };
+    const onTerminal = paneOf({ ...stream, isTTY: true }, {});
+    const inFile = paneOf({ ...stream, isTTY: false }, {});
+    expect([onTerminal.columns, onTerminal.paint('red', 'x')]).toEqual([80, '\u001B[31mx\u001B[39m']);
+    expect([inFile.columns, inFile.paint('red', 'x')]).toEqual([null, 'x']);
+    inFile.write('a line');
+    expect(written).toEqual(['a line\n']);
+  });
+});
+
+test('times are Oslo’s, in summer and winter, and say the day where it is another', () => {
+  expect(when('2026-11-21T13:32:07.000Z', '2026-11-21T20:00:00.000Z')).toBe('14:32:07');
+  expect(when('2026-07-01T13:32:07.000Z', '2026-07-01T20:00:00.000Z')).toBe('15:32:07');
+  // Just past midnight in Oslo, and not yet in UTC.
+  expect(when('2026-11-21T22:59:00.000Z', '2026-11-21T23:01:00.000Z')).toBe('Sat 23:59');
+  expect(when('2026-10-21T12:00:00.000Z', '2026-11-21T12:00:00.000Z')).toBe('21 Oct 2026 14:00');
+});
+
+describe('the command line', () => {
+  async function said(...args: string[]) {
+    const [out, err] = [[] as string[], [] as string[]];
+    const code = await commandLine(args, {
+      out: { ...pane(80), write: (text) => out.push(text) },
+      err: { ...pane(80), write: (text) => err.push(text) },
+      isInteractive: false,
+      ask: async () => '',
+      progress: () => undefined,
+    });
+    return { code, out: out.join('\n'), err: err.join('\n') };
+  }
+
+  test('without a command shows what there is, and ends with 2', async () => {
+    const { code, out, err } = await said();
+    expect([code, out]).toEqual([2, '']);
+    for (const name of ['topics', 'dead-letters', 'replay', 'doctor', 'tick', 'tail'])
+      expect(err).toContain(`  ${name} `);
+  });
+
+  test.each(['topics', 'dead-letters', 'replay', 'doctor', 'tick', 'tail'])(
+    'has help with examples for %s, asked for in three ways',
+    async (name) => {
+      const { code, out, err } = await said(name, '--help');
+      expect([code, err]).toEqual([0, '']);
+      expect(out).toContain(`npx postbud ${name}`);
+      expect(out).toContain('Examples');
+      expect(Math.max(...out.split('\n').map(widthOf))).toBeLessThanOrEqual(80);
+      expect((await said('help', name)).out).toBe(out);
+      expect((await said(name, '-h')).out).toBe(out);
+    },
+  );
+
+  test.each([
+    [['topcs'], 'There is no command “topcs”.\nDid you mean npx postbud topics?'],
+    [['xyzzy'], 'There is no command “xyzzy”.\nCommands: topics, dead-letters, replay, doctor, tick, tail'],
+    [['--json', 'topics'], 'The command comes first'],
+    [['topics', '--al'], 'Did you mean --all?'],
+    [['doctor', 'now'], '“now” is one word too many.'],
+    [['topics', '--url', 'postbud'], '“postbud” is no address of a server.'],
+    [['topics', '--url', 'https://kari:secret@postbud.example'], 'Leave the user and the password out'],
+    [['replay', 'payment.captured', '--yes'], 'Since when?'],
+    [['replay', '--since', '24h', '--yes'], 'Which topic?'],
+    [['replay', 'payment.captured', '--since', '24h', '--include', 'some'], '--include: write all'],
+    [['replay', 'payment.captured', '--since', '24h'], 'Add --yes to replay without being asked'],
+    [['dead-letters', '12'], '“12” is no delivery.'],
+    [['dead-letters', '1-2', '--topic', 'x'], '--topic is for the list'],
+    [['dead-letters', '--reveal', 'because'], '--reveal needs the delivery'],
+  ])('like %j ends with 2 and says why', async (args, words) => {
+    vi.stubEnv('POSTBUD_TOKEN', 'a.token.of-the-tests');
+    const { code, out, err } = await said(...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(words);
+  });
+
+  test('takes no token that others can see, and does not repeat it', async () => {
+    for (const args of [['--token', 'a.secret'], ['--token=a.secret']]) {
+      const { code, err } = await said('topics', ...args);
+      expect(code).toBe(2);
+      expect(err).toContain('POSTBUD_TOKEN');
+      expect(err).not.toContain('a.secret');
+    }
+  });
+});
