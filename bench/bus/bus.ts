@@ -34,7 +34,7 @@ const SCENARIOS = {
   limit: { title: "The database's own limit", measure: benchLimit },
 } as const satisfies Readonly<Record<string, Scenario>>;
 
-const ROUNDS = 5;
+const ROUNDS = 3;
 
 export interface BusOptions {
   /** A tenth of the work in one round: to see that it runs. */

@@ -14,7 +14,7 @@ export interface Contender {
 }
 
 export const PEERS = ['graphile-worker', 'pg-boss'] as const;
-export type PeerName = (typeof PEERS)[number];
+type PeerName = (typeof PEERS)[number];
 export type ContenderName = 'ours' | PeerName;
 
 /** The peers need Node 22; all run on the same one. */

@@ -17,7 +17,7 @@ import { SUBSCRIBERS, drainTopics } from './workload.ts';
 const EVENTS = 34_000;
 
 /** One way in which one contender drains. */
-export interface DrainMode {
+interface DrainMode {
   readonly label: string;
   readonly contender: ContenderName;
   /** As its script calls it. */
@@ -68,7 +68,7 @@ const MODES: readonly DrainMode[] = [
   },
 ];
 
-export interface DrainFound {
+interface DrainFound {
   readonly ms: number;
   readonly cpuMs: number;
   readonly outOfOrder: number;
@@ -77,7 +77,7 @@ export interface DrainFound {
 const shape = { lanes: drainTopics.length, subscribers: SUBSCRIBERS };
 
 /** Stores a backlog and measures how it is drained. */
-export async function drainOnce(
+async function drainOnce(
   contender: Contender,
   { mode, events, ordered, label }: DrainMode,
   directUrl: string,
@@ -240,7 +240,7 @@ export async function benchHistory(bench: Bench): Promise<Figure[]> {
 }
 
 const HELD_GOAL = 0.7;
-const CYCLES = 3;
+const CYCLES = 2;
 
 /** Drains while another session holds an old snapshot, so that vacuum can take nothing away. */
 export async function benchSnapshot(bench: Bench): Promise<Figure[]> {

@@ -103,7 +103,7 @@ export interface ServerWork {
   readonly walBytes: number;
 }
 
-export interface StatementWork {
+interface StatementWork {
   readonly text: string;
   readonly calls: number;
   readonly totalMs: number;

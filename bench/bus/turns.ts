@@ -47,7 +47,7 @@ export async function inTurns(
   return Object.fromEntries(Array.from(found, ([label, values]) => [label, spreadOf(values)]));
 }
 
-export function spreadOf(values: readonly number[]): Spread {
+function spreadOf(values: readonly number[]): Spread {
   return { median: quantile(values, 0.5), least: Math.min(...values), most: Math.max(...values) };
 }
 

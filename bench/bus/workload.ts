@@ -15,7 +15,6 @@ export const drainTopics = [
 ] as const satisfies readonly TopicName[];
 
 export const SUBSCRIBERS = 3;
-export const LANES = drainTopics.length * SUBSCRIBERS;
 
 /** A payment provider's webhook as sent. */
 export function webhookBody(number: number): string {

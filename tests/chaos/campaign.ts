@@ -1,0 +1,134 @@
+import { chmod, rm } from 'node:fs/promises';
+
+import fc from 'fast-check';
+
+import { SECOND } from '../../lib/time.ts';
+import { buildBus } from './build.ts';
+import { violations } from './checker.ts';
+import { startCluster } from './cluster.ts';
+import type { History } from './history.ts';
+import type { Mutation } from './mutations.ts';
+import { play } from './play.ts';
+import type { World } from './play.ts';
+import type { Violation } from './promises/promises.ts';
+import { startProxy } from './proxy.ts';
+import { RelayPool } from './relays.ts';
+import { schedules } from './schedule.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+/** A database server and the network before it, for one campaign after the other. */
+export interface Arena {
+  readonly cluster: World['cluster'];
+  readonly proxy: World['proxy'];
+  readonly folder: string;
+  /** Where the bus is that is tested. */
+  readonly code: string;
+  readonly close: () => Promise<void>;
+}
+
+/** @param code the folder whose `lib/` and `drizzle/` are tested. */
+export async function openArena(code: string): Promise<Arena> {
+  const folder = await temporaryFolder('runs');
+  // The database server reads the clock there, and is another user's.
+  await chmod(folder, 0o755);
+  const cluster = await startCluster(code);
+  const proxy = await startProxy(cluster.port);
+  return {
+    cluster,
+    proxy,
+    folder,
+    code,
+    async close() {
+      proxy.close();
+      await cluster.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface CampaignOptions {
+  /** Null: the bus as it is. */
+  readonly mutation: Mutation | null;
+  readonly seed: number;
+  /** The schedules to play: their places among all that the seed gives, counted from 0. */
+  readonly paths: Iterable<number>;
+  /** Whether to begin no further run. */
+  readonly isOver?: () => boolean;
+  /** Called after each run. */
+  readonly onRun?: (campaign: Campaign) => void;
+}
+
+/** How a campaign stands, or how it ended. */
+export interface Campaign {
+  readonly runs: number;
+  readonly seconds: number;
+  readonly events: number;
+  readonly calls: number;
+  readonly faults: number;
+  /** Null: the promises held. With a mutation, those that it breaks. */
+  readonly fall: Fall | null;
+  /** With a mutation: what else was broken in runs that broke nothing of what it should. */
+  readonly others: readonly Fall[];
+}
+
+/** A run that broke a promise. */
+export interface Fall {
+  /** Of the run. */
+  readonly path: number;
+  readonly history: History;
+  readonly found: readonly [Violation, ...Violation[]];
+}
+
+/**
+ * Plays one schedule after the other, until a promise is broken or all were played.
+ *
+ * The promise that a mutation does not touch is no reason to stop: what falls must fall by its own mistake.
+ */
+export async function campaign(arena: Arena, options: CampaignOptions): Promise<Campaign> {
+  const { mutation, seed, paths, isOver = () => false, onRun = () => undefined } = options;
+  const build = await buildBus(arena.code, mutation);
+  const pool = new RelayPool(build.relayProcess);
+  const startedAt = performance.now();
+  let state: Campaign = { runs: 0, seconds: 0, events: 0, calls: 0, faults: 0, fall: null, others: [] };
+  try {
+    for (const path of paths) {
+      if (isOver()) break;
+      const schedule = scheduleOf(seed, path);
+      pool.warm();
+      const history = await play({ ...arena, build, pool }, schedule);
+      const [fall, other] = verdict(path, history, mutation);
+      state = {
+        runs: state.runs + 1,
+        seconds: (performance.now() - startedAt) / SECOND,
+        events: state.events + history.events.length,
+        calls: state.calls + history.log.filter(({ k }) => k === 'start').length,
+        faults: state.faults + schedule.faults.length,
+        fall,
+        others: other ? [...state.others, other] : state.others,
+      };
+      onRun(state);
+      if (fall) break;
+    }
+  } finally {
+    pool.close();
+    await build.remove();
+  }
+  return state;
+}
+
+function scheduleOf(seed: number, path: number) {
+  return fc.sample(schedules, { seed, path: String(path), numRuns: 1 })[0]!;
+}
+
+function verdict(
+  path: number,
+  history: History,
+  mutation: Mutation | null,
+): [fall: Fall | null, other: Fall | null] {
+  const [any, ...more] = violations(history);
+  if (!any) return [null, null];
+  const all: Fall = { path, history, found: [any, ...more] };
+  if (!mutation) return [all, null];
+  const [own, ...moreOwn] = all.found.filter(({ rule }) => mutation.breaks.includes(rule));
+  return own ? [{ path, history, found: [own, ...moreOwn] }, null] : [null, all];
+}

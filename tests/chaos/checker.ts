@@ -1,0 +1,31 @@
+import type { History } from './history.ts';
+import { withinAttempts } from './promises/attempts.ts';
+import { delivered } from './promises/delivered.ts';
+import { exactlyOnce } from './promises/effects.ts';
+import { byTheHolder, withinLease } from './promises/leases.ts';
+import { inOrder } from './promises/order.ts';
+import type { Violation } from './promises/promises.ts';
+import { consistent, historyKept } from './promises/records.ts';
+import { survived, withoutDeadlocks } from './promises/survival.ts';
+import { Reading } from './reading.ts';
+
+/**
+ * Holds a history to the promises of the bus.
+ *
+ * @returns what was broken, in the order of the promises.
+ */
+export function violations(history: History): Violation[] {
+  const read = new Reading(history);
+  return [
+    ...delivered(read),
+    ...inOrder(read),
+    ...withinLease(read),
+    ...byTheHolder(read),
+    ...withinAttempts(read),
+    ...exactlyOnce(read),
+    ...consistent(read),
+    ...historyKept(read),
+    ...withoutDeadlocks(read),
+    ...survived(read),
+  ];
+}

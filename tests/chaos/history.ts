@@ -1,0 +1,133 @@
+/** What happened in one run, as the checker reads it. Instants are milliseconds of the run's own (moved) clock. */
+export interface History {
+  readonly subscribers: readonly SubscriberLimits[];
+  /** The subscribers of each topic. */
+  readonly catalog: Readonly<Record<string, readonly string[]>>;
+  readonly emits: readonly Emit[];
+  /** In the order in which it was written, by all processes. */
+  readonly log: readonly LogEntry[];
+  /** As they stand at the end. */
+  readonly events: readonly StoredEvent[];
+  readonly markers: number;
+  /** Every version of every lane and delivery, in the order of the changes. */
+  readonly lanes: readonly LaneVersion[];
+  readonly deliveries: readonly DeliveryVersion[];
+  /** What transactional handlers wrote with their `tx`, as far as it was committed. */
+  readonly effects: readonly { readonly eventId: string; readonly subscriber: string }[];
+  /** Of `contradictions()` in tests/support/bus.ts. */
+  readonly contradictions: readonly string[];
+}
+
+export interface SubscriberLimits {
+  readonly name: string;
+  readonly transactional: boolean;
+  readonly timeoutMs: number;
+  readonly maxAttempts: number;
+}
+
+export interface Emit {
+  readonly id: string;
+  readonly tag: string;
+  /** `unknown`: the answer to the commit was lost. */
+  readonly fate: 'committed' | 'rolled back' | 'unknown';
+}
+
+export type LogEntry = Start | End | Disturbance | RelayError;
+
+interface Stamped {
+  /** The run's clock, and the machine's. */
+  readonly t: number;
+  readonly real: number;
+  /** Process of a relay; empty where it was none. */
+  readonly relay: string;
+}
+
+/** A handler was called. */
+export interface Start extends Stamped {
+  readonly k: 'start';
+  /** Of the start among all starts in this process; its end has the same. */
+  readonly n: number;
+  readonly tag: string;
+  readonly eventId: string;
+  readonly subscriber: string;
+  readonly laneId: string;
+  readonly position: number;
+  readonly attempt: number;
+  readonly replayed: boolean;
+  /** What the schedule has it do. */
+  readonly plan: string;
+}
+
+export type HandlerEnd = 'ok' | 'threw' | 'permanent' | 'waits' | 'timed out' | 'crashes';
+
+export interface End extends Stamped {
+  readonly k: 'end';
+  readonly n: number;
+  readonly end: HandlerEnd;
+  /** How long it asked to wait, if it did. */
+  readonly ms?: number;
+}
+
+interface Disturbance extends Stamped {
+  readonly k: 'fault';
+  readonly fault: string;
+  /** By how much the clock was moved. */
+  readonly ms?: number;
+}
+
+// Faults that are more than words.
+export const KILLED = 'is killed';
+export const STOPPED = 'is stopped';
+export const WOKEN = 'goes on';
+export const GONE = 'is gone, its process has ended';
+
+interface RelayError extends Stamped {
+  readonly k: 'error';
+  readonly code: string;
+  readonly message: string;
+}
+
+/** From best to worst. */
+export const STATES = ['delivered', 'pending', 'failing', 'dead_lettered'] as const;
+
+type State = (typeof STATES)[number];
+
+export interface StoredEvent {
+  readonly id: string;
+  readonly topic: string;
+  /** ISO 8601 with microseconds, UTC: as text later ones are greater. */
+  readonly createdAt: string;
+  readonly seq: number;
+  readonly state: State;
+}
+
+interface Version {
+  /** When, by the run's clock: a little before the commit. */
+  readonly at: number;
+  /** Which process changed it: a relay, or `operator`. */
+  readonly by: string;
+}
+
+export interface LaneVersion extends Version {
+  readonly id: string;
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly head: number;
+  readonly tail: number;
+  readonly carefulTo: number;
+  readonly dueAt: number | null;
+  readonly token: string | null;
+}
+
+export interface DeliveryVersion extends Version {
+  readonly laneId: string;
+  readonly position: number;
+  readonly eventId: string;
+  readonly state: State;
+  readonly attempts: number;
+  readonly replays: number;
+  readonly attemptedAt: number | null;
+  readonly durationMs: number | null;
+  readonly nextAttemptAt: number | null;
+  readonly log: readonly { readonly attempt: number; readonly outcome: string; readonly kind?: string }[];
+}

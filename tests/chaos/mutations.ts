@@ -1,0 +1,145 @@
+import type { Rule } from './promises/promises.ts';
+
+/** A mistake that the checker must notice, written into the bus for the length of a run. */
+export interface Mutation {
+  readonly name: string;
+  /** Which rules it breaks. Another one that is broken does not count: that would be another mistake. */
+  readonly breaks: readonly Rule[];
+  readonly file: string;
+  readonly changes: readonly {
+    /** Stands in the file exactly once. */
+    readonly from: string;
+    readonly to: string;
+  }[];
+}
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: 'no-fence',
+    breaks: ['order'],
+    file: 'lib/relay/fan-out.ts',
+    changes: [
+      {
+        from: 'case when opening.lock is null then $3::text::timestamptz else opening.until end as until',
+        to: `greatest($3::text::timestamptz, 'infinity') as until`,
+      },
+    ],
+  },
+  {
+    name: 'fence-clock-after-locks',
+    breaks: ['order'],
+    file: 'lib/relay/claim.ts',
+    changes: [
+      {
+        from: `  fence as materialized (
+    select clock_timestamp() as at where exists (select from awaiting_fan_out)
+  ),
+  survey as materialized (
+    select to_char(fence.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at, (
+      select coalesce(jsonb_agg(jsonb_build_object('lock', objid::bigint, 'transaction', virtualtransaction)), '[]')
+      from pg_locks
+      where fence.at is not null and locktype = 'advisory' and mode = 'ShareLock' and granted
+        and classid = \${EMITTER_LOCKS} and objsubid = 2
+        and database = (select oid from pg_database where datname = current_database())
+    ) as emitters
+    from fence
+  ),`,
+        to: `  held_lock as materialized (
+    select coalesce(jsonb_agg(jsonb_build_object('lock', objid::bigint, 'transaction', virtualtransaction)), '[]')
+      as emitters
+    from pg_locks
+    where locktype = 'advisory' and mode = 'ShareLock' and granted
+      and classid = \${EMITTER_LOCKS} and objsubid = 2
+      and database = (select oid from pg_database where datname = current_database())
+  ),
+  survey as materialized (
+    select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at, emitters
+    from held_lock where exists (select from awaiting_fan_out)
+  ),`,
+      },
+    ],
+  },
+  {
+    name: 'settle-without-token',
+    breaks: ['holder'],
+    file: 'lib/relay/settle.ts',
+    changes: [{ from: 'where lanes.lease_token = outcome.token', to: 'where outcome.token is not null' }],
+  },
+  {
+    name: 'lease-shorter-than-limit',
+    breaks: ['lease', 'overlap'],
+    file: 'lib/relay/subscription.ts',
+    changes: [
+      {
+        from: 'const leaseMs = subscriber.timeoutMs + LEASE_MARGIN_MS;',
+        to: 'const leaseMs = subscriber.timeoutMs / 4;',
+      },
+    ],
+  },
+  {
+    name: 'failure-in-handler-transaction',
+    breaks: ['effects'],
+    file: 'lib/relay/attempt.ts',
+    changes: [
+      {
+        from: `        await handler(delivery.event, { ...contextOf(lane, delivery, atMs, limit), tx });
+`,
+        to: `        const { position } = delivery;
+        try {
+          await handler(delivery.event, { ...contextOf(lane, delivery, atMs, limit), tx });
+        } catch (error) {
+          const { settle } = await import('./settle.ts');
+          const { waitAfter } = await import('./backoff.ts');
+          const { kind, message, waitMs, isPermanent } = classify(error);
+          const wait = waitMs ?? (isPermanent ? null : waitAfter(delivery.attempts + 1, subscriber.maxAttempts));
+          const durationMs = performance.now() - startedAt;
+          const next = wait === null ? null : atMs + durationMs + wait;
+          await settle({ $client: tx } as never, [{
+            id: lane.id, token: lane.token, from, to: next === null ? position : from, retryAtMs: next,
+            keepUntilMs: null, carefulTo: null, delivered: [], unfinished: [{
+              position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
+              kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
+            }],
+          }], null);
+          failed = true;
+          return;
+        }
+`,
+      },
+      {
+        from: `  try {
+    await transactions.within(run);
+`,
+        to: `  let failed = false;
+  try {
+    await transactions.within(run);
+    if (failed) throw new LeaseLost();
+`,
+      },
+    ],
+  },
+  {
+    // Its lock in both senses: without the advisory one alone the second fan-out waits for the first at the first
+    // marker that both would delete, and then finds it gone. So the order holds, which the runs confirm. Here each
+    // takes the markers that no other has, as job queues do.
+    name: 'fan-out-without-lock',
+    breaks: ['order'],
+    file: 'lib/relay/fan-out.ts',
+    changes: [
+      {
+        from: 'select pg_try_advisory_xact_lock(${FAN_OUT_LOCK}, 0) as is_held',
+        to: 'select true as is_held',
+      },
+      {
+        from: 'order by created_at, seq limit ${FAN_OUT_LIMIT}\n',
+        to: 'order by created_at, seq limit ${FAN_OUT_LIMIT} for update skip locked\n',
+      },
+    ],
+  },
+  {
+    name: 'watermark-left-on-replay',
+    breaks: ['outcome', 'consistency'],
+    file: 'lib/operators/replay.ts',
+    changes: [{ from: 'set head = least(head, first.position - 1)', to: 'set head = head' }],
+  },
+];

@@ -1,0 +1,289 @@
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type pg from 'pg';
+
+import { SECOND, sleep } from '../../lib/time.ts';
+import type { Build } from './build.ts';
+import { Clock } from './clock.ts';
+import type { Cluster } from './cluster.ts';
+import { GONE, KILLED, STOPPED, WOKEN } from './history.ts';
+import type { Emit, History } from './history.ts';
+import { opened, produce } from './produce.ts';
+import type { Proxy } from './proxy.ts';
+import { readHistory } from './read-history.ts';
+import type { RelayPool, RelayProcess } from './relays.ts';
+import { SUBSCRIBERS, TOPICS } from './schedule.ts';
+import type { Fault, Schedule } from './schedule.ts';
+
+/** What a run is played on. */
+export interface World {
+  readonly cluster: Cluster;
+  readonly proxy: Proxy;
+  readonly build: Build;
+  readonly pool: RelayPool;
+  /** Holds a folder for each run. */
+  readonly folder: string;
+}
+
+/** How long a run may take to come to rest once nothing goes wrong any more. What is open then stays so. */
+const PATIENCE_MS = 20 * SECOND;
+
+/** A relay that holds a lane and has not been heard of for so long hangs: the longest handler takes half of it. */
+const UNHEARD_MS = 1 * SECOND;
+
+/** So much later than the next retry, retries of a minute's worth fall due together. */
+const BEYOND_MS = 45 * SECOND;
+
+let runs = 0;
+
+/** Plays a schedule on a new database, lets the bus come to rest, and returns what happened. */
+export async function play(world: World, schedule: Schedule): Promise<History> {
+  runs += 1;
+  const stage = new Stage(world, schedule, `chaos_${process.pid}_${runs}`);
+  try {
+    await stage.open();
+    await stage.trouble();
+    await stage.comeToRest();
+    return await stage.history();
+  } finally {
+    await stage.close();
+  }
+}
+
+class Stage {
+  readonly #world: World;
+  readonly #schedule: Schedule;
+  readonly #name: string;
+  readonly #folder: string;
+  readonly #clock: Clock;
+  readonly #relays: RelayProcess[] = [];
+  readonly #emits: Emit[] = [];
+  #control: Promise<pg.Client> | null = null;
+  #crash: Promise<void> | null = null;
+  #isOver = false;
+
+  constructor(world: World, schedule: Schedule, name: string) {
+    this.#world = world;
+    this.#schedule = schedule;
+    this.#name = name;
+    this.#folder = join(world.folder, name);
+    mkdirSync(this.#folder, { mode: 0o755 });
+    this.#clock = new Clock(join(this.#folder, 'clock'), schedule.pauses);
+    writeFileSync(join(this.#folder, 'log'), '');
+  }
+
+  async open(): Promise<void> {
+    await this.#world.cluster.createDatabase(this.#name, join(this.#folder, 'clock'));
+    await Promise.all(Array.from({ length: this.#schedule.relays }, () => this.#addRelay()));
+  }
+
+  /** Producers, and all that goes wrong. */
+  async trouble(): Promise<void> {
+    const { producers, faults } = this.#schedule;
+    await Promise.all([
+      ...producers.map(async (transactions) => {
+        this.#emits.push(...(await produce(transactions, this.#url('producer'), this.#world.build.bus.emit)));
+      }),
+      ...faults.map(async ({ atMs, what }) => {
+        await sleep(atMs);
+        await this.#strike(what);
+      }),
+    ]);
+  }
+
+  /** Ends all trouble, and moves the clock until nothing is open any more, or nothing will ever change. */
+  async comeToRest(): Promise<void> {
+    this.#world.proxy.heal();
+    this.#clock.steady();
+    this.#note('all trouble is over');
+    const giveUpAt = performance.now() + PATIENCE_MS;
+    let changedAt = performance.now();
+    let changes = '';
+    while (performance.now() < giveUpAt) {
+      const rest = await this.#look();
+      if (rest.isQuiet) return;
+      if (rest.changes !== changes) changedAt = performance.now();
+      changes = rest.changes;
+      const isAtWork = rest.holders.some((holder) => this.#isAlive(holder));
+      const isUnheard = performance.now() - changedAt > UNHEARD_MS;
+      if (!rest.isDue && (!isAtWork || isUnheard)) {
+        // All lanes sleep: what is open is forgotten.
+        if (rest.nextInMs === null) return;
+        this.#move(Math.max(0, rest.nextInMs) + BEYOND_MS);
+        changedAt = performance.now();
+      }
+      await sleep(12);
+    }
+  }
+
+  async history(): Promise<History> {
+    await this.#dismiss();
+    return await readHistory(await this.#connectControl(), this.#folder, this.#emits);
+  }
+
+  async close(): Promise<void> {
+    await this.#crash;
+    await this.#dismiss();
+    this.#world.proxy.heal();
+    this.#world.proxy.cut();
+    await this.#control?.then((client) => client.end()).catch(() => undefined);
+    await this.#world.cluster.dropDatabase(this.#name);
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** Lets the relays go, or has them killed. */
+  async #dismiss(): Promise<void> {
+    this.#isOver = true;
+    const { pool } = this.#world;
+    await Promise.all(
+      this.#relays.splice(0).map(async (relay) => {
+        if (await relay.rest(3 * SECOND)) pool.giveBack(relay);
+      }),
+    );
+  }
+
+  /** Resolves when it has begun. */
+  async #addRelay(): Promise<void> {
+    const relay = this.#world.pool.take();
+    this.#relays.push(relay);
+    relay.whenGone(() => {
+      if (this.#isOver || !this.#relays.includes(relay)) return;
+      this.#note(GONE, relay.name);
+      this.#relays.splice(this.#relays.indexOf(relay), 1);
+      void this.#addRelay();
+    });
+    const planned = this.#schedule.producers.flat().flatMap(({ emits }) => emits);
+    await relay.run({
+      url: this.#url(relay.name),
+      folder: this.#folder,
+      subscribers: SUBSCRIBERS,
+      topics: TOPICS,
+      plans: Object.fromEntries(planned.map(({ tag, plan }) => [tag, plan])),
+    });
+  }
+
+  #isAlive(name: string): boolean {
+    return this.#relays.some((relay) => relay.name === name && relay.isAlive);
+  }
+
+  /** Through the proxy. @param by as the instruments note it. */
+  #url(by: string): string {
+    return `postgres://postgres@127.0.0.1:${this.#world.proxy.port}/${this.#name}?application_name=${by}`;
+  }
+
+  async #strike(fault: Fault): Promise<void> {
+    const { proxy } = this.#world;
+    switch (fault.fault) {
+      case 'move the clock':
+        this.#move(fault.ms);
+        break;
+      case 'kill a relay':
+        this.#signal(this.#pick(fault.pick), 'SIGKILL', KILLED);
+        break;
+      case 'stop a relay': {
+        const relay = this.#pick(fault.pick);
+        this.#signal(relay, 'SIGSTOP', STOPPED);
+        await sleep(fault.forMs / 2);
+        this.#move(fault.moveMs);
+        await sleep(fault.forMs / 2);
+        this.#signal(relay, 'SIGCONT', WOKEN);
+        break;
+      }
+      case 'crash the database':
+        await this.#crashDatabase();
+        break;
+      case 'cut a connection':
+        this.#note('a connection is cut');
+        proxy.cut(fault.pick);
+        break;
+      case 'cut all connections':
+        this.#note('all connections are cut');
+        proxy.cut();
+        break;
+      case 'lose':
+        this.#note(`the network is going to lose ${fault.trap}`);
+        proxy.set(fault.trap);
+        break;
+      case 'stall the network':
+        this.#note(`the network stalls for ${fault.ms} ms`);
+        proxy.stall(fault.ms);
+        break;
+      case 'replay':
+        await this.#replay(fault);
+    }
+  }
+
+  /** A relay that has just died is replaced at once, so that there is one. */
+  #pick(pick: number): RelayProcess {
+    return this.#relays[Math.floor(pick * this.#relays.length)]!;
+  }
+
+  #signal(relay: RelayProcess, signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT', fault: string): void {
+    this.#note(fault, relay.name);
+    relay.signal(signal);
+  }
+
+  async #crashDatabase(): Promise<void> {
+    this.#note('the database crashes');
+    this.#crash ??= this.#world.cluster.crash().finally(() => (this.#crash = null));
+    await this.#crash;
+    this.#note('the database is back');
+  }
+
+  async #replay({ topic, include, limit }: Extract<Fault, { fault: 'replay' }>): Promise<void> {
+    const { connect, replay } = this.#world.build.bus;
+    const { db, close } = await connect(this.#url('operator'));
+    try {
+      const { replayed } = await replay(db, { topic, since: '365d', include, limit }, 'chaos');
+      this.#note(`an operator replays ${replayed} deliveries of ${topic}`);
+    } catch (error) {
+      this.#note(`an operator's replay of ${topic} fails: ${(error as Error).message}`);
+    }
+    await close().catch(() => undefined);
+  }
+
+  #move(ms: number): void {
+    this.#note('the clock is moved', '', ms);
+    this.#clock.move(ms);
+  }
+
+  #note(fault: string, relay = '', ms?: number): void {
+    const entry = { k: 'fault', t: this.#clock.now(), real: Date.now(), relay, fault, ...(ms ? { ms } : {}) };
+    appendFileSync(join(this.#folder, 'log'), `${JSON.stringify(entry)}\n`);
+  }
+
+  async #look(): Promise<Rest> {
+    const { rows } = await (await this.#connectControl()).query<Rest>(REST);
+    return rows[0]!;
+  }
+
+  /** Past the proxy. Opened when all trouble is over. */
+  #connectControl(): Promise<pg.Client> {
+    this.#control ??= opened(this.#world.cluster.url(this.#name));
+    return this.#control;
+  }
+}
+
+interface Rest {
+  readonly isQuiet: boolean;
+  /** Whether there is something that a relay could take at this moment. */
+  readonly isDue: boolean;
+  /** Null: all lanes sleep. */
+  readonly nextInMs: number | null;
+  /** The processes that hold lanes. */
+  readonly holders: readonly string[];
+  /** Differs when something has changed. */
+  readonly changes: string;
+}
+
+const REST = `
+  select not exists (select from awaiting_fan_out)
+      and not exists (select from deliveries where state in ('pending', 'failing'))
+      and not exists (select from lanes where lease_token is not null) as "isQuiet",
+    exists (select from awaiting_fan_out)
+      or exists (select from lanes where lease_token is null and due_at <= chaos.now()) as "isDue",
+    (select extract(epoch from min(due_at) - chaos.now()) * 1000 from lanes)::float8 as "nextInMs",
+    (select coalesce(json_agg(distinct versions.by), '[]') from lanes join chaos.versions
+      on what = 'lanes' and version ->> 'lease_token' = lease_token::text) as holders,
+    (select count(*) from chaos.versions)::text as changes`;

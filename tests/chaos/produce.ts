@@ -1,0 +1,60 @@
+import pg from 'pg';
+
+import { sleep } from '../../lib/time.ts';
+import { payloadOf } from '../support/bus.ts';
+import type { Build } from './build.ts';
+import type { Emit } from './history.ts';
+import type { PlannedEmit, PlannedTransaction } from './schedule.ts';
+
+/** One producer: its transactions, one after the other. @returns what it emitted, and what became of it. */
+export async function produce(
+  transactions: readonly PlannedTransaction[],
+  url: string,
+  emit: Build['bus']['emit'],
+): Promise<Emit[]> {
+  const emits: Emit[] = [];
+  let client: pg.Client | null = null;
+  for (const { waitMs, emits: planned, holdMs, end } of transactions) {
+    await sleep(waitMs);
+    const emitted: { id: string; tag: string }[] = [];
+    let fate: Emit['fate'] = 'rolled back';
+    try {
+      client ??= await opened(url);
+      await client.query('begin');
+      for (const plannedEmit of planned) {
+        const { topic, tag, key, thenMs } = plannedEmit;
+        const options = key === 0 ? {} : { orderingKey: `key ${key}` };
+        const { id } = await emit(client, topic, payloadFor(plannedEmit), options);
+        emitted.push({ id, tag });
+        await sleep(thenMs);
+      }
+      await sleep(holdMs);
+      if (end === 'lose the connection') throw new Error('as planned');
+      if (end === 'commit') fate = 'unknown';
+      await client.query(end);
+      if (end === 'commit') fate = 'committed';
+    } catch {
+      // The server rolls back what is not known to have been committed.
+      void client?.end().catch(() => undefined);
+      client = null;
+    }
+    emits.push(...emitted.map((event) => ({ ...event, fate })));
+  }
+  await client?.end().catch(() => undefined);
+  return emits;
+}
+
+/** The tag stands in a field that the bus makes nothing of. */
+function payloadFor({ topic, tag, key }: PlannedEmit) {
+  return topic === 'booking.rescheduled'
+    ? payloadOf(topic, { resourceId: tag, bookingId: `booking ${key}` })
+    : payloadOf(topic, { intentId: tag });
+}
+
+/** Opens a connection whose loss does not end this process. */
+export async function opened(url: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2000 });
+  client.on('error', () => undefined);
+  await client.connect();
+  return client;
+}

@@ -1,0 +1,62 @@
+import type { StoredEvent } from '../history.ts';
+import { grouped, hasEnded, timesDelivered } from '../reading.ts';
+import type { DeliveryHistory, Reading } from '../reading.ts';
+import type { Violation } from './promises.ts';
+
+/** Promise 1. */
+export function* delivered(read: Reading): Generator<Violation> {
+  const { events, emits, markers, catalog } = read.history;
+  const stored = new Set(events.map(({ id }) => id));
+  for (const { id, tag, fate } of emits) {
+    const about = { eventId: id };
+    if (fate === 'committed' && !stored.has(id))
+      yield { rule: 'outcome', what: `${tag} was committed and is gone`, about };
+    if (fate === 'rolled back' && stored.has(id))
+      yield { rule: 'outcome', what: `${tag} was rolled back and is there`, about };
+  }
+  for (const { start } of read.calls) {
+    const { subscriber, tag, eventId, laneId, t } = start;
+    const what = `${subscriber} was handed ${tag}, which was never committed`;
+    if (!stored.has(eventId)) yield { rule: 'outcome', what, about: { eventId, laneId, subscriber }, t };
+  }
+  if (markers > 0) yield { rule: 'outcome', what: `${markers} events still wait for fan-out`, about: {} };
+  const byEvent = grouped(read.deliveries.values(), ({ eventId }) => eventId);
+  for (const event of events)
+    yield* toEachSubscriber(event, byEvent.get(event.id) ?? [], catalog[event.topic] ?? []);
+  for (const delivery of read.deliveries.values()) yield* asOftenAsReturned(delivery);
+}
+
+function* toEachSubscriber(
+  { id: eventId }: StoredEvent,
+  deliveries: readonly DeliveryHistory[],
+  subscribers: readonly string[],
+): Generator<Violation> {
+  for (const subscriber of subscribers) {
+    const own = deliveries.filter(({ limits }) => limits.name === subscriber);
+    if (own.length === 0) {
+      const what = `there is no delivery to ${subscriber}`;
+      yield { rule: 'outcome', what, about: { eventId, subscriber } };
+    }
+    for (const { laneId, versions } of own) {
+      const last = versions.at(-1)!;
+      if (hasEnded(last)) continue;
+      const what = `the delivery to ${subscriber} is still ${last.state}, long after all trouble was over`;
+      yield { rule: 'outcome', what, about: { eventId, laneId, subscriber } };
+    }
+  }
+}
+
+/** What no handler has returned from can't have been delivered. */
+function* asOftenAsReturned({
+  eventId,
+  laneId,
+  limits,
+  versions,
+  calls,
+}: DeliveryHistory): Generator<Violation> {
+  const times = timesDelivered(versions);
+  const returned = calls.filter(({ end }) => end?.end === 'ok').length;
+  if (times <= returned) return;
+  const what = `it was marked delivered to ${limits.name} ${times} times, but the handler returned ${returned} times`;
+  yield { rule: 'outcome', what, about: { eventId, laneId, subscriber: limits.name } };
+}

@@ -1,0 +1,31 @@
+import { GONE, KILLED } from '../history.ts';
+import type { Reading } from '../reading.ts';
+import type { Violation } from './promises.ts';
+
+/** Postgres's `deadlock_detected`. */
+const DEADLOCK = '40P01';
+
+/** Promise 7. */
+export function* withoutDeadlocks(read: Reading): Generator<Violation> {
+  for (const entry of read.history.log) {
+    if (entry.k === 'error' && entry.code === DEADLOCK)
+      yield { rule: 'deadlock', what: `${entry.relay} was the victim of a deadlock`, about: {}, t: entry.t };
+  }
+  for (const { log, eventId, laneId, at } of read.history.deliveries) {
+    if (log.at(-1)?.kind !== DEADLOCK) continue;
+    const what = 'its handler was the victim of a deadlock';
+    yield { rule: 'deadlock', what, about: { eventId, laneId }, t: at };
+  }
+}
+
+/** Promise 8: processes end when they are killed, or when a handler ends them. */
+export function* survived(read: Reading): Generator<Violation> {
+  const doomed = new Set<string>();
+  for (const entry of read.history.log) {
+    if (entry.k === 'fault' && entry.fault === KILLED) doomed.add(entry.relay);
+    if (entry.k === 'end' && entry.end === 'crashes') doomed.add(entry.relay);
+    if (entry.k !== 'fault' || entry.fault !== GONE || doomed.has(entry.relay)) continue;
+    const what = `the process of ${entry.relay} ended by itself`;
+    yield { rule: 'survival', what, about: {}, t: entry.t };
+  }
+}

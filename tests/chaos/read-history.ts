@@ -1,0 +1,67 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type pg from 'pg';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import { contradictions } from '../support/bus.ts';
+import type { DeliveryVersion, Emit, History, LaneVersion, LogEntry, StoredEvent } from './history.ts';
+import { SUBSCRIBERS } from './schedule.ts';
+
+/**
+ * Gathers what the tables, the instruments and the relays have written.
+ *
+ * @param folder of the run, where its log is.
+ */
+export async function readHistory(
+  control: pg.Client,
+  folder: string,
+  emits: readonly Emit[],
+): Promise<History> {
+  const log = await readFile(join(folder, 'log'), 'utf8');
+  const select = async <Row>(text: string) => (await control.query(text)).rows as Row[];
+  const [awaiting] = await select<{ count: number }>('select count(*)::int from awaiting_fan_out');
+  return {
+    subscribers: SUBSCRIBERS,
+    catalog: Object.fromEntries(
+      Object.entries(catalog).map(([topic, { subscribers }]) => [topic, subscribers]),
+    ),
+    emits,
+    log: log
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as LogEntry),
+    events: await select<StoredEvent>(EVENTS),
+    markers: awaiting!.count,
+    lanes: await select<LaneVersion>(LANES),
+    deliveries: await select<DeliveryVersion>(DELIVERIES),
+    effects: await select('select event_id::text as "eventId", subscriber from chaos.effects'),
+    contradictions: await contradictions({ $client: control } as unknown as Parameters<
+      typeof contradictions
+    >[0]),
+  };
+}
+
+const ms = (instant: string) => `(extract(epoch from ${instant}) * 1000)::float8`;
+const text = (column: string) => `version ->> '${column}'`;
+const number = (column: string) => `(${text(column)})::float8`;
+const instant = (column: string) => ms(`(${text(column)})::timestamptz`);
+
+const EVENTS = `
+  select id::text, topic, ordering_key as "orderingKey", seq::float8, state::text,
+    to_char(created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
+  from public.events`;
+
+const LANES = `
+  select ${ms('at')} as at, by, ${text('id')} as id, ${text('topic')} as topic, ${text('subscriber')} as subscriber,
+    ${number('head')} as head, ${number('tail')} as tail, ${number('careful_to')} as "carefulTo",
+    ${instant('due_at')} as "dueAt", ${text('lease_token')} as token
+  from chaos.versions where what = 'lanes' order by versions.id`;
+
+const DELIVERIES = `
+  select ${ms('at')} as at, by, ${text('lane_id')} as "laneId", ${number('position')} as position,
+    ${text('event_id')} as "eventId", ${text('state')} as state, ${number('attempts')} as attempts,
+    ${number('replays')} as replays, ${instant('attempted_at')} as "attemptedAt",
+    ${number('duration_ms')} as "durationMs", ${instant('next_attempt_at')} as "nextAttemptAt",
+    coalesce(nullif(version -> 'attempt_log', 'null'), '[]') as log
+  from chaos.versions where what = 'deliveries' order by versions.id`;

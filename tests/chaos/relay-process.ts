@@ -1,0 +1,204 @@
+import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { connect } from '../../lib/db/connect.ts';
+import type { Transaction } from '../../lib/db/connect.ts';
+import { run } from '../../lib/db/statement.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { attach } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber, BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
+import { sleep } from '../../lib/time.ts';
+import { aheadMs } from './clock.ts';
+import type { HandlerEnd, SubscriberLimits } from './history.ts';
+import type { Act, Plan } from './schedule.ts';
+
+/** What a relay process is told, as messages from its parent. */
+export type Order =
+  | { readonly order: 'run'; readonly run: RunOrder }
+  /** To end what runs and say so. */
+  | { readonly order: 'rest' };
+
+export interface RunOrder {
+  readonly relay: string;
+  /** Through the proxy. */
+  readonly url: string;
+  /** Of the run: its clock, its log and the count of its calls. */
+  readonly folder: string;
+  readonly subscribers: readonly SubscriberLimits[];
+  readonly topics: Readonly<Record<string, readonly string[]>>;
+  /** By the events' tags. */
+  readonly plans: Readonly<Record<string, Plan>>;
+}
+
+const machineNow = performance.now.bind(performance);
+
+/** One run of this process: relays, one after the other, until it is told to rest. */
+class Run {
+  readonly #order: RunOrder;
+  readonly #clockFile: string;
+  readonly #log: number;
+  readonly #ended: Promise<void>;
+  #isResting = false;
+  #hasRested = false;
+  #starts = 0;
+
+  constructor(order: RunOrder) {
+    this.#order = order;
+    this.#clockFile = join(order.folder, 'clock');
+    this.#log = openSync(join(order.folder, 'log'), 'a');
+    // For this process too time passes when the clock is moved.
+    const now = () => machineNow() + aheadMs(this.#clockFile);
+    Object.defineProperty(performance, 'now', { value: now, configurable: true });
+    this.#ended = this.#relay();
+  }
+
+  async rest(): Promise<void> {
+    this.#isResting = true;
+    await this.#ended;
+    Object.defineProperty(performance, 'now', { value: machineNow, configurable: true });
+    this.#hasRested = true;
+    closeSync(this.#log);
+  }
+
+  async #relay(): Promise<void> {
+    const { db, close } = await connect(this.#order.url);
+    const subscribers = this.#order.subscribers.map((limits) => this.#subscriber(limits));
+    while (!this.#isResting) {
+      try {
+        await relay({ db, subscribers, until: Date.now() + 1500 });
+      } catch (error) {
+        const { code = '', message } = error as Error & { code?: string };
+        this.#note({ k: 'error', code, message: message.slice(0, 200) });
+        await sleep(20);
+      }
+      await sleep(10);
+    }
+    await close();
+  }
+
+  #subscriber({ name, ...limits }: SubscriberLimits): AttachedSubscriber {
+    const topics = Object.entries(this.#order.topics).filter(([, names]) => names.includes(name));
+    const handler = (event: BusEvent, context: DeliveryContext & { tx?: Transaction }) =>
+      this.#handle(name, event, context);
+    return attach(name, Object.fromEntries(topics.map(([topic]) => [topic, handler])), limits);
+  }
+
+  #handle(name: string, event: BusEvent, context: DeliveryContext & { tx?: Transaction }): unknown {
+    const tag = tagOf(event.payload);
+    const act = this.#nextAct(tag, name);
+    this.#starts += 1;
+    const n = this.#starts;
+    const [laneId, position] = context.deliveryId.split('-');
+    this.#note({
+      k: 'start',
+      n,
+      tag,
+      eventId: event.id,
+      subscriber: name,
+      laneId,
+      position: Number(position),
+      attempt: context.attempt,
+      replayed: context.replayed,
+      plan: 'ms' in act ? `${act.act} ${act.ms} ms` : act.act,
+    });
+    let hasEnded = false;
+    const end = (how: HandlerEnd, more: { ms?: number } = {}) => {
+      if (!hasEnded) this.#note({ k: 'end', n, end: how, ...more });
+      hasEnded = true;
+    };
+    const { tx } = context;
+    if (act.act === 'returns at once' && !tx) {
+      // Not even a promise: the relay has a way of its own for such handlers.
+      end('ok');
+      return undefined;
+    }
+    context.signal.addEventListener('abort', () => end('timed out'), { once: true });
+    const handled = async () => {
+      try {
+        if (tx) {
+          const values = [event.id, name];
+          await run(tx, { text: 'insert into chaos.effects (event_id, subscriber) values ($1, $2)', values });
+        }
+        await perform(act, tx, () => end('crashes'));
+        end('ok');
+      } catch (error) {
+        if (error instanceof RetryAfter) end('waits', { ms: error.ms });
+        else end(error instanceof PermanentError ? 'permanent' : 'threw');
+        throw error;
+      }
+    };
+    return handled();
+  }
+
+  /** Counts calls in a file of one byte for each, which outlives the process. */
+  #nextAct(tag: string, name: string): Act {
+    const calls = openSync(join(this.#order.folder, `${tag}.${name}`), 'a');
+    const acts = this.#order.plans[tag]?.[name] ?? [];
+    const act = acts[fstatSync(calls).size] ?? { act: 'returns at once' };
+    writeSync(calls, '.');
+    closeSync(calls);
+    return act;
+  }
+
+  #note(entry: object): void {
+    // A handler that has overrun its time may still run.
+    if (this.#hasRested) return;
+    const real = Date.now();
+    const t = real + aheadMs(this.#clockFile);
+    writeSync(this.#log, `${JSON.stringify({ ...entry, relay: this.#order.relay, t, real })}\n`);
+  }
+}
+
+async function perform(act: Act, tx: Transaction | undefined, crashes: () => void): Promise<void> {
+  switch (act.act) {
+    case 'returns at once':
+      return;
+    case 'returns after':
+      await sleep(act.ms);
+      return;
+    case 'blocks its process for': {
+      const until = Date.now() + act.ms;
+      while (Date.now() < until);
+      return;
+    }
+    case 'throws after':
+      await sleep(act.ms);
+      throw new Error('as planned');
+    case 'breaks its transaction':
+      if (!tx) throw new Error('as planned, without a transaction');
+      await run(tx, { text: 'select 1 / 0', values: [] });
+      return;
+    case 'overruns its time by':
+      await sleep(200 + act.ms);
+      return;
+    case 'asks to wait':
+      throw new RetryAfter(act.ms);
+    case 'fails for good':
+      throw new PermanentError('as planned');
+    case 'exits its process':
+      crashes();
+      process.exit(1);
+    // eslint-disable-next-line no-fallthrough -- the process is gone
+    case 'kills its process':
+      crashes();
+      process.kill(process.pid, 'SIGKILL');
+      await sleep(1000);
+  }
+}
+
+/** By which the schedule knows the event: a field that the bus makes nothing of. */
+function tagOf(payload: object): string {
+  const fields = payload as { resourceId?: string; intentId?: string };
+  return fields.resourceId ?? fields.intentId ?? '';
+}
+
+let current: Run | null = null;
+process.on('message', (message) => {
+  const order = message as Order;
+  if (order.order === 'run') current = new Run(order.run);
+  else void current?.rest().then(() => process.send?.('resting'));
+});
+// Its parent is gone.
+process.on('disconnect', () => process.exit());
+process.send?.('ready');

@@ -1,0 +1,239 @@
+import fc from 'fast-check';
+
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import type { SubscriberLimits } from './history.ts';
+import type { Trap } from './proxy.ts';
+
+/** Time limits are short, so that a run meets them. */
+const TIMEOUT_MS = 200;
+
+/** Who is attached, in every relay. Between them they have every number of attempts that the bus allows but 4. */
+export const SUBSCRIBERS: readonly SubscriberLimits[] = [
+  { name: 'bookings', transactional: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
+  { name: 'ledger', transactional: true, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
+  { name: 'notifications', transactional: true, timeoutMs: TIMEOUT_MS, maxAttempts: 2 },
+  { name: 'accounting', transactional: false, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
+  { name: 'audit', transactional: false, timeoutMs: TIMEOUT_MS, maxAttempts: 6 },
+  { name: 'calendar', transactional: true, timeoutMs: TIMEOUT_MS, maxAttempts: 1 },
+];
+
+/** The second has an ordering key of its own in the catalog; the others get one from the producer now and then. */
+export const TOPICS = {
+  'payment.captured': ['bookings', 'ledger', 'notifications', 'accounting'],
+  'booking.rescheduled': ['notifications', 'calendar', 'audit'],
+  'payment.failed': ['bookings', 'notifications', 'audit'],
+  'payment.intent.created': ['bookings', 'audit'],
+} as const;
+
+type TopicInUse = keyof typeof TOPICS;
+
+/** What a handler does when it is called. */
+export type Act =
+  | { readonly act: 'returns at once' }
+  | { readonly act: 'returns after'; readonly ms: number }
+  | { readonly act: 'blocks its process for'; readonly ms: number }
+  | { readonly act: 'throws after'; readonly ms: number }
+  | { readonly act: 'breaks its transaction' }
+  | { readonly act: 'overruns its time by'; readonly ms: number }
+  | { readonly act: 'asks to wait'; readonly ms: number }
+  | { readonly act: 'fails for good' }
+  | { readonly act: 'exits its process' }
+  | { readonly act: 'kills its process' };
+
+/** What its handler does about an event at the first call, the second and so on; after the last it returns. */
+export type Plan = Readonly<Partial<Record<string, readonly Act[]>>>;
+
+export interface PlannedEmit {
+  /** By which the history knows the event. */
+  readonly tag: string;
+  readonly topic: TopicInUse;
+  /** 0: none but the catalog's. */
+  readonly key: number;
+  readonly thenMs: number;
+  readonly plan: Plan;
+}
+
+export interface PlannedTransaction {
+  readonly waitMs: number;
+  readonly emits: readonly PlannedEmit[];
+  readonly holdMs: number;
+  readonly end: 'commit' | 'rollback' | 'lose the connection';
+}
+
+export type Fault =
+  | { readonly fault: 'move the clock'; readonly ms: number }
+  | { readonly fault: 'kill a relay'; readonly pick: number }
+  | { readonly fault: 'stop a relay'; readonly pick: number; readonly forMs: number; readonly moveMs: number }
+  | { readonly fault: 'crash the database' }
+  | { readonly fault: 'cut a connection'; readonly pick: number }
+  | { readonly fault: 'cut all connections' }
+  | { readonly fault: 'lose'; readonly trap: Trap }
+  | { readonly fault: 'stall the network'; readonly ms: number }
+  | {
+      readonly fault: 'replay';
+      readonly topic: TopicInUse;
+      readonly include: 'all' | 'dead_letters';
+      readonly limit: number;
+    };
+
+/** How often the database pauses where it reads the clock, and for how long at most. */
+export interface Pauses {
+  readonly chance: number;
+  readonly longestMs: number;
+}
+
+export interface Schedule {
+  readonly relays: number;
+  /** In statements of the relays (and the operator), and in those of the producers. */
+  readonly pauses: { readonly relays: Pauses; readonly producers: Pauses };
+  readonly producers: readonly (readonly PlannedTransaction[])[];
+  readonly faults: readonly { readonly atMs: number; readonly what: Fault }[];
+}
+
+const ms = (max: number) => fc.integer({ min: 0, max });
+const pick = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+const one = <Value>(...choices: readonly (readonly [weight: number, arbitrary: fc.Arbitrary<Value>])[]) =>
+  fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight: weight * 10, arbitrary })));
+const many = <Value>(arbitrary: fc.Arbitrary<Value>, minLength: number, maxLength: number) =>
+  fc.array(arbitrary, { minLength, maxLength, size: 'max' });
+
+const act: fc.Arbitrary<Act> = one<Act>(
+  [2, fc.constant({ act: 'returns at once' })],
+  [6, fc.record({ act: fc.constant('returns after' as const), ms: ms(140) })],
+  [1, fc.record({ act: fc.constant('blocks its process for' as const), ms: ms(250) })],
+  [5, fc.record({ act: fc.constant('throws after' as const), ms: ms(60) })],
+  [2, fc.constant({ act: 'breaks its transaction' })],
+  [1, fc.record({ act: fc.constant('overruns its time by' as const), ms: ms(300) })],
+  [3, fc.record({ act: fc.constant('asks to wait' as const), ms: ms(10 * MINUTE) })],
+  [3, fc.constant({ act: 'fails for good' })],
+  [0.3, fc.constant({ act: 'exits its process' })],
+  [0.3, fc.constant({ act: 'kills its process' })],
+);
+
+const acts = one<readonly Act[]>([8, fc.constant([])], [1.5, many(act, 1, 3)]);
+
+const emit: fc.Arbitrary<PlannedEmit> = one<TopicInUse>(
+  [5, fc.constant('payment.captured')],
+  [2, fc.constant('booking.rescheduled')],
+  [2, fc.constant('payment.failed')],
+).chain((topic) =>
+  fc.record({
+    tag: fc.constant(''),
+    topic: fc.constant(topic),
+    key: one([4, fc.constant(0)], [1, fc.integer({ min: 1, max: 2 })]),
+    thenMs: one([3, fc.constant(0)], [1, ms(15)]),
+    plan: fc.record(Object.fromEntries(TOPICS[topic].map((name) => [name, acts]))),
+  }),
+);
+
+const end = one<PlannedTransaction['end']>(
+  [8, fc.constant('commit')],
+  [2, fc.constant('rollback')],
+  [0.5, fc.constant('lose the connection')],
+);
+
+const transaction: fc.Arbitrary<PlannedTransaction> = fc.record({
+  waitMs: one([4, ms(30)], [1, ms(200)]),
+  emits: one([2, many(emit, 1, 1)], [1, many(emit, 2, 2)]),
+  holdMs: one([7, fc.constant(0)], [2, ms(60)], [0.5, ms(300)]),
+  end,
+});
+
+/** One of many to a single topic, which is quiet now and then all the same. Nothing is wrong with its event. */
+const quickTransaction: fc.Arbitrary<PlannedTransaction> = fc.record({
+  waitMs: ms(60),
+  emits: fc.constant([{ tag: '', topic: 'payment.intent.created' as const, key: 0, thenMs: 0, plan: {} }]),
+  holdMs: one([15, fc.constant(0)], [1, ms(200)]),
+  end,
+});
+
+// A handler's limit and the margin of its lease make 20.2 seconds.
+const step = fc.constantFrom(1, 5, 21 * SECOND, 30 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 6 * HOUR, DAY);
+
+const fault: fc.Arbitrary<Fault> = one<Fault>(
+  [8, fc.record({ fault: fc.constant('move the clock' as const), ms: step })],
+  [1, fc.record({ fault: fc.constant('kill a relay' as const), pick })],
+  [3, fc.record({ fault: fc.constant('stop a relay' as const), pick, forMs: ms(400), moveMs: step })],
+  [0.3, fc.constant({ fault: 'crash the database' })],
+  [1, fc.record({ fault: fc.constant('cut a connection' as const), pick })],
+  [1, fc.constant({ fault: 'cut all connections' })],
+  [
+    4,
+    fc.record({
+      fault: fc.constant('lose' as const),
+      trap: fc.constantFrom<Trap[]>(
+        'half a statement',
+        'during a statement',
+        'the answer',
+        'the answer to a commit',
+      ),
+    }),
+  ],
+  [1, fc.record({ fault: fc.constant('stall the network' as const), ms: ms(250) })],
+  [
+    6,
+    fc.record({
+      fault: fc.constant('replay' as const),
+      topic: fc.constantFrom<TopicInUse[]>(
+        'payment.captured',
+        'booking.rescheduled',
+        'payment.failed',
+        'payment.intent.created',
+      ),
+      include: fc.constantFrom<('all' | 'dead_letters')[]>('all', 'dead_letters', 'dead_letters'),
+      limit: fc.integer({ min: 1, max: 20 }),
+    }),
+  ],
+);
+
+const faults = (fewest: number, most: number) =>
+  many(fc.record({ atMs: ms(900), what: fault }), fewest, most);
+
+/** All kinds of trouble, among events of several topics and keys. */
+const troubled: fc.Arbitrary<Schedule> = fc.record({
+  relays: fc.integer({ min: 1, max: 4 }),
+  pauses: fc.record({
+    relays: fc.constantFrom<Pauses[]>(
+      { chance: 0, longestMs: 0 },
+      { chance: 0.1, longestMs: 20 },
+      { chance: 0.3, longestMs: 60 },
+    ),
+    producers: fc.constantFrom<Pauses[]>(
+      { chance: 0, longestMs: 0 },
+      { chance: 0.1, longestMs: 20 },
+      { chance: 0.3, longestMs: 60 },
+    ),
+  }),
+  producers: many(many(transaction, 5, 12), 2, 5),
+  faults: one([1, faults(0, 0)], [7, faults(1, 12)]),
+});
+
+/**
+ * A race for the order of a lane: relays fan out while producers emit to it without pause, and are held up long
+ * enough for some of these to begin, to commit and to be followed by others.
+ */
+const crowded: fc.Arbitrary<Schedule> = fc.record({
+  relays: fc.integer({ min: 2, max: 4 }),
+  pauses: fc.record({
+    relays: fc.constant({ chance: 0.3, longestMs: 200 }),
+    producers: fc.constantFrom<Pauses[]>({ chance: 0, longestMs: 0 }, { chance: 0.1, longestMs: 20 }),
+  }),
+  producers: many(many(quickTransaction, 12, 24), 4, 5),
+  faults: faults(0, 3),
+});
+
+/** Each event has a name of its own, by which its handlers find their plan. */
+function named(schedule: Schedule): Schedule {
+  let count = 0;
+  const withTag = (emit: PlannedEmit) => {
+    count += 1;
+    return { ...emit, tag: `event ${count}` };
+  };
+  const producers = schedule.producers.map((transactions) =>
+    transactions.map((one) => ({ ...one, emits: one.emits.map(withTag) })),
+  );
+  return { ...schedule, producers };
+}
+
+/** One run: who emits what and when, what handlers make of it, and what goes wrong meanwhile. */
+export const schedules: fc.Arbitrary<Schedule> = one([3, troubled], [2, crowded]).map(named);

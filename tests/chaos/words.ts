@@ -1,0 +1,134 @@
+import { DAY } from '../../lib/time.ts';
+import type { Fall } from './campaign.ts';
+import type { DeliveryVersion, History, LaneVersion, LogEntry } from './history.ts';
+import { PROMISES, RULES } from './promises/promises.ts';
+import type { Violation } from './promises/promises.ts';
+
+/** More lines say less. */
+const LINES = 70;
+const OTHERS = 6;
+
+/** What went wrong, what else did, and what is known of how it came to it: one line each. */
+export function inWords({ history, found }: Fall): string {
+  const [first, ...others] = found;
+  const promise = RULES[first.rule];
+  return [
+    `BROKEN: promise ${promise}, ${PROMISES[promise]}.`,
+    '',
+    `  ${inShort(history, first)}`,
+    ...(others.length === 0 ? [] : ['', 'Also in this run:', '']),
+    ...others.slice(0, OTHERS).map((other) => `  ${RULES[other.rule]}  ${inShort(history, other)}`),
+    ...(others.length > OTHERS ? [`     and ${others.length - OTHERS} more`] : []),
+    '',
+    "How it came to it, by the run's own clock, which the run moves forward:",
+    '',
+    ...linesAbout(history, first),
+  ].join('\n');
+}
+
+/** One line. */
+export function inShort(history: History, { what, about }: Violation): string {
+  const { eventId } = about;
+  if (eventId === undefined) return what;
+  const tag = history.emits.find(({ id }) => id === eventId)?.tag ?? eventId;
+  const topic = history.events.find(({ id }) => id === eventId)?.topic;
+  return `${tag}${topic === undefined ? '' : ` of ${topic}`}: ${what}`;
+}
+
+/** What happened to the lane and the event of a violation, up to it. */
+function linesAbout(history: History, { about, t }: Violation): string[] {
+  const laneId = about.laneId ?? history.deliveries.find(({ eventId }) => eventId === about.eventId)?.laneId;
+  const isMeant = (of: { readonly laneId: string; readonly eventId: string }) =>
+    of.laneId === laneId || of.eventId === about.eventId;
+  const write = new Writer(history);
+  const inLane = new Set(history.deliveries.filter(isMeant).map(({ eventId }) => eventId));
+  const calls = new Map(
+    history.log.flatMap((entry) => (entry.k === 'start' ? [[`${entry.relay} ${entry.n}`, entry]] : [])),
+  );
+  const lines = [
+    ...history.log.flatMap((entry) => {
+      const call = entry.k === 'end' ? calls.get(`${entry.relay} ${entry.n}`) : entry;
+      return call?.k === 'start' && !isMeant(call) ? [] : [{ at: entry.t, text: write.entry(entry, call) }];
+    }),
+    ...history.lanes
+      .filter(({ id }) => id === laneId)
+      .map((lane) => ({ at: lane.at, text: write.lane(lane) })),
+    ...history.events
+      .filter(({ id }) => inLane.has(id))
+      .map(({ id, createdAt }) => ({ at: Date.parse(createdAt), text: write.event(id) })),
+    ...history.deliveries.filter(isMeant).map((one) => ({ at: one.at, text: write.delivery(one) })),
+  ].toSorted((one, other) => one.at - other.at);
+  const end = t === undefined ? lines.length : lines.findLastIndex(({ at }) => at <= t + 1) + 3;
+  const begin = Math.max(0, end - LINES);
+  return [
+    ...(begin > 0 ? [`  … ${begin} lines before`] : []),
+    ...lines.slice(begin, end).map(({ at, text }) => `  ${write.instant(at)}  ${text}`),
+  ];
+}
+
+/** Writes what happened, with times since the start and events by their tags. */
+class Writer {
+  readonly #beganAt: number;
+  readonly #tags: ReadonlyMap<string, string>;
+
+  constructor({ log, lanes, events, emits }: History) {
+    this.#beganAt = Math.min(
+      ...log.map(({ t }) => t),
+      ...lanes.map(({ at }) => at),
+      ...events.map(({ createdAt }) => Date.parse(createdAt)),
+    );
+    this.#tags = new Map(emits.map(({ id, tag }) => [id, tag]));
+  }
+
+  /** `days+hh:mm:ss.mmm` */
+  instant(at: number): string {
+    const ms = Math.max(0, Math.round(at - this.#beganAt));
+    const days = Math.trunc(ms / DAY);
+    return `${days === 0 ? '  ' : `${days}+`}${new Date(ms % DAY).toISOString().slice(11, 23)}`;
+  }
+
+  event(id: string): string {
+    return `${this.#tags.get(id) ?? id} is created, in a transaction that commits later`;
+  }
+
+  entry(entry: LogEntry, call: LogEntry | undefined): string {
+    const { relay } = entry;
+    switch (entry.k) {
+      case 'start': {
+        const { subscriber, tag, attempt, replayed, plan } = entry;
+        const which = `attempt ${attempt}${replayed ? ' since its replay' : ''}`;
+        return `${relay} calls ${subscriber} with ${tag} (${which}), which ${plan}`;
+      }
+      case 'end': {
+        const of = call?.k === 'start' ? `${call.subscriber} with ${call.tag}` : 'a handler';
+        return `${relay}: ${of} ${entry.end}${entry.ms === undefined ? '' : ` ${entry.ms} ms`}`;
+      }
+      case 'fault':
+        return `*** ${relay} ${entry.fault}${entry.ms === undefined ? '' : ` by ${entry.ms} ms`}`.replace(
+          '  ',
+          ' ',
+        );
+      case 'error':
+        return `*** ${relay} comes to an error: ${entry.code} ${entry.message}`.replace('  ', ' ');
+    }
+  }
+
+  lane({ by, id, head, tail, token, dueAt, carefulTo }: LaneVersion): string {
+    const held = token === null ? 'free' : `held with ${token.slice(0, 4)}`;
+    const due = dueAt === null ? 'asleep' : `due at ${this.instant(dueAt).trim()}`;
+    const careful = carefulTo > head ? `, one by one up to ${carefulTo}` : '';
+    return `${by} writes lane ${id}: ${held}, ${due}, head ${head} of ${tail}${careful}`;
+  }
+
+  delivery(delivery: DeliveryVersion): string {
+    const { by, eventId, laneId, position, state, attempts, replays, nextAttemptAt, log } = delivery;
+    const last = log.at(-1);
+    return [
+      `${by} writes delivery ${laneId}-${position} of ${this.#tags.get(eventId) ?? eventId}: ${state}`,
+      ...(attempts > 0 ? [`attempts ${attempts}`] : []),
+      ...(replays > 0 ? [`replays ${replays}`] : []),
+      ...(nextAttemptAt === null ? [] : [`next at ${this.instant(nextAttemptAt).trim()}`]),
+      ...(last ? [`last ${last.outcome}${last.kind === undefined ? '' : ` (${last.kind})`}`] : []),
+    ].join(', ');
+  }
+}

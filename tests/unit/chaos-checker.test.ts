@@ -1,0 +1,362 @@
+import { describe, expect, it } from 'vitest';
+
+import { GONE, KILLED, WOKEN } from '../chaos/history.ts';
+import type { DeliveryVersion } from '../chaos/history.ts';
+import { A, B, Story } from '../chaos/story.ts';
+
+const ok = (t: number) => ({ end: 'ok', t }) as const;
+
+/** Fanned out, and the lane claimed at 100 until 20,300. */
+const claimed = () =>
+  new Story()
+    .lane(50, 'relay-1', {})
+    .delivery(50, 'relay-1', 1)
+    .delivery(50, 'relay-1', 2)
+    .lane(100, 'relay-1', { token: 'one', dueAt: 20_300 });
+
+/** The first was delivered at 120. */
+const half = () => claimed().call(110, 'relay-1', 1, ok(120));
+
+const DELIVERED = { state: 'delivered', attempts: 1, nextAttemptAt: null } as const;
+const FREE = { token: null, dueAt: null, head: 2 } as const;
+
+/** Both are settled and the lane is let go. */
+const settled = (story: Story, at: number, by: string) =>
+  story.lane(at, by, FREE).delivery(at, by, 1, DELIVERED).delivery(at, by, 2, DELIVERED);
+
+const good = () => settled(half().call(121, 'relay-1', 2, ok(130)), 140, 'relay-1');
+
+const replayed = { outcome: 'replayed', attempt: 0 };
+const failed = { outcome: 'failed', attempt: 1, kind: 'Error' };
+
+describe('the checker of the chaos runs', () => {
+  it('finds nothing in a history that keeps all promises', () => {
+    expect(good().broken).toEqual([]);
+  });
+
+  it('finds nothing in one with a retry, a crash, a relay that took over and a replay', () => {
+    const story = claimed()
+      .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
+      .lane(130, 'relay-1', { token: null, dueAt: 60_120 })
+      .delivery(130, 'relay-1', 1, {
+        state: 'failing',
+        attempts: 1,
+        attemptedAt: 110,
+        durationMs: 10,
+        nextAttemptAt: 60_120,
+        log: [failed],
+      })
+      .lane(60_200, 'relay-1', { token: 'two', dueAt: 80_400 })
+      .call(60_210, 'relay-1', 1, ok(60_215), { attempt: 2 })
+      .call(60_216, 'relay-1', 2, null)
+      .fault(60_220, KILLED, 'relay-1')
+      .fault(60_230, GONE, 'relay-1')
+      .fault(60_300, 'the clock is moved', '', 21_000)
+      .lane(85_000, 'relay-2', { token: 'three', dueAt: 105_200 })
+      .call(85_010, 'relay-2', 1, ok(85_020), { attempt: 2 })
+      .call(85_021, 'relay-2', 2, ok(85_030));
+    settled(story, 85_040, 'relay-2')
+      .delivery(90_000, 'operator', 1, { state: 'pending', attempts: 0, replays: 1, log: [failed, replayed] })
+      .lane(90_000, 'operator', { head: 0, dueAt: 90_000 })
+      .lane(90_010, 'relay-2', { token: 'four', dueAt: 110_210 })
+      .call(90_020, 'relay-2', 1, ok(90_030), { replayed: true })
+      .lane(90_040, 'relay-2', FREE)
+      .delivery(90_040, 'relay-2', 1, DELIVERED);
+    expect(story.broken).toEqual([]);
+  });
+
+  describe('promise 1, every committed event and no other', () => {
+    const events = good().history.events;
+
+    it('condemns a committed event that is gone', () => {
+      expect(good().ends({ emits: [{ id: 'c', tag: 'event 3', fate: 'committed' }] }).broken).toEqual([
+        'outcome: event 3 was committed and is gone',
+      ]);
+    });
+
+    it('condemns a rolled-back event that is there, and one that was handed over', () => {
+      const emits = [{ id: B, tag: 'event 2', fate: 'rolled back' }] as const;
+      expect(good().ends({ emits }).broken).toEqual(['outcome: event 2 was rolled back and is there']);
+      expect(good().ends({ emits, events: events.slice(0, 1) }).broken).toContain(
+        'outcome: ledger was handed event 2, which was never committed',
+      );
+    });
+
+    it('lets an event be there or not whose commit was left without an answer', () => {
+      expect(good().ends({ emits: [{ id: B, tag: 'event 2', fate: 'unknown' }] }).broken).toEqual([]);
+    });
+
+    it('condemns an event that was never fanned out, and a subscriber that was left out', () => {
+      expect(good().ends({ markers: 1 }).broken).toEqual(['outcome: 1 events still wait for fan-out']);
+      expect(good().ends({ catalog: { 'payment.captured': ['ledger', 'audit'] } }).broken).toEqual([
+        'outcome: there is no delivery to audit',
+        'outcome: there is no delivery to audit',
+      ]);
+    });
+
+    it('condemns a delivery that is still open in the end', () => {
+      const story = half()
+        .lane(140, 'relay-1', { ...FREE, head: 1 })
+        .delivery(140, 'relay-1', 1, DELIVERED);
+      expect(story.ends({ events: [events[0]!, { ...events[1]!, state: 'pending' }] }).broken).toEqual([
+        'outcome: the delivery to ledger is still pending, long after all trouble was over',
+      ]);
+    });
+
+    it('condemns what was marked delivered though no handler returned', () => {
+      const story = settled(half().call(121, 'relay-1', 2, { end: 'threw', t: 130 }), 140, 'relay-1');
+      expect(story.broken).toEqual([
+        'outcome: it was marked delivered to ledger 1 times, but the handler returned 0 times',
+      ]);
+    });
+  });
+
+  describe('promise 2, in order and one after the other', () => {
+    it('condemns a position before an older event', () => {
+      const [first, second] = good().history.events;
+      const events = [{ ...first!, createdAt: '2031-05-04T10:00:00.000003Z' }, second!];
+      expect(good().ends({ events }).broken).toEqual([
+        'order: position 2 in the lane of ledger is older than position 1',
+      ]);
+    });
+
+    it('tells events of the same microsecond by their seq', () => {
+      const events = good().history.events.map((event, index) => ({
+        ...event,
+        createdAt: '2031-05-04T10:00:00.000001Z',
+        seq: 10 - index,
+      }));
+      expect(good().ends({ events }).broken).toEqual([
+        'order: position 2 in the lane of ledger is older than position 1',
+      ]);
+    });
+
+    it('condemns an event that is handed over while the one ahead of it waits for its retry', () => {
+      const story = claimed()
+        .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
+        .call(121, 'relay-1', 2, ok(130))
+        .call(131, 'relay-1', 1, ok(140), { attempt: 2 });
+      expect(settled(story, 150, 'relay-1').broken).toContain(
+        'order: ledger was handed event 2 before the event ahead of it was settled',
+      );
+    });
+
+    it('condemns a transactional handler that is called before the one ahead of it has committed', () => {
+      const story = good().withTransactions();
+      const effects = [A, B].map((eventId) => ({ eventId, subscriber: 'ledger' }));
+      expect(story.ends({ effects }).broken).toEqual([
+        'order: ledger was handed event 2 before the event ahead of it was settled',
+      ]);
+    });
+
+    it('condemns two handlers of a lane at once', () => {
+      const story = claimed()
+        .call(110, 'relay-1', 1, null)
+        .call(120, 'relay-1', 1, ok(125))
+        .call(126, 'relay-1', 2, ok(130));
+      expect(settled(story, 140, 'relay-1').broken).toContain(
+        'overlap: relay-1 called ledger with event 1 while relay-1 was at event 1',
+      );
+    });
+
+    it('condemns a call without a claim, and one after the lease was over', () => {
+      expect(settled(half().call(121, 'relay-2', 2, ok(130)), 140, 'relay-1').broken).toContain(
+        'holder: relay-2 called ledger without a claim',
+      );
+      expect(settled(half().call(20_400, 'relay-1', 2, ok(20_410)), 20_420, 'relay-1').broken).toEqual([
+        'holder: relay-1 called ledger with event 2 after its lease was over',
+      ]);
+    });
+
+    it('excuses a relay that was woken just before', () => {
+      const story = half().fault(20_350, WOKEN, 'relay-1').call(20_400, 'relay-1', 2, ok(20_410));
+      expect(settled(story, 20_420, 'relay-1').broken).toEqual([]);
+    });
+
+    it('condemns a lease that is over before the time of the handler is', () => {
+      const story = new Story()
+        .lane(50, 'relay-1', {})
+        .delivery(50, 'relay-1', 1)
+        .delivery(50, 'relay-1', 2)
+        .lane(100, 'relay-1', { token: 'one', dueAt: 150 })
+        .call(110, 'relay-1', 1, null)
+        .lane(160, 'relay-2', { token: 'two', dueAt: 20_360 })
+        .call(170, 'relay-2', 1, ok(180))
+        .call(181, 'relay-2', 2, ok(190));
+      expect(settled(story, 200, 'relay-2').broken).toEqual([
+        'lease: relay-2 took the lane 50 ms after relay-1 called ledger with event 1, which has 200 ms',
+        'overlap: relay-2 called ledger with event 1 while relay-1 was at event 1',
+        'overlap: relay-2 called ledger with event 2 while relay-1 was at event 1',
+      ]);
+    });
+
+    it('condemns a relay that takes a lane which another one holds, and one that settles in it', () => {
+      const taken = claimed().lane(105, 'relay-2', { token: 'two', dueAt: 20_305 });
+      expect(taken.broken).toContain(
+        'holder: relay-2 took the lane of ledger that relay-1 held for another 20195 ms',
+      );
+      expect(settled(half().call(121, 'relay-1', 2, ok(130)), 140, 'relay-2').broken).toEqual([
+        'holder: relay-2 changed the lane of ledger, which relay-1 held',
+      ]);
+    });
+
+    it('lets any relay lengthen a lane', () => {
+      const story = half().lane(125, 'relay-2', { tail: 3 }).call(126, 'relay-1', 2, ok(130));
+      expect(settled(story, 140, 'relay-1').broken).toEqual([]);
+    });
+  });
+
+  describe('promise 3, attempts and waits', () => {
+    const failing = {
+      state: 'failing',
+      attempts: 1,
+      attemptedAt: 110,
+      durationMs: 10,
+      log: [failed],
+    } as const;
+
+    it('condemns an attempt too many', () => {
+      const story = half().call(121, 'relay-1', 2, ok(130), { attempt: 3 });
+      story.lane(140, 'relay-1', FREE).delivery(140, 'relay-1', 1, DELIVERED);
+      expect(story.delivery(140, 'relay-1', 2, { ...DELIVERED, attempts: 3 }).broken).toEqual([
+        'attempts: ledger was handed event 2 as attempt 3 of 2',
+        'attempts: 3 attempts of 2 were recorded',
+      ]);
+    });
+
+    it('condemns a wait that is shorter than the schedule', () => {
+      const story = claimed()
+        .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
+        .delivery(130, 'relay-1', 1, { ...failing, nextAttemptAt: 59_000 });
+      expect(story.broken).toContain('wait: after attempt 1 it waits 58880 ms, not 60000');
+    });
+
+    it('condemns a call before the time that was stored', () => {
+      const story = claimed()
+        .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
+        .lane(130, 'relay-1', { token: null, dueAt: 60_120 })
+        .delivery(130, 'relay-1', 1, { ...failing, nextAttemptAt: 60_120 })
+        .lane(30_000, 'relay-1', { token: 'two', dueAt: 50_200 })
+        .call(30_010, 'relay-1', 1, ok(30_020), { attempt: 2 });
+      expect(story.broken).toContain('wait: ledger was handed event 1 30110 ms too early');
+    });
+
+    it('condemns a call before the time that the handler asked for', () => {
+      const waited = { outcome: 'waited', attempt: 1, kind: 'RetryAfter' };
+      const story = claimed()
+        .call(110, 'relay-1', 1, { end: 'waits', t: 120, ms: 9000 })
+        .lane(130, 'relay-1', { token: null, dueAt: 3120 })
+        .delivery(130, 'relay-1', 1, { nextAttemptAt: 3120, log: [waited] })
+        .lane(3200, 'relay-2', { token: 'two', dueAt: 23_400 })
+        .call(3210, 'relay-2', 1, ok(3220));
+      expect(story.broken).toContain('wait: ledger asked for 9000 ms and was handed event 1 after 3090');
+    });
+  });
+
+  describe('promise 4, exactly once', () => {
+    const effect = (eventId: string) => ({ eventId, subscriber: 'ledger' });
+    const transactional = () =>
+      claimed()
+        .withTransactions()
+        .call(110, 'relay-1', 1, ok(120))
+        .lane(125, 'relay-1', { head: 1 })
+        .delivery(125, 'relay-1', 1, DELIVERED)
+        .call(130, 'relay-1', 2, ok(140))
+        .lane(145, 'relay-1', FREE)
+        .delivery(145, 'relay-1', 2, DELIVERED);
+
+    it('finds nothing when each delivery had its effect', () => {
+      expect(transactional().ends({ effects: [effect(A), effect(B)] }).broken).toEqual([]);
+    });
+
+    it('condemns a lost effect, one that came twice, and one of nothing', () => {
+      expect(transactional().ends({ effects: [effect(A)] }).broken).toEqual([
+        'effects: it was delivered to ledger 1 times and had its effect 0 times',
+      ]);
+      expect(transactional().ends({ effects: [effect(A), effect(B), effect(B)] }).broken).toEqual([
+        'effects: it was delivered to ledger 1 times and had its effect 2 times',
+      ]);
+      expect(transactional().ends({ effects: [effect(A), effect(B), effect('c')] }).broken).toEqual([
+        'effects: ledger had an effect without a delivery',
+      ]);
+    });
+  });
+
+  describe('promise 5, states', () => {
+    it('condemns an event in another state than the worst of its deliveries', () => {
+      const [first, second] = good().history.events;
+      expect(good().ends({ events: [first!, { ...second!, state: 'failing' }] }).broken).toEqual([
+        'consistency: it is failing, and the worst of its deliveries is delivered',
+      ]);
+    });
+
+    it('condemns an orphan, and a second delivery to the same subscriber', () => {
+      const story = good()
+        .delivery(150, 'relay-1', 3, { ...DELIVERED, eventId: A })
+        .ends({
+          events: good().history.events.slice(1),
+          emits: [],
+        });
+      expect(story.broken).toEqual(
+        expect.arrayContaining([
+          'consistency: there is a delivery to ledger of an event that is not there',
+          'consistency: it has two deliveries to ledger, 1-1 and 1-3',
+        ]),
+      );
+    });
+
+    it('passes on what the tables contradict each other in', () => {
+      expect(good().ends({ contradictions: [`counters: ${A}`] }).broken).toEqual([
+        `consistency: counters: ${A}`,
+      ]);
+    });
+  });
+
+  describe('promise 6, place and history', () => {
+    const back = { state: 'pending', attempts: 0, replays: 1, log: [replayed] } as const;
+    const broken = (version: Partial<DeliveryVersion>, more: Partial<DeliveryVersion> = {}) =>
+      good()
+        .delivery(200, 'operator', 1, version)
+        .delivery(210, 'operator', 1, { ...DELIVERED, ...more })
+        .broken.filter((what) => what.startsWith('history'));
+
+    it('condemns a replay that another event or no history comes back from', () => {
+      expect(broken({ ...back, eventId: B })).toContain('history: another event has taken its position');
+      expect(broken(back, { log: [] })).toContain('history: entries of its history are gone');
+      expect(broken({ ...back, log: [] })).toContain(
+        'history: it was replayed 1 times, and its history has 0 replays',
+      );
+    });
+
+    it('condemns a replay without fresh attempts, and of what had not ended', () => {
+      expect(broken({ ...back, attempts: 1 })).toContain(
+        'history: a replay left it pending after 1 attempts',
+      );
+      const early = claimed().delivery(105, 'operator', 1, back).broken;
+      expect(early).toContain('history: it was replayed while it was pending');
+    });
+
+    it('condemns an end that is taken back without a replay', () => {
+      expect(broken({ state: 'dead_lettered' })).toContain(
+        'history: it went from delivered to dead_lettered without a replay',
+      );
+    });
+  });
+
+  it('condemns deadlocks: promise 7', () => {
+    expect(good().error(150, 'relay-1', '40P01').broken).toEqual([
+      'deadlock: relay-1 was the victim of a deadlock',
+    ]);
+    const log = [{ outcome: 'failed', attempt: 1, kind: '40P01' }];
+    expect(claimed().delivery(120, 'relay-1', 1, { log }).broken).toContain(
+      'deadlock: its handler was the victim of a deadlock',
+    );
+  });
+
+  it('condemns a relay whose process ends by itself, and no other: promise 8', () => {
+    expect(good().fault(150, GONE, 'relay-1').broken).toEqual([
+      'survival: the process of relay-1 ended by itself',
+    ]);
+    expect(good().fault(145, KILLED, 'relay-1').fault(150, GONE, 'relay-1').broken).toEqual([]);
+  });
+});
