@@ -74,7 +74,7 @@ async function start(): Promise<void> {
   if (config().database.kind === 'embedded' && isDemoWanted) {
     console.log('The demo’s traffic, sent once at the start (DEMO=off leaves it out):\n');
     await demo({ url, variables: madeUp }, console.log);
-    console.log('Next: npm run demo in a second terminal sends it again.\n');
+    console.log('Next: npm run demo in a second terminal sends it again, and npx postbud shows the bus.\n');
   }
 }
 
@@ -225,7 +225,7 @@ function banner({ url, siteUrl, operatorUrl, standIns, madeUp }: Greeting): stri
     '',
     `  curl -i -X POST ${url}/webhooks/cardpayments -d '{}' -H 'content-type: application/json'`,
   );
-  lines.push('  npm run demo', '');
+  lines.push('  npm run demo', '  npx postbud topics', '');
   return lines.join('\n');
 }
 
