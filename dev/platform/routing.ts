@@ -1,0 +1,97 @@
+import { z } from 'zod';
+
+import type { OutputConfig } from '../build/routes.ts';
+
+/** The routes that this project has. Of one that it does not know it says so, rather than go another way than the platform. */
+const route = z.union([
+  z.strictObject({ handle: z.enum(['filesystem', 'error', 'miss']) }),
+  z.strictObject({ src: z.string(), dest: z.string(), check: z.literal(true) }),
+  z.strictObject({ src: z.string(), status: z.literal(404), dest: z.string().optional() }),
+]);
+
+/** What there is to lead to: paths of files, and names of functions such as `api/webhooks/[provider]`. */
+export interface Places {
+  readonly files: ReadonlySet<string>;
+  readonly functions: ReadonlySet<string>;
+}
+
+/** Where a path leads. */
+export type Destination =
+  | { readonly kind: 'file'; readonly path: string }
+  | {
+      readonly kind: 'function';
+      readonly name: string;
+      /** What the routes add to the query of the request. */
+      readonly query: URLSearchParams;
+    }
+  | { readonly kind: 'nothing' };
+
+interface Rule {
+  readonly src: RegExp;
+  /** Undefined: there is nothing here, whatever the rules after this one say. */
+  readonly dest: string | undefined;
+}
+
+/**
+ * Follows the routes of a build's output: a file or a function at the path itself, else the first that a rule leads to.
+ * A rule that leads to neither has changed the path for the rules after it.
+ *
+ * @see https://vercel.com/docs/build-output-api/configuration#routes
+ */
+export function createRouting(
+  routes: OutputConfig['routes'],
+  places: Places,
+): (pathname: string) => Destination {
+  const { filesystem: rules, miss } = phasesOf(routes);
+  const at = (path: string) => placeAt(path, places) ?? follow(path, miss, (other) => placeAt(other, places));
+  return (pathname) => {
+    const query = new URLSearchParams();
+    let path = pathname;
+    let place = at(path);
+    for (const { src, dest } of rules) {
+      if (place) break;
+      if (!src.test(path)) continue;
+      if (dest === undefined) return { kind: 'nothing' };
+      const [to = '', search] = path.replace(src, dest).split('?');
+      for (const [name, value] of new URLSearchParams(search)) query.append(name, value);
+      path = to;
+      place = at(path);
+    }
+    if (!place) return { kind: 'nothing' };
+    return place.kind === 'function' ? { ...place, query } : place;
+  };
+}
+
+function phasesOf(routes: OutputConfig['routes']) {
+  const phases: Record<'filesystem' | 'error' | 'miss', Rule[]> = { filesystem: [], error: [], miss: [] };
+  let rules: Rule[] | undefined;
+  for (const one of routes.map((raw) => route.parse(raw))) {
+    if ('handle' in one) rules = phases[one.handle];
+    else if (!rules) throw new Error(`a route before the files is not looked at: ${one.src}`);
+    // Letters count alike in either case, as the platform has it.
+    else rules.push({ src: new RegExp(one.src, 'i'), dest: one.dest });
+  }
+  return phases;
+}
+
+type Place =
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'function'; readonly name: string };
+
+function placeAt(path: string, { files, functions }: Places): Place | undefined {
+  if (files.has(path)) return { kind: 'file', path };
+  const name = [path.slice(1), `${path.slice(1)}/index`].find((candidate) => functions.has(candidate));
+  return name === undefined ? undefined : { kind: 'function', name };
+}
+
+function follow<Found>(
+  path: string,
+  rules: readonly Rule[],
+  find: (path: string) => Found | undefined,
+): Found | undefined {
+  for (const { src, dest } of rules) {
+    const found = dest !== undefined && src.test(path) ? find(path.replace(src, dest)) : undefined;
+    if (found) return found;
+  }
+  return undefined;
+}
