@@ -1,29 +1,78 @@
+import { existsSync } from 'node:fs';
+
 import { defineConfig } from 'vitest/config';
+import type { Plugin, TestProjectConfiguration } from 'vitest/config';
+
+/** A copy of a build's output outside the project: what `npm run test:artefact` has the suites run against. */
+const artefact = process.env['POSTBUD_ARTEFACT'];
 
 const withPostgres = { globalSetup: ['tests/support/global-setup.ts'] };
+
+const sources: TestProjectConfiguration[] = [
+  { extends: true, test: { name: 'unit', include: ['tests/unit/**/*.test.ts'] } },
+  {
+    extends: true,
+    test: {
+      name: 'types',
+      include: [],
+      typecheck: { enabled: true, only: true, include: ['tests/types/**/*.test-d.ts'] },
+    },
+  },
+  { extends: true, test: { name: 'database', include: ['tests/database/**/*.test.ts'], ...withPostgres } },
+  { extends: true, test: { name: 'browser', include: ['tests/browser/**/*.test.ts'], ...withPostgres } },
+  { extends: true, test: { name: 'http', include: ['tests/http/**/*.test.ts'], ...withPostgres } },
+];
+
+/**
+ * What goes over the wire does so to the functions that the build made, which a server like the platform's serves; what
+ * calls a function's file calls the bundle. The rest of `tests/http` calls parts of the functions with fakes, and so
+ * cannot tell a source from a bundle.
+ */
+const built: TestProjectConfiguration[] = [
+  {
+    extends: true,
+    test: {
+      name: 'wire',
+      include: [
+        'tests/artefact/**/*.test.ts',
+        'tests/browser/**/*.test.ts',
+        'tests/http/openapi-contract.test.ts',
+      ],
+      ...withPostgres,
+    },
+  },
+  {
+    extends: true,
+    plugins: [bundledFunctions()],
+    test: {
+      name: 'functions',
+      include: ['tests/http/{chat,cron,fuzz,health,inquiry,metrics,operators,replay,webhooks}.test.ts'],
+      // So that a test can have them anew, with another environment.
+      server: { deps: { inline: [/\.func\//] } },
+      ...withPostgres,
+    },
+  },
+];
+
+/** Gives tests that import a function's file the function of the build in its place. */
+function bundledFunctions(): Plugin {
+  return {
+    name: 'bundled-functions',
+    enforce: 'pre',
+    resolveId(source) {
+      const [, name] = /^\.\.\/\.\.\/(api\/.*)\.ts$/.exec(source) ?? [];
+      if (name === undefined) return undefined;
+      const file = `${artefact}/functions/${name}.func/${name}.mjs`;
+      if (!existsSync(file)) throw new Error(`the build has no ${name}`);
+      return file;
+    },
+  };
+}
 
 export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 30_000,
-    // Without it two cores get one worker, and most of a test's time is waiting.
-    maxWorkers: 2,
-    projects: [
-      { extends: true, test: { name: 'unit', include: ['tests/unit/**/*.test.ts'] } },
-      {
-        extends: true,
-        test: {
-          name: 'types',
-          include: [],
-          typecheck: { enabled: true, only: true, include: ['tests/types/**/*.test-d.ts'] },
-        },
-      },
-      {
-        extends: true,
-        test: { name: 'database', include: ['tests/database/**/*.test.ts'], ...withPostgres },
-      },
-      { extends: true, test: { name: 'browser', include: ['tests/browser/**/*.test.ts'], ...withPostgres } },
-      { extends: true, test: { name: 'http', include: ['tests/http/**/*.test.ts'], ...withPostgres } },
-    ],
+    projects: artefact === undefined ? sources : built,
   },
 });

@@ -2,28 +2,24 @@ import { randomUUID } from 'node:crypto';
 import { styleText } from 'node:util';
 
 import { serve } from 'srvx';
-import { z } from 'zod';
 
 import { strikeDailyClock } from '../lib/clock/daily.ts';
 import { InvalidConfiguration, readConfig } from '../lib/config.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
-import { endpoint } from '../lib/http/endpoint.ts';
 import { notFound, problemResponse } from '../lib/http/problem.ts';
-import { readValidated } from '../lib/http/validated.ts';
 import { logError, logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
 import { config, database, subscribers } from '../lib/postbud.ts';
 import { TICK_MS, keepRelaying } from '../lib/relay/keep-relaying.ts';
-import { createPaymentIntent } from '../lib/subscribers/payments.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
-import { createAccounting } from './accounting.ts';
 import { demo } from './demo.ts';
+import { developmentRoutes } from './development-routes.ts';
+import type { DevelopmentRoutes } from './development-routes.ts';
 import { dataDir, makeUpSecrets, publish } from './development.ts';
-import { journeysSince, newestSeq } from './journeys.ts';
 import { createRouter } from './router.ts';
+import { signInUrl } from './sign-in-url.ts';
 import { serveSite } from './site-server.ts';
-import { mintToken } from './operator-token.ts';
 import { near, startStandIns } from './stand-ins.ts';
 import type { StandIns } from './stand-ins.ts';
 
@@ -78,16 +74,6 @@ async function start(): Promise<void> {
   }
 }
 
-/**
- * A link to the console with a token that is filled in for whoever follows it. What follows the `#` of a URL is not
- * sent, so that it stands in no log.
- */
-async function signInUrl(url: string): Promise<string> {
-  const scope = 'event-bus:read event-bus:replay event-bus:reveal';
-  const token = await mintToken({ sub: 'developer', scope, expires: '8h' });
-  return `${url}/platform/event-bus${token === null ? '' : `/sign-in#token=${token}`}`;
-}
-
 async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
@@ -110,44 +96,6 @@ async function strikeClockForever(db: Database, signal: AbortSignal): Promise<vo
     }
     await sleep(MINUTE, signal);
   }
-}
-
-const paymentIntent = z.strictObject({
-  id: z.string().min(1).max(255),
-  bookingId: z.string().min(1).max(255),
-  provider: z.enum(['cardpayments', 'walletpayments']),
-  amountMinor: z.int().nonnegative(),
-  currency: z.string().regex(/^[A-Z]{3}$/, 'write three capital letters, for example NOK'),
-});
-
-/** What only the local server answers; null for any other path. */
-type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
-
-function developmentRoutes(db: Database, accountingSecret: string, standIns: StandIns): DevelopmentRoutes {
-  const accounting = accountingSecret ? createAccounting(accountingSecret) : null;
-  const paymentIntents = endpoint({
-    methods: ['POST'],
-    handle: async (request) => {
-      const intent = await readValidated(request, paymentIntent, 64 * 1024);
-      return Response.json(await createPaymentIntent(db, intent), { status: 201 });
-    },
-  });
-  return async (request) => {
-    const { pathname, searchParams } = new URL(request.url);
-    if (pathname === '/dev/payment-intents') return await paymentIntents.fetch(request);
-    switch (`${request.method} ${pathname}`) {
-      case 'POST /dev/accounting':
-        return accounting ? await accounting(request) : null;
-      case 'GET /dev/mails':
-        return Response.json(standIns.mails().map(({ to, subject }) => ({ to, subject })));
-      case 'GET /dev/newest':
-        return Response.json({ seq: await newestSeq(db) });
-      case 'GET /dev/journeys':
-        return Response.json(await journeysSince(db, Number(searchParams.get('since') ?? 0)));
-      default:
-        return null;
-    }
-  };
 }
 
 /** What every line has, or what a request's line says in its own way. */

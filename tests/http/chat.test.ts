@@ -9,6 +9,7 @@ import type { Chat } from '../../lib/chat/handle-chat.ts';
 import { Problem, problemResponse } from '../../lib/http/problem.ts';
 import { logTo } from '../../lib/log.ts';
 import type { LogLine } from '../../lib/log.ts';
+import { isArtefact } from '../support/artefact.ts';
 
 /** In all that must never be told: the key, both prompts and whatever the provider says of an error. */
 const CANARY = 'KANARIFUGL';
@@ -454,7 +455,8 @@ describe('POST /api/chat', () => {
     expect([answer.status, saidIn(answer).slice(0, 6)]).toEqual([200, 'Prisen']);
     expect(answer.headers.get('access-control-allow-origin')).toBe('https://www.solvik.example.no');
     expect(answer.headers.get('ratelimit-policy')).toBe('"chat-min";q=12;w=60, "chat-day";q=300;w=86400');
-    expect(answer.headers.get('x-request-id')).toBe(callLines()[0]?.['requestId']);
+    // The functions of a build have a log of their own, each in its bundle.
+    if (!isArtefact) expect(answer.headers.get('x-request-id')).toBe(callLines()[0]?.['requestId']);
   });
 
   test('repairs half an emoji before the provider sees it', async () => {

@@ -9,6 +9,7 @@ import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
 import type { Endpoint } from '../../lib/http/endpoint.ts';
+import { isArtefact } from '../support/artefact.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 /** A request as data: it prints, and it shrinks. */
@@ -85,6 +86,7 @@ let close: (() => Promise<unknown>) | undefined;
 afterEach(async () => {
   await close?.();
   close = undefined;
+  vi.restoreAllMocks();
   vi.unstubAllEnvs();
   expect(unhandled.splice(0)).toEqual([]);
 });
@@ -99,6 +101,13 @@ async function deployed(name: Name, variables: Record<string, string | undefined
   const faults: unknown[] = [];
   const { logTo } = await import('../../lib/log.ts');
   logTo((line) => void (FAULTS.test(line.message) && faults.push(line)));
+  // A function of a build has a log of its own.
+  if (isArtefact) {
+    vi.spyOn(process.stdout, 'write').mockImplementation((line) => {
+      if (FAULTS.test(String(line))) faults.push(line);
+      return true;
+    });
+  }
   return { faults, fetch: (await functionFile(name)).fetch };
 }
 

@@ -18,6 +18,7 @@ import { fileURLToPath } from 'node:url';
 
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
+import { expectDemo } from '../support/demo.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
@@ -46,31 +47,6 @@ const published = () =>
     url: string;
     variables: Record<string, string>;
   };
-
-/** What the demo shows, whoever runs it. */
-function expectDemo(output: string): void {
-  const lines = output.split('\n');
-  const lineOf = (pattern: RegExp) => expect(lines).toContainEqual(expect.stringMatching(pattern));
-  lineOf(/\b201\b.*card intent.*eventId/);
-  lineOf(/\b201\b.*wallet intent.*eventId/);
-  lineOf(/\b200\b.*card webhook.*"duplicate":false/);
-  lineOf(/\b200\b.*the same again.*"duplicate":true/);
-  lineOf(/\b200\b.*wallet callback.*"duplicate":false/);
-  lineOf(/\b200\b.*identity callback.*"duplicate":false/);
-  lineOf(/\b401\b.*forged/);
-  lineOf(/\b200\b.*a visitor asks.*"text":/);
-  lineOf(/\b200\b.*an inquiry.*"ok":true/);
-  lineOf(/\b429\b.*asks too often.*Retry-After: \d+/);
-  lineOf(/mail +to post@solvik\.example\.no: \[book-demo\]/);
-  lineOf(/^inquiry\.submitted +audit .*delivered/);
-  lineOf(/payment\.intent\.created +audit .*delivered/);
-  lineOf(/webhook\.cardpayments\.received +payments .*delivered/);
-  lineOf(/webhook\.walletpayments\.received +payments .*delivered/);
-  lineOf(/webhook\.identityprovider\.received +identity .*delivered/);
-  lineOf(/└ user\.signed_up +audit .*delivered/);
-  lineOf(/^ +ledger .*delivered/);
-  lineOf(/^ +notifications .*delivered/);
-}
 
 describe('the local server', () => {
   let server: LocalServer;

@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
+import { isArtefact, surroundingsOf } from './artefact.ts';
+
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
 /** What a program of `dev/` wrote, both streams together, and how it ended. */
@@ -27,21 +29,27 @@ export async function runProgram(script: string, variables: Variables, args: str
 }
 
 /**
- * Starts the local server (`npm start`) in a process of its own, with these variables and no others of ours.
+ * Starts the local server (`npm start`) in a process of its own, with these variables and no others of ours. Where the
+ * suite runs against the artefact (`npm run test:artefact`), that is served in its place.
  *
  * @returns when it listens.
  * @throws Error with what it wrote, when it ends instead.
  */
 export async function startLocalServer(variables: Variables): Promise<LocalServer> {
-  const { child, ended, output, whenWritten } = start('dev/start.ts', variables, []);
+  const surroundings = isArtefact ? await surroundingsOf(variables) : undefined;
+  const { child, ended, output, whenWritten } = surroundings
+    ? start('dev/serve-output/main.ts', surroundings.variables, [])
+    : start('dev/start.ts', variables, []);
   const listening = whenWritten(/listens on (http:\/\/\S+)/).then(([, url]) => url!);
   const url = await Promise.race([listening, ended.then(({ output }) => Promise.reject(new Error(output)))]);
   return {
     url,
     output,
-    stop: (signal = 'SIGTERM') => {
+    stop: async (signal = 'SIGTERM') => {
       child.kill(signal);
-      return ended;
+      const how = await ended;
+      await surroundings?.close();
+      return how;
     },
   };
 }

@@ -1,0 +1,52 @@
+import { z } from 'zod';
+
+import type { Database } from '../lib/db/connect.ts';
+import { endpoint } from '../lib/http/endpoint.ts';
+import { readValidated } from '../lib/http/validated.ts';
+import { createPaymentIntent } from '../lib/subscribers/payments.ts';
+import { createAccounting } from './accounting.ts';
+import { journeysSince, newestSeq } from './journeys.ts';
+import type { StandIns } from './stand-ins.ts';
+
+const paymentIntent = z.strictObject({
+  id: z.string().min(1).max(255),
+  bookingId: z.string().min(1).max(255),
+  provider: z.enum(['cardpayments', 'walletpayments']),
+  amountMinor: z.int().nonnegative(),
+  currency: z.string().regex(/^[A-Z]{3}$/, 'write three capital letters, for example NOK'),
+});
+
+/** What only the local server answers; null for any other path. */
+export type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
+
+/** `/dev/…`: what the demo needs to make traffic and to watch it. */
+export function developmentRoutes(
+  db: Database,
+  accountingSecret: string,
+  standIns: StandIns,
+): DevelopmentRoutes {
+  const accounting = accountingSecret ? createAccounting(accountingSecret) : null;
+  const paymentIntents = endpoint({
+    methods: ['POST'],
+    handle: async (request) => {
+      const intent = await readValidated(request, paymentIntent, 64 * 1024);
+      return Response.json(await createPaymentIntent(db, intent), { status: 201 });
+    },
+  });
+  return async (request) => {
+    const { pathname, searchParams } = new URL(request.url);
+    if (pathname === '/dev/payment-intents') return await paymentIntents.fetch(request);
+    switch (`${request.method} ${pathname}`) {
+      case 'POST /dev/accounting':
+        return accounting ? await accounting(request) : null;
+      case 'GET /dev/mails':
+        return Response.json(standIns.mails().map(({ to, subject }) => ({ to, subject })));
+      case 'GET /dev/newest':
+        return Response.json({ seq: await newestSeq(db) });
+      case 'GET /dev/journeys':
+        return Response.json(await journeysSince(db, Number(searchParams.get('since') ?? 0)));
+      default:
+        return null;
+    }
+  };
+}

@@ -1,0 +1,84 @@
+import { serve } from 'srvx';
+
+import { readConfig } from '../../lib/config.ts';
+import { connect, migrate } from '../../lib/db/connect.ts';
+import { demo } from '../demo.ts';
+import { developmentRoutes } from '../development-routes.ts';
+import { dataDir, makeUpSecrets, publish } from '../development.ts';
+import { signInUrl } from '../sign-in-url.ts';
+import { startStandIns } from '../stand-ins.ts';
+import { startComponents } from './components.ts';
+import type { Components } from './components.ts';
+import { startNeonProxy } from './neon-proxy.ts';
+import { serveOutput } from './serve-output.ts';
+
+/**
+ * What `npm start` is to the sources, this is to the output of the last build: its functions on Node 24 as the platform
+ * would serve them, on the Postgres in `DATABASE_URL` through Neon's driver, with the crons that the platform calls, and
+ * the same stand-ins and `/dev/…` around them. Nothing but the functions relays.
+ */
+async function main(): Promise<void> {
+  const { port, demo: isDemoWanted, database } = readConfig();
+  if (database.kind !== 'postgres') throw new Error('DATABASE_URL: write the URL of a Postgres server');
+  const madeUp = makeUpSecrets(dataDir(), port);
+  const standIns = await startStandIns(0);
+  const { db } = await connect(database.url);
+  await migrate(db);
+  const routes = developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '', standIns);
+  let components: Components | undefined;
+  const beside = serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    silent: true,
+    fetch: async (request) => {
+      if (new URL(request.url).pathname === COMPONENTS && components) return await components.take(request);
+      return (await routes(request)) ?? new Response('There is nothing here.\n', { status: 404 });
+    },
+  });
+  await beside.ready();
+  components = startComponents(new URL(COMPONENTS, beside.url).href);
+  const neon = await startNeonProxy(database.url);
+
+  const { url, stop } = await serveOutput({
+    port,
+    variables: { ...functionVariables(database.url), ...components.variables },
+    neon: neon.address,
+    beside: beside.url ?? '',
+    crons: true,
+    write: (text) => process.stdout.write(text),
+  });
+  publish(dataDir(), url, madeUp);
+  console.log(`Postbud’s build listens on ${url}\n\n  ${await signInUrl(url)}\n`);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void stop().then(() => process.exit(0)));
+  }
+  if (isDemoWanted) {
+    await demo({ url, variables: madeUp }, console.log);
+    console.log('Next: npm run demo in a second terminal sends it again.\n');
+  }
+}
+
+/** Where the components are that run elsewhere. */
+const COMPONENTS = '/dev/components';
+
+/** The environment of the functions: ours, with the database where Neon's driver looks for one. */
+function functionVariables(databaseUrl: string): Record<string, string> {
+  const url = new URL(databaseUrl);
+  url.hostname = 'database.neon.tech';
+  // The driver must have one to send; the proxy keeps it.
+  url.password = 'none';
+  const own = Object.entries(process.env).flatMap(([name, value]) =>
+    value === undefined || NOT_OURS.test(name) ? [] : [[name, value] as const],
+  );
+  return { ...Object.fromEntries(own), DATABASE_URL: url.href };
+}
+
+/** What belongs to this process and not to the functions. */
+const NOT_OURS = /^(NODE_|npm_|PORT$|DATA_DIR$|DEMO$|STAND_INS$)/;
+
+try {
+  await main();
+} catch (error) {
+  console.error(`The build can't be served: ${error instanceof Error ? error.message : String(error)}`);
+  process.exit(1);
+}

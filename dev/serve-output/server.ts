@@ -1,0 +1,153 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Readable } from 'node:stream';
+import { parseArgs } from 'node:util';
+
+import { serve } from 'srvx';
+import type { ServerRequest } from 'srvx';
+
+import type { OutputConfig } from '../build/routes.ts';
+import type { FunctionSettings } from '../build/vercel-json.ts';
+import { fileResponse, pathsOf } from '../platform/files.ts';
+import { loadFunction, urlFor } from '../platform/function-file.ts';
+import { createRouting } from '../platform/routing.ts';
+import { startCrons } from './crons.ts';
+import { provideRequestContext } from './request-context.ts';
+
+/**
+ * Serves a build's output as the platform does: its routes, its files, and its functions, each imported at its first
+ * request, with the context, the headers and the limits that the platform gives them.
+ *
+ * It is bundled into one file and runs beside a copy of the output in a folder of their own, so that a module that the
+ * bundles lack is missed here as it would be there.
+ *
+ * `node server.mjs --port 0 [--neon host:port] [--beside url] [--crons]`; it ends when its input does.
+ */
+const { values } = parseArgs({
+  options: {
+    port: { type: 'string', default: '0' },
+    /** Where what is meant for Neon's databases goes. */
+    neon: { type: 'string' },
+    /** Who answers `/dev/…`, which is no part of the output. */
+    beside: { type: 'string' },
+    crons: { type: 'boolean', default: false },
+  },
+});
+
+const output = new URL('output/', import.meta.url);
+const config = readJson('config.json') as OutputConfig;
+const names = readdirSync(new URL('functions/', output), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.func'))
+  .map((path) => path.slice(0, -'.func'.length));
+const statics = new URL('static/', output);
+const destinationOf = createRouting(config.routes, { files: pathsOf(statics), functions: new Set(names) });
+const background = provideRequestContext();
+if (values.neon !== undefined) redirectNeon(values.neon);
+
+const server = serve({
+  port: Number(values.port),
+  hostname: 'localhost',
+  silent: true,
+  // Ends are ours to make.
+  gracefulShutdown: false,
+  fetch: async (request) => {
+    const url = new URL(request.url);
+    if (values.beside !== undefined && url.pathname.startsWith('/dev/'))
+      return await fetch(new URL(url.pathname + url.search, values.beside), passedOn(request));
+    const destination = destinationOf(url.pathname);
+    switch (destination.kind) {
+      case 'file':
+        return await fileResponse(statics, destination.path);
+      case 'function':
+        return await invoke(destination.name, request, urlFor(request, destination.query));
+      case 'nothing':
+        return platformError(404, 'NOT_FOUND');
+    }
+  },
+});
+await server.ready();
+const url = `http://localhost:${new URL(server.url ?? '').port}`;
+console.log(`The artefact is at ${url}`);
+if (values.crons) startCrons(config.crons, url, process.env['CRON_SECRET'] ?? '');
+process.stdin.once('end', () => void end()).resume();
+process.once('SIGTERM', () => void end());
+
+/** What runs after an answer is given the half second that the platform gives it. */
+async function end(): Promise<void> {
+  await Promise.race([background.settled(), new Promise((resolve) => setTimeout(resolve, 500))]);
+  process.exit();
+}
+
+/** What a request's body may hold on the platform. */
+const BODY_LIMIT_BYTES = 4.5 * 1024 * 1024;
+
+async function invoke(name: string, request: ServerRequest, asked: URL): Promise<Response> {
+  if (Number(request.headers.get('content-length') ?? 0) > BODY_LIMIT_BYTES)
+    return platformError(413, 'FUNCTION_PAYLOAD_TOO_LARGE');
+  const { handler, maxDuration = 300, supportsCancellation } = settingsOf(name);
+  const init = { ...passedOn(request), headers: headersOf(request) };
+  const invoked = new Request(asked, supportsCancellation ? { ...init, signal: request.signal } : init);
+  try {
+    const handle = await loadFunction(new URL(`functions/${name}.func/${handler}`, output));
+    const tooLong = new Promise<Response>((resolve) => {
+      setTimeout(resolve, maxDuration * 1000, platformError(504, 'FUNCTION_INVOCATION_TIMEOUT')).unref();
+    });
+    return await Promise.race([background.run(() => handle(invoked)), tooLong]);
+  } catch (error) {
+    console.error(error);
+    return platformError(500, 'FUNCTION_INVOCATION_FAILED');
+  }
+}
+
+function settingsOf(name: string) {
+  const settings = readJson(`functions/${name}.func/.vc-config.json`);
+  return settings as FunctionSettings & { readonly handler: string };
+}
+
+/** Those that tell of the caller are the platform's own, whatever the caller sent under their names. */
+function headersOf(request: ServerRequest): Headers {
+  const headers = new Headers(request.headers);
+  const ip = request.ip ?? '127.0.0.1';
+  const { host, protocol } = new URL(request.url);
+  for (const name of ['x-forwarded-for', 'x-real-ip', 'x-vercel-forwarded-for']) headers.set(name, ip);
+  headers.set('x-forwarded-host', host);
+  headers.set('x-forwarded-proto', protocol.slice(0, -1));
+  headers.set('x-vercel-id', `fra1::${crypto.randomUUID()}`);
+  return headers;
+}
+
+function passedOn(request: ServerRequest): RequestInit {
+  const { method, headers } = request;
+  const incoming = request.runtime?.node?.req;
+  if (!incoming || method === 'GET' || method === 'HEAD') return { method, headers };
+  return { method, headers, body: ReadableStream.from(bytesOf(incoming)), duplex: 'half' };
+}
+
+/**
+ * A body that may be left unread: the rest of it is let go, so that the answer and the next request can pass. Node's
+ * own stream of it would bring down the process when more comes after the function has had enough.
+ */
+async function* bytesOf(incoming: Readable): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of incoming.iterator({ destroyOnReturn: false })) yield chunk as Uint8Array;
+  } finally {
+    incoming.resume();
+  }
+}
+
+function platformError(status: number, code: string): Response {
+  const headers = { 'content-type': 'text/plain; charset=utf-8', 'x-vercel-error': code };
+  return new Response(`${code}\n`, { status, headers });
+}
+
+/** The driver's own choice of a host stands: what it opens there is opened here. */
+function redirectNeon(address: string): void {
+  globalThis.WebSocket = class extends WebSocket {
+    constructor(...[url, protocols]: ConstructorParameters<typeof WebSocket>) {
+      super(/^wss:\/\/[^/]+\.neon\.tech\//.test(String(url)) ? `ws://${address}/` : url, protocols);
+    }
+  };
+}
+
+function readJson(path: string): unknown {
+  return JSON.parse(readFileSync(new URL(path, output), 'utf8'));
+}

@@ -1,0 +1,147 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+
+import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
+import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { payloadOf, rows } from '../support/bus.ts';
+import { startLocalServer } from '../support/local-server.ts';
+import type { LocalServer } from '../support/local-server.ts';
+import { createDatabase } from '../support/postgres.ts';
+
+const QUESTION = JSON.stringify({ system: 'Om lokalene.', messages: [{ role: 'user', content: 'Hei' }] });
+
+let folder: string;
+let api: MessagesApi;
+let server: LocalServer;
+let connection: Connection;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'postbud-platform-'));
+  api = await startMessagesApi();
+  const DATABASE_URL = await createDatabase(inject('postgresUrl'));
+  connection = await connect(DATABASE_URL);
+  server = await startLocalServer({
+    PORT: '0',
+    DEMO: 'off',
+    DATA_DIR: folder,
+    DATABASE_URL,
+    ANTHROPIC_API_KEY: 'sk-ant-platform',
+    ANTHROPIC_BASE_URL: api.url,
+    CHAT_RATE_PER_MINUTE: '6',
+  });
+});
+afterAll(async () => {
+  await server?.stop();
+  await connection?.close();
+  await api?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const send = (method: string, path: string, headers: Record<string, string> = {}, body = '{}') =>
+  fetch(`${server.url}${path}`, {
+    method,
+    headers: { 'content-type': 'application/json', ...headers },
+    ...(method === 'POST' && { body }),
+  });
+
+test('every function of the build is one file and what says how it runs', () => {
+  const artefact = process.env['POSTBUD_ARTEFACT'] ?? '';
+  const files = readdirSync(artefact, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name).slice(artefact.length + 1))
+    .filter((file) => file.startsWith('functions/'));
+  const functions = new Set(files.map((file) => file.replace(/\.func\/.*/, '.func')));
+  expect(functions.size).toBeGreaterThanOrEqual(9);
+  expect(files.filter((file) => !/\.func\/(api\/.*\.mjs|\.vc-config\.json)$/.test(file))).toEqual([]);
+  expect(files).toHaveLength(2 * functions.size);
+});
+
+test.each([
+  ['GET', '/api/health', 200],
+  ['GET', '/api/health.ts', 200],
+  ['GET', '/api/openapi.json', 200],
+  ['POST', '/webhooks/cardpayments', 401],
+  ['POST', '/api/webhooks/cardpayments?provider=walletpayments', 401],
+  ['GET', '/api/cron/relay', 401],
+  ['GET', '/platform/metrics', 401],
+  ['GET', '/platform/event-bus', 401],
+  ['GET', '/platform/event-bus/', 401],
+  ['GET', '/platform/event-bus/dead-letters/1-1', 401],
+  ['PUT', '/platform/event-bus/replay', 405],
+  ['GET', '/platform/event-bus/catalog', 401],
+  ['GET', '/platform/event-bus/console.css', 200],
+  ['GET', '/elsewhere', 404],
+  ['GET', '/webhooks/cardpayments/more', 404],
+  ['GET', '/api/_postbud', 404],
+  ['GET', '/../package.json', 404],
+])('%s %s is answered %i', async (method, path, status) => {
+  const response = await send(method, path);
+  expect(response.status).toBe(status);
+  // What is nowhere no function has been asked for.
+  expect(response.headers.has('x-request-id')).toBe(![404].includes(status) && !path.endsWith('.css'));
+  await response.body?.cancel();
+});
+
+test('a stream begins before the model has ended, and an end of the caller is one of the model’s call', async () => {
+  api.behave('stall', 1);
+  const leaving = new AbortController();
+  const response = await fetch(`${server.url}/api/chat`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: 'text/event-stream' },
+    body: QUESTION,
+    signal: leaving.signal,
+  });
+  const { value } = await response.body!.getReader().read();
+  expect(new TextDecoder().decode(value)).toMatch(/^event: delta\n/);
+  leaving.abort();
+  expect(await api.requests.at(-1)?.ended).toBe('closed');
+});
+
+test('nobody escapes a limit by naming another address', async () => {
+  const statuses = new Set<number>();
+  for (let turn = 0; turn < 12; turn += 1) {
+    const forged = { 'x-forwarded-for': `192.0.2.${turn}`, 'x-real-ip': `192.0.2.${turn}` };
+    const response = await send('POST', '/api/chat', forged);
+    statuses.add(response.status);
+    await response.body?.cancel();
+  }
+  expect([...statuses]).toContain(429);
+});
+
+test('a body larger than the platform takes does not reach a function', async () => {
+  const status = await new Promise<number>((resolve, reject) => {
+    const sending = request(`${server.url}/webhooks/cardpayments`, {
+      method: 'POST',
+      headers: { 'content-length': 5_000_000, 'content-type': 'application/json' },
+    });
+    sending.once('response', (response) => (response.resume(), resolve(response.statusCode ?? 0)));
+    sending.once('error', reject);
+    sending.flushHeaders();
+  });
+  expect(status).toBe(413);
+});
+
+describe('the cron', () => {
+  test('relays what nobody kicked a relay for', async () => {
+    const { id } = await connection.db.transaction(
+      async (tx) => await emit(tx, 'support.case.opened', payloadOf('support.case.opened')),
+    );
+    await vi.waitFor(
+      async () => {
+        const states = await rows(
+          connection.db,
+          `select distinct state::text from deliveries where event_id = '${id}'`,
+        );
+        expect(states).toEqual([{ state: 'delivered' }]);
+      },
+      { timeout: 12_000, interval: 100 },
+    );
+  });
+});
