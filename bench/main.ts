@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 
 import { busBenchmarks } from './bus/bus.ts';
 import type { BusOptions } from './bus/bus.ts';
+import { benchColdStart } from './cold-start.ts';
 import { benchEdge } from './edge.ts';
 import { printSection } from './figures.ts';
 import type { Section } from './figures.ts';
@@ -13,6 +14,7 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
   ...busBenchmarks,
   edge: benchEdge,
   operators: benchOperators,
+  'cold-start': benchColdStart,
 };
 
 const RESULTS = new URL('RESULTS.md', import.meta.url);
