@@ -73,6 +73,8 @@ export default defineConfig({
   test: {
     testTimeout: 20_000,
     hookTimeout: 30_000,
+    // Without it two cores get one worker, and most of a test's time is waiting.
+    maxWorkers: 2,
     projects: artefact === undefined ? sources : built,
   },
 });
