@@ -12,8 +12,8 @@ import type { Development } from './development.ts';
 /** Another visitor than the one at the browser: it is this one that asks too often. */
 const IMPATIENT_ADDRESS = '127.0.0.9';
 
-/** More than `CHAT_RATE_PER_MINUTE` lets through by default. */
-const IMPATIENT_QUESTIONS = 30;
+/** More than `CHAT_RATE_PER_MINUTE` lets through by default, also where a new minute begins among them. */
+const IMPATIENT_QUESTIONS = 45;
 
 /** One request of the demo and what came back. */
 export interface Sent {
