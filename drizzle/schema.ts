@@ -113,6 +113,10 @@ export const lanes = pgTable(
     index('lanes_due')
       .on(table.topic, table.subscriber, table.dueAt)
       .where(sql`due_at is not null`),
+    // Whether anything is due at all: mostly nothing is, and then no subscription need be asked for.
+    index('lanes_due_at')
+      .on(table.dueAt)
+      .where(sql`due_at is not null`),
     check('lanes_lease', sql`lease_token is null or due_at is not null`),
     check('lanes_head', sql`head <= tail`),
   ],

@@ -209,9 +209,10 @@ const CLAIM = `
     select ordinality as turn, asked ->> 'topic' as topic, asked ->> 'subscriber' as subscriber,
       (asked ->> 'lease_ms')::float8 * interval '1 millisecond' as lease
     from jsonb_array_elements($1::text::jsonb) with ordinality as known(asked, ordinality)
-    where not exists (
-      select from pauses where subscriber = asked ->> 'subscriber' and topic in ('', asked ->> 'topic')
-    )
+    where (select min(due_at) from lanes) <= (select now from clock)
+      and not exists (
+        select from pauses where subscriber = asked ->> 'subscriber' and topic in ('', asked ->> 'topic')
+      )
   ),
   -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
   pass as (

@@ -1,0 +1,1 @@
+CREATE INDEX "lanes_due_at" ON "lanes" USING btree ("due_at") WHERE due_at is not null;
