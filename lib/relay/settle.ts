@@ -178,6 +178,10 @@ function arrayLiteral(values: readonly (string | number)[]): string {
   return `{${values.join(',')}}`;
 }
 
+// The ranges that all ids and positions are in make the planner take what was attempted for few: else it reads a whole
+// table that is small, or was when it made the plan, instead of finding each by the index.
+const EVERY_ID = 'between 0 and 9223372036854775807';
+
 // Lanes are locked in their order before they are changed: two relays that settle the same ones, one of them too late,
 // would otherwise wait for each other in a ring.
 const SETTLE = `
@@ -217,7 +221,7 @@ const SETTLE = `
         as attempt(lane_id, positions, at_ms, duration_ms)
       join settled_lane on settled_lane.id = attempt.lane_id
     where deliveries.lane_id = attempt.lane_id and deliveries.position = any (attempt.positions::bigint[])
-      and deliveries.state in ('pending', 'failing')
+      and attempt.lane_id ${EVERY_ID} and deliveries.state in ('pending', 'failing')
     returning deliveries.lane_id, event_id, -1 as open, case when deliveries.attempts > 1 then -1 else 0 end as failing,
       0 as dead_lettered, 1 as burnt, (deliveries.attempts = 1 and replays = 0)::int as first_attempt,
       delivered_at, null::timestamptz as failed_at, null::jsonb as error_group
@@ -236,7 +240,7 @@ const SETTLE = `
         burnt int, next_attempt_at timestamptz, error_group jsonb, entry jsonb)
       join settled_lane on settled_lane.id = attempt.lane
     where deliveries.lane_id = attempt.lane and deliveries.position = attempt.position
-      and deliveries.state in ('pending', 'failing')
+      and attempt.position ${EVERY_ID} and deliveries.state in ('pending', 'failing')
     returning lane_id, event_id,
       case when attempt.next_attempt_at is null then -1 else 0 end as open,
       (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,

@@ -27,10 +27,8 @@ it('migrations are made once, whoever else makes them at that moment', async () 
 
 it('a migration gives up on a table in use, so that the traffic does not queue behind it, and changes nothing', async () => {
   const before = await migrations();
-  await rows(
-    bus.db,
-    'delete from drizzle.__drizzle_migrations where id = (select max(id) from drizzle.__drizzle_migrations)',
-  );
+  // The fourth changes the deliveries.
+  await rows(bus.db, 'delete from drizzle.__drizzle_migrations where id > 3');
   const reader = new pg.Client(bus.url);
   await reader.connect();
   await reader.query('begin');
@@ -40,7 +38,7 @@ it('a migration gives up on a table in use, so that the traffic does not queue b
     (error: Error) => error,
   );
   await expect(attempted).resolves.toMatchObject({ cause: { code: '55P03' } });
-  expect(await migrations()).toEqual(before.slice(0, -1));
+  expect(await migrations()).toEqual(before.slice(0, 3));
   await reader.query('rollback');
   await reader.end();
 });
