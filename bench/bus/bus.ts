@@ -14,21 +14,45 @@ import type { Bench } from './turns.ts';
 
 interface Scenario {
   readonly title: string;
+  /** What keeps it from its goal, and what was tried: told where one is not reached. */
+  readonly limits?: string;
   readonly measure: (bench: Bench) => Promise<Figure[]>;
 }
 
 /** What is measured of the bus, in the order in which it is. */
 const SCENARIOS = {
-  drain: { title: 'A backlog of 102,000 deliveries, drained', measure: benchDrain },
-  'round-trips': { title: 'The same with 5 ms added to every round trip', measure: benchRoundTrips },
+  drain: {
+    title: 'A backlog of 102,000 deliveries, drained',
+    measure: benchDrain,
+    limits:
+      'two cores, which Postgres and Node share: above stands what one delivery costs each of them, and under the database’s own limit what its row costs alone, written and updated by one who asks for nothing. Tried, and kept: three pairs of hands in a relay, room on the page for the update, one check instead of five, claims that send an event once for all its subscribers, outcomes by stretches of a lane, prepared statements, a fan-out that does not wait for the disk. Not done: to write deliveries at emit, which is faster and may lose one when a clock steps back.',
+  },
+  'round-trips': {
+    title: 'The same with 5 ms added to every round trip',
+    measure: benchRoundTrips,
+    limits:
+      'the same two cores: beside the drain without delay little is lost, since one pair of hands works while another waits.',
+  },
   history: { title: 'The same beside a long history', measure: benchHistory },
   snapshot: { title: 'The same while another session holds an old snapshot', measure: benchSnapshot },
   transactional: {
     title: 'Handlers that write in the transaction of their delivery',
     measure: benchTransactional,
+    limits:
+      'the two cores, not the disk: each delivery is a transaction of four round trips that changes six rows besides the handler’s own (lane, delivery, event, two counts, the hour), where pgbench writes one. Tried, and kept: prepared statements, a handle of Drizzle for each connection and not for each transaction. Tried, without effect: to begin with lanes of different topics, so that none waits for another’s event.',
   },
-  emit: { title: 'Events emitted in the transaction of a producer', measure: benchEmit },
-  latency: { title: 'From commit to handler', measure: benchLatency },
+  emit: {
+    title: 'Events emitted in the transaction of a producer',
+    measure: benchEmit,
+    limits:
+      'with one producer the disk: it waits for its own commit, as every single producer does. pgbench shows how many commits there are in a second.',
+  },
+  latency: {
+    title: 'From commit to handler',
+    measure: benchLatency,
+    limits:
+      'round trips: a kicked relay looks who is still open, fans out, and claims, where a queue without order is told of a job and takes it. Tried, and kept: prepared statements, a fan-out that does not wait for the disk and asks only for the topics that wait.',
+  },
   idle: { title: 'A tick that finds nothing to do', measure: benchIdle },
   intake: { title: 'Signed webhooks taken in', measure: benchIntake },
   limit: { title: "The database's own limit", measure: benchLimit },
@@ -54,7 +78,7 @@ export const busBenchmarks = Object.fromEntries(
 
 async function benchScenario(
   name: string,
-  { title, measure }: Scenario,
+  { title, measure, limits }: Scenario,
   { quick }: BusOptions,
 ): Promise<Section> {
   const startedAt = performance.now();
@@ -66,7 +90,9 @@ async function benchScenario(
     const rounds = quick ? 1 : ROUNDS;
     const rows = await measure({ runtime, server, rounds, scale: quick ? 0.1 : 1, tell });
     const settings = Object.entries(server.settings).map(([setting, value]) => `${setting} = ${value}`);
+    const isShort = rows.some(({ goal }) => goal.includes('NOT reached'));
     const notes = [
+      ...(isShort && limits !== undefined ? [`What limits it: ${limits}`] : []),
       `${rounds} ${rounds === 1 ? 'round' : 'rounds in turns'} after one to warm up: medians [and ranges].`,
       `${versions(server.version, runtime.version)}.`,
       `Settings of the server that are not the default: ${settings.join(', ')}.`,

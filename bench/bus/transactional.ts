@@ -2,7 +2,7 @@ import { goal } from '../figures.ts';
 import type { Figure } from '../figures.ts';
 import { startContender } from './contender.ts';
 import { databaseLimit } from './pgbench.ts';
-import { settleDown } from './server.ts';
+import { settleDown, watched } from './server.ts';
 import { inTurns, number, shown } from './turns.ts';
 import type { Bench } from './turns.ts';
 import { SUBSCRIBERS } from './workload.ts';
@@ -22,6 +22,7 @@ export async function benchTransactional(bench: Bench): Promise<Figure[]> {
     const events = Math.round(EVENTS * bench.scale);
     const deliveries = events * SUBSCRIBERS;
     let by = '';
+    let cost = '';
     const found = await inTurns(bench, [
       {
         label: 'ours',
@@ -29,8 +30,13 @@ export async function benchTransactional(bench: Bench): Promise<Figure[]> {
           await contender.call('reset');
           await contender.call('fill', { events });
           await settleDown(contender.url);
-          const { ms } = await contender.call<{ ms: number }>('drain', { deliveries, transactional: true });
-          return (deliveries * 1000) / ms;
+          const { found, work } = await watched(contender.url, () =>
+            contender.call<{ ms: number; cpuMs: number }>('drain', { deliveries, transactional: true }),
+          );
+          const databaseMs = work.statements.reduce((total, { totalMs }) => total + totalMs, 0);
+          const micros = (ms: number) => number((ms * 1000) / deliveries);
+          cost = `${micros(found.cpuMs)} µs Node, ${micros(databaseMs)} µs statements`;
+          return (deliveries * 1000) / found.ms;
         },
       },
       {
@@ -52,6 +58,7 @@ export async function benchTransactional(bench: Bench): Promise<Figure[]> {
         figure: shown(found['ours']!, '/s'),
         goal: '',
       },
+      { what: 'one such delivery', figure: cost, goal: '' },
       {
         what: `transactions of that write alone by ${by}, ${CLIENTS} connections`,
         figure: shown(found['limit']!, '/s'),
