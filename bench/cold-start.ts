@@ -59,6 +59,9 @@ function callOf(file: string): FirstCall {
 
 const root = new URL('../', import.meta.url);
 
+const LIMITS =
+  'What limits it: the start of the process, which a function that imports nothing shows, and the compilation of one large file. Tried, and kept: one file for each function, what a package exports by name only, what is rarely needed only when it is. Tried, without effect: short names.';
+
 /**
  * Measures cold starts on Node 24: from the start of a process to the first answer of each function. Beside each stands
  * the same function as the platform would start it without our build, module by module; below, what each dependency
@@ -110,6 +113,7 @@ export async function benchColdStart(): Promise<Section> {
         ...rows,
         ...(await dependencyFigures(root, { node, folder, files, bundles })),
       ],
+      notes: rows.some(({ goal: reached }) => reached.includes('NOT reached')) ? [LIMITS] : [],
     };
   } finally {
     rmSync(folder, { recursive: true, force: true });
