@@ -8,7 +8,6 @@ import type { AxeResults } from 'axe-core';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 
-import { isArtefact } from '../support/artefact.ts';
 import { launchBrowser } from '../support/browser.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
@@ -77,13 +76,10 @@ const nav = (page: Page, name: string | RegExp) =>
   page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name });
 
 describe('an operator in a browser', () => {
-  const visits = [
+  it.each([
     { how: 'with script, in light', options: { colorScheme: 'light' } as const },
     { how: 'without script, in dark', options: { colorScheme: 'dark', javaScriptEnabled: false } as const },
-  ];
-  // Of the built functions the second visit at times finds the subscriber not failing any more, for a reason that is not
-  // known yet. The sources are visited both ways.
-  it.each(isArtefact ? visits.slice(0, 1) : visits)(
+  ])(
     '$how: signs in, sees the overview, opens the dead letter that the demo left, previews, replays, watches it delivered, and sets the held lane going',
     async ({ options }) => {
       const page = await newPage(options);
