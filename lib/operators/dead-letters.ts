@@ -302,7 +302,7 @@ const ANSWER = `
       join error_groups on error_groups.key = error_group
   ),
   subscription as materialized (
-    select topic, subscriber, max(last_failed_at) > coalesce(max(last_delivered_at), '-infinity') as is_still_failing
+    select topic, subscriber, max(last_failed_at) >= coalesce(max(last_delivered_at), '-infinity') as is_still_failing
     from backlog where (topic, subscriber) in (select topic, subscriber from found_group) group by topic, subscriber
   )
   select json_build_object(

@@ -132,7 +132,7 @@ const statement = (matching: string) => `
     select topic, subscriber, count,
       exists (select from pauses where pauses.subscriber = subscription.subscriber
         and pauses.topic in ('', subscription.topic)) as is_paused,
-      last_failed_at > coalesce(last_delivered_at, '-infinity') as is_still_failing,
+      last_failed_at >= coalesce(last_delivered_at, '-infinity') as is_still_failing,
       extract(epoch from last_delivered_at) * 1000 as last_delivered,
       extract(epoch from last_failed_at) * 1000 as last_failed, (
         select json_build_object('kind', kind, 'message', message) from error_groups, lateral (

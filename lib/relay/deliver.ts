@@ -22,8 +22,13 @@ const LEASE_EXPIRED: Failure = {
 };
 
 export interface DeliverOptions extends AttemptOptions {
-  /** The database's clock, in epoch milliseconds. */
+  /**
+   * The database's clock, in epoch milliseconds, or a little behind it: what is begun after a claim is recorded as begun
+   * after all that was settled before it.
+   */
   readonly clock: () => number;
+  /** The same, or a little ahead of it: a lease seen from here ends early, never late. */
+  readonly leaseClock: () => number;
   /** Whether to begin no further delivery: the relay's time is up. */
   readonly isOver: () => boolean;
   /** Takes a line for each attempt, where one is wanted. */
@@ -107,7 +112,7 @@ export class LaneRun {
       from: this.#from,
       to: this.#to,
       retryAtMs: this.#isDone ? this.#retryAtMs : null,
-      keepUntilMs: this.#isDone ? null : this.#options.clock() + this.lane.subscription.leaseMs,
+      keepUntilMs: this.#isDone ? null : this.#options.leaseClock() + this.lane.subscription.leaseMs,
       carefulTo: this.#carefulTo,
       delivered: this.#delivered,
       unfinished: this.#unfinished,
@@ -190,7 +195,7 @@ export class LaneRun {
   }
 
   #leaseMsLeft(): number {
-    return this.#leaseEndsAtMs - this.#options.clock();
+    return this.#leaseEndsAtMs - this.#options.leaseClock();
   }
 
   /** @returns whether the lane may go on: false when nothing is known of the outcome, or the lane is lost. */

@@ -203,13 +203,16 @@ class Pass {
       maxDeliveries: this.#maxDeliveries,
       now: instantOf(now),
     });
+    const received = performance.now();
     // With the clock overridden time stands still, so that a test can meet a retry to the millisecond. The database
-    // read its clock after `since`: a lease seen from here ends a little early, never late.
-    const clock = () => claimed.nowMs + (now === undefined ? performance.now() - since : 0);
+    // read its clock between `since` and `received`, which can be far apart where a connection was waited for.
+    const clockFrom = (readAt: number) => () =>
+      claimed.nowMs + (now === undefined ? performance.now() - readAt : 0);
+    const clocks = { clock: clockFrom(received), leaseClock: clockFrom(since) };
     for (const lane of claimed.lanes) {
       const isOver = () => this.#isOver();
       const own = { transactions: this.#transactions, lines: this.#lines };
-      this.#runs.add(new LaneRun(lane, claimed.nowMs, { db, clock, isOver, signal, ...own }));
+      this.#runs.add(new LaneRun(lane, claimed.nowMs, { db, ...clocks, isOver, signal, ...own }));
     }
     return claimed;
   }

@@ -110,12 +110,13 @@ export class LeaseLost extends Error {
 export async function settleInTransaction(
   tx: Transaction,
   lane: { readonly id: string; readonly token: string; readonly from: number },
-  { position, atMs, durationMs }: DeliveredAttempt,
+  { position, ...exact }: DeliveredAttempt,
 ): Promise<void> {
+  const { atMs, durationMs } = inWholeMs(exact);
   const [row] = await run<{ settled: number }>(tx, {
     name: 'settle_one',
     text: SETTLE_ONE,
-    values: [lane.id, lane.token, lane.from, position, atMs, Math.round(durationMs)],
+    values: [lane.id, lane.token, lane.from, position, atMs, durationMs],
   });
   if (row?.settled !== 1) throw new LeaseLost();
 }
@@ -131,9 +132,8 @@ interface Stretch {
 function stretchesOf({ id, delivered }: LaneOutcome): Stretch[] {
   const found: Stretch[] = [];
   let last: Stretch | undefined;
-  for (const { position, atMs: exactMs, durationMs: exactDurationMs } of delivered) {
-    const atMs = Math.round(exactMs);
-    const durationMs = Math.round(exactDurationMs);
+  for (const { position, ...exact } of delivered) {
+    const { atMs, durationMs } = inWholeMs(exact);
     if (last?.atMs !== atMs || last.durationMs !== durationMs) {
       last = { lane: id, positions: [], atMs, durationMs };
       found.push(last);
@@ -141,6 +141,13 @@ function stretchesOf({ id, delivered }: LaneOutcome): Stretch[] {
     last.positions.push(position);
   }
   return found;
+}
+
+/** When an attempt began and how long it took, so rounded that none begins before the end of the one before it. */
+function inWholeMs({ atMs, durationMs }: { readonly atMs: number; readonly durationMs: number }) {
+  const endMs = Math.round(atMs + durationMs);
+  const wholeMs = Math.min(Math.round(durationMs), endMs - Math.round(atMs));
+  return { atMs: endMs - wholeMs, durationMs: wholeMs };
 }
 
 function laneRow(lane: LaneOutcome) {
@@ -156,16 +163,18 @@ function laneRow(lane: LaneOutcome) {
 }
 
 function unfinishedRow(lane: string, attempt: UnfinishedAttempt) {
-  const { position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message, errorGroup } = attempt;
+  const { position, outcome, nextAttemptAtMs, kind, message, errorGroup } = attempt;
+  const { atMs, durationMs } = inWholeMs(attempt);
+  const at = instant(atMs);
   return {
     lane,
     position,
-    at: instant(atMs),
-    duration_ms: Math.round(durationMs),
+    at,
+    duration_ms: durationMs,
     burnt: outcome === 'failed' ? 1 : 0,
     next_attempt_at: instant(nextAttemptAtMs),
     error_group: errorGroup,
-    entry: { at: instant(atMs), durationMs: Math.round(durationMs), outcome, kind, message },
+    entry: { at, durationMs, outcome, kind, message },
   };
 }
 
@@ -245,7 +254,8 @@ const SETTLE = `
       case when attempt.next_attempt_at is null then -1 else 0 end as open,
       (deliveries.state = 'failing')::int - (deliveries.attempts > attempt.burnt)::int as failing,
       case when attempt.next_attempt_at is null then 1 else 0 end as dead_lettered, attempt.burnt, 0 as first_attempt,
-      null::timestamptz as delivered_at, case when attempt.burnt = 1 then attempt.at end as failed_at,
+      null::timestamptz as delivered_at,
+      case when attempt.burnt = 1 then attempt.at + attempt.duration_ms * interval '1 millisecond' end as failed_at,
       attempt.error_group
   ),
   -- Read twice where it stands, which costs less than a copy.

@@ -17,9 +17,9 @@ test(
     try {
       const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR });
       expectDemo(output);
-      // The wallet payment waits behind the one that fails, unless it was captured before that.
+      // The wallet payment waits too, where it was captured behind the one that fails.
       expect(output).toMatch(
-        /12 events, 28 deliveries: 2[56] delivered .* 1 failing, [01] waiting in order, 1 dead-lettered/,
+        /15 events, 35 deliveries: 3[12] delivered .* 1 failing, [12] waiting in order, 1 dead-lettered/,
       );
       expect(code).toBe(0);
     } finally {

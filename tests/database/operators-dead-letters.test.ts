@@ -8,9 +8,10 @@ import type { DeadLetterPage } from '../../lib/operators/dead-letters.ts';
 import { retryNow, skip } from '../../lib/operators/lanes.ts';
 import { replay } from '../../lib/operators/replay.ts';
 import { emit } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { HOUR, MINUTE, SECOND, sleep } from '../../lib/time.ts';
 import { START, contradictions, drain, emitPayments, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -398,6 +399,19 @@ describe('groups of errors', () => {
     expect(await isStillFailing()).toEqual([false]);
     await died(1, START + 2 * MINUTE, [refusing(() => 'another reason')]);
     expect(await isStillFailing()).toEqual([true, true]);
+  });
+
+  test('tell that a subscription is failing where the failure came right after a delivery', async () => {
+    await emitPayments(bus.db, 1, 3);
+    const closesAtThree = subscriber('ledger', {
+      'payment.captured': async (event) => {
+        if (event.payload.amountMinor === 3) throw new PermanentError('refused');
+        await sleep(20);
+      },
+    });
+    // On the real clock: the other stands still while a handler works.
+    await relay({ db: bus.db, subscribers: [closesAtThree], until: Date.now() + 15 * SECOND });
+    expect((await list()).groups.map((group) => group.isStillFailing)).toEqual([true]);
   });
 
   test('say when the first and the last of them died', async () => {

@@ -102,7 +102,7 @@ describe('the local server', () => {
     });
     expectDemo(server.output());
     expect(server.output()).toContain('DEMO=off');
-    expect(server.output()).toMatch(/12 events, 28 deliveries: 28 delivered/);
+    expect(server.output()).toMatch(/15 events, 35 deliveries: 35 delivered/);
     const captured = (await journeys(server)).filter(
       ({ topic, subscriber }) => topic === 'payment.captured' && subscriber === 'accounting',
     );
@@ -188,7 +188,7 @@ describe('the local server', () => {
       expect(output).toMatch(/└ payment\.captured +accounting +\S failing +1 .*next try in \d+ s/);
       expect(output).toMatch(/└ payment\.captured +accounting +\S pending +0 +behind an earlier event/);
       expect(output).toMatch(
-        /12 events, 28 deliveries: 25 delivered .* 1 failing, 1 waiting in order, 1 dead-lettered/,
+        /15 events, 35 deliveries: 32 delivered .* 1 failing, 1 waiting in order, 1 dead-lettered/,
       );
     });
 

@@ -31,6 +31,7 @@ it('a lane is gone on with only when its lease is long enough once it is known, 
     signal: undefined,
     transactions: new Slots(1),
     clock: () => now,
+    leaseClock: () => now,
     isOver: () => false,
   });
   await sleep(1);
