@@ -3,7 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { readDeadLetter } from '../../lib/operators/dead-letter.ts';
-import { countDeadLetters, deadLetterQuery, readDeadLetters } from '../../lib/operators/dead-letters.ts';
+import { deadLetterQuery } from '../../lib/operators/dead-letter-query.ts';
+import { countDeadLetters, readDeadLetters } from '../../lib/operators/dead-letters.ts';
 import type { DeadLetterPage } from '../../lib/operators/dead-letters.ts';
 import { retryNow, skip } from '../../lib/operators/lanes.ts';
 import { replay } from '../../lib/operators/replay.ts';

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 
 import { logQuery, readOperatorLog, readReplay } from '../../lib/operators/replays.ts';
-import { readDeadLetters, deadLetterQuery } from '../../lib/operators/dead-letters.ts';
+import { deadLetterQuery } from '../../lib/operators/dead-letter-query.ts';
+import { readDeadLetters } from '../../lib/operators/dead-letters.ts';
 import { pause } from '../../lib/operators/pauses.ts';
 import { previewReplay } from '../../lib/operators/preview.ts';
 import { CountChanged, replay } from '../../lib/operators/replay.ts';

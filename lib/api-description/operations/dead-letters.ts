@@ -1,4 +1,4 @@
-import { deadLetterQuery } from '../../operators/dead-letters.ts';
+import { deadLetterQuery } from '../../operators/dead-letter-query.ts';
 import { revealRequest } from '../../operators/routes.ts';
 import { deadLetter, deadLetterPage } from '../answers/dead-letters.ts';
 import { answered, invalid, refused } from '../operation.ts';
