@@ -2,7 +2,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 
 import { settle } from '../../lib/relay/settle.ts';
 import type { LaneOutcome } from '../../lib/relay/settle.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
 import {
   contradictions,
@@ -12,6 +11,7 @@ import {
   eventStates,
   gate,
   openBus,
+  recordingLedger,
   rows,
   START,
   statementsDuring,
@@ -31,13 +31,7 @@ beforeEach(async () => {
   handed = [];
 });
 
-const ledger = (then: (payment: number) => unknown = () => undefined) =>
-  subscriber('ledger', {
-    'payment.captured': ({ payload }) => {
-      handed.push(payload.amountMinor);
-      return then(payload.amountMinor);
-    },
-  });
+const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
 
 /** The handler's limit of 10 seconds, the margin of 20, and a little. */
 const LAPSE = 31 * SECOND;

@@ -8,10 +8,18 @@ import { runCron } from '../../lib/relay/cron.ts';
 import { keepRelaying } from '../../lib/relay/keep-relaying.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, MINUTE, SECOND, sleep } from '../../lib/time.ts';
-import { contradictions, emitPayments, gate, idsInOrder, openBus, payment, rows } from '../support/bus.ts';
+import {
+  contradictions,
+  emitPayments,
+  gate,
+  idsInOrder,
+  openBus,
+  payment,
+  recordingLedger,
+  rows,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 let bus: Bus;
@@ -27,13 +35,7 @@ beforeEach(async () => {
   handed = [];
 });
 
-const ledger = (then: (number: number) => unknown = () => undefined) =>
-  subscriber('ledger', {
-    'payment.captured': ({ payload }) => {
-      handed.push(payload.amountMinor);
-      return then(payload.amountMinor);
-    },
-  });
+const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
 
 const numbers = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => from + index);

@@ -16,6 +16,7 @@ import {
   openBus,
   payloadOf,
   payment,
+  recordingLedger,
   rows,
   START,
   storeBacklog,
@@ -37,13 +38,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const ledger = (then: (payment: number) => unknown = () => undefined) =>
-  subscriber('ledger', {
-    'payment.captured': ({ payload }) => {
-      handed.push(payload.amountMinor);
-      return then(payload.amountMinor);
-    },
-  });
+const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
 const states = async (name = 'ledger') => (await deliveriesOf(bus.db, name)).map(({ state }) => state);
 
 describe('lanes', () => {

@@ -10,6 +10,7 @@ import { emit } from '../../lib/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import type { RelayOptions, RelayReport } from '../../lib/relay/relay.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import type { PastAttempt } from '../../drizzle/schema.ts';
 import { createDatabase } from './postgres.ts';
@@ -49,6 +50,15 @@ export async function drain(
 ): Promise<RelayReport> {
   return await relay({ db, subscribers, until: Date.now() + 15_000, now: START, ...options });
 }
+
+/** A ledger that writes down the numbers of the payments that it is handed, and then does this with each. */
+export const recordingLedger = (handed: number[], then: (payment: number) => unknown = () => undefined) =>
+  subscriber('ledger', {
+    'payment.captured': ({ payload }) => {
+      handed.push(payload.amountMinor);
+      return then(payload.amountMinor);
+    },
+  });
 
 /** A payload that fits, with the catalog's example for all that is not given. */
 export function payloadOf<Name extends TopicName>(topic: Name, fields: object = {}): PayloadInput<Name> {
