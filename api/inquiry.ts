@@ -5,7 +5,7 @@ import { createOnce } from '../lib/inquiry/create-once.ts';
 import { problemForVisitor } from '../lib/inquiry/form-answers.ts';
 import { handleInquiry } from '../lib/inquiry/handle-inquiry.ts';
 import { inquiryLimits } from '../lib/inquiry/inquiry-limits.ts';
-import { inquiryRequest } from '../lib/inquiry/inquiry-request.ts';
+import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../lib/inquiry/inquiry-request.ts';
 import { config, database, perVisitor } from '../lib/postbud.ts';
 
 const sent = createOnce(() => config().redis);
@@ -14,7 +14,7 @@ const inquiry = endpoint({
   methods: ['POST'],
   route: '/api/inquiry',
   cors: () => config().cors,
-  body: { schema: inquiryRequest, limitBytes: 64 * 1024, forms: true },
+  body: { schema: inquiryRequest, limitBytes: INQUIRY_LIMIT_BYTES, forms: true },
   visitorLimits: () => perVisitor(inquiryLimits(config().rates)),
   handle: async (request, { requestId, body, visitor }) =>
     await handleInquiry({

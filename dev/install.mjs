@@ -1,7 +1,7 @@
 // Runs before `npm start`, `npm test` and the others, with nothing but Node: installs what they need when it is not
 // there yet, or when the lock file is newer than what is.
 import { spawnSync } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, statSync } from 'node:fs';
 import process from 'node:process';
 
 const [major, minor] = process.versions.node.split('.').map(Number);
@@ -14,6 +14,13 @@ if (major < 20 || (major === 20 && minor < 19)) {
 const installed = 'node_modules/.package-lock.json';
 const isFresh = existsSync(installed) && statSync(installed).mtimeMs >= statSync('package-lock.json').mtimeMs;
 if (!isFresh) {
+  // npm would empty the folder that it leads to, which another checkout may be using.
+  if (lstatSync('node_modules', { throwIfNoEntry: false })?.isSymbolicLink()) {
+    console.error(
+      'node_modules is a link, and not as new as package-lock.json. Remove it, or run npm ci where it leads.',
+    );
+    process.exit(1);
+  }
   const reason = existsSync(installed)
     ? 'package-lock.json is newer than node_modules'
     : 'there is no node_modules yet';

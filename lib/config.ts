@@ -179,7 +179,7 @@ function environmentName(env: Environment): 'Production' | 'Preview' | 'Local' {
 }
 
 function webhooks(env: Environment): Readonly<Record<Provider, WebhookSettings>> {
-  const settings = {
+  return {
     cardpayments: {
       secrets: env.WEBHOOK_CARDPAYMENTS_SECRET ?? [],
       scheme: env.WEBHOOK_CARDPAYMENTS_SCHEME ?? 'standard',
@@ -193,18 +193,21 @@ function webhooks(env: Environment): Readonly<Record<Provider, WebhookSettings>>
       scheme: env.WEBHOOK_IDENTITYPROVIDER_SCHEME ?? 'standard',
     },
   };
-  const owners = new Map<string, string>();
-  for (const [provider, { secrets: own }] of Object.entries(settings)) {
-    const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
-    for (const secret of own) {
-      const owner = owners.get(secret);
-      // With one secret for two, a request recorded at one endpoint would pass at the other.
-      if (owner && owner !== variable)
-        throw new InvalidConfiguration(variable, `write another secret than ${owner} has`);
-      owners.set(secret, variable);
-    }
-  }
-  return settings;
+}
+
+/**
+ * The providers whose webhooks pass at another's endpoint too, for one scheme and one secret serve both: whoever has a
+ * request of the one could send it to the other. A mistake in most cases, and to be told of; each works as it should.
+ */
+export function providersWithSharedSecrets(settings: Config['webhooks']): Provider[] {
+  return providers.filter((provider) =>
+    providers.some(
+      (other) =>
+        other !== provider &&
+        settings[other].scheme === settings[provider].scheme &&
+        settings[other].secrets.some((secret) => settings[provider].secrets.includes(secret)),
+    ),
+  );
 }
 
 /** Which pages of other origins may call the public functions. */
@@ -217,8 +220,8 @@ function corsOrigins(env: Environment): {
     .map((origin) => origin.trim())
     .filter(Boolean);
   for (const origin of origins) {
-    // One label may be a star, for preview deployments.
-    const isOrigin = /^https?:\/\/(\*|[a-z0-9-]+)(\.(\*|[a-z0-9-]+))*(:\d{1,5})?$/.test(origin);
+    // One label may be a star, or have one in it: preview deployments are at `site-<branch>-<team>.vercel.app`.
+    const isOrigin = /^https?:\/\/[a-z0-9*-]+(\.[a-z0-9*-]+)*(:\d{1,5})?$/.test(origin);
     if (!isOrigin || origin.split('*').length > 2) {
       throw new InvalidConfiguration(
         'CORS_ORIGINS',

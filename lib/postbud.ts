@@ -1,12 +1,12 @@
 import { waitUntil } from '@vercel/functions';
 
-import { readConfig } from './config.ts';
+import { providersWithSharedSecrets, readConfig } from './config.ts';
 import type { Config } from './config.ts';
 import { onEmitted } from './db/commits.ts';
 import { connect } from './db/connect.ts';
 import type { Database } from './db/connect.ts';
 import type { VisitorLimits } from './http/endpoint.ts';
-import { logError } from './log.ts';
+import { log, logError } from './log.ts';
 import { createLimiter } from './rate-limit/create-limiter.ts';
 import type { Limit, Limiter } from './rate-limit/limiter.ts';
 import { createVisitors } from './rate-limit/visitors.ts';
@@ -25,7 +25,11 @@ let visitors: Visitors | undefined;
 
 /** The environment, read once. @throws InvalidConfiguration */
 export function config(): Config {
-  return (read ??= readConfig());
+  if (read) return read;
+  read = readConfig();
+  const shared = providersWithSharedSecrets(read.webhooks);
+  if (shared.length > 0) log('warn', 'webhook providers have a secret in common', { providers: shared });
+  return read;
 }
 
 /** Who is attached in this process. @throws InvalidConfiguration */

@@ -15,7 +15,7 @@ import { endpoint } from '../../lib/http/endpoint.ts';
 import { problemForVisitor } from '../../lib/inquiry/form-answers.ts';
 import { handleInquiry } from '../../lib/inquiry/handle-inquiry.ts';
 import type { Inquiry } from '../../lib/inquiry/handle-inquiry.ts';
-import { inquiryRequest } from '../../lib/inquiry/inquiry-request.ts';
+import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../../lib/inquiry/inquiry-request.ts';
 import { OnceAcrossProcesses } from '../../lib/inquiry/once-across-processes.ts';
 import { OncePerProcess } from '../../lib/inquiry/once.ts';
 import { logTo } from '../../lib/log.ts';
@@ -88,7 +88,7 @@ function inquiryFunction(parts: Partial<Inquiry> = {}) {
   const inquiry = endpoint({
     methods: ['POST'],
     cors: () => cors,
-    body: { schema: inquiryRequest, limitBytes: 64 * 1024, forms: true },
+    body: { schema: inquiryRequest, limitBytes: INQUIRY_LIMIT_BYTES, forms: true },
     handle: async (request, { requestId, body }) =>
       await handleInquiry({
         request,
@@ -171,6 +171,25 @@ describe('an inquiry', () => {
       ]);
     },
   );
+
+  test('may have every field at its longest, in any script, as JSON and as a form', async () => {
+    const long = (most: number) => '漢'.repeat(most);
+    const fullest = {
+      ...body,
+      name: long(120),
+      organization: long(200),
+      topic: long(200),
+      phone: long(40),
+      persona: long(80),
+      summary: long(4000),
+      message: long(10_000),
+      contextSummary: long(8000),
+    };
+    const post = inquiryFunction();
+    expect((await post(fullest)).status).toBe(200);
+    expect((await post(new URLSearchParams({ ...fullest, name: long(119) }))).status).toBe(200);
+    expect(sendgrid.mails).toHaveLength(2);
+  });
 
   test('with wrong fields is refused with an issue for each', async () => {
     const { status, text } = await inquiryFunction()({ ...body, email: CANARY, topic: '', source: CANARY });

@@ -129,6 +129,26 @@ describe('a star in a listed origin', () => {
   });
 });
 
+describe('a star in a label of a listed origin', () => {
+  const preview = withCors({ CORS_ORIGINS: 'https://site-*-team.vercel.app' });
+
+  test.each(['https://site-git-main-team.vercel.app', 'https://site-x-team.vercel.app'])(
+    'stands for a part of it: %s may call',
+    async (origin) => {
+      await expectAllowed(preview, origin);
+    },
+  );
+
+  test.each([
+    ['nothing', 'https://site--team.vercel.app'],
+    ['a dot', 'https://site-a.b-team.vercel.app'],
+    ['another name', 'https://evil-site-x-team.vercel.app'],
+    ['another team', 'https://site-x-team-evil.vercel.app'],
+  ])('does not stand for %s', async (_, origin) => {
+    await expectForeign(preview, origin);
+  });
+});
+
 describe('without CORS_ORIGINS', () => {
   const LOCAL = [
     'http://localhost',

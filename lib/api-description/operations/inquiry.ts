@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { inquiryRequest } from '../../inquiry/inquiry-request.ts';
+import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../../inquiry/inquiry-request.ts';
 import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../operation.ts';
 import type { Operation } from '../operation.ts';
 import { origin } from '../parameters.ts';
@@ -37,7 +37,7 @@ export const inquiry: Operation = {
       schema: z.string(),
     },
   ],
-  body: { schema: inquiryRequest, forms: true, limitBytes: 64 * 1024 },
+  body: { schema: inquiryRequest, forms: true, limitBytes: INQUIRY_LIMIT_BYTES },
   answers: [
     {
       status: 200,
