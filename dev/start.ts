@@ -13,6 +13,7 @@ import type { LogLine } from '../lib/log.ts';
 import { config, database, subscribers } from '../lib/postbud.ts';
 import { TICK_MS, keepRelaying } from '../lib/relay/keep-relaying.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
+import { emitSurges } from '../lib/webhooks/surges.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
@@ -86,13 +87,15 @@ async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
   }
 }
 
+/** What the platform’s cron does besides relaying and pruning, as often. */
 async function strikeClockForever(db: Database, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
       await strikeDailyClock(db);
+      await emitSurges(db);
     } catch (error) {
       if (signal.aborted) return;
-      logError('the daily clock could not strike', error);
+      logError('the daily clock could not strike, or nobody looked for surges of refused webhooks', error);
     }
     await sleep(MINUTE, signal);
   }
@@ -104,7 +107,7 @@ const TOLD = new Set(['level', 'at', 'message', 'requestId']);
 /** A log line for a person: what a request was and how it went, or the message with what it says of itself. */
 function inWords(line: LogLine): string {
   const { level, at, message, method, route, path, status, durationMs } = line;
-  const fields = Object.entries(line).filter(([name]) => !TOLD.has(name));
+  const fields = Object.entries(line).filter(([name, value]) => !TOLD.has(name) && value !== undefined);
   const told =
     message === 'request'
       ? `${method} ${route ?? path} → ${status} in ${durationMs} ms`

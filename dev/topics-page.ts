@@ -82,7 +82,7 @@ function introduction(): string {
   const listed = rows.filter((row) => row.listed).length;
   return `# Topics
 
-<!-- Written by dev/topics-page.ts from lib/catalog. Change the catalog and run: node --import tsx dev/topics-page.ts -->
+<!-- Written by dev/topics-page.ts from lib/catalog. Change the catalog and run: npm run topics-page -->
 
 The catalog holds **${rows.length} topics**. A topic says which component states a fact, which components are handed it,
 and what an event of it carries. \`emit\` checks a payload against its topic's schema before it is stored.

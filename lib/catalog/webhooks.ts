@@ -86,9 +86,11 @@ export const webhooks = {
   'webhook.rejections.surged': topic({
     producer: 'http',
     subscribers: ['support', 'audit'],
-    description: 'Many webhooks of a provider were refused in a short time, as after a wrong secret.',
+    description:
+      "A provider's webhooks were refused for one reason 20 times in a day (UTC), then 200, 2,000 and so on, and three times as often as in the week before, as after a wrong secret.",
     version: 1,
     listed: false,
+    // From the day's midnight until the last of them was counted.
     payload: z.object({
       provider,
       reason: z.string().min(1),
@@ -98,9 +100,9 @@ export const webhooks = {
     }),
     example: {
       provider: 'cardpayments',
-      reason: 'bad_signature',
+      reason: 'signature_mismatch',
       rejected: 57,
-      fromAt: '2026-02-27T13:00:00Z',
+      fromAt: '2026-02-27T00:00:00Z',
       untilAt: '2026-02-27T13:05:00Z',
     },
   }),

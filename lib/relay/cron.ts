@@ -3,6 +3,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import { strikeDailyClock } from '../clock/daily.ts';
 import type { Database } from '../db/connect.ts';
 import { unauthorized, unavailable } from '../http/problem.ts';
+import { logError } from '../log.ts';
 import { prune } from '../retention/prune.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { SECOND } from '../time.ts';
@@ -35,7 +36,8 @@ export function requireCronSecret(request: Request, secret: string | undefined):
 }
 
 /**
- * One run of the cron: strikes the daily clock, prunes what is past its time, then relays until the budget is used.
+ * One run of the cron: strikes the daily clock, does what else is due, prunes what is past its time, then relays until
+ * the budget is used, also what was emitted just before.
  *
  * Runs may be missed, doubled or overlap: relays share the work, and the clock strikes once.
  */
@@ -43,12 +45,15 @@ export async function runCron(options: {
   readonly db: Database;
   readonly subscribers: readonly AttachedSubscriber[];
   readonly budgetMs?: number;
+  /** What another part looks after once a run; what it throws is logged. Runs overlap: what it emits has a dedupe key. */
+  readonly alsoDue?: (db: Database) => Promise<unknown>;
   /** Whether each delivery, and each run of the relay, leaves a line in the log. */
   readonly isLogged?: boolean;
 }): Promise<Response> {
-  const { db, subscribers, budgetMs = BUDGET_MS, isLogged = false } = options;
+  const { db, subscribers, budgetMs = BUDGET_MS, alsoDue, isLogged = false } = options;
   const until = Date.now() + budgetMs;
   const struck = await strikeDailyClock(db);
+  await alsoDue?.(db).catch((error: unknown) => logError('what else was due could not be done', error));
   const pruned = await prune({ db, until: Math.min(until, Date.now() + PRUNE_BUDGET_MS) });
   const report = await keepRelaying({ db, subscribers, until, isLogged });
   return Response.json({ ...report, struck, pruned });

@@ -23,7 +23,7 @@ export interface WebhookRequest {
   readonly body: Uint8Array;
   /** The absolute URL that the provider posts to. Its host is trusted; the `Host` header is not looked at. */
   readonly url: string | URL;
-  /** Unix seconds. */
+  /** Unix seconds; what has passed of the running one is not looked at. */
   readonly now: number;
   /** How far the sender's clock may be off, both ways; 300 by default. 0 checks nothing: offline use only. */
   readonly toleranceSeconds?: number;
@@ -90,7 +90,7 @@ function parseHeaders(headers: WebhookRequest['headers']): Headers {
 
 function requireRecent(timestamp: number | null, now: number, toleranceSeconds: number): void {
   if (timestamp === null || toleranceSeconds === 0) return;
-  // Written so that a clock that is not a number refuses.
-  const isRecent = Math.abs(now - timestamp) <= toleranceSeconds;
+  // In whole seconds, as senders write them and their SDKs compare them. A clock that is not a number refuses.
+  const isRecent = Math.abs(Math.floor(now) - timestamp) <= toleranceSeconds;
   if (!isRecent) throw new Refusal('timestamp_out_of_tolerance');
 }

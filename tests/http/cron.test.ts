@@ -1,6 +1,6 @@
 import { setTimeout as realSleep } from 'node:timers/promises';
 
-import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 
 import type { Endpoint } from '../../lib/http/endpoint.ts';
 import { connect } from '../../lib/db/connect.ts';
@@ -41,7 +41,7 @@ const call = (authorization?: string, method = 'GET') =>
   });
 
 /** Lets the fake clock run until there is an answer. */
-async function afterTicks(answering: Promise<Response>): Promise<Response> {
+async function afterTicks<Answer>(answering: Promise<Answer>): Promise<Answer> {
   for (;;) {
     const answer = await Promise.race([answering, realSleep(5)]);
     if (answer) return answer;
@@ -143,5 +143,38 @@ describe('GET /api/cron/relay', () => {
     expect(kept.filter(({ topic }) => topic === 'user.signed_in')).toHaveLength(2);
     expect(await response.json()).toMatchObject({ delivered: kept.length, failed: 0, struck: [] });
     await close();
+  });
+
+  test('reports a surge of refused webhooks to the bus, once however many runs find it', async () => {
+    const url = await createDatabase(inject('postgresUrl'));
+    const { db, close } = await connect(url);
+    onTestFinished(close);
+    await rows(
+      db,
+      `insert into webhook_rejections (provider, reason, day, count, last_at)
+       values ('walletpayments', 'signature_mismatch', (now() at time zone 'utc')::date, 20, now())`,
+    );
+    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
+    const runs = [1, 2, 3].map(() => fetch(call(`Bearer ${SECRET}`)));
+    for (const response of await afterTicks(Promise.all(runs))) expect(response.status).toBe(200);
+    vi.useRealTimers();
+    const trail = `select payload ->> 'provider' as provider from audit_log where topic = 'webhook.rejections.surged'`;
+    expect(await rows(db, trail)).toEqual([{ provider: 'walletpayments' }]);
+  });
+
+  test('delivers also where nobody can look for surges of refused webhooks', async () => {
+    const url = await createDatabase(inject('postgresUrl'));
+    const { db, close } = await connect(url);
+    onTestFinished(close);
+    await rows(db, 'alter table webhook_rejections rename to mislaid');
+    await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
+    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
+    const response = await afterTicks(fetch(call(`Bearer ${SECRET}`)));
+    vi.useRealTimers();
+    expect(response.status).toBe(200);
+    expect(await rows(db, `select topic from audit_log where topic = 'user.signed_in'`)).toHaveLength(1);
+    expect(written).toContain('what else was due could not be done');
   });
 });

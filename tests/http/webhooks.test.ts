@@ -38,6 +38,8 @@ let connection: Connection;
 let admin: pg.Pool;
 let written: string[];
 let answered: string[];
+/** Of the test's intakes. */
+let counters: Rejections[];
 
 beforeAll(async () => {
   const url = await createDatabase(inject('postgresUrl'));
@@ -53,6 +55,7 @@ afterAll(async () => {
 beforeEach(async () => {
   written = [];
   answered = [];
+  counters = [];
   const keep = (...said: unknown[]) => written.push(said.map(String).join(' ')) > 0;
   vi.spyOn(process.stdout, 'write').mockImplementation(keep);
   vi.spyOn(process.stderr, 'write').mockImplementation(keep);
@@ -62,7 +65,9 @@ beforeEach(async () => {
   await admin.query('truncate events, awaiting_fan_out, webhook_receipts, webhook_rejections');
 });
 
-afterEach(() => {
+afterEach(async () => {
+  // Else what was counted is written ten seconds later, in the middle of another test.
+  for (const rejections of counters) await rejections.flush();
   vi.restoreAllMocks();
   // Whatever a test does: no secret, signature or body comes out of it.
   const everything = [...written, ...answered].join('\n');
@@ -637,6 +642,14 @@ test.each<[Scheme, string]>([
   expect(answer.json.code).toBe('invalid_event_id');
 });
 
+test.each(['evt 1', 'evt:1', 'a'.repeat(256)])(
+  'a signed event under standard with the id %s is a 400',
+  async (id) => {
+    const answer = await expectRefused(400, intake(), signed('standard', { id, body: Buffer.from('{}') }));
+    expect(answer.json.code).toBe('invalid_event_id');
+  },
+);
+
 interface Signing {
   readonly secret: string;
   readonly at: number;
@@ -750,6 +763,7 @@ function intake(options: IntakeOptions = {}) {
   const kick = vi.fn();
   const database = vi.fn(options.database ?? (async () => connection.db));
   const rejections = new Rejections(database);
+  counters.push(rejections);
   const settings = settingsOf(provider, { scheme, secrets: [...secrets] });
   const { fetch } = endpoint({
     methods: ['POST'],

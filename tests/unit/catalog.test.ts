@@ -80,7 +80,7 @@ describe.each(rows)('%s', (name, row) => {
 describe('docs/topics.md', () => {
   const page = topicsPage();
 
-  test('is current (else run: node --import tsx dev/topics-page.ts)', () => {
+  test('is current (else run: npm run topics-page)', () => {
     expect(readFileSync(new URL('../../docs/topics.md', import.meta.url), 'utf8')).toBe(page);
   });
 

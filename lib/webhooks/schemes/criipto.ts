@@ -15,7 +15,7 @@ export const criipto: WebhookScheme = {
   claimOf,
   // Without an id, the body is the event: a retry has the same bytes. Two events with equal bodies count as one.
   eventOf: ({ body }) => ({
-    eventId: `sha256:${createHash('sha256').update(body).digest('hex')}`,
+    eventId: createHash('sha256').update(body).digest('hex'),
     eventType: eventTypeFrom(fieldsOf(body).event),
   }),
 };

@@ -1,0 +1,217 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+
+import { providers } from '../../lib/config.ts';
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import { driverOf, run } from '../../lib/db/statement.ts';
+import { runCron } from '../../lib/relay/cron.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { DAY } from '../../lib/time.ts';
+import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { emitSurges } from '../../lib/webhooks/surges.ts';
+import { createDatabase } from '../support/postgres.ts';
+
+const TODAY = '2026-11-21';
+const NOON = new Date(`${TODAY}T12:00:00Z`);
+
+let url: string;
+let connection: Connection;
+let written: string;
+
+beforeAll(async () => {
+  url = await createDatabase(inject('postgresUrl'));
+  connection = await connect(url);
+});
+afterAll(() => connection.close());
+beforeEach(async () => {
+  written = '';
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => (written += String(text)).length > 0);
+  await rows('truncate events, awaiting_fan_out, lanes, deliveries, backlog, webhook_rejections');
+});
+
+describe('webhook.rejections.surged', () => {
+  test('is emitted when the refusals of a day reach 20, not at 19, and says how many, of what and since when', async () => {
+    await refuse(19);
+    expect(await look()).toEqual([]);
+    await refuse(1);
+    expect(await look()).toEqual([`cardpayments signature_mismatch ${TODAY} 20`]);
+    expect(await surges()).toEqual([
+      {
+        provider: 'cardpayments',
+        reason: 'signature_mismatch',
+        rejected: 20,
+        fromAt: `${TODAY}T00:00:00.000Z`,
+        untilAt: `${TODAY}T11:00:00.000Z`,
+      },
+    ]);
+    expect(written).toContain('"message":"refusals of webhooks have surged"');
+  });
+
+  test('is emitted again at ten times as many, each step once, and not for what lies between', async () => {
+    const steps: string[] = [];
+    for (const more of [20, 1, 178, 1, 1799, 0, 1, 0]) {
+      await refuse(more);
+      steps.push((await look()).map((key) => key.split(' ').at(-1)).join());
+    }
+    expect(steps).toEqual(['20', '', '', '200', '', '', '2000', '']);
+    expect((await surges()).map(({ rejected }) => rejected)).toEqual([20, 200, 2000]);
+  });
+
+  test('goes straight to the highest step that was passed since the last look', async () => {
+    await refuse(2500);
+    expect(await look()).toEqual([`cardpayments signature_mismatch ${TODAY} 2000`]);
+    await refuse(1);
+    expect(await look()).toEqual([]);
+  });
+
+  test.each([
+    ['as on every day of the week before', [40, 40, 40, 40, 40, 40, 40], 40, 0],
+    ['a little under three times the mean', [40, 40, 40, 40, 40, 40, 40], 119, 0],
+    ['three times the mean', [40, 40, 40, 40, 40, 40, 40], 120, 1],
+    ['after one bad day in an otherwise quiet week', [0, 0, 30, 0, 0, 0, 0], 30, 1],
+    ['after a day that was worse, more than a week ago', [0, 0, 0, 0, 0, 0, 0, 9000], 20, 1],
+  ])('measures a day against the week before: %s', async (_, before, today, emitted) => {
+    // Yesterday's own surge is not what is asked about.
+    await rows(`insert into events (id, topic, payload, version, producer, open, ordering_key, dedupe_key, created_at,
+        correlation_id)
+      select gen_random_uuid(), 'webhook.rejections.surged', '{}', 1, 'http', 0, '',
+        concat_ws(' ', 'cardpayments', 'signature_mismatch', '${dayBefore(1)}', 20), now(), ''`);
+    for (const [index, count] of before.entries()) await refuse(count, { day: dayBefore(index + 1) });
+    await refuse(today);
+    expect(await look()).toHaveLength(emitted);
+  });
+
+  test('tells providers and reasons apart, both in what it counts and in what it emits', async () => {
+    await refuse(19, { reason: 'missing_header' });
+    await refuse(19, { provider: 'walletpayments' });
+    expect(await look()).toEqual([]);
+    await refuse(1, { reason: 'missing_header' });
+    await refuse(1, { provider: 'walletpayments' });
+    expect(await look()).toEqual([
+      `cardpayments missing_header ${TODAY} 20`,
+      `walletpayments signature_mismatch ${TODAY} 20`,
+    ]);
+  });
+
+  test.each(['unknown', 'a-provider-of-yesteryear'])('is not emitted for %s', async (provider) => {
+    await refuse(1_000_000, { provider });
+    expect(await look()).toEqual([]);
+  });
+
+  test('is emitted the day after for what came after the last look, and not later', async () => {
+    await refuse(20);
+    const later = (days: number) => emitSurges(connection.db, new Date(NOON.getTime() + days * DAY));
+    expect(await later(2)).toEqual([]);
+    expect(await later(1)).toEqual([`cardpayments signature_mismatch ${TODAY} 20`]);
+    expect(await later(1)).toEqual([]);
+  });
+
+  test('is emitted once by twenty callers over two connections at the same moment', async () => {
+    const other = await connect(url);
+    for (const provider of providers) await refuse(20, { provider });
+    const callers = Array.from({ length: 20 }, (_, index) => (index % 2 ? other.db : connection.db));
+    await Promise.all(callers.map((db) => emitSurges(db, NOON)));
+    await other.close();
+    expect((await surges()).map(({ provider }) => provider).sort()).toEqual([...providers].sort());
+  });
+
+  test('of several is emitted in one transaction: all, or none and all at the next look', async () => {
+    for (const provider of providers) await refuse(20, { provider });
+    await rows(`alter table events add constraint none_of_wallets check (dedupe_key not like 'wallet%')`);
+    await expect(look()).rejects.toMatchObject({ code: '23514' });
+    expect(await surges()).toEqual([]);
+    await rows('alter table events drop constraint none_of_wallets');
+    expect(await look()).toHaveLength(providers.length);
+  });
+
+  test('stays a trickle in a flood: seven events for a hundred million refusals', async () => {
+    for (let count = 1; count <= 100_000_000; count *= 10) {
+      await rows('delete from webhook_rejections');
+      await refuse(count);
+      for (let times = 0; times < 3; times += 1) await look();
+    }
+    expect(await surges()).toHaveLength(7);
+  });
+
+  test('is found and delivered by the cron, once although runs overlap', async () => {
+    await rows(
+      `insert into webhook_rejections (provider, reason, day, count, last_at)
+       values ('walletpayments', 'signature_mismatch', (now() at time zone 'utc')::date, 20, now())`,
+    );
+    const handed: string[] = [];
+    const audit = subscriber('audit', {
+      'webhook.rejections.surged': ({ payload }) => void handed.push(payload.provider),
+    });
+    const cron = () =>
+      runCron({ db: connection.db, subscribers: [audit], budgetMs: 500, alsoDue: emitSurges });
+    await Promise.all([cron(), cron(), cron()]);
+    // One that was just being emitted is left to the next.
+    await cron();
+    expect(handed).toEqual(['walletpayments']);
+    expect(await surges()).toHaveLength(1);
+  });
+
+  test('comes of what the endpoint counted, by the database’s own clock', async () => {
+    const rejections = new Rejections(async () => connection.db);
+    for (let times = 0; times < 20; times += 1) rejections.count('identityprovider', 'missing_header');
+    await rejections.flush();
+    await emitSurges(connection.db);
+    expect(await surges()).toMatchObject([
+      { provider: 'identityprovider', reason: 'missing_header', rejected: 20 },
+    ]);
+  });
+
+  test('costs one statement and writes nothing while nothing has surged, beside ten years of counts', async () => {
+    await rows(`insert into webhook_rejections (provider, reason, day, count, last_at)
+      select provider, 'reason_' || reason, day::date, 19, day
+      from unnest(array['cardpayments', 'walletpayments', 'identityprovider']) provider, generate_series(1, 10) reason,
+        generate_series('2016-11-21'::timestamptz, '2026-11-21', '1 day') day`);
+    await look();
+    const startedAt = performance.now();
+    expect(await look()).toEqual([]);
+    expect(performance.now() - startedAt).toBeLessThan(500);
+    expect(written).toBe('');
+  });
+});
+
+async function look(): Promise<string[]> {
+  return await emitSurges(connection.db, NOON);
+}
+
+async function rows<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+  return await run<Row>(driverOf(connection.db), { text, values });
+}
+
+interface Refused {
+  readonly provider?: string;
+  readonly reason?: string;
+  readonly day?: string;
+}
+
+/** Counts so many more. */
+async function refuse(
+  count: number,
+  { provider = 'cardpayments', reason = 'signature_mismatch', day = TODAY }: Refused = {},
+): Promise<void> {
+  await rows(
+    `insert into webhook_rejections as known (provider, reason, day, count, last_at) values ($1, $2, $3, $4, $5)
+     on conflict (provider, reason, day) do update set count = known.count + excluded.count`,
+    [provider, reason, day, count, `${day}T11:00:00Z`],
+  );
+}
+
+interface Surged {
+  readonly provider: string;
+  readonly rejected: number;
+}
+
+async function surges(): Promise<Surged[]> {
+  const found = await rows<{ payload: Surged }>(
+    `select payload from events where topic = 'webhook.rejections.surged' order by created_at, seq`,
+  );
+  return found.map(({ payload }) => payload);
+}
+
+function dayBefore(days: number): string {
+  return new Date(NOON.getTime() - days * DAY).toISOString().slice(0, 10);
+}
