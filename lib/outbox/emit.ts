@@ -17,7 +17,10 @@ export interface EmitOptions {
    * do not wait for other keys. Without it the catalog's ordering key, else the whole topic.
    */
   readonly orderingKey?: string;
-  /** At most one event of this topic has this key, ever: emitting it again gives the first one's id. */
+  /**
+   * At most one event of this topic has this key: emitting it again gives the first one's id. Until that one is pruned,
+   * 30 days after it was recorded at the earliest.
+   */
   readonly dedupeKey?: string;
   /** Ties together all that happened because of one request or one event. */
   readonly correlationId?: string;

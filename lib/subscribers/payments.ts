@@ -85,6 +85,8 @@ export async function handleWebhook(
   }
   // Providers promise no order: after a capture an earlier attempt's failure is news to nobody.
   if (outcome.state === 'failed' && (intent.state === 'captured' || intent.state === 'refunded')) return;
+  // It was emitted with the change to this state; that event may be pruned by now, and its dedupe key with it.
+  if (intent.state === outcome.state) return;
   await recordOutcome(tx, outcome);
   const { intentId } = outcome;
   const common = {

@@ -192,6 +192,16 @@ describe('payments', () => {
     expect(await intentStates()).toEqual([{ id: 'pi_1', state: 'refunded' }]);
   });
 
+  it('emits an outcome of an intent once, also where the event of the first is pruned, and its dedupe key with it', async () => {
+    await createPaymentIntent(bus.db, card);
+    await webhook('webhook.cardpayments.received', cardSucceeded());
+    await deliver([payments]);
+    await rows(bus.db, 'update events set dedupe_key = null');
+    await webhook('webhook.cardpayments.received', cardSucceeded());
+    expect(await deliver([payments])).toMatchObject({ delivered: 1 });
+    expect(await outcomes()).toEqual(['payment.captured']);
+  });
+
   it.each([
     ['webhook.cardpayments.received', { type: 'invoice.paid', data: { object: { id: 'in_1' } } }],
     ['webhook.cardpayments.received', { type: 'PAYMENT_INTENT.SUCCEEDED' }],
