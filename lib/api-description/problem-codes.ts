@@ -36,7 +36,7 @@ export const problemCodes = {
   ...described<BodyProblem>(400, bodyProblems),
   ...described(401, {
     unauthorized: 'Send an operator’s token: Authorization: Bearer <JWT>.',
-    invalid_token: 'The token is not valid, or no longer.',
+    invalid_token: 'The token is not valid, or has expired.',
     invalid_signature: 'The signature or its time is missing or not valid.',
   }),
   ...described(403, {

@@ -45,3 +45,13 @@ export function deliveryIdOf({ parameters }: OperatorVisit): string {
   if (!parsed.success) throw notFound('not_found', 'There is no such delivery.');
   return parsed.data;
 }
+
+const SHOULD_BE = 'write a whole number, 1 to 100';
+
+/** How much of a list one page shows, as a query's field. */
+export const pageLimit = z.coerce
+  .number(SHOULD_BE)
+  .int(SHOULD_BE)
+  .min(1, SHOULD_BE)
+  .max(100, SHOULD_BE)
+  .default(50);

@@ -126,7 +126,7 @@ async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTP
 }
 
 export function invalidToken(cause?: unknown): Problem {
-  return unauthorized('invalid_token', 'The token is not valid, or no longer.', {
+  return unauthorized('invalid_token', 'The token is not valid, or has expired.', {
     headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
     cause,
   });

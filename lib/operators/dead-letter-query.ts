@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { pageLimit } from './asked.ts';
 import { ago, isInstant, topicName } from './replay-request.ts';
 
 /** What a query of the dead letters may ask for. */
@@ -9,7 +10,7 @@ export const deadLetterQuery = z.object({
   since: ago.optional(),
   group: z.string().max(100).optional(),
   q: z.string().trim().max(200).optional(),
-  limit: z.coerce.number().int().min(1, 'write 1 to 100').max(100, 'write 1 to 100').default(50),
+  limit: pageLimit,
   cursor: z.string().transform(readCursor).optional(),
 });
 

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { instantOf } from '../time.ts';
+import { pageLimit } from './asked.ts';
 import type { Counts } from './overview.ts';
 import { isInstant } from './replay-request.ts';
 
@@ -53,7 +54,7 @@ export interface OperatorLog {
 }
 
 export const logQuery = z.object({
-  limit: z.coerce.number().int().min(1, 'write 1 to 100').max(100, 'write 1 to 100').default(50),
+  limit: pageLimit,
   cursor: z.string().transform(parseCursor).optional(),
 });
 

@@ -165,9 +165,12 @@ describe('an operator in a browser', () => {
   it('goes from page to page by keys', async () => {
     const page = await newPage();
     await signIn(page);
+    // Keys that are pressed before the script has come go nowhere.
+    await page.locator('html.js').waitFor();
     await page.keyboard.press('g');
     await page.keyboard.press('c');
     await page.getByRole('heading', { name: 'Catalog' }).waitFor();
+    await page.locator('html.js').waitFor();
     await page.keyboard.press('/');
     await page.keyboard.type('refunded');
     await expect.poll(() => page.locator('details:visible').count()).toBeLessThan(10);

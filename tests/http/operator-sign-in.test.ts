@@ -329,7 +329,7 @@ async function isRefused(shownToken: string, settings: OperatorSettings): Promis
   expect([asCookie.status, asCookie.json['code']]).toEqual([401, 'invalid_token']);
   const signingIn = await ask(under, `${HOME}/sign-in`, signInWith(shownToken));
   expect(signingIn).toMatchObject({ status: 401, type: 'text/html; charset=utf-8' });
-  expect(signingIn.text).toContain('The token is not valid, or no longer.');
+  expect(signingIn.text).toContain('The token is not valid, or has expired.');
   expect(signingIn.headers).not.toHaveProperty('set-cookie');
   expect(under.visits).toEqual([]);
 }
@@ -641,7 +641,7 @@ describe('signing in', () => {
       signInWith('kanarifugl.kanarifugl.kanarifugl', next),
     );
     expect(answer.status).toBe(401);
-    expect(answer.text).toContain('The token is not valid, or no longer.');
+    expect(answer.text).toContain('The token is not valid, or has expired.');
     expect(nextIn(answer.text)).toBe(next);
     expect(answer.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
   });
@@ -885,7 +885,7 @@ describe('a browser without a session', () => {
     const headers = { ...BROWSER, ...(await cookie({ exp: now() - 60 })) };
     const { status, text } = await ask(consoleOf(), PAGE, { headers });
     expect(status).toBe(401);
-    expect(text).toContain('The token is not valid, or no longer.');
+    expect(text).toContain('The token is not valid, or has expired.');
     expect(nextIn(text)).toBe(PAGE);
   });
 

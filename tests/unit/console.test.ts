@@ -461,8 +461,28 @@ describe('the overview', () => {
   test('says first that the relay has stopped', () => {
     const relay = { state: 'stalled', lastPassAt: '2026-11-19T13:05:00Z', lagSeconds: 1627 } as const;
     expect(textOf(overviewPage({ ...quietOverview(), relay }, contextOf()))).toContain(
-      'The relay has not run since 14:05. Events are being saved but not delivered.',
+      'The relay has not run since 14:05. Events are being saved but not delivered. Check the cron that calls /api/cron/relay',
     );
+  });
+
+  test('says what waits for someone to end a pause', () => {
+    const notifications = subscriberOf('notifications', { paused: true, pending: 4 });
+    const view = quietOverview([topicOf('booking.created', { subscribers: [notifications] })]);
+    const page = overviewPage(view, contextOf());
+    expect(textOf(page)).toContain(
+      'notifications is paused. 4 deliveries wait until someone resumes it. Open topic booking.created',
+    );
+    expect(textOf(page)).not.toContain('All quiet');
+  });
+
+  test.each([
+    { topics: ['invoice.issued'], path: '/topics/invoice.issued#held' },
+    { topics: ['invoice.issued', 'payment.captured'], path: '?sort=failing#topics' },
+  ])('leads to what fails on $topics', ({ topics, path }) => {
+    const view = quietOverview(topics.map((topic) => topicOf(topic, { failing: 1 })));
+    const deliveries = { ...NONE, failing: topics.length };
+    const page = overviewPage({ ...view, totals: { ...view.totals, deliveries } }, contextOf());
+    expect(page.toString()).toContain(`href="/platform/event-bus${path}">See what fails`);
   });
 
   test('says where topics come from when there are none', () => {
@@ -515,6 +535,16 @@ describe('dead letters', () => {
     );
   });
 
+  test('name the window of the address as the list names its own', () => {
+    const filtersOf = (since: string) => ({ ...noDeadLetters().filters, since });
+    const view = { ...noDeadLetters(), totalInAll: 1 };
+    const page = (since: string) =>
+      textOf(deadLettersPage({ ...view, filters: filtersOf(since) }, contextOf('/dead-letters'), []));
+    expect(page('36h')).toContain('Last 36 hours');
+    expect(page('1w')).toContain('Last week');
+    expect(page('24h').split('Last 24 hours')).toHaveLength(2);
+  });
+
   test('say that none match the filters', () => {
     const view = { ...noDeadLetters(), totalInAll: 1268 };
     expect(textOf(deadLettersPage(view, contextOf('/dead-letters?q=x'), []))).toContain(
@@ -538,7 +568,7 @@ describe('one dead letter', () => {
     const error = { kind: 'http_503', message: 'Service Unavailable' };
     const attempts: Attempt[] = [
       { outcome: 'failed', attempt: 1, at: EARLIER, durationMs: 212, error, waitedMs: 60_000 },
-      { outcome: 'failed', attempt: 2, at: EARLIER, durationMs: 198, error, waitedMs: null },
+      { outcome: 'failed', attempt: 2, at: EARLIER, durationMs: 198, error, waitedMs: 442_000 },
       { outcome: 'replayed', at: EARLIER, by: 'Ola', reason: 'it is back', replayId: 'r' },
       { outcome: 'delivered', attempt: 1, at: EARLIER, durationMs: 9, error: null, waitedMs: null },
     ];
@@ -551,9 +581,26 @@ describe('one dead letter', () => {
 
   test('is drawn once where personal data was revealed', () => {
     expect(deadLetterPage(deadLetter(), contextOf()).toString()).toContain('data-refresh="15"');
-    expect(deadLetterPage(deadLetter({ isRevealed: true, hidden: [] }), contextOf()).toString()).toContain(
+    expect(deadLetterPage(deadLetter({ isRevealed: true }), contextOf()).toString()).toContain(
       'data-refresh="0"',
     );
+  });
+
+  test('shows what was revealed, and the way to hide it', () => {
+    const payload = { name: 'Kari Lunde' };
+    const page = deadLetterPage(deadLetter({ isRevealed: true, payload }), contextOf());
+    expect(textOf(page)).toContain('Kari Lunde');
+    expect(textOf(page)).toContain('personal data shown');
+    expect(textOf(page)).not.toContain('1 value hidden');
+    expect(page.toString()).toContain('href="/platform/event-bus/dead-letters/12-3">Hide personal data');
+  });
+
+  test('comes back to its own address from an act on what was revealed', () => {
+    const page = deadLetterPage(
+      deadLetter({ isRevealed: true, state: 'failing' }),
+      contextOf('/dead-letters/12-3/reveal'),
+    );
+    expect(page.toString()).toContain('name="next" value="/platform/event-bus/dead-letters/12-3"');
   });
 });
 
@@ -579,7 +626,7 @@ describe('a replay', () => {
 
   test('of nothing says so', () => {
     const text = textOf(previewPage(preview({ matched: 0, subscriptions: [] }), contextOf()));
-    expect(text).toContain('Nothing to replay No dead letters on payment.captured since 24h ago.');
+    expect(text).toContain('Nothing to replay No dead letters on payment.captured in the last 24 hours.');
   });
 
   test('is watched closely while deliveries are under way', () => {
@@ -611,6 +658,25 @@ describe('a replay', () => {
     expect(textOf(logPage(log, contextOf('/replays')))).toContain(
       'No replays yet When someone replays dead letters, who, why and how it went is kept here.',
     );
+  });
+});
+
+describe('a problem', () => {
+  const problemOf = (status: number, fields = {}) =>
+    textOf(
+      problemPage(
+        { status, title: 'Bad Request', code: 'c', detail: 'since: write it so', requestId: 'r', ...fields },
+        contextOf(),
+      ),
+    );
+
+  test('is told once, with what to do now', () => {
+    const issues = [{ path: 'since', message: 'write it so' }];
+    const text = problemOf(400, { issues });
+    expect(text).toContain('Bad request This can’t be done as it was asked for: since: write it so');
+    expect(text.split('write it so')).toHaveLength(2);
+    expect(text).toContain('Go back with your browser');
+    expect(problemOf(503)).toContain('Try again in a minute');
   });
 });
 

@@ -1,3 +1,4 @@
+import { COPY_ICON } from './icons.ts';
 import { html } from './markup.ts';
 import type { Html } from './markup.ts';
 import { heading, layout } from './page.ts';
@@ -17,7 +18,9 @@ export function asyncApiPage(document: Described, context: PageContext): Html {
   const content = html`${heading({
       title: 'AsyncAPI',
       lead: `AsyncAPI 3.0 of all topics: ${counted(channels ?? 0, 'channel')}, ${counted(operations ?? 0, 'operation')}. Programs get it as JSON from this address.`,
-      actions: html`<button class="btn" type="button" data-js data-copy="#asyncapi">Copy</button>`,
+      actions: html`<button class="btn" type="button" data-js data-copy="#asyncapi">
+        ${COPY_ICON}<span>Copy</span>
+      </button>`,
     })}
     <pre class="code" id="asyncapi" tabindex="0" role="region" aria-label="AsyncAPI document">
 ${JSON.stringify(document, null, 2)}</pre>`;

@@ -19,8 +19,8 @@ export function attemptTimeline({
 }: DeadLetter): Html {
   return html`<ol class="tl">
     ${entry('', DOT_ICON, createdAt, generatedAt, html`Recorded by ${event.producer}`)}
-    ${attempts.map((attempt) =>
-      'by' in attempt ? actEntry(attempt, generatedAt) : tryEntry(attempt, generatedAt),
+    ${attempts.map((attempt, index) =>
+      'by' in attempt ? actEntry(attempt, generatedAt) : tryEntry(attempt, attempts[index + 1], generatedAt),
     )}
     ${
       nextAttemptAt !== null &&
@@ -29,7 +29,8 @@ export function attemptTimeline({
   </ol>`;
 }
 
-function tryEntry(attempt: Try, now: string): Html {
+/** @param next what followed it: a failure that was replayed had been the last of its round. */
+function tryEntry(attempt: Try, next: Attempt | undefined, now: string): Html {
   const took = html`<span class="muted">· ${duration(attempt.durationMs)}</span>`;
   switch (attempt.outcome) {
     case 'delivered':
@@ -43,7 +44,7 @@ function tryEntry(attempt: Try, now: string): Html {
         html`Asked for time ${took}${below(waitWords(attempt.waitedMs))}`,
       );
     case 'failed': {
-      const isLast = attempt.waitedMs === null;
+      const isLast = attempt.waitedMs === null || next?.outcome === 'replayed';
       return entry(
         isLast ? 'z' : 'x',
         isLast ? DEAD_ICON : WARNING_ICON,

@@ -28,7 +28,8 @@ function isTroubled({ deadLettered, failing, oldestDueAgeSeconds }: Troubles): b
   return deadLettered > 0 || failing > 0 || isLate(oldestDueAgeSeconds);
 }
 
-function holdsBack({ paused, pending }: SubscriberOverview): boolean {
+/** Whether deliveries wait for someone to end a pause. */
+export function holdsBack({ paused, pending }: SubscriberOverview): boolean {
   return paused && pending > 0;
 }
 

@@ -3,6 +3,7 @@ import { hiddenField } from './acts.ts';
 import { deadLettersPath, HOME } from './links.ts';
 import { html } from './markup.ts';
 import type { Html } from './markup.ts';
+import { lastWords } from './words.ts';
 
 /** What may be filtered by. */
 export type FilterTopics = readonly { readonly topic: string; readonly subscribers: readonly string[] }[];
@@ -24,7 +25,7 @@ export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTo
   return html`<form class="filters bar" method="get" action="${HOME}/dead-letters">
     ${select('Topic', 'topic', topic, [['', 'All topics'], ...topicNames])}
     ${select('Subscriber', 'subscriber', subscriber, [['', 'All subscribers'], ...subscriberNames])}
-    ${select('Dead since', 'since', since, SINCE)}
+    ${select('Dead since', 'since', since, sinceOptions(since))}
     <label class="f grow">
       Error, event id or delivery id
       <input
@@ -55,12 +56,15 @@ function isFiltered({ topic, subscriber, since, group, q }: DeadLetterFilters): 
 
 type Options = readonly (readonly [value: string, words: string])[];
 
+function sinceOptions(since: string | null): Options {
+  if (since === null || SINCE.some(([value]) => value === since)) return SINCE;
+  return [...SINCE, [since, lastWords(since).replace('l', 'L')]];
+}
+
 function select(label: string, name: string, chosen: string | null, options: Options): Html {
   const value = chosen ?? '';
   // Someone may have written another value into the address.
-  const all = options.some(([one]) => one === value)
-    ? options
-    : [...options, [value, `Last ${value}`] as const];
+  const all = options.some(([one]) => one === value) ? options : [...options, [value, value] as const];
   return html`<label class="f">
     ${label}
     <select name="${name}">

@@ -3,7 +3,7 @@ import { lacking, mayReplay, reasonField, replayLink, retryForm, skipForm } from
 import { attemptTimeline } from './attempts.ts';
 import { COPY_ICON, LOCK_ICON, WARNING_ICON } from './icons.ts';
 import { until, when } from './instants.ts';
-import { deadLettersPath, HOME, topicPath } from './links.ts';
+import { deadLetterPath, deadLettersPath, HOME, topicPath } from './links.ts';
 import { html } from './markup.ts';
 import type { Child, Html } from './markup.ts';
 import { heading, layout, liveness } from './page.ts';
@@ -15,8 +15,10 @@ import { counted } from './words.ts';
 const REFRESH_SECONDS = 15;
 
 /** One dead letter: what happened to it, what it carries, and what can be done. */
-export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
-  // What was revealed is drawn once: the address it came from answers no GET.
+export function deadLetterPage(view: DeadLetter, visit: PageContext): Html {
+  // Whoever acts on what was revealed comes back to where nothing is: the address it came from answers no GET.
+  const context = { ...visit, url: new URL(deadLetterPath(view.deliveryId), visit.url) };
+  // For the same reason it is drawn once.
   const refreshSeconds = view.isRevealed ? null : REFRESH_SECONDS;
   const content = html`<p class="back"><a href="${deadLettersPath()}">← Dead letters</a></p>
     ${heading({
@@ -72,7 +74,8 @@ function acts(view: DeadLetter, context: PageContext): Html | null {
 }
 
 function payloadSection(view: DeadLetter, { operator }: PageContext): Html {
-  const { hidden, isRevealed, isValid, event } = view;
+  const { isRevealed, isValid, event } = view;
+  const hidden = isRevealed ? [] : view.hidden;
   return html`<section aria-labelledby="h-payload">
     <div class="hrow">
       <h2 id="h-payload">Payload</h2>
@@ -97,6 +100,12 @@ function payloadSection(view: DeadLetter, { operator }: PageContext): Html {
     <pre class="code" id="payload" tabindex="0" role="region" aria-label="Payload as JSON">
 ${payload(view.payload, hidden)}</pre>
     ${hidden.length > 0 && reveal(view, operator.scopes.has('event-bus:reveal'))}
+    ${
+      isRevealed &&
+      html`<p class="hide">
+        <a class="btn sm" href="${deadLetterPath(view.deliveryId)}">Hide personal data</a>
+      </p>`
+    }
   </section>`;
 }
 

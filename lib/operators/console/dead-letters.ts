@@ -31,8 +31,9 @@ export function deadLettersPage(view: DeadLetterPage, context: PageContext, topi
 
 function leadOf({ totalInAll }: DeadLetterPage): string {
   if (totalInAll === 0) return 'Deliveries that were given up.';
-  const words = totalInAll === 1 ? 'delivery was' : 'deliveries were';
-  return `${count(totalInAll)} ${words} given up. They stay here until someone replays them.`;
+  return totalInAll === 1
+    ? '1 delivery was given up. It stays here until someone replays it.'
+    : `${count(totalInAll)} deliveries were given up. They stay here until someone replays them.`;
 }
 
 function lists(view: DeadLetterPage, context: PageContext, topics: FilterTopics): Html {
@@ -157,7 +158,11 @@ function bulkBar(): Html {
   </div>`;
 }
 
-function pager({ items, total, nextCursor, previousCursor }: DeadLetterPage, { url }: PageContext): Html {
+function pager(
+  { items, total, nextCursor, previousCursor }: DeadLetterPage,
+  { url }: PageContext,
+): Html | null {
+  if (nextCursor === null && previousCursor === null) return null;
   const isFirst = previousCursor === null;
   const words = isFirst
     ? `Newest ${count(items.length)} of ${count(total)}`

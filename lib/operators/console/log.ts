@@ -56,7 +56,7 @@ function replayRow(replay: ReplayRecord, now: string): Html {
       <a class="t ${replay.topic === null ? '' : 'mono'}" href="${replayedPath(replay.replayId)}">${what}</a
       ><span class="s">${scopeWords(replay)}</span>
     </td>
-    <td>${replay.requestedBy}</td>
+    <td class="nowrap">${replay.requestedBy}</td>
     <td class="message">${reasonOr(replay.reason)}</td>
     <td class="num">${count(replay.matched)}</td>
     <td class="num">${count(replay.replayed)}</td>
@@ -132,8 +132,8 @@ function actionRow(action: OperatorAction, now: string): Html {
   return html`<tr class="r">
     <td class="first nowrap">${whenAndAgo(action.at, now)}</td>
     <td class="nowrap">${ACTIONS[action.action]}</td>
-    <td>${object(action)}</td>
-    <td>${action.operator}</td>
+    <td class="nowrap">${object(action)}</td>
+    <td class="nowrap">${action.operator}</td>
     <td class="last message">${reasonOr(action.reason)}</td>
   </tr>`;
 }
@@ -143,10 +143,8 @@ function object({ topic, subscriber, deliveryId }: OperatorAction): Html {
   const where = topic === null ? 'all topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
     deliveryId !== null &&
-    html`<span class="s"
-      >delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a></span
-    >`;
-  return html`${where}${subscriber !== null && html` to <span class="mono">${subscriber}</span>`}${delivery}`;
+    html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
+  return html`${where}<span class="s">${subscriber !== null && `to ${subscriber}`}${delivery}</span>`;
 }
 
 function reasonOr(reason: string | null): Child {

@@ -2,13 +2,13 @@ import type { PreviewedSubscription, ReplayPreview } from '../preview.ts';
 import { hiddenField, lacking, mayReplay, reasonField } from './acts.ts';
 import { CHECK_ICON, WARNING_ICON } from './icons.ts';
 import { toTheMinute, span, when } from './instants.ts';
-import { deadLettersPath, HOME } from './links.ts';
+import { deadLettersPath, EVER, HOME } from './links.ts';
 import { html } from './markup.ts';
 import type { Child, Html } from './markup.ts';
 import { layout } from './page.ts';
 import type { PageContext } from './page.ts';
 import { failure, lastFailure } from './states.ts';
-import { count, counted } from './words.ts';
+import { count, counted, lastWords } from './words.ts';
 
 /** More than a screenful: a number typed is a number read. */
 const CONFIRMED_ABOVE = 100;
@@ -45,7 +45,14 @@ function confirmField(matched: number): Html {
   return html`<label class="f">
     Type ${matched} to confirm
     <span class="hint">Asked for when more than ${CONFIRMED_ABOVE} are replayed</span>
-    <input name="confirm" inputmode="numeric" autocomplete="off" required pattern="${matched}" />
+    <input
+      name="confirm"
+      inputmode="numeric"
+      autocomplete="off"
+      required
+      pattern="${matched}"
+      title="the number alone, without commas"
+    />
   </label>`;
 }
 
@@ -151,7 +158,8 @@ function fieldText(value: unknown): string | null {
 }
 
 function nothingToReplay({ topic, request }: ReplayPreview): Html {
-  const since = typeof request['since'] === 'string' ? ` since ${request['since']} ago` : '';
+  const { since } = request;
+  const within = typeof since === 'string' && since !== EVER ? ` in the ${lastWords(since)}` : '';
   return html`<div class="panel">
     <div class="empty">
       ${CHECK_ICON}
@@ -160,7 +168,7 @@ function nothingToReplay({ topic, request }: ReplayPreview): Html {
         ${
           topic === null
             ? 'None of the chosen deliveries is a dead letter any longer.'
-            : html`No dead letters on <span class="mono">${topic}</span>${since}.`
+            : html`No dead letters on <span class="mono">${topic}</span>${within}.`
         }
       </p>
       <a class="btn" href="${deadLettersPath()}">Dead letters</a>

@@ -1,8 +1,8 @@
 import type { ReplayRecord } from '../replays.ts';
 import { EVER } from './links.ts';
-import { counted } from './words.ts';
+import { count, counted, lastWords } from './words.ts';
 
-/** What was asked for, in words: `to ledger, one error, dead in the last 24h`. */
+/** What was asked for, in words: `to ledger, one error, dead in the last 24 hours`. */
 export function scopeWords({ request, topic }: Pick<ReplayRecord, 'request' | 'topic'>): string {
   const { subscriber, group, since, deliveryIds, include, limit } = request;
   const isAll = include === 'all';
@@ -10,9 +10,11 @@ export function scopeWords({ request, topic }: Pick<ReplayRecord, 'request' | 't
     typeof subscriber === 'string' ? `to ${subscriber}` : topic === null ? null : 'to every subscriber',
     typeof group === 'string' ? 'one error' : null,
     Array.isArray(deliveryIds) ? counted(deliveryIds.length, 'chosen delivery') : null,
-    typeof since === 'string' && since !== EVER ? `${isAll ? 'ended' : 'dead'} in the last ${since}` : null,
+    typeof since === 'string' && since !== EVER
+      ? `${isAll ? 'ended' : 'dead'} in the ${lastWords(since)}`
+      : null,
     isAll ? 'delivered ones too' : null,
-    typeof limit === 'number' ? `the oldest ${limit}` : null,
+    typeof limit === 'number' ? `the oldest ${count(limit)}` : null,
   ];
   return words.filter((word) => word !== null).join(', ');
 }

@@ -1,7 +1,7 @@
 import type { ReplayProgress } from '../replays.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
 import { whenAndAgo } from './instants.ts';
-import { deadLettersPath, replaysPath, topicPath } from './links.ts';
+import { deadLetterPath, deadLettersPath, replaysPath, topicPath } from './links.ts';
 import { html } from './markup.ts';
 import type { Child, Html } from './markup.ts';
 import { heading, layout, liveness } from './page.ts';
@@ -72,7 +72,8 @@ function outcomeWords(view: ReplayProgress): Html {
   }
   if (progress.pending > 0) {
     return html`<b>${count(progress.delivered)} of ${counted(replayed, 'delivery')} delivered.</b>
-      ${count(progress.pending)} queued${goal}.`;
+      ${progress.failing > 0 && `${count(progress.failing)} failed and will be tried again, `}${count(progress.pending)}
+      ${progress.failing > 0 ? (progress.pending === 1 ? 'waits' : 'wait') : 'queued'}${goal}.`;
   }
   if (progress.failing > 0) return html`<b>${count(progress.failing)} failed</b> and will be tried again.`;
   if (progress.deadLettered > 0) {
@@ -118,6 +119,8 @@ function part(tone: string, icon: Html, name: string, number: number): Html {
 
 function facts(view: ReplayProgress): Html {
   const { topic, requestedAt, requestedBy, reason, replayId, generatedAt } = view;
+  const { deliveryIds } = view.request;
+  const chosen = Array.isArray(deliveryIds) ? deliveryIds.map(String) : [];
   return html`<section aria-labelledby="h-facts">
     <div class="bar"><h2 id="h-facts">What was asked for</h2></div>
     <div class="card">
@@ -125,11 +128,19 @@ function facts(view: ReplayProgress): Html {
         ${fact('Who', requestedBy)} ${fact('When', whenAndAgo(requestedAt, generatedAt))}
         ${fact('Why', reason ?? html`<span class="muted">no reason given</span>`)}
         ${topic !== null && fact('Topic', html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`)}
+        ${chosen.length > 0 && chosen.length <= MOST_LINKED && fact('Deliveries', chosen.map(deliveryLink))}
         ${fact('Matched', count(view.matched))} ${fact('Replayed', count(view.replayed))}
         ${fact('Replay id', html`<span class="mono">${replayId}</span>`)}
       </dl>
     </div>
   </section>`;
+}
+
+/** More of them tell nobody anything. */
+const MOST_LINKED = 20;
+
+function deliveryLink(deliveryId: string): Html {
+  return html`<a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a> `;
 }
 
 function subscriberOf({ request }: ReplayProgress): string | null {

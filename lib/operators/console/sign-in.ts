@@ -30,6 +30,7 @@ export function signInPage({
           autocomplete="off"
           spellcheck="false"
           required
+          autofocus
           ${problem === null ? null : INVALID}
           data-token
         />

@@ -2,6 +2,7 @@ import type { LastError } from '../dead-letters.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
 import { html } from './markup.ts';
 import type { Html } from './markup.ts';
+import { cutTo } from './words.ts';
 
 type State = 'pending' | 'failing' | 'dead_lettered' | 'delivered';
 
@@ -40,12 +41,15 @@ export function failure({ kind, message }: LastError): Html {
   return html`<span class="err">${failureTag(kind)}<span>${failureWords({ kind, message })}</span></span>`;
 }
 
+/** What fits into a sentence; the lists have the whole of it. */
+const SENTENCE_LENGTH = 120;
+
 /** How a subscriber fails, as the predicate of a sentence: `answers 503`, `does not answer in time`. */
 export function failsHow({ kind, message }: LastError): Html {
   const status = statusOf(kind);
   if (status !== null) return html`answers ${status}`;
   if (/timeout/i.test(kind)) return html`does not answer in time`;
-  return html`fails with <span class="mono">${kind}: ${message}</span>`;
+  return html`fails with <span class="mono">${cutTo(SENTENCE_LENGTH, `${kind}: ${message}`)}</span>`;
 }
 
 /** The same of its last attempt: `its last answer was 503`. */

@@ -55,9 +55,10 @@ function oldestDue({ topics }: Overview): Child {
     : `oldest due ${age(oldest)}`;
 }
 
-function nextRetry({ topics, generatedAt }: Overview): string {
+function nextRetry({ topics, totals, generatedAt }: Overview): string {
+  if (totals.deliveries.failing === 0) return 'none';
   const next = topics.flatMap(({ nextRetryAt }) => nextRetryAt ?? []).toSorted()[0];
-  return next === undefined ? 'no retry planned' : `next retry ${until(next, generatedAt)}`;
+  return next === undefined ? 'retry due, or paused' : `next retry ${until(next, generatedAt)}`;
 }
 
 function firstAttempt({ totals: { deliveredLast24h, firstAttemptLast24h } }: Overview): string {

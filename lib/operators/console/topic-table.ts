@@ -86,11 +86,9 @@ function subscriberRow({ topic }: TopicOverview, one: SubscriberOverview, now: s
   const { subscriber, lastDeliveredAt } = one;
   const last = lastDeliveredAt === null ? 'never delivered' : `last delivered ${ago(lastDeliveredAt, now)}`;
   return html`<tr class="r sub">
-    <th class="first row" scope="row">
-      <span class="mono">${subscriber}</span> ${subscriberTags(one)}${pauseWords(one, now)}
-    </th>
+    <th class="first row" scope="row"><span class="mono">${subscriber}</span> ${subscriberTags(one)}</th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber} on ${topic}` })}
-    <td class="muted small" colspan="2">${last}</td>
+    <td class="muted small" colspan="2">${last}${pauseWords(one, now)}</td>
   </tr>`;
 }
 
@@ -104,8 +102,8 @@ export function subscriberTags({ attached, paused }: SubscriberOverview): Html {
 export function pauseWords({ pause }: SubscriberOverview, now: string): Child {
   if (pause === null) return null;
   const scope = pause.topic === null ? ', all its topics' : '';
-  return html`<span class="s"
-    >by ${pause.pausedBy}, ${toTheMinute(pause.pausedAt, now)}${scope}: ${pause.reason}</span
+  return html`<span class="s why"
+    >paused by ${pause.pausedBy}, ${toTheMinute(pause.pausedAt, now)}${scope}: ${pause.reason}</span
   >`;
 }
 

@@ -4,7 +4,7 @@ import { lacking, mayReplay, pauseForm, replayLink, resumeForm } from './acts.ts
 import { errorGroupTable } from './error-groups.ts';
 import { heldLanesSection } from './held-lanes.ts';
 import { toTheMinute, whenAndAgo } from './instants.ts';
-import { catalogPath, deadLettersPath, EVER } from './links.ts';
+import { catalogPath, deadLettersPath, EVER, HOME } from './links.ts';
 import { html } from './markup.ts';
 import type { Child, Html } from './markup.ts';
 import { heading, layout, liveness } from './page.ts';
@@ -18,14 +18,15 @@ const REFRESH_SECONDS = 15;
 /** One topic: its subscribers, what waits and for what, its errors and its newest events. */
 export function topicPage(view: TopicView, context: PageContext): Html {
   const { topic, generatedAt } = view;
-  const content = html`${heading({
-    title: html`<span class="mono">${topic.topic}</span>`,
-    lead: view.description,
-    live: liveness(generatedAt, REFRESH_SECONDS, context.url),
-  })}
-  ${facts(view)} ${mayReplay(context.operator) ? null : lacking('Replay', 'event-bus:replay')}
-  ${subscribersSection(view, context)} ${heldLanesSection(view, context)} ${errorsSection(view, context)}
-  ${eventsSection(view)}`;
+  const content = html`<p class="back"><a href="${HOME}">← Overview</a></p>
+    ${heading({
+      title: html`<span class="mono">${topic.topic}</span>`,
+      lead: view.description,
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
+    })}
+    ${facts(view)} ${mayReplay(context.operator) ? null : lacking('Replay', 'event-bus:replay')}
+    ${subscribersSection(view, context)} ${heldLanesSection(view, context)} ${errorsSection(view, context)}
+    ${eventsSection(view)}`;
   return layout(
     { title: topic.topic, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
     context,
@@ -172,9 +173,9 @@ function eventRow(topic: string, event: RecentEvent, now: string): Html {
       ? html`<a href="${deadLettersPath({ topic, q: eventId })}">${stateLabel(state)}</a>`
       : stateLabel(state);
   return html`<tr class="r">
-    <td class="first mono" title="${eventId}">${shortId(eventId)}</td>
-    <td>${subject ?? html`<span class="muted">–</span>`}</td>
-    <td class="mono">${orderingKey === '' ? html`<span class="muted">–</span>` : orderingKey}</td>
+    <td class="first mono nowrap" title="${eventId}">${shortId(eventId)}</td>
+    <td class="nowrap">${subject ?? html`<span class="muted">–</span>`}</td>
+    <td class="mono wrap">${orderingKey === '' ? html`<span class="muted">–</span>` : orderingKey}</td>
     <td class="nowrap">${whenAndAgo(event.createdAt, now)}</td>
     <td class="last nowrap">${label}</td>
   </tr>`;

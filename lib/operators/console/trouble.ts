@@ -1,16 +1,23 @@
 import type { Overview, WorstError } from '../overview.ts';
-import { isLate } from './attention.ts';
-import { CHECK_ICON, DEAD_ICON, WARNING_ICON } from './icons.ts';
+import { holdsBack, isLate } from './attention.ts';
+import { CHECK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from './icons.ts';
 import { age, toTheMinute, until } from './instants.ts';
-import { deadLettersPath } from './links.ts';
+import { deadLettersPath, HOME, topicPath } from './links.ts';
 import { html } from './markup.ts';
 import type { Child, Html } from './markup.ts';
 import { failsHow } from './states.ts';
-import { count, counted } from './words.ts';
+import { count, counted, listed } from './words.ts';
 
-/** One sentence on the worst trouble: a relay that does not run, then what is dead, failing, late or held back. */
+/** One sentence on the worst trouble, and where to go with it: a relay that does not run, then what is dead, failing, late or paused. */
 export function troubleAlert(view: Overview): Html {
-  return relayTrouble(view) ?? deadTrouble(view) ?? failingTrouble(view) ?? lateTrouble(view) ?? allQuiet();
+  return (
+    relayTrouble(view) ??
+    deadTrouble(view) ??
+    failingTrouble(view) ??
+    lateTrouble(view) ??
+    pausedTrouble(view) ??
+    allQuiet()
+  );
 }
 
 function relayTrouble({ relay, generatedAt }: Overview): Html | null {
@@ -19,7 +26,12 @@ function relayTrouble({ relay, generatedAt }: Overview): Html | null {
     relay.lastPassAt === null
       ? 'The relay has never run.'
       : html`The relay has not run since ${toTheMinute(relay.lastPassAt, generatedAt)}.`;
-  return alert('', DEAD_ICON, html`<b>${since}</b> Events are being saved but not delivered.`);
+  return alert(
+    '',
+    DEAD_ICON,
+    html`<b>${since}</b> Events are being saved but not delivered. Check the cron that calls
+      <code>/api/cron/relay</code> every minute, and what it is answered.`,
+  );
 }
 
 function deadTrouble(view: Overview): Html | null {
@@ -59,11 +71,16 @@ function failingTrouble({ totals, topics, generatedAt }: Overview): Html | null 
   if (failing === 0) return null;
   const nextRetryAt = topics.flatMap((topic) => topic.nextRetryAt ?? []).toSorted()[0];
   const next = nextRetryAt === undefined ? '' : ` The next retry is ${until(nextRetryAt, generatedAt)}.`;
+  const failingTopics = topics.filter((topic) => topic.failing > 0);
+  const [only] = failingTopics;
+  const path =
+    only && failingTopics.length === 1 ? `${topicPath(only.topic)}#held` : `${HOME}?sort=failing#topics`;
   return alert(
     'warn',
     WARNING_ICON,
     html`<b>${counted(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing</b> and will be tried
       again.${next}`,
+    html`<a class="btn" href="${path}">See what fails</a>`,
   );
 }
 
@@ -75,6 +92,7 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
       WARNING_ICON,
       html`<b><span class="mono">${held.topic}</span> is held back</b> by a producer’s transaction that has
         been open since ${toTheMinute(held.heldBackSince, generatedAt)}.`,
+      openTopic(held.topic),
     );
   }
   const oldest = Math.max(0, ...topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0));
@@ -85,7 +103,29 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
     WARNING_ICON,
     html`<b><span class="mono">${late.topic}</span> is late.</b> Its oldest delivery has been due for
       ${age(oldest)}.`,
+    openTopic(late.topic),
   );
+}
+
+function pausedTrouble({ topics }: Overview): Html | null {
+  const held = topics.flatMap(({ topic, subscribers }) =>
+    subscribers.filter(holdsBack).map(({ subscriber, pending }) => ({ topic, subscriber, pending })),
+  );
+  const [first] = held;
+  if (first === undefined) return null;
+  const names = [...new Set(held.map(({ subscriber }) => subscriber))].toSorted();
+  const waiting = held.reduce((sum, { pending }) => sum + pending, 0);
+  return alert(
+    'warn',
+    PAUSE_ICON,
+    html`<b>${listed(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b> ${counted(waiting, 'delivery')}
+      ${waiting === 1 ? 'waits' : 'wait'} until someone resumes ${names.length === 1 ? 'it' : 'them'}.`,
+    openTopic(first.topic),
+  );
+}
+
+function openTopic(topic: string): Html {
+  return html`<a class="btn" href="${topicPath(topic)}">Open topic<span class="vh"> ${topic}</span></a>`;
 }
 
 function allQuiet(): Html {

@@ -13,6 +13,26 @@ export function listed(words: readonly string[]): string {
   return new Intl.ListFormat('en-GB', { type: 'conjunction' }).format(words);
 }
 
+/** A window as it is asked for, in words: `24h` as `last 24 hours`, `1h` as `last hour`. */
+export function lastWords(since: string): string {
+  const [, number, unit] = /^(\d+)([smhdw])$/.exec(since) ?? [];
+  if (number === undefined || unit === undefined) return `last ${since}`;
+  return number === '1' ? `last ${UNITS[unit]}` : `last ${counted(Number(number), UNITS[unit] ?? unit)}`;
+}
+
+const UNITS: Readonly<Record<string, string>> = {
+  s: 'second',
+  m: 'minute',
+  h: 'hour',
+  d: 'day',
+  w: 'week',
+};
+
+/** The beginning of a text that is too long for where it stands. */
+export function cutTo(length: number, text: string): string {
+  return text.length > length ? `${text.slice(0, length).trimEnd().toWellFormed()}…` : text;
+}
+
 /** The part of a long id that tells it apart on a screen: an event id's time. */
 export function shortId(id: string): string {
   return id.length > 16 ? `${id.slice(0, 13)}…` : id;

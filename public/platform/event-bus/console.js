@@ -20,11 +20,11 @@ const isDirty = (field) =>
     ? field.checked !== field.defaultChecked
     : field.type !== 'hidden' && field.value !== field.defaultValue;
 
+const isHeld = () => isPaused || document.hidden || isBusy();
+
 /** Someone is in the middle of something that a new page would take from them. */
-function isHeld() {
+function isBusy() {
   return (
-    isPaused ||
-    document.hidden ||
     Boolean(find('#keys[open]')) ||
     main.contains(document.activeElement?.closest('input, select, textarea') ?? null) ||
     all('details[open]:not([data-opened])', main).length > 0 ||
@@ -37,25 +37,30 @@ function say(words) {
   find('#said').textContent = words;
 }
 
+/** Why the page is not drawn anew, and how old it therefore is. */
 function show(words) {
   const live = find('[data-live]');
-  live?.closest('.live').classList.toggle('held', Boolean(words));
-  if (live && words && live.textContent !== words) live.textContent = words;
+  if (!live) return;
+  live.closest('.live').classList.add('held');
+  live.dataset.at ??= find('time', live).textContent;
+  const told = `${words}, as of ${live.dataset.at}`;
+  if (live.textContent !== told) live.textContent = told;
 }
 
-async function refresh() {
+/** @param isAskedFor by key: then a pause does not stand in its way. */
+async function refresh(isAskedFor = false) {
   const response = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
   if (response?.status === 401) return signedOut();
   if (!response?.ok) return show('Not updated: the server did not answer');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   if (!find('#navigation', fresh)) return signedOut();
   // Someone may have begun to write or to select meanwhile.
-  if (!isHeld()) swap(fresh);
+  if (isAskedFor ? !isBusy() : !isHeld()) swap(fresh);
 }
 
 function signedOut() {
   isSignedOut = true;
-  show('Signed out. Reload to sign in.');
+  show('Signed out: reload to sign in');
   say('Signed out. Reload to sign in.');
 }
 
@@ -73,6 +78,7 @@ function swap(fresh) {
   const news = find('[data-alert]')?.textContent;
   if (news && news !== alert) say(news);
   filter();
+  showPause();
 }
 
 setInterval(() => {
@@ -127,10 +133,16 @@ function selectAll(isSelected) {
 
 // What is clicked
 
+/** Where the page is not to be trusted with the clipboard, the text can still be selected. */
 async function copy(button) {
-  await navigator.clipboard.writeText(find(button.dataset.copy).textContent);
-  find('span', button).textContent = 'Copied';
-  say('Copied');
+  const isCopied = await navigator.clipboard?.writeText(find(button.dataset.copy).textContent).then(
+    () => true,
+    () => false,
+  );
+  const words = isCopied ? 'Copied' : 'Not copied';
+  find('span', button).textContent = words;
+  say(words);
+  setTimeout(() => (find('span', button).textContent = 'Copy'), 3000);
 }
 
 function toggleTheme() {
@@ -139,16 +151,21 @@ function toggleTheme() {
   localStorage.theme = root.dataset.theme = isDark ? 'light' : 'dark';
 }
 
-function togglePause(button) {
+function showPause() {
+  const words = find('[data-pause] span');
+  if (words) words.textContent = isPaused ? 'Resume' : 'Pause';
+}
+
+function togglePause() {
   isPaused = !isPaused;
-  find('span', button).textContent = isPaused ? 'Resume' : 'Pause';
+  showPause();
   say(isPaused ? 'Updates paused' : 'Updates go on');
 }
 
 document.addEventListener('click', (event) => {
   const clicked = (selector) => event.target.closest(selector);
   if (clicked('[data-theme-toggle]')) toggleTheme();
-  if (clicked('[data-pause]')) togglePause(clicked('[data-pause]'));
+  if (clicked('[data-pause]')) togglePause();
   if (clicked('[data-keys]')) find('#keys').showModal();
   if (clicked('[data-copy]')) void copy(clicked('[data-copy]'));
   if (clicked('[data-clear]')) selectAll(false);
@@ -182,7 +199,7 @@ document.addEventListener('keydown', (event) => {
   const field = find('[data-filter], [data-search]');
   if (before === 'g' && key in PAGES) location.assign(`/platform/event-bus${PAGES[key]}`);
   else if (key === '/' && field) field.focus();
-  else if (key === 'r' && main.dataset.refresh > 0) void refresh();
+  else if (key === 'r' && main.dataset.refresh > 0) void refresh(true);
   else if (key === '?') find('#keys')?.showModal();
   if (key === '/' && field) event.preventDefault();
   before = key;
