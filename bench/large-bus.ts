@@ -413,17 +413,21 @@ const TOTALS = [
   `with counted as (
      select topic, subscriber, count(*) filter (where state = 'pending') as pending,
        count(*) filter (where state = 'failing') as failing, count(*) filter (where state = 'dead_lettered') as dead,
-       max(delivered_at) as last_delivered, max(attempted_at) filter (where state <> 'delivered') as last_failed
+       max(delivered_at) as last_delivered, max(attempted_at) filter (where state <> 'delivered') as last_failed,
+       count(delivered_at) as delivered, coalesce(sum(attempts) filter (where state <> 'delivered'), 0) as failed
      from deliveries join lanes on lanes.id = lane_id group by 1, 2
      union all
      select topic, '', count(*) filter (where state = 'pending'), count(*) filter (where state = 'failing'),
-       count(*) filter (where state = 'dead_lettered'), null, null
+       count(*) filter (where state = 'dead_lettered'), null, null, 0, 0
      from events group by 1
    )
-   insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered, last_delivered_at, last_failed_at)
+   insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered, last_delivered_at, last_failed_at,
+     delivered_total, failed_total, dead_lettered_total)
    select topic, subscriber, shard, pending / ${SHARDS} + case when shard = 0 then pending % ${SHARDS} else 0 end,
      failing / ${SHARDS} + case when shard = 0 then failing % ${SHARDS} else 0 end,
-     dead / ${SHARDS} + case when shard = 0 then dead % ${SHARDS} else 0 end, last_delivered, last_failed
+     dead / ${SHARDS} + case when shard = 0 then dead % ${SHARDS} else 0 end, last_delivered, last_failed,
+     case when shard = 0 then delivered else 0 end, case when shard = 0 then failed else 0 end,
+     case when shard = 0 and subscriber <> '' then dead else 0 end
    from counted, generate_series(0, ${SHARDS - 1}) as shard`,
   `insert into throughput (hour, topic, shard, delivered, first_attempt, dead_lettered)
    select date_trunc('hour', coalesce(delivered_at, dead_lettered_at), 'UTC'), topic, position * 7919 % ${SHARDS},

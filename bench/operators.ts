@@ -11,6 +11,7 @@ import { logTo } from '../lib/log.ts';
 import { readDeadLetter } from '../lib/operators/dead-letter.ts';
 import { deadLetterQuery } from '../lib/operators/dead-letter-query.ts';
 import { countDeadLetters, readDeadLetters } from '../lib/operators/dead-letters.ts';
+import { metricsFor } from '../lib/operators/metrics.ts';
 import { operatorEndpoint } from '../lib/operators/operator-endpoint.ts';
 import { readOverview } from '../lib/operators/overview.ts';
 import { previewReplay } from '../lib/operators/preview.ts';
@@ -289,6 +290,8 @@ async function read(what: string, body: () => Promise<unknown>, goalMs?: number)
   return { what: `${what}, p50 / p95`, figure: both(times), goal: reached };
 }
 
+const METRICS = '/platform/metrics';
+
 async function pages(db: Database): Promise<Figure[]> {
   const settings = {
     issuer: 'postbud',
@@ -313,7 +316,8 @@ async function pages(db: Database): Promise<Figure[]> {
     .sign(settings.secret);
   const get = async (path: string, accept: string) => {
     const headers = { accept, authorization: `Bearer ${token}` };
-    const response = await console.fetch(new Request(`http://localhost${path}`, { headers }));
+    const request = new Request(`http://localhost${path}`, { headers });
+    const response = await (path === METRICS ? metricsFor(request, settings, bus) : console.fetch(request));
     if (response.status !== 200) throw new Error(`${path} answered ${response.status}`);
     return await response.text();
   };
@@ -322,6 +326,7 @@ async function pages(db: Database): Promise<Figure[]> {
     ['the page of the overview', home, 'text/html', OVERVIEW_GOAL_MS],
     ['the overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
     ['the page of dead letters', `${home}/dead-letters`, 'text/html', undefined],
+    [`GET ${METRICS}`, METRICS, 'text/plain', OVERVIEW_GOAL_MS],
   ] as const;
   const figures: Figure[] = [];
   for (const [what, path, accept, goalMs] of asked) {

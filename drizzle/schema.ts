@@ -211,6 +211,11 @@ export const backlog = pgTable(
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
     lastDeliveredAt: at('last_delivered_at'),
     lastFailedAt: at('last_failed_at'),
+    /** How often it has happened since these columns were added. Never less: a replay or a prune takes nothing back. */
+    deliveredTotal: bigint('delivered_total', { mode: 'number' }).notNull().default(0),
+    /** Attempts, also the last one of a dead letter. */
+    failedTotal: bigint('failed_total', { mode: 'number' }).notNull().default(0),
+    deadLetteredTotal: bigint('dead_lettered_total', { mode: 'number' }).notNull().default(0),
   },
   (table) => [primaryKey({ columns: [table.topic, table.subscriber, table.shard] })],
 );

@@ -7,17 +7,21 @@ const SHARD = 'pg_backend_pid() % 64';
 
 /**
  * Adds the rows of the CTE `backlog_change` (topic, subscriber, pending, failing, dead_lettered, last_delivered_at,
- * last_failed_at). To be a CTE named `added`.
+ * last_failed_at, delivered_total, failed_total, dead_lettered_total). To be a CTE named `added`.
  */
 export const ADD_TO_BACKLOG = `
     insert into backlog as total (topic, subscriber, shard, pending, failing, dead_lettered, last_delivered_at,
-      last_failed_at)
-    select topic, subscriber, ${SHARD}, pending, failing, dead_lettered, last_delivered_at, last_failed_at
+      last_failed_at, delivered_total, failed_total, dead_lettered_total)
+    select topic, subscriber, ${SHARD}, pending, failing, dead_lettered, last_delivered_at, last_failed_at,
+      delivered_total, failed_total, dead_lettered_total
     from backlog_change order by topic, subscriber
     on conflict (topic, subscriber, shard) do update set pending = total.pending + excluded.pending,
       failing = total.failing + excluded.failing, dead_lettered = total.dead_lettered + excluded.dead_lettered,
       last_delivered_at = greatest(total.last_delivered_at, excluded.last_delivered_at),
-      last_failed_at = greatest(total.last_failed_at, excluded.last_failed_at)
+      last_failed_at = greatest(total.last_failed_at, excluded.last_failed_at),
+      delivered_total = total.delivered_total + excluded.delivered_total,
+      failed_total = total.failed_total + excluded.failed_total,
+      dead_lettered_total = total.dead_lettered_total + excluded.dead_lettered_total
     returning topic`;
 
 /**
@@ -49,9 +53,14 @@ export function eventState(open: string, failing: string, deadLettered: string):
     when ${open} > 0 then 'pending' else 'delivered' end)::delivery_state`;
 }
 
+/** The columns of `backlog_change` that tell of settled attempts, where none was. */
+export const NOTHING_SETTLED = `
+    null::timestamptz as last_delivered_at, null::timestamptz as last_failed_at, 0 as delivered_total,
+    0 as failed_total, 0 as dead_lettered_total`;
+
 /** Counts the change of events from the state `was` to the state `becomes`, as columns of `backlog_change`. */
 export const EVENTS_MOVED = `
     topic, '' as subscriber, sum((becomes = 'pending')::int - (was = 'pending')::int) as pending,
     sum((becomes = 'failing')::int - (was = 'failing')::int) as failing,
     sum((becomes = 'dead_lettered')::int - (was = 'dead_lettered')::int) as dead_lettered,
-    null::timestamptz as last_delivered_at, null::timestamptz as last_failed_at`;
+    ${NOTHING_SETTLED}`;

@@ -182,7 +182,8 @@ const SKIP = `
   ),
   backlog_change as materialized (
     select topic, subscriber, was_failing - 1 as pending, -was_failing as failing, 1 as dead_lettered,
-      null::timestamptz as last_delivered_at, null::timestamptz as last_failed_at
+      null::timestamptz as last_delivered_at, null::timestamptz as last_failed_at, 0 as delivered_total,
+      0 as failed_total, 1 as dead_lettered_total
     from skipped
     union all
     select ${EVENTS_MOVED} from locked_event where was <> becomes group by topic

@@ -31,8 +31,8 @@ export async function metricsFor(
  * Reads how much is where and what waits for what, in Prometheus's text format 0.0.4.
  *
  * Labels are the catalog's names and our own words, nothing that a caller chooses. Two statements at once, whose cost
- * does not grow with the number of deliveries. The counters are what the database has counted since midnight, so that
- * all instances tell the same, and start again at 0 every day: to Prometheus that is a restart.
+ * does not grow with the number of deliveries. The counters are the database's, so that all instances tell the same.
+ * Those of deliveries never go down; that of refused webhooks starts again at midnight: to Prometheus that is a restart.
  *
  * @param now overrides the database's clock in tests.
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
@@ -48,7 +48,8 @@ export async function readMetrics(
   addRelay(registry, overview);
   addTopics(registry, overview);
   addSubscriptions(registry, overview, others);
-  addCounters(registry, overview, others);
+  addOutcomes(registry, overview, others);
+  addRejections(registry, others);
   return await registry.metrics();
 }
 
@@ -87,35 +88,36 @@ function addTopics(registry: Registry, { topics, generatedAt }: Overview): void 
   }
 }
 
+const SUBSCRIPTION_LABELS = ['topic', 'subscriber'];
+
 function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: Others): void {
-  const labels = ['topic', 'subscriber'];
   const deliveries = gauge(registry, 'deliveries', 'Deliveries that are not delivered, by state.', [
-    ...labels,
+    ...SUBSCRIPTION_LABELS,
     'state',
   ]);
   const due = gauge(
     registry,
     'oldest_due_age_seconds',
     'Age of the oldest delivery that could be handed over now; 0: none could.',
-    labels,
+    SUBSCRIPTION_LABELS,
   );
   const waiting = gauge(
     registry,
     'lanes_blocked',
     `Lanes whose first delivery waits for its next attempt, and all others behind it; counted up to ${LANES}.`,
-    labels,
+    SUBSCRIPTION_LABELS,
   );
   const unattached = gauge(
     registry,
     'subscription_unattached',
     '1: the subscriber has neither a handler nor an endpoint for the topic, and its deliveries wait.',
-    labels,
+    SUBSCRIPTION_LABELS,
   );
   const paused = gauge(
     registry,
     'subscription_paused',
     '1: an operator has paused the subscriber here.',
-    labels,
+    SUBSCRIPTION_LABELS,
   );
   const blocked = new Map(lanes.map((lane) => [`${lane.topic} ${lane.subscriber}`, lane.blocked]));
   for (const { topic, subscribers } of topics) {
@@ -130,17 +132,44 @@ function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: O
   }
 }
 
-function addCounters(registry: Registry, { topics, generatedAt }: Overview, { rejections }: Others): void {
-  const delivered = counter(registry, 'deliveries_delivered_total', 'Deliveries delivered', ['topic']);
-  const died = counter(registry, 'deliveries_dead_lettered_total', 'Deliveries given up', ['topic']);
-  const refused = counter(registry, 'webhooks_rejected_total', 'Webhooks refused', ['provider', 'reason']);
-  // The last of the hours is the present one.
-  const hours = new Date(generatedAt).getUTCHours() + 1;
-  const today = (counts: readonly number[]) => counts.slice(-hours).reduce((sum, count) => sum + count, 0);
-  for (const { topic, hours: counts } of topics) {
-    delivered.inc({ topic }, today(counts.delivered));
-    died.inc({ topic }, today(counts.deadLettered));
+/** A subscription without any is there with 0: of a series that begins later `increase` would miss the first. */
+function addOutcomes(registry: Registry, { topics }: Overview, { outcomes }: Others): void {
+  const delivered = counter(
+    registry,
+    'deliveries_delivered_total',
+    'Deliveries delivered; one that was replayed counts again.',
+    SUBSCRIPTION_LABELS,
+  );
+  const failed = counter(
+    registry,
+    'attempts_failed_total',
+    'Attempts that failed, also those that were the last of their delivery.',
+    SUBSCRIPTION_LABELS,
+  );
+  const died = counter(
+    registry,
+    'deliveries_dead_lettered_total',
+    'Deliveries given up, also those that were replayed since.',
+    SUBSCRIPTION_LABELS,
+  );
+  const known = new Map(outcomes.map((row) => [`${row.topic} ${row.subscriber}`, row]));
+  for (const { topic, subscribers } of topics) {
+    for (const { subscriber } of subscribers) {
+      const counts = known.get(`${topic} ${subscriber}`);
+      delivered.inc({ topic, subscriber }, counts?.delivered ?? 0);
+      failed.inc({ topic, subscriber }, counts?.failed ?? 0);
+      died.inc({ topic, subscriber }, counts?.dead_lettered ?? 0);
+    }
   }
+}
+
+function addRejections(registry: Registry, { rejections }: Others): void {
+  const refused = counter(
+    registry,
+    'webhooks_rejected_total',
+    'Webhooks refused since midnight UTC, when the count starts again.',
+    ['provider', 'reason'],
+  );
   for (const { provider, reason, count } of rejections) refused.inc({ provider, reason }, count);
 }
 
@@ -158,8 +187,7 @@ function gauge(registry: Registry, name: string, help: string, labelNames: reado
   return new Gauge({ name: `postbud_${name}`, help, labelNames: [...labelNames], registers: [registry] });
 }
 
-function counter(registry: Registry, name: string, what: string, labelNames: readonly string[]): Counter {
-  const help = `${what} since midnight UTC, when the count starts again.`;
+function counter(registry: Registry, name: string, help: string, labelNames: readonly string[]): Counter {
   return new Counter({ name: `postbud_${name}`, help, labelNames: [...labelNames], registers: [registry] });
 }
 
@@ -169,6 +197,13 @@ interface Others {
     readonly topic: string;
     readonly subscriber: string;
     readonly blocked: number;
+  }[];
+  readonly outcomes: readonly {
+    readonly topic: string;
+    readonly subscriber: string;
+    readonly delivered: number;
+    readonly failed: number;
+    readonly dead_lettered: number;
   }[];
   readonly rejections: readonly {
     readonly provider: string;
@@ -212,11 +247,17 @@ const OTHERS = `
     ) as blocked
     from clock, jsonb_to_recordset($1::text::jsonb) as subscription(topic text, subscriber text)
   ),
+  outcome as (
+    select topic, subscriber, sum(delivered_total) as delivered, sum(failed_total) as failed,
+      sum(dead_lettered_total) as dead_lettered
+    from backlog where subscriber <> '' group by topic, subscriber
+  ),
   rejection as (
     select provider, reason, count from clock, webhook_rejections
     where day = (clock.now at time zone 'utc')::date
   )
   select json_build_object(
     'lanes', (select coalesce(json_agg(lane), '[]') from lane where blocked > 0),
+    'outcomes', (select coalesce(json_agg(outcome), '[]') from outcome),
     'rejections', (select coalesce(json_agg(rejection), '[]') from rejection)
   ) as found`;

@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { ADD_TO_BACKLOG, EVENTS_MOVED, eventState } from '../backlog/tally.ts';
+import { ADD_TO_BACKLOG, EVENTS_MOVED, NOTHING_SETTLED, eventState } from '../backlog/tally.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { PRUNE_LOCK } from '../retention/prune.ts';
@@ -228,8 +228,7 @@ const statement = (matching: string) => `
     from locked_event where events.id = locked_event.id
   ),
   backlog_change as materialized (
-    select topic, subscriber, count(*) as pending, 0 as failing, -sum(was_dead) as dead_lettered,
-      null::timestamptz as last_delivered_at, null::timestamptz as last_failed_at
+    select topic, subscriber, count(*) as pending, 0 as failing, -sum(was_dead) as dead_lettered, ${NOTHING_SETTLED}
     from put_back group by topic, subscriber
     union all
     select ${EVENTS_MOVED} from locked_event where was <> becomes group by topic

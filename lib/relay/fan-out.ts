@@ -1,4 +1,4 @@
-import { ADD_TO_BACKLOG } from '../backlog/tally.ts';
+import { ADD_TO_BACKLOG, NOTHING_SETTLED } from '../backlog/tally.ts';
 import { catalog } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import { driverOf, run } from '../db/statement.ts';
@@ -192,8 +192,7 @@ const FAN_OUT = `
     returning 1
   ),
   backlog_change as materialized (
-    select topic, subscriber, events as pending, 0 as failing, 0 as dead_lettered,
-      null::timestamptz as last_delivered_at, null::timestamptz as last_failed_at
+    select topic, subscriber, events as pending, 0 as failing, 0 as dead_lettered, ${NOTHING_SETTLED}
     from (select topic, count(*) as events from placed group by topic) as fanned_out
       join topic using (topic), jsonb_array_elements_text(topic.subscribers || '""') as subscriber
     -- After the lanes: the order in which all statements lock.

@@ -7,7 +7,7 @@ import { readMetrics } from '../../lib/operators/metrics.ts';
 import { pause } from '../../lib/operators/pauses.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
 import { START, drain, emitPayments, openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -52,21 +52,29 @@ async function ask({ scope, method = 'GET' }: { scope?: string; method?: string 
 function samplesOf(text: string): Map<string, number> {
   const samples = new Map<string, number>();
   const families = new Map<string, string>();
+  const explained = new Set<string>();
   expect(text.endsWith('\n')).toBe(true);
   for (const line of text.split('\n').filter(Boolean)) {
     const [, kind, family, words] = /^# (HELP|TYPE) ([a-z_:]+) (.+)$/.exec(line) ?? [];
     if (kind === 'TYPE') {
       expect(families.has(family!), `${family} is declared once`).toBe(false);
+      expect(family!.endsWith('_total'), `${family} is a ${words}`).toBe(words === 'counter');
       families.set(family!, words!);
     }
+    if (kind === 'HELP') {
+      expect(explained.has(family!), `${family} is explained once`).toBe(false);
+      explained.add(family!);
+    }
     if (kind !== undefined) continue;
-    const sample = /^([a-z_:]+)(\{(?:[a-z_]+="[^"\\\n]*",?)+\})? (-?[0-9.e+]+|[+-]Inf|NaN)$/.exec(line);
+    const sample =
+      /^([a-z_:]+)(\{(?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)+\})? (-?[0-9.e+]+|[+-]Inf|NaN)$/.exec(line);
     expect(sample, line).not.toBeNull();
     const [, name, labels = '', value] = sample!;
     expect(families.get(name!), `the type of ${name}`).toMatch(/^(gauge|counter)$/);
     expect(samples.has(name! + labels), `${name}${labels} is there once`).toBe(false);
     samples.set(name! + labels, Number(value!.replace('Inf', 'Infinity')));
   }
+  expect([...explained]).toEqual([...families.keys()]);
   return samples;
 }
 
@@ -127,7 +135,9 @@ describe('the metrics', () => {
     for (const [topic, { subscribers }] of Object.entries(catalog)) {
       expect(samples.has(`postbud_events{topic="${topic}",state="failing"}`)).toBe(true);
       for (const name of subscribers) {
-        expect(samples.has(`postbud_lanes_blocked{topic="${topic}",subscriber="${name}"}`)).toBe(true);
+        const labels = `{topic="${topic}",subscriber="${name}"}`;
+        expect(samples.has(`postbud_lanes_blocked${labels}`)).toBe(true);
+        expect(samples.get(`postbud_deliveries_delivered_total${labels}`)).toBe(0);
       }
     }
     expect(text).not.toContain('kanari');
@@ -178,18 +188,20 @@ describe('the metrics', () => {
     }
   });
 
-  test('count what was delivered and given up since midnight', async () => {
-    const midnight = Date.UTC(2031, 4, 4);
+  test('count what each subscriber was delivered, what failed and what was given up, over midnight too', async () => {
     await emitPayments(bus.db, 1, 2);
-    await drain(bus.db, [ledger()], { now: midnight - 1 });
-    await emitPayments(bus.db, 3, 5);
-    await drain(bus.db, [ledger()], { now: midnight });
-    await emitPayments(bus.db, 6, 6);
+    await drain(bus.db, [ledger()], { now: START - DAY });
+    await emitPayments(bus.db, 3, 3);
     await drain(bus.db, [throws(new PermanentError('no'))]);
-    const samples = await samplesAt(0);
-    expect(samples.get('postbud_deliveries_delivered_total{topic="payment.captured"}')).toBe(3);
-    expect(samples.get('postbud_deliveries_dead_lettered_total{topic="payment.captured"}')).toBe(1);
-    expect(samples.get('postbud_deliveries_delivered_total{topic="payment.refunded"}')).toBe(0);
+    await emitPayments(bus.db, 4, 4);
+    await drain(bus.db, [throws(new Error('no'))]);
+    const bookings = 'topic="payment.captured",subscriber="bookings"';
+    for (const samples of [await samplesAt(0), await samplesAt(DAY)]) {
+      expect(samples.get(`postbud_deliveries_delivered_total{${LEDGER}}`)).toBe(2);
+      expect(samples.get(`postbud_attempts_failed_total{${LEDGER}}`)).toBe(2);
+      expect(samples.get(`postbud_deliveries_dead_lettered_total{${LEDGER}}`)).toBe(1);
+      expect(samples.get(`postbud_deliveries_delivered_total{${bookings}}`)).toBe(0);
+    }
   });
 
   test('count the webhooks that were refused today', async () => {
@@ -201,5 +213,16 @@ describe('the metrics', () => {
     );
     const refused = 'postbud_webhooks_rejected_total{provider="cardpayments",reason="invalid_signature"}';
     expect((await samplesAt(0)).get(refused)).toBe(7);
+  });
+
+  test('write a label so that no character of it ends it', async () => {
+    await rows(
+      bus.db,
+      `insert into webhook_rejections (provider, reason, day, count, last_at)
+       values ('cardpayments', $1, '2031-05-04', 1, now())`,
+      ['a "quoted" back\\slash\non two lines'],
+    );
+    const labels = String.raw`provider="cardpayments",reason="a \"quoted\" back\\slash\non two lines"`;
+    expect((await samplesAt(0)).get(`postbud_webhooks_rejected_total{${labels}}`)).toBe(1);
   });
 });

@@ -1,0 +1,309 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+
+import { connect } from '../../lib/db/connect.ts';
+import { examine } from '../../lib/operators/doctor.ts';
+import { NotActedOn, retryNow, skip } from '../../lib/operators/lanes.ts';
+import { readMetrics } from '../../lib/operators/metrics.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import { settle } from '../../lib/relay/settle.ts';
+import type { LaneOutcome } from '../../lib/relay/settle.ts';
+import { prune } from '../../lib/retention/prune.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
+import { START, contradictions, drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, operator_actions');
+});
+
+const NAMES = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
+type Name = (typeof NAMES)[number];
+
+interface Counters {
+  readonly delivered: number;
+  readonly failed: number;
+  readonly deadLettered: number;
+}
+
+/** What Prometheus is told of a subscription to payments. */
+async function countersOf(name: Name = 'ledger'): Promise<Counters> {
+  const lines = (await readMetrics(bus.db, [])).split('\n');
+  const read = (metric: string) => {
+    const series = `postbud_${metric}_total{topic="payment.captured",subscriber="${name}"} `;
+    return Number(lines.find((line) => line.startsWith(series))?.slice(series.length));
+  };
+  return {
+    delivered: read('deliveries_delivered'),
+    failed: read('attempts_failed'),
+    deadLettered: read('deliveries_dead_lettered'),
+  };
+}
+
+const countersOfAll = async () => await Promise.all(NAMES.map((name) => countersOf(name)));
+
+type Handle = (payment: number, attempt: number) => void;
+
+const attached = (handle: Handle = () => undefined, name: Name = 'ledger', transactional = false) => {
+  const handlers = {
+    'payment.captured': (event: { payload: { amountMinor: number } }, { attempt }: { attempt: number }) =>
+      handle(event.payload.amountMinor, attempt),
+  };
+  return transactional ? subscriber(name, handlers, { transactional: true }) : subscriber(name, handlers);
+};
+const fail = () => {
+  throw new Error('down');
+};
+const refuse = () => {
+  throw new PermanentError('refused');
+};
+
+/** Delivers until nothing waits for another attempt. The longest wait between two is six hours. */
+async function drainAll(subscribers: readonly AttachedSubscriber[]): Promise<void> {
+  for (let hour = 0; hour <= 48; hour += 6) await drain(bus.db, subscribers, { now: START + hour * HOUR });
+}
+
+async function deliveries(where: string): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    bus.db,
+    `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
+     where ${where} order by position, lane_id`,
+  );
+  return found.map(({ id }) => id);
+}
+
+const replayAll = (include: 'dead_letters' | 'all', now: number) =>
+  replay(bus.db, { topic: 'payment.captured', since: '3650d', include }, 'kari', new Date(now));
+
+describe('the counters of a subscription', () => {
+  test('count every delivery, every failed attempt and every dead letter, and no wait', async () => {
+    await emitPayments(bus.db, 1, 5);
+    await drainAll([
+      attached((payment, attempt) => {
+        if (payment === 2 && attempt < 3) fail();
+        if (payment === 3) refuse();
+        if (payment === 4 && attempt === 1) fail();
+        if (payment === 5) fail();
+      }),
+      attached(() => undefined, 'bookings'),
+    ]);
+    expect(await countersOf()).toEqual({ delivered: 3, failed: 2 + 1 + 1 + 5, deadLettered: 2 });
+    expect(await countersOf('bookings')).toEqual({ delivered: 5, failed: 0, deadLettered: 0 });
+    expect(await countersOf('accounting')).toEqual({ delivered: 0, failed: 0, deadLettered: 0 });
+    await emitPayments(bus.db, 6, 6);
+    await drain(bus.db, [
+      attached(() => {
+        throw new RetryAfter(MINUTE);
+      }),
+    ]);
+    expect(await countersOf()).toMatchObject({ failed: 9 });
+  });
+
+  test('keep a dead letter that is replayed, and count what becomes of it', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drainAll([attached(refuse)]);
+    await replayAll('dead_letters', START + 2 * DAY);
+    expect(await countersOf()).toEqual({ delivered: 0, failed: 3, deadLettered: 3 });
+    await drain(bus.db, [attached((payment) => payment === 2 && refuse())], { now: START + 3 * DAY });
+    expect(await countersOf()).toEqual({ delivered: 2, failed: 4, deadLettered: 4 });
+    await replayAll('all', START + 4 * DAY);
+    expect(await countersOf()).toEqual({ delivered: 2, failed: 4, deadLettered: 4 });
+    await drain(bus.db, [attached()], { now: START + 4 * DAY });
+    expect(await countersOf()).toEqual({ delivered: 5, failed: 4, deadLettered: 4 });
+  });
+
+  test('count what an operator skips as given up, without an attempt', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [attached(fail)]);
+    const [first] = await deliveries("subscriber = 'ledger'");
+    await skip(bus.db, { deliveryId: first!, by: 'kari', reason: 'hopeless', now: new Date(START) });
+    expect(await countersOf()).toEqual({ delivered: 0, failed: 1, deadLettered: 1 });
+  });
+
+  test('count what a transactional handler commits, and its failures without what was rolled back', async () => {
+    await emitPayments(bus.db, 1, 4);
+    const transactional = attached(
+      (payment, attempt) => {
+        if (payment === 2 && attempt < 3) fail();
+        if (payment === 3) refuse();
+      },
+      'ledger',
+      true,
+    );
+    await drainAll([transactional]);
+    expect(await countersOf()).toEqual({ delivered: 3, failed: 3, deadLettered: 1 });
+  });
+
+  test('count nothing of a settlement that is repeated, or comes too late', async () => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, []);
+    const token = randomUUID();
+    const [lane] = await rows<{ id: string; first: number }>(
+      bus.db,
+      `update lanes set lease_token = $1::uuid from (select min(position) as first from deliveries) as placed
+       where subscriber = 'ledger' returning id::text, first::int`,
+      [token],
+    );
+    const { id, first } = lane!;
+    const errorGroup = { key: 'k', kind: 'Error', message: 'no' };
+    const failed = { position: first + 1, atMs: START, durationMs: 1, kind: 'Error', message: 'no' };
+    const outcome: LaneOutcome = {
+      id,
+      token,
+      from: 0,
+      to: first + 1,
+      retryAtMs: null,
+      keepUntilMs: START,
+      carefulTo: null,
+      delivered: [{ position: first, atMs: START, durationMs: 1 }],
+      unfinished: [{ ...failed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
+    };
+    for (const settled of [outcome, outcome, { ...outcome, token: randomUUID() }])
+      await settle(bus.db, [settled], null);
+    expect(await countersOf()).toEqual({ delivered: 1, failed: 1, deadLettered: 1 });
+  });
+
+  test('keep what is pruned, and are the same when their shards are merged', async () => {
+    await emitPayments(bus.db, 1, 3);
+    const all = [
+      attached((payment) => payment === 2 && refuse()),
+      ...NAMES.filter((name) => name !== 'ledger').map((name) => attached(() => undefined, name)),
+    ];
+    await drain(bus.db, all);
+    // A shard that no backend has, so that there are two whoever comes next.
+    await rows(bus.db, 'update backlog set shard = 64');
+    await emitPayments(bus.db, 4, 5);
+    await drain(bus.db, all);
+    const before = await countersOfAll();
+    expect(before[1]).toEqual({ delivered: 4, failed: 1, deadLettered: 1 });
+    const now = new Date(START + 365 * DAY);
+    expect(await prune({ db: bus.db, until: Date.now() + MINUTE, now })).toMatchObject({ events: 4 });
+    expect(await countersOfAll()).toEqual(before);
+    await rows(
+      bus.db,
+      `with gone as (delete from backlog where shard <> 64 returning *)
+       update backlog as total set delivered_total = total.delivered_total + gone.delivered_total,
+         pending = total.pending + gone.pending, failing = total.failing + gone.failing,
+         dead_lettered = total.dead_lettered + gone.dead_lettered, failed_total = total.failed_total + gone.failed_total,
+         dead_lettered_total = total.dead_lettered_total + gone.dead_lettered_total
+       from gone where (gone.topic, gone.subscriber) = (total.topic, total.subscriber)`,
+    );
+    expect(await rows(bus.db, 'select distinct shard from backlog')).toEqual([{ shard: 64 }]);
+    expect(await countersOfAll()).toEqual(before);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('are there at once for a release that knows them, while one that does not goes on', async () => {
+    await rows(
+      bus.db,
+      'alter table backlog drop column delivered_total, drop column failed_total, drop column dead_lettered_total',
+    );
+    const older = new pg.Client(bus.url);
+    await older.connect();
+    onTestFinished(() => older.end());
+    const addOne = {
+      name: 'older',
+      text: `insert into backlog as total (topic, subscriber, shard, pending, failing, dead_lettered, last_delivered_at,
+          last_failed_at) values ('payment.captured', 'ledger', 64, 1, 0, 0, now(), null)
+        on conflict (topic, subscriber, shard) do update set pending = total.pending + excluded.pending returning topic`,
+    };
+    await older.query(addOne);
+    const migration = new URL('../../drizzle/migrations/0005_subscription_counters.sql', import.meta.url);
+    await rows(bus.db, readFileSync(migration, 'utf8'));
+    expect(await countersOf()).toEqual({ delivered: 0, failed: 0, deadLettered: 0 });
+    await older.query(addOne);
+    await rows(bus.db, 'update backlog set delivered_total = 7');
+    await older.query(addOne);
+    expect(await rows(bus.db, 'select pending::int from backlog')).toEqual([{ pending: 3 }]);
+    expect(await countersOf()).toEqual({ delivered: 7, failed: 0, deadLettered: 0 });
+  });
+});
+
+/** What the deliveries themselves remember: their state, and what their history says. */
+async function rememberedOf(name: Name): Promise<Counters> {
+  const [row] = await rows<Counters>(
+    bus.db,
+    `with entry as (
+       select entry ->> 'outcome' as outcome, lag(entry ->> 'outcome') over (partition by lane_id, position order by n) as before
+       from deliveries join lanes on lanes.id = lane_id,
+         jsonb_array_elements(attempt_log) with ordinality as logged(entry, n)
+       where subscriber = $1
+     ), now as (
+       select state, count(*) as count from deliveries join lanes on lanes.id = lane_id where subscriber = $1 group by state
+     )
+     select (select count(*) from entry where outcome = 'delivered')::int
+         + coalesce((select count from now where state = 'delivered'), 0)::int as delivered,
+       (select count(*) from entry where outcome = 'failed')::int as failed,
+       (select count(*) from entry where outcome = 'replayed' and before <> 'delivered')::int
+         + coalesce((select count from now where state = 'dead_lettered'), 0)::int as "deadLettered"`,
+    [name],
+  );
+  return row!;
+}
+
+test('with relays and operators at work side by side the counters are what the deliveries remember', async () => {
+  const other = await connect(bus.url);
+  onTestFinished(() => other.close());
+  // Multiplied by primes, so that payments, attempts and subscribers fail in patterns that have nothing in common.
+  const fate =
+    (salt: number): Handle =>
+    (payment, attempt) => {
+      const drawn = (payment * 7919 + attempt * 104_729 + salt * 1299) % 23;
+      if (drawn < 3) fail();
+      if (drawn === 3) refuse();
+      if (drawn === 4 && attempt === 1 && payment % 2 === 0) throw new RetryAfter(MINUTE);
+    };
+  const all = NAMES.map((name, index) => attached(fate(index), name, index === 1));
+  for (let key = 0; key < 8; key += 1)
+    await emitPayments(bus.db, key * 25 + 1, key * 25 + 25, { orderingKey: `key ${key}` });
+  for (let round = 0; round < 12; round += 1) {
+    const now = START + round * 6 * HOUR;
+    const [hopeless, ...others] = await deliveries("state = 'failing'");
+    const asked = { by: 'kari', reason: 'so', now: new Date(now) };
+    if (hopeless !== undefined) await skip(bus.db, { ...asked, deliveryId: hopeless });
+    // Some of these come too late: a relay has them in hand.
+    const acted = others.slice(0, 6).map((deliveryId, index) =>
+      (index % 2 === 0 ? skip : retryNow)(bus.db, { ...asked, deliveryId }).catch((error: unknown) => {
+        if (!(error instanceof NotActedOn)) throw error;
+      }),
+    );
+    const include = round === 8 ? 'all' : 'dead_letters';
+    const again =
+      round % 3 === 2 &&
+      replay(
+        other.db,
+        { topic: 'payment.captured', since: '3650d', limit: 40, include },
+        'kari',
+        new Date(now),
+      );
+    await Promise.all([drain(bus.db, all, { now }), drain(other.db, all, { now }), ...acted, again]);
+  }
+  const remembered = await Promise.all(NAMES.map((name) => rememberedOf(name)));
+  expect(await countersOfAll()).toEqual(remembered);
+  for (const { delivered, failed, deadLettered } of remembered) {
+    expect(delivered).toBeGreaterThan(80);
+    expect(failed).toBeGreaterThan(20);
+    expect(deadLettered).toBeGreaterThan(10);
+  }
+  const now = new Date(START + 365 * DAY);
+  expect((await prune({ db: bus.db, until: Date.now() + MINUTE, now })).events).toBeGreaterThan(10);
+  expect(await countersOfAll()).toEqual(remembered);
+  const { checked, findings } = await examine(bus.db);
+  const exact = 'the counts that operators see are exact';
+  expect(checked).toContain(exact);
+  // Not all promises: with the clock of the tests, which stands still, nothing begins after what came before it.
+  expect(findings.filter(({ promise }) => promise === exact)).toEqual([]);
+  expect(await contradictions(bus.db)).toEqual([]);
+});
