@@ -44,9 +44,15 @@ export function developmentRoutes(
       case 'GET /dev/newest':
         return Response.json({ seq: await newestSeq(db) });
       case 'GET /dev/journeys':
-        return Response.json(await journeysSince(db, Number(searchParams.get('since') ?? 0)));
+        return await journeys(db, searchParams.get('since') ?? '0');
       default:
         return null;
     }
   };
+}
+
+async function journeys(db: Database, since: string): Promise<Response> {
+  if (!/^\d{1,15}$/.test(since))
+    return new Response('since: write what /dev/newest answered\n', { status: 400 });
+  return Response.json(await journeysSince(db, Number(since)));
 }

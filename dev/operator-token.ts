@@ -14,14 +14,16 @@ export interface TokenClaims {
 /**
  * Mints an operator's token with `OPERATOR_JWT_SECRET`.
  *
- * @param secret takes the place of the variable.
+ * @param secret takes the place of the variable, and of a key server’s.
  * @returns null where operators' tokens come from a key server, or no secret is set.
  */
 export async function mintToken(
   { sub, scope, expires }: TokenClaims,
   secret?: string,
 ): Promise<string | null> {
-  const { operators } = readConfig(secret === undefined ? {} : { OPERATOR_JWT_SECRET: secret });
+  const { operators } = readConfig(
+    secret === undefined ? {} : { OPERATOR_JWT_SECRET: secret, OPERATOR_JWKS_URL: '' },
+  );
   if (operators.kind !== 'secret') return null;
   return await new SignJWT({ scope })
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })

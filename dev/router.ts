@@ -2,7 +2,7 @@ import { functionsOf } from './build/functions.ts';
 import { outputConfig } from './build/routes.ts';
 import { readVercelJson } from './build/vercel-json.ts';
 import { fileResponse, pathsOf } from './platform/files.ts';
-import { loadFunction, urlFor } from './platform/function-file.ts';
+import { isForbidden, loadFunction, urlFor } from './platform/function-file.ts';
 import { createRouting } from './platform/routing.ts';
 
 /**
@@ -28,7 +28,9 @@ export function createRouter(root: URL): (request: Request) => Promise<Response 
       case 'function': {
         const { name, query } = destination;
         const handle = await loadFunction(new URL(`${name}.ts`, root));
-        return await handle(query.size === 0 ? request : new Request(urlFor(request, query), request));
+        return await handle(
+          query.size === 0 || isForbidden(request) ? request : new Request(urlFor(request, query), request),
+        );
       }
       case 'nothing':
         return null;

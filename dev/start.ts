@@ -14,6 +14,8 @@ import { config, database, subscribers } from '../lib/postbud.ts';
 import { TICK_MS, keepRelaying } from '../lib/relay/keep-relaying.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
 import { emitSurges } from '../lib/webhooks/surges.ts';
+import { unusable } from './cli/database.ts';
+import { Failure } from './cli/failure.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
@@ -50,7 +52,10 @@ async function start(): Promise<void> {
   // First, so that a port that is taken is found before a database is made.
   await server.ready();
   const db = await database();
-  await migrate(db);
+  await migrate(db).catch((error: unknown) => {
+    const { database: where } = config();
+    throw 'url' in where ? unusable(error, new URL(where.url)) : error;
+  });
   open(developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '', standIns));
   const url = `http://localhost:${new URL(server.url ?? '').port}`;
   publish(dataDir(), url, madeUp);
@@ -184,6 +189,8 @@ try {
   await start();
 } catch (error) {
   if (error instanceof InvalidConfiguration) console.error(`Postbud can't start: ${error.message}`);
+  else if (error instanceof Failure)
+    console.error(`Postbud can't start: ${error.message}\n${error.advice ?? ''}`);
   else if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') {
     console.error(
       `Postbud can't start: something listens on port ${config().port} already. Set PORT to another one.`,

@@ -1,6 +1,10 @@
-import { parseArgs } from 'node:util';
+import process from 'node:process';
 
-import { InvalidConfiguration } from '../lib/config.ts';
+import type { Scope } from '../lib/operators/operator.ts';
+import { ago } from '../lib/operators/replay-request.ts';
+import { EXIT, Failure, misused } from './cli/failure.ts';
+import { nearest } from './cli/nearest.ts';
+import { runProgram } from './cli/program.ts';
 import { dataDir, read } from './development.ts';
 import { mintToken } from './operator-token.ts';
 
@@ -8,33 +12,55 @@ const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:
 
 Mints an operator's token for OPERATOR_JWT_SECRET, or for the secret that npm start made up.`;
 
+const SCOPES: readonly Scope[] = ['event-bus:read', 'event-bus:replay', 'event-bus:reveal'];
+
 /** `npm run token`. */
-async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      sub: { type: 'string', default: 'developer' },
-      scope: { type: 'string', default: 'event-bus:read event-bus:replay' },
-      expires: { type: 'string', default: '8h' },
-      help: { type: 'boolean', default: false },
-    },
-  });
-  if (values.help) return console.log(USAGE);
-  const madeUp = read(dataDir())?.variables['OPERATOR_JWT_SECRET'];
-  const secret = process.env['OPERATOR_JWT_SECRET'] ? undefined : madeUp;
-  const token = await mintToken(values, secret);
-  if (token === null) {
-    throw new InvalidConfiguration(
-      'OPERATOR_JWT_SECRET',
-      'set it, or run npm start once, which makes one up',
-    );
-  }
-  console.log(token);
+await runProgram({
+  usage: USAGE,
+  options: {
+    sub: { value: '<name>', help: 'who is let in' },
+    scope: { value: '<scopes>', help: 'what they may do' },
+    expires: { value: '<8h>', help: 'for how long' },
+  },
+  async run(given, { out }) {
+    const sub = subjectOf(given.text('sub') ?? 'developer');
+    const scope = scopeOf(given.text('scope') ?? 'event-bus:read event-bus:replay');
+    const expires = lifetimeOf(given.text('expires') ?? '8h');
+    const madeUp = read(dataDir())?.variables['OPERATOR_JWT_SECRET'];
+    const secret = process.env['OPERATOR_JWT_SECRET']?.trim() ? undefined : madeUp;
+    const token = await mintToken({ sub, scope, expires }, secret);
+    if (token === null) throw withoutSecret();
+    out.write(token);
+    return EXIT.ok;
+  },
+});
+
+function subjectOf(sub: string): string {
+  if (sub.trim() && !/\p{C}/u.test(sub)) return sub.trim();
+  throw misused('--sub: write a name, which is kept beside what they do');
 }
 
-try {
-  await main();
-} catch (error) {
-  if (!(error instanceof Error)) throw error;
-  console.error(`${error.message}\n\n${USAGE}`);
-  process.exitCode = 1;
+function scopeOf(scope: string): string {
+  const words = scope.split(/\s+/).filter(Boolean);
+  const wrong = words.length === 0 ? scope : words.find((word) => !SCOPES.some((known) => known === word));
+  if (wrong === undefined) return words.join(' ');
+  const meant = nearest(wrong, SCOPES);
+  const advice = meant === null ? `Scopes: ${SCOPES.join(', ')}` : `Did you mean ${meant}?`;
+  throw misused(`“${wrong}” is no scope.`, advice);
+}
+
+function lifetimeOf(expires: string): string {
+  const { error } = ago.safeParse(expires);
+  if (error) throw misused(`--expires: ${error.issues[0]!.message}`);
+  return expires;
+}
+
+function withoutSecret(): Failure {
+  return new Failure(
+    EXIT.failed,
+    'OPERATOR_JWT_SECRET: set it, or run npm start once, which makes one up.',
+    process.env['OPERATOR_JWKS_URL']?.trim()
+      ? 'With OPERATOR_JWKS_URL the tokens are the identity provider’s to make.'
+      : null,
+  );
 }

@@ -50,6 +50,9 @@ export function parse(args: readonly string[], options: Options): Given {
     if (!option || !rawName.startsWith('--')) throw unknownOption(rawName, options);
     if (option.value && (value === undefined || (!token.inlineValue && value.startsWith('--'))))
       throw misused(`${rawName} needs a value: ${rawName} ${option.value}`);
+    // Of a script’s variable that is not set: left out, it would have the command do more than was meant.
+    if (option.value && value === '')
+      throw misused(`${rawName} is empty: write ${rawName} ${option.value}, or leave it out`);
     if (!option.value && value !== undefined) throw misused(`${rawName} takes no value`);
     const earlier = values.get(name) ?? [];
     values.set(name, option.isList ? [...earlier, value ?? ''] : [value ?? '']);

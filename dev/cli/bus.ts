@@ -4,7 +4,8 @@ import type { Scope } from '../../lib/operators/operator.ts';
 import { SECOND } from '../../lib/time.ts';
 import { problem } from './answers.ts';
 import { EXIT, Failure } from './failure.ts';
-import { refusal, unreachable } from './refusals.ts';
+import { noPostbud, refusal, unreachable } from './refusals.ts';
+import type { Refused } from './refusals.ts';
 import type { Settings } from './settings.ts';
 import { printable } from './text.ts';
 
@@ -23,6 +24,8 @@ interface Asked<View> {
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   /** Sent as JSON, with POST. */
   readonly body?: unknown;
+  /** What the command line calls the fields whose names are not its options’. */
+  readonly named?: Readonly<Record<string, string>>;
   /** What the token must allow; of the cron, whose secret it is, `cron`. */
   readonly scope?: Scope | 'cron';
   readonly timeoutMs?: number;
@@ -42,7 +45,8 @@ const TIMEOUT_MS = 35 * SECOND;
 export function busAt({ url, operator, cron }: Settings): Bus {
   return {
     url,
-    async ask({ path, answer, query = {}, body, scope = 'event-bus:read', timeoutMs = TIMEOUT_MS, signal }) {
+    async ask({ path, answer, query = {}, body, named = {}, scope = 'event-bus:read', ...waiting }) {
+      const { timeoutMs = TIMEOUT_MS, signal } = waiting;
       const address = new URL(path, url);
       for (const [name, value] of Object.entries(query))
         if (value !== undefined) address.searchParams.set(name, String(value));
@@ -64,7 +68,7 @@ export function busAt({ url, operator, cron }: Settings): Bus {
         .catch((error: unknown) => {
           throw unreachable(error, url, timeoutMs);
         });
-      return answered(read, answer, { url, isCron: scope === 'cron' });
+      return answered(read, answer, { url, named, isCron: scope === 'cron' });
     },
   };
 }
@@ -82,27 +86,30 @@ async function readWhole(response: Response): Promise<Read> {
 function answered<View>(
   { status, headers, text }: Read,
   schema: z.ZodType<View>,
-  { url, isCron }: { readonly url: URL; readonly isCron: boolean },
+  asked: Pick<Refused, 'url' | 'named' | 'isCron'>,
 ): Answered<View> {
-  const json = jsonIn(text);
+  const { json, shown } = jsonIn(text);
   if (status < 200 || status >= 300) {
-    const told = problem.safeParse(printable(json));
-    throw refusal({ status, headers, problem: told.success ? told.data : null, url, isCron });
+    const told = problem.safeParse(shown);
+    throw refusal({ status, headers, problem: told.success ? told.data : null, ...asked });
   }
-  const view = schema.safeParse(printable(json));
+  if (json === undefined) throw noPostbud(asked.url, status);
+  const view = schema.safeParse(shown);
   if (view.success) return { json, view: view.data };
   const [issue] = view.error.issues;
   throw new Failure(
     EXIT.failed,
-    `${url.origin} answered something else than this command understands (${issue?.path.join('.') || 'it'}: ${issue?.message}).`,
+    `${asked.url.origin} answered something else than this command understands (${issue?.path.join('.') || 'it'}: ${issue?.message}).`,
     'Is it a Postbud, and of this version?',
   );
 }
 
-function jsonIn(text: string): unknown {
+/** @returns undefined for what is no JSON, or nested deeper than anything that is ours. */
+function jsonIn(text: string): { readonly json: unknown; readonly shown: unknown } {
   try {
-    return JSON.parse(text);
+    const json: unknown = JSON.parse(text);
+    return { json, shown: printable(json) };
   } catch {
-    return undefined;
+    return { json: undefined, shown: undefined };
   }
 }

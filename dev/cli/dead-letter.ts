@@ -15,9 +15,7 @@ type View = (typeof deadLetter)['_output'];
 /** Shows one delivery with all that happened to it. */
 export async function showDeadLetter(call: Call, deliveryId: string): Promise<number> {
   const { given, bus, terminal, isJson } = call;
-  if (!/^\d+-\d+$/.test(deliveryId)) {
-    throw misused(`“${deliveryId}” is no delivery.`, 'Write one as the list shows it, for example 12-345');
-  }
+  requireDeliveryId(deliveryId);
   const path = `/platform/event-bus/dead-letters/${deliveryId}`;
   const reason = given.text('reveal');
   const { json, view } =
@@ -27,12 +25,19 @@ export async function showDeadLetter(call: Call, deliveryId: string): Promise<nu
           path: `${path}/reveal`,
           answer: deadLetter,
           body: { reason },
+          named: { reason: '--reveal' },
           scope: 'event-bus:reveal',
         });
   if (isJson) writeJson(call, json);
   else write(view, payloadOf.parse(json).payload, terminal.out);
   if (reason !== undefined) terminal.err.write('That you looked, and your reason, is in the operators’ log.');
   return EXIT.ok;
+}
+
+/** @throws Failure for what can't be the id of a delivery. */
+export function requireDeliveryId(written: string): void {
+  if (/^\d{1,18}-\d{1,18}$/.test(written)) return;
+  throw misused(`“${written}” is no delivery.`, 'Write one as the list shows it, for example 12-345');
 }
 
 function write(view: View, payload: unknown, pane: Pane): void {

@@ -95,7 +95,12 @@ async function list({ given, bus }: Call): Promise<{ json: unknown; view: View }
 
 async function page(bus: Bus, query: Readonly<Record<string, string | undefined>>, limit: number) {
   const path = '/platform/event-bus/dead-letters';
-  return await bus.ask({ path, answer: deadLetterPage, query: { ...query, limit: Math.min(limit, PAGE) } });
+  return await bus.ask({
+    path,
+    answer: deadLetterPage,
+    query: { ...query, limit: Math.min(limit, PAGE) },
+    named: { q: '--search' },
+  });
 }
 
 function together(pages: readonly { readonly json: unknown; readonly view: View }[]) {
@@ -140,9 +145,9 @@ function groupTable(groups: readonly ErrorGroup[], now: string, pane: Pane): str
     { title: 'dead', align: 'right' },
     { title: 'error', isFlexible: true },
     { title: 'topic', isFlexible: true },
-    { title: 'subscriber' },
-    { title: 'latest' },
-    { title: '', isOptional: true },
+    { title: 'subscriber', leftOut: 'late' },
+    { title: 'latest', leftOut: 'late' },
+    { title: '', leftOut: 'early' },
   ] as const;
   return table(
     pane,
@@ -161,10 +166,10 @@ function groupTable(groups: readonly ErrorGroup[], now: string, pane: Pane): str
 function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): string {
   const columns = [
     { title: 'delivery' },
-    { title: 'died' },
+    { title: 'died', leftOut: 'late' },
     { title: 'topic', isFlexible: true },
-    { title: 'subscriber' },
-    { title: 'about', isFlexible: true, isOptional: true },
+    { title: 'subscriber', leftOut: 'late' },
+    { title: 'about', isFlexible: true, leftOut: 'early' },
     { title: 'error', isFlexible: true },
   ] as const;
   return table(

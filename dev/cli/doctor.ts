@@ -38,11 +38,13 @@ async function run(call: Call): Promise<number> {
     return exitCode;
   }
   const { out } = terminal;
-  out.write(`Looked at the newest ${counted(view.events, 'event')} and what was delivered of them.\n`);
+  const looked = `Looked at the newest ${counted(view.events, 'event')} and what was delivered of them.`;
+  out.write(`${wrapTo(out.columns, looked)}\n`);
   for (const promise of view.checked) {
     const findings = view.findings.filter((finding) => finding.promise === promise);
     const mark = findings.length === 0 ? out.paint('green', '✓') : out.paint('red', '✗');
-    out.write(`  ${mark} ${findings.length === 0 ? promise : out.paint('red', promise)}`);
+    const words = wrapTo(out.columns, promise, '    ').slice(4);
+    out.write(`  ${mark} ${findings.length === 0 ? words : out.paint('red', words)}`);
     for (const { count: number, what, examples } of findings) {
       const more = number > examples.length ? ', …' : '';
       out.write(wrapTo(out.columns, `${count(number)} ${what}: ${examples.join(', ')}${more}`, '      '));

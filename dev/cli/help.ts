@@ -78,7 +78,7 @@ function listOf(rows: readonly (readonly [name: string, words: string])[], pane:
 
 function entry(name: string, width: number, words: string, { columns }: Pane): string {
   const room = columns === null ? 100 : columns;
-  return (
-    name.padEnd(width) + wrapTo(Math.max(30, room - width), words).replaceAll('\n', `\n${' '.repeat(width)}`)
-  );
+  // Beside the name there would be room for a word or two in each line.
+  if (room - width < 30) return `${name}\n${wrapTo(room, words, '      ')}`;
+  return name.padEnd(width) + wrapTo(room - width, words).replaceAll('\n', `\n${' '.repeat(width)}`);
 }

@@ -1,5 +1,5 @@
 import { duration } from '../../lib/operators/console/instants.ts';
-import { SECOND } from '../../lib/time.ts';
+import { DAY, SECOND } from '../../lib/time.ts';
 import type { Problem } from './answers.ts';
 import { EXIT, Failure } from './failure.ts';
 import { timeOfDay } from './instants.ts';
@@ -11,6 +11,8 @@ export interface Refused {
   /** Null where it is no `application/problem+json`: a proxy's page, or no Postbud at all. */
   readonly problem: Problem | null;
   readonly url: URL;
+  /** What the command line calls the fields whose names are not its options’. */
+  readonly named: Readonly<Record<string, string>>;
   /** Whether the cron was called, which has a secret of its own. */
   readonly isCron: boolean;
 }
@@ -35,7 +37,7 @@ export class Unavailable extends Failure {
 
 /** Says in words what the server refused, and what to do about it. */
 export function refusal(refused: Refused): Failure {
-  const { status, headers, problem, url, isCron } = refused;
+  const { status, headers, problem, url, named, isCron } = refused;
   const said = problem?.detail || `${url.origin} answered ${status}.`;
   if (status === 401) return denied(said, isCron ? CRON : MINT);
   if (status === 403) return denied(said, scopeAdvice(headers));
@@ -43,24 +45,27 @@ export function refusal(refused: Refused): Failure {
     const retryAfterMs = retryAfterOf(headers);
     return new Unavailable(EXIT.failed, said, tryAgain(retryAfterMs, problem), retryAfterMs);
   }
-  if (status >= 300 && status < 400) return elsewhere(url, headers.get('location'));
-  if (problem === null) {
-    return new Failure(
-      EXIT.unreachable,
-      `${url.origin} answered ${status}, and not as Postbud does.`,
-      'Name the server with --url or POSTBUD_URL.',
-    );
-  }
-  if (status === 400) return misusedThere(problem);
+  const location = headers.get('location');
+  if (status >= 300 && status < 400 && location !== null) return elsewhere(url, location);
+  if (problem === null) return noPostbud(url, status);
+  if (status === 400) return misusedThere(problem, named);
   if (problem.code === 'count_changed') {
     return new Failure(EXIT.failed, `Nothing was replayed. ${said}`, 'Run it again to see what matches now.');
   }
   return new Failure(EXIT.failed, said);
 }
 
-function elsewhere(url: URL, location: string | null): Failure {
-  const to =
-    location !== null && URL.canParse(location, url.href) ? new URL(location, url).origin : url.origin;
+/** For what something else has answered: a proxy's page, or another server's. */
+export function noPostbud(url: URL, status: number): Failure {
+  return new Failure(
+    EXIT.unreachable,
+    `${url.origin} answered ${status}, and not as Postbud does.`,
+    'Name the server with --url or POSTBUD_URL.',
+  );
+}
+
+function elsewhere(url: URL, location: string): Failure {
+  const to = URL.canParse(location, url.href) ? new URL(location, url).origin : url.origin;
   if (to === url.origin) return new Failure(EXIT.unreachable, `${url.origin} sends one round in circles.`);
   return new Failure(
     EXIT.unreachable,
@@ -86,21 +91,27 @@ function scopeAdvice(headers: Headers): string {
 }
 
 function tryAgain(retryAfterMs: number | null, problem: Problem | null): string | null {
-  if (retryAfterMs === null) return problem && requestLine(problem);
+  if (retryAfterMs === null) {
+    return problem ? requestLine(problem) : 'That says what stands before Postbud: does it run behind it?';
+  }
   const at = timeOfDay(new Date(Date.now() + retryAfterMs).toISOString());
   return `Try again in ${duration(retryAfterMs)}, at ${at}.`;
 }
 
-/** Seconds, or a date. */
+/** Seconds, or a date. Nobody waits for more than a day: that is no time to come again. */
 function retryAfterOf(headers: Headers): number | null {
   const after = headers.get('retry-after');
   if (after === null) return null;
   const ms = /^\d+$/.test(after) ? Number(after) * SECOND : Date.parse(after) - Date.now();
-  return Number.isFinite(ms) ? Math.max(SECOND, ms) : null;
+  return ms <= DAY ? Math.max(SECOND, ms) : null;
 }
 
 /** The server's word on what was written: its fields are our options. */
-function misusedThere({ detail, issues }: Problem): Failure {
+function misusedThere({ detail, issues }: Problem, named: Refused['named']): Failure {
+  const optionOf = (path: string) => {
+    const [field = ''] = path.split('.');
+    return named[field] ?? `--${field}`;
+  };
   const told = issues.map(({ path, message }) => `${optionOf(path)}: ${message}`).join('\n');
   const isTopicWrong = issues.some(({ path }) => path === 'topic');
   return new Failure(
@@ -108,20 +119,6 @@ function misusedThere({ detail, issues }: Problem): Failure {
     told || detail,
     isTopicWrong ? 'npx postbud topics --all lists them.' : null,
   );
-}
-
-function optionOf(path: string): string {
-  const [field = ''] = path.split('.');
-  switch (field) {
-    case 'topic':
-      return 'topic';
-    case 'deliveryIds':
-      return '--delivery';
-    case 'expectedCount':
-      return '--expected';
-    default:
-      return `--${field}`;
-  }
 }
 
 const requestLine = ({ requestId }: Problem) =>
@@ -136,7 +133,12 @@ const CAUSES: Readonly<Record<string, string>> = {
   EHOSTUNREACH: 'there is no way to the host',
   ENETUNREACH: 'there is no network',
   UND_ERR_CONNECT_TIMEOUT: 'it does not answer',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak HTTPS there',
+  Z_DATA_ERROR: 'what it answered can’t be unpacked',
 };
+
+/** Why a server can't be reached, by what `reasonOf` found. */
+export const causeWords = (reason: string) => CAUSES[reason] ?? reason;
 
 /** Says why there was no answer at all. */
 export function unreachable(error: unknown, url: URL, timeoutMs: number): Failure {
@@ -147,14 +149,14 @@ export function unreachable(error: unknown, url: URL, timeoutMs: number): Failur
     return new Unavailable(EXIT.unreachable, message, maybe, null, { cause: error });
   }
   const reason = reasonOf(error);
-  const why = CAUSES[reason] ?? reason;
+  const why = causeWords(reason);
   return new Unavailable(EXIT.unreachable, `${url.origin} can’t be reached: ${why}.`, advice, null, {
     cause: error,
   });
 }
 
 /** A code, or a message without one. fetch hides it in the cause of its error, those of several addresses together. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
   if ('code' in error && typeof error.code === 'string') return error.code;

@@ -5,6 +5,7 @@ import { preview, replay as replayAnswer } from './answers.ts';
 import type { Given } from './arguments.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
+import { requireDeliveryId } from './dead-letter.ts';
 import { EXIT, Failure, misused } from './failure.ts';
 import { when } from './instants.ts';
 import { Unavailable } from './refusals.ts';
@@ -19,6 +20,7 @@ type Preview = (typeof preview)['_output'];
 const TYPED_ABOVE = 100;
 
 const PATH = '/platform/event-bus/replay';
+const NAMED = { topic: 'topic', deliveryIds: '--delivery', expectedCount: '--expected' };
 
 export const replay: Command = {
   name: 'replay',
@@ -63,7 +65,7 @@ async function run(call: Call): Promise<number> {
     );
   }
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
-  const { json, view } = await bus.ask({ path: PATH, answer: preview, query: fields });
+  const { json, view } = await bus.ask({ path: PATH, answer: preview, query: fields, named: NAMED });
   // What is asked about must be seen even where the answer goes to a program.
   const pane = isDry ? terminal.out : terminal.err;
   if (isDry && isJson) writeJson(call, json);
@@ -81,7 +83,9 @@ async function run(call: Call): Promise<number> {
 function requestOf(given: Given) {
   atMost(1, given);
   const [topic] = given.positionals;
-  const deliveryIds = given.texts('delivery').join(',') || undefined;
+  const deliveries = given.texts('delivery').flatMap((ids) => ids.split(','));
+  for (const id of deliveries) requireDeliveryId(id);
+  const deliveryIds = deliveries.join(',') || undefined;
   const include = given.text('include');
   const request = {
     topic,
@@ -117,7 +121,8 @@ async function replayPreviewed(view: Preview, call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   const reason = given.text('reason');
   const body = { ...view.request, replayId: view.replayId, expectedCount: view.matched, reason };
-  const send = () => bus.ask({ path: PATH, answer: replayAnswer, body, scope: 'event-bus:replay' });
+  const send = () =>
+    bus.ask({ path: PATH, answer: replayAnswer, body, named: NAMED, scope: 'event-bus:replay' });
   const { json, view: done } = await send().catch((error: unknown) => {
     // By its id the server knows whether it has replayed it already.
     if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return send();
@@ -166,7 +171,7 @@ function write(view: Preview, title: string, pane: Pane): void {
         { title: '', align: 'right' },
         { title: 'topic', isFlexible: true },
         { title: 'subscriber' },
-        { title: 'last delivered' },
+        { title: 'last delivered', leftOut: 'late' },
       ],
       subscriptions.map((one) => [
         count(one.count),

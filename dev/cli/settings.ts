@@ -51,7 +51,11 @@ export function readSettings(given: Given, { err }: Terminal): Settings {
   }
   const own = isLocal(url) ? development : null;
   const file = given.text('token-file');
-  const token = file === undefined ? filled(env['POSTBUD_TOKEN']) : tokenIn(file);
+  // Whoever copies it from a command of curl has the scheme too.
+  const token = (file === undefined ? filled(env['POSTBUD_TOKEN']) : tokenIn(file))?.replace(
+    /^bearer +/i,
+    '',
+  );
   let hasSaid = false;
   return {
     url,

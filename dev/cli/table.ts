@@ -6,8 +6,8 @@ export interface Column {
   readonly align?: 'right';
   /** May be cut with `…` where the terminal is too narrow. */
   readonly isFlexible?: boolean;
-  /** May be left out where cutting is not enough. */
-  readonly isOptional?: boolean;
+  /** May be left out: rather than cut others to what tells little, or where nothing else makes the table fit. */
+  readonly leftOut?: 'early' | 'late';
 }
 
 /** A text, or one with a style. */
@@ -15,12 +15,15 @@ export type Cell = string | { readonly text: string; readonly style: Parameters<
 
 const GAP = '  ';
 
-/** A flexible column tells too little below this width. */
-const NARROWEST = 20;
+/** What a table is made to fit by, the next where the one before is not enough. */
+const STEPS = [
+  { narrowest: 20, leftOut: 'early' },
+  { narrowest: 12, leftOut: 'late' },
+] as const;
 
 /**
  * Draws a table that fits the terminal: columns that nobody filled are left out, and where it is too narrow the widest
- * are cut, then the last optional ones left out. Into a file or another program everything goes.
+ * are cut, then the last ones left out that may be. Into a file or another program everything goes.
  */
 export function table(pane: Pane, columns: readonly Column[], rows: readonly (readonly Cell[])[]): string {
   const all = columns.map((column, index) => ({ column, cells: rows.map((row) => row[index] ?? '') }));
@@ -47,26 +50,39 @@ interface Filled {
   readonly cells: readonly Cell[];
 }
 
-function fitting(filled: readonly Filled[], available: number): readonly (Filled & { width: number })[] {
+type Sized = Filled & { readonly width: number };
+
+function fitting(filled: readonly Filled[], available: number): readonly Sized[] {
+  let left = filled;
+  let sized: readonly Sized[] = [];
+  for (const { narrowest, leftOut } of STEPS) {
+    for (;;) {
+      sized = sizedTo(available, left, narrowest);
+      if (totalOf(sized) <= available) return sized;
+      const last = left.findLast(({ column }) => column.leftOut === leftOut);
+      if (!last) break;
+      left = left.filter((one) => one !== last);
+    }
+  }
+  return sized;
+}
+
+/** Cuts the widest of the flexible columns until all fit, but none below `narrowest` or its title. */
+function sizedTo(available: number, filled: readonly Filled[], narrowest: number): readonly Sized[] {
   const sized = filled.map((one) => ({
     ...one,
     width: Math.max(widthOf(one.column.title), ...one.cells.map((cell) => widthOf(textOf(cell)))),
   }));
-  const total = () => sized.reduce((sum, { width }) => sum + width, GAP.length * (sized.length - 1));
-  while (total() > available) {
-    const widest = sized
-      .filter(({ column, width }) => column.isFlexible && width > Math.max(NARROWEST, column.title.length))
-      .toSorted((one, other) => other.width - one.width)[0];
-    if (!widest) {
-      const last = filled.findLast(({ column }) => column.isOptional);
-      return last
-        ? fitting(
-            filled.filter((one) => one !== last),
-            available,
-          )
-        : sized;
-    }
+  while (totalOf(sized) > available) {
+    const [widest] = sized
+      .filter(({ column, width }) => column.isFlexible && width > Math.max(narrowest, column.title.length))
+      .toSorted((one, other) => other.width - one.width);
+    if (!widest) break;
     widest.width -= 1;
   }
   return sized;
+}
+
+function totalOf(sized: readonly Sized[]): number {
+  return sized.reduce((sum, { width }) => sum + width, GAP.length * (sized.length - 1));
 }

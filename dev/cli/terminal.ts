@@ -2,6 +2,9 @@ import process from 'node:process';
 import { createInterface } from 'node:readline/promises';
 import { styleText } from 'node:util';
 
+import { EXIT } from './failure.ts';
+import { cutTo } from './text.ts';
+
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow';
 export type Paint = (style: Style, text: string) => string;
 
@@ -47,20 +50,24 @@ export function paneOf(stream: Stream, env: Environment): Pane {
   return {
     write: (lines) => void stream.write(`${lines}\n`),
     paint: (style, text) => (isColoured ? styleText(style, text, { validateStream: false }) : text),
-    columns: stream.isTTY ? stream.columns : null,
+    columns: stream.isTTY ? widthOf(stream) : null,
   };
 }
+
+/** A terminal that does not say how wide it is, as in a container, has a width all the same. */
+const widthOf = ({ columns }: Pick<Stream, 'columns'>) => columns || 80;
 
 /** The terminal that this process was started on. */
 export function ownTerminal(): Terminal {
   const { stdin, stdout, stderr, env } = process;
-  for (const stream of [stdout, stderr]) {
+  stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
     // Whoever reads has seen enough, as `head` has.
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
-      process.exit();
-    });
-  }
+    if (code === 'EPIPE') process.exit();
+    stderr.write(`What was asked for can’t be written: ${message}.\n`);
+    process.exit(EXIT.failed);
+  });
+  // Nobody hears what is said besides: what was asked for is done all the same.
+  stderr.on('error', () => undefined);
   return {
     out: paneOf(stdout, env),
     err: paneOf(stderr, env),
@@ -80,7 +87,8 @@ export function ownTerminal(): Terminal {
     },
     progress(line) {
       if (!stderr.isTTY) return;
-      stderr.write(`\r\u001B[K${line ?? ''}`);
+      // A second line would stay when the first is taken away.
+      stderr.write(`\r\u001B[K${cutTo(widthOf(stderr) - 1, line ?? '')}`);
     },
   };
 }

@@ -43,19 +43,21 @@ async function run(call: Call): Promise<number> {
 /** @returns what ends it. */
 function showProgress({ terminal }: Call, startedAt: number): () => void {
   const { err, progress } = terminal;
-  if (err.columns === null) {
+  const { columns } = err;
+  if (columns === null) {
     err.write(`The relay runs for about ${RELAYS_FOR_MS / SECOND} seconds.`);
     return () => undefined;
   }
   const show = () => {
     const ms = Date.now() - startedAt;
     const share = Math.min(1, ms / RELAYS_FOR_MS);
-    const done = Math.round(share * 20);
     const words =
       ms < RELAYS_FOR_MS
         ? `${Math.floor(ms / SECOND)} of ${RELAYS_FOR_MS / SECOND} s`
         : `${Math.floor(ms / SECOND)} s, ending what it has begun`;
-    progress(`The relay runs ${'█'.repeat(done)}${'░'.repeat(20 - done)} ${words}`);
+    const width = Math.max(0, Math.min(20, columns - `The relay runs  ${words} `.length));
+    const done = Math.round(share * width);
+    progress(`The relay runs ${'█'.repeat(done)}${'░'.repeat(width - done)} ${words}`);
   };
   show();
   const timer = setInterval(show, SECOND);

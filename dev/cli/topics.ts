@@ -100,9 +100,9 @@ function topicTable(
     { title: 'pending', align: 'right' },
     { title: 'failing', align: 'right' },
     { title: 'dead', align: 'right' },
-    { title: 'oldest due', align: 'right' },
-    { title: 'next retry' },
-    { title: '', isFlexible: true },
+    { title: 'oldest due', align: 'right', leftOut: 'late' },
+    { title: 'next retry', leftOut: 'late' },
+    { title: '', isFlexible: true, leftOut: 'late' },
   ] as const;
   const cells = rows.flatMap((topic) => [
     [topic.topic, ...numbers(topic, now), topicNote(topic, now)],

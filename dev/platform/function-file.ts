@@ -11,6 +11,15 @@ export async function loadFunction(file: URL): Promise<(request: Request) => Pro
   return (request) => handler.fetch(request);
 }
 
+/**
+ * Whether a method is one with which no Request can be made.
+ *
+ * @see https://fetch.spec.whatwg.org/#forbidden-method
+ */
+export function isForbidden({ method }: Pick<Request, 'method'>): boolean {
+  return /^(connect|trace|track)$/i.test(method);
+}
+
 /** The URL as a function sees it: the path as it was asked for, and the path's parameters after the query. */
 export function urlFor(request: Request, query: URLSearchParams): URL {
   const url = new URL(request.url);

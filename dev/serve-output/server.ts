@@ -8,7 +8,7 @@ import type { ServerRequest } from 'srvx';
 import type { OutputConfig } from '../build/routes.ts';
 import type { FunctionSettings } from '../build/vercel-json.ts';
 import { fileResponse, pathsOf } from '../platform/files.ts';
-import { loadFunction, urlFor } from '../platform/function-file.ts';
+import { isForbidden, loadFunction, urlFor } from '../platform/function-file.ts';
 import { createRouting } from '../platform/routing.ts';
 import { startCrons } from './crons.ts';
 import { provideRequestContext } from './request-context.ts';
@@ -50,6 +50,7 @@ const server = serve({
   // Ends are ours to make.
   gracefulShutdown: false,
   fetch: async (request) => {
+    if (isForbidden(request)) return platformError(405, 'INVALID_REQUEST_METHOD');
     const url = new URL(request.url);
     if (values.beside !== undefined && url.pathname.startsWith('/dev/'))
       return await fetch(new URL(url.pathname + url.search, values.beside), passedOn(request));

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 
 import { readBody, requireMediaType } from './body.ts';
 import type { MediaType } from './body.ts';
@@ -49,7 +49,7 @@ export function validated<Value>({ type, bytes }: Content, schema: z.ZodType<Val
  * @throws Problem 400 `validation_failed` with an issue for every wrong field.
  */
 export function requireValid<Value>(value: unknown, schema: z.ZodType<Value>): Value {
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: inWords });
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map(issueOf);
   throw badRequest(
@@ -59,6 +59,42 @@ export function requireValid<Value>(value: unknown, schema: z.ZodType<Value>): V
       issues,
     },
   );
+}
+
+/** What to write, where a schema does not say it itself: zod's own words say what is wrong, in words of TypeScript. */
+function inWords(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `write ${KINDS[issue.expected] ?? issue.expected}`;
+    case 'invalid_value':
+      return `write ${issue.values.map(String).join(' or ')}`;
+    case 'too_small':
+      return issue.inclusive === false
+        ? `write a number above ${issue.minimum}`
+        : `write ${sizeOf(issue.origin, Number(issue.minimum), 'at least')}`;
+    case 'too_big':
+      return `write ${sizeOf(issue.origin, Number(issue.maximum), 'at most')}`;
+    case 'unrecognized_keys':
+      return `leave out ${issue.keys.join(', ')}: there is no such field`;
+    default:
+      return undefined;
+  }
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  object: 'a JSON object',
+  record: 'a JSON object',
+  array: 'a list',
+  string: 'a text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+};
+
+function sizeOf(origin: string, size: number, bound: 'at least' | 'at most'): string {
+  if (origin === 'array' || origin === 'set') return `${bound} ${size} ${size === 1 ? 'entry' : 'entries'}`;
+  if (origin === 'string') return `${bound} ${size} ${size === 1 ? 'character' : 'characters'}`;
+  return `a number of ${bound} ${size}`;
 }
 
 /** Bytes that are no UTF-8 become replacement characters, percent-encoded or not: that is how forms are read. */

@@ -88,8 +88,9 @@ export interface VerifiedToken extends Omit<Operator, 'via'> {
  */
 export async function verifyToken(token: string, settings: OperatorSettings): Promise<VerifiedToken> {
   const { sub, exp, name, scope } = await claimsOf(token, settings);
-  // A token may hold anything under the names.
-  if (typeof sub !== 'string' || !sub.trim() || exp === undefined) throw invalidToken();
+  // A token may hold anything under the names; what is written down beside each act must be a text that a database takes.
+  if (typeof sub !== 'string' || !sub.trim() || /\p{Cc}/u.test(sub) || exp === undefined)
+    throw invalidToken();
   return {
     subject: sub,
     name: typeof name === 'string' && name.trim() ? name.trim() : sub,

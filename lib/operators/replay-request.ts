@@ -18,14 +18,16 @@ const AGO = 'write a whole number above 0 and a unit, s, m, h, d or w, for examp
 
 /** How far back from now. */
 export const ago = z
-  .string()
+  .string(AGO)
   .refine(isAgo, AGO)
   .meta({ pattern: '^\\d{1,9}[smhdw]$', description: 'How far back from now: `24h`, `90m`, `7d`.' });
 
+const AGO_OR_INSTANT = `${AGO}; or an instant in UTC`;
+
 /** As `ago`, or an instant in UTC: what a preview showed is replayed up to the moment of the preview. */
 const agoOrInstant = z
-  .string()
-  .refine((text) => isAgo(text) || isInstant(text), `${AGO}; or an instant in UTC`);
+  .string(AGO_OR_INSTANT)
+  .refine((text) => isAgo(text) || isInstant(text), AGO_OR_INSTANT);
 
 /** An instant in UTC that a database takes. */
 export function isInstant(text: string): boolean {
@@ -43,9 +45,11 @@ export function msOf(text: string): number {
   return Number(count) * (UNIT_MS.get(unit) ?? 0);
 }
 
+const TOPIC = 'write a topic of the catalog';
+
 export const topicName = z
-  .string()
-  .refine(isTopicName, 'write a topic of the catalog')
+  .string(TOPIC)
+  .refine(isTopicName, TOPIC)
   .meta({ id: 'TopicName', enum: Object.keys(catalog), description: 'A topic of the catalog.' });
 
 export const deliveryId = z

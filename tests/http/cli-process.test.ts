@@ -1,5 +1,14 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -90,6 +99,28 @@ describe('npx postbud', () => {
     const { child, ended, err } = await start(['dead-letters', '--json', '--limit', '60']);
     child.stdout.destroy();
     expect([await ended, err()]).toEqual([0, '']);
+  });
+
+  test('does what it is told where nobody hears what it says besides', async () => {
+    await died(1);
+    const { child, ended } = await start(['replay', 'payment.captured', '--since', '24h', '--yes']);
+    child.stderr.destroy();
+    let out = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
+    expect([await ended, out]).toEqual([0, expect.stringContaining('1 dead letter is on its way again')]);
+  });
+
+  test.skipIf(!existsSync('/dev/full'))('says where what was asked for can’t be written', () => {
+    const full = openSync('/dev/full', 'w');
+    const { status, stderr } = spawnSync(process.execPath, [BIN, '--help'], {
+      stdio: ['ignore', full, 'pipe'],
+      encoding: 'utf8',
+    });
+    closeSync(full);
+    expect([status, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^What was asked for can’t be written: .*\n$/),
+    ]);
   });
 
   test('follows the bus, says once that the server is away and goes on when it is back, until Ctrl-C', async () => {

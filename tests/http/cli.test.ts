@@ -314,6 +314,15 @@ describe('replay', () => {
     expect(err).toMatch(/^topic: write a topic of the catalog$/m);
     expect(err).toMatch(/^--since: write a whole number above 0 and a unit/m);
   });
+
+  test.each([
+    ['--topic', 'dead-letters --topic payment.captred'],
+    ['--search', `dead-letters --search ${'x'.repeat(201)}`],
+    ['--reveal', `dead-letters 1-2 --reveal ${'x'.repeat(501)}`],
+  ])('calls what the server does not take by the name that it has here: %s', async (option, line) => {
+    const { code, err } = await postbud(line);
+    expect([code, err]).toEqual([2, expect.stringMatching(new RegExp(`^${option}: `))]);
+  });
 });
 
 describe('doctor', () => {
@@ -416,7 +425,26 @@ describe('what goes wrong is told with what to do', () => {
     ],
     ['keys that are missing', () => problem(503, 'operators_not_configured'), 1, /In other words\./],
     ['a page', () => new Response('<!doctype html>', { status: 404 }), 4, /not as Postbud does/],
-    ['a page that is found', () => new Response('<!doctype html>'), 1, /Is it a Postbud/],
+    ['a page that is found', () => new Response('<!doctype html>'), 4, /not as Postbud does/],
+    [
+      'JSON that is too deep to be looked at',
+      () => new Response('['.repeat(50_000) + ']'.repeat(50_000)),
+      4,
+      /not as/,
+    ],
+    [
+      'a proxy',
+      () => new Response('<h1>Bad gateway</h1>', { status: 502 }),
+      1,
+      /answered 502\.\n.*stands before/,
+    ],
+    [
+      'a limit without end',
+      () => problem(429, 'rate_limited', { 'retry-after': '99999999999999' }),
+      1,
+      /^In other words\.$/,
+    ],
+    ['a way to nowhere', () => new Response(null, { status: 304 }), 4, /answered 304, and not as/],
     ['another version', () => Response.json({ generatedAt: 'now' }), 1, /relay: /],
     [
       'a way elsewhere',

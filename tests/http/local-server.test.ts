@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import { createServer } from 'node:http';
-import type { Server } from 'node:http';
+import { createServer, request } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
   cpSync,
@@ -148,6 +148,26 @@ describe('the local server', () => {
 
   test('answers a wrong payment intent of the development routes with 400', async () => {
     expect((await send('/dev/payment-intents')).status).toBe(400);
+  });
+
+  test.each(['abc', '1.5', '99999999999999999999', ''])(
+    'answers journeys since %j with 400',
+    async (since) => {
+      const response = await fetch(`${server.url}/dev/journeys?since=${since}`);
+      expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('/dev/newest')]);
+    },
+  );
+
+  test('answers a method with which no Request can be made with 405, also where the path has a parameter', async () => {
+    const { port } = new URL(server.url);
+    for (const path of ['/api/health', '/webhooks/cardpayments']) {
+      const { statusCode } = await new Promise<IncomingMessage>((resolve, reject) =>
+        request({ port, path, method: 'TRACE', agent: false }, (response) => resolve(response.resume()))
+          .on('error', reject)
+          .end(),
+      );
+      expect([path, statusCode]).toEqual([path, 405]);
+    }
   });
 
   test('says so when something listens on its port already', async () => {

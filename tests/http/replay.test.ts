@@ -173,7 +173,7 @@ describe('a wrong request is answered 400 and says what to write', () => {
     const { status, json } = await ask({ ...good, since });
     expect([status, json['code']]).toEqual([400, 'validation_failed']);
     expect(json['issues']).toMatchObject([{ path: 'since', pointer: '/since' }]);
-    expect(json['detail']).toMatch(/^since: (write a whole number above 0 and a unit|.*expected string)/);
+    expect(json['detail']).toMatch(/^since: write a whole number above 0 and a unit/);
     expect(await recorded()).toEqual([]);
   });
 
@@ -232,6 +232,7 @@ describe('an operator is not let in', () => {
     ['without exp', () => token({ without: ['exp'] })],
     ['without iat', () => token({ without: ['iat'] })],
     ['without sub', () => token({ without: ['sub'] })],
+    ['whose sub no database takes', () => token({ claims: { sub: 'kari\0' } })],
     ['whose sub is a number', () => token({ claims: { sub: 17 as unknown as string } })],
     ['without scope', () => token({ without: ['scope'] })],
     ['without iss', () => token({ without: ['iss'] })],

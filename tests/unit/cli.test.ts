@@ -71,12 +71,14 @@ describe('a command line', () => {
     [['-t', 'x'], 'There is no option -t.', null],
     [['--topic'], '--topic needs a value: --topic <topic>', null],
     [['--topic', '--yes'], '--topic needs a value: --topic <topic>', null],
+    [['--topic='], '--topic is empty: write --topic <topic>, or leave it out', null],
+    [['--delivery', '', '--yes'], '--delivery is empty: write --delivery <id>, or leave it out', null],
     [['--yes=no'], '--yes takes no value', null],
   ])('like %j is refused', (args, message, advice) => {
     expect(() => parsed(...args)).toThrow(expect.objectContaining({ exitCode: 2, message, advice }));
   });
 
-  test.each(['0', '101', '-1', '1.5', 'ten', '1e1', ''])('takes %j for no number from 1 to 100', (number) => {
+  test.each(['0', '101', '-1', '1.5', 'ten', '1e1'])('takes %j for no number from 1 to 100', (number) => {
     const given = parsed(`--limit=${number}`);
     expect(() => given.wholeNumber('limit', 1, 100)).toThrow('--limit: write a whole number, 1 to 100');
   });
@@ -124,7 +126,7 @@ describe('a table', () => {
   const columns = [
     { title: 'topic', isFlexible: true },
     { title: 'dead', align: 'right' },
-    { title: 'about', isFlexible: true, isOptional: true },
+    { title: 'about', isFlexible: true, leftOut: 'early' },
     { title: 'note' },
   ] as const;
   const rows = [
@@ -158,6 +160,19 @@ describe('a table', () => {
   });
 });
 
+test('a table on a narrow terminal keeps what it is about, cut short, before the rest', () => {
+  const columns = [
+    { title: 'topic', isFlexible: true },
+    { title: 'dead', align: 'right' },
+    { title: 'next retry', leftOut: 'late' },
+    { title: 'about', isFlexible: true, leftOut: 'early' },
+  ] as const;
+  const rows = [['payment.captured.and.settled', '1', 'in 40 s', 'a booking of long ago']];
+  expect(table(pane(40), columns, rows).split('\n')[1]).toBe('payment.captured.and.…     1  in 40 s');
+  expect(table(pane(36), columns, rows).split('\n')[1]).toBe('payment.captured.…     1  in 40 s');
+  expect(table(pane(18), columns, rows).split('\n')).toEqual(['topic         dead', 'payment.cap…     1']);
+});
+
 describe('colours', () => {
   test.each([
     [true, {}, true],
@@ -180,6 +195,8 @@ describe('colours', () => {
     const inFile = paneOf({ ...stream, isTTY: false }, {});
     expect([onTerminal.columns, onTerminal.paint('red', 'x')]).toEqual([80, '\u001B[31mx\u001B[39m']);
     expect([inFile.columns, inFile.paint('red', 'x')]).toEqual([null, 'x']);
+    // In a container nobody may have told the terminal how wide it is.
+    expect(paneOf({ ...stream, isTTY: true, columns: 0 }, {}).columns).toBe(80);
     inFile.write('a line');
     expect(written).toEqual(['a line\n']);
   });
@@ -239,6 +256,8 @@ describe('the command line', () => {
     [['replay', 'payment.captured', '--since', '24h', '--include', 'some'], '--include: write all'],
     [['replay', 'payment.captured', '--since', '24h'], 'Add --yes to replay without being asked'],
     [['dead-letters', '12'], '“12” is no delivery.'],
+    [['replay', '--delivery', '1-2', '--delivery', '13', '--yes'], '“13” is no delivery.'],
+    [['replay', 'payment.captured', '--since', '24h', '--subscriber', '', '--yes'], '--subscriber is empty'],
     [['dead-letters', '1-2', '--topic', 'x'], '--topic is for the list'],
     [['dead-letters', '--reveal', 'because'], '--reveal needs the delivery'],
   ])('like %j ends with 2 and says why', async (args, words) => {

@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import * as z from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
 import { readBody, requireJson } from '../../lib/http/body.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { badRequest, Problem, unavailable } from '../../lib/http/problem.ts';
+import { requireValid } from '../../lib/http/validated.ts';
 import { InvalidPayload } from '../../lib/outbox/errors.ts';
 
 let lines: string[];
@@ -289,6 +291,36 @@ describe('a body', () => {
 
   test.each(['identity', 'Identity', ''])('with content-encoding %j is taken', async (encoding) => {
     expect(await readBody(post(bytes, { 'content-encoding': encoding }), 6)).toHaveLength(6);
+  });
+});
+
+describe('a value from outside', () => {
+  const schema = z.strictObject({
+    name: z.string().min(2).max(5).default('Kari'),
+    ids: z.array(z.string()).min(1).max(2).default(['1']),
+    limit: z.int().positive().max(10).default(1),
+    kind: z.enum(['some', 'all']).default('all'),
+    topic: z.string('write a topic').default(''),
+  });
+
+  test.each([
+    [null, 'body: write a JSON object'],
+    [[], 'body: write a JSON object'],
+    [{ nmae: 'Kari' }, 'body: leave out nmae: there is no such field'],
+    [{ name: 5 }, 'name: write a text'],
+    [{ name: 'K' }, 'name: write at least 2 characters'],
+    [{ name: 'Kari N' }, 'name: write at most 5 characters'],
+    [{ ids: '1' }, 'ids: write a list'],
+    [{ ids: [] }, 'ids: write at least 1 entry'],
+    [{ ids: ['1', '2', '3'] }, 'ids: write at most 2 entries'],
+    [{ ids: [1] }, 'ids.0: write a text'],
+    [{ limit: 1.5 }, 'limit: write a whole number'],
+    [{ limit: 0 }, 'limit: write a number above 0'],
+    [{ limit: 11 }, 'limit: write a number of at most 10'],
+    [{ kind: 'none' }, 'kind: write some or all'],
+    [{ topic: 5 }, 'topic: write a topic'],
+  ])('like %j is refused with what to write instead', (value, detail) => {
+    expect(() => requireValid(value, schema)).toThrow(expect.objectContaining({ status: 400, detail }));
   });
 });
 
