@@ -384,16 +384,24 @@ export const identitySubjects = pgTable('identity_subjects', {
 });
 
 /** Whom to tell what; one row per event that `notifications` was handed. */
-export const notifications = pgTable('notifications', {
-  eventId: uuid('event_id').primaryKey(),
-  topic: text('topic').notNull(),
-  /** The address that the payload names, if it names one. */
-  email: text('email'),
-  subject: text('subject').notNull(),
-  recordedAt: at('recorded_at').notNull().defaultNow(),
-  /** Null where no address is named, or e-mail is not configured. */
-  mailedAt: at('mailed_at'),
-});
+export const notifications = pgTable(
+  'notifications',
+  {
+    eventId: uuid('event_id').primaryKey(),
+    topic: text('topic').notNull(),
+    /** The address that the payload names, if it names one. Pruned after a month; the row stays. */
+    email: text('email'),
+    subject: text('subject').notNull(),
+    recordedAt: at('recorded_at').notNull().defaultNow(),
+    /** Null where no address is named, or e-mail is not configured. */
+    mailedAt: at('mailed_at'),
+  },
+  (table) => [
+    index('notifications_addressed')
+      .on(table.recordedAt)
+      .where(sql`${table.email} is not null`),
+  ],
+);
 
 /** What the stand-in of each unattached subscriber was handed, in the embedded mode. */
 export const journal = pgTable(

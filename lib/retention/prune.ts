@@ -32,6 +32,8 @@ const BATCH = 1000;
  * Dead letters stay, with their events and siblings, and so do receipts and the operators' log. No lane moves: all that
  * goes lies behind its head. Any number may run at once; all but one do nothing.
  *
+ * Addresses that were notified as long ago are forgotten; that they were is not, so that nobody is told twice.
+ *
  * @throws what the database throws.
  */
 export async function prune({ db, keepMs = KEEP_MS, until, now, signal }: PruneOptions): Promise<Pruned> {
@@ -50,6 +52,7 @@ export async function prune({ db, keepMs = KEEP_MS, until, now, signal }: PruneO
     if (batch.last === null) break;
     after = batch.last;
   }
+  await run(driverOf(db), { text: FORGET_ADDRESSES, values: [keepMs, now?.toISOString() ?? null] });
   await run(driverOf(db), { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] });
   return total;
 }
@@ -119,6 +122,11 @@ const PRUNE = `
   select (select count(*)::int from event) as events, (select count(*)::int from delivery) as deliveries,
     case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end
       as last`;
+
+const FORGET_ADDRESSES = `
+  update notifications set email = null
+  where email is not null and recorded_at
+    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
 
 /** The overview shows a day; a week more is for whoever looks by hand. */
 const PRUNE_HOURS = `

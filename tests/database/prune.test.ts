@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => bus.close());
 beforeEach(async () => {
   await bus.reset();
-  await rows(bus.db, 'truncate replays, webhook_receipts');
+  await rows(bus.db, 'truncate replays, webhook_receipts, notifications');
 });
 
 const names = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
@@ -42,6 +42,19 @@ describe('pruning', () => {
     expect(await left()).toEqual([]);
     expect(await rows(bus.db, 'select from deliveries')).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('forgets the addresses that were notified after the same 30 days, and not that they were', async () => {
+    await rows(
+      bus.db,
+      `insert into notifications (event_id, topic, email, subject)
+       values (gen_random_uuid(), 'user.signed_up', 'kari@example.no', 'Welcome')`,
+    );
+    const notified = () => rows<{ email: string | null }>(bus.db, 'select email from notifications');
+    await pruneIn(29.9);
+    expect(await notified()).toEqual([{ email: 'kari@example.no' }]);
+    await pruneIn(30.1);
+    expect(await notified()).toEqual([{ email: null }]);
   });
 
   test('keeps dead letters with their siblings, what still waits, and receipts', async () => {

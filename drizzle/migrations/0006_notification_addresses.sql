@@ -1,0 +1,1 @@
+CREATE INDEX "notifications_addressed" ON "notifications" USING btree ("recorded_at") WHERE "notifications"."email" is not null;
