@@ -31,6 +31,7 @@ export const headers = {
     description: 'How to authenticate (RFC 6750).',
     schema: { type: 'string', pattern: '^Bearer' },
   },
+  Allow: { description: 'The methods that there are.', schema: { type: 'string' } },
   Accept: { description: 'The types that are taken.', schema: { type: 'string' } },
   'Accept-Encoding': { description: 'The encodings that are taken.', schema: { type: 'string' } },
   Location: { description: 'Where to go on.', schema: { type: 'string', format: 'uri-reference' } },

@@ -1,3 +1,4 @@
+import { headers } from './headers.ts';
 import { headerComponents, OperationWriter } from './operation-object.ts';
 import { PROBLEM_TYPE } from './operation.ts';
 import type { Operation, Tag } from './operation.ts';
@@ -64,7 +65,13 @@ export function openApi(): OpenApi {
   const schemas = new SchemaWriter();
   const paths = pathsOf(new OperationWriter(schemas));
   const failure = {
-    description: 'Something went wrong here: `internal_error`.',
+    description:
+      'What any request may get besides: 500 `internal_error`, and, of another method, 405 `method_not_allowed` with `Allow`.',
+    headers: {
+      'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
+      'Cache-Control': { $ref: '#/components/headers/Cache-Control' },
+      Allow: { ...headers.Allow, required: false },
+    },
     content: {
       [PROBLEM_TYPE]: {
         schema: schemas.write(problem),
@@ -106,7 +113,8 @@ const SUMMARY = 'The public edge and the event bus of a booking platform for mun
 const DESCRIPTION =
   `Errors are \`application/problem+json\` (RFC 9457) everywhere; act on \`code\`, which is stable.
 \`HEAD\` comes with every \`GET\`. Another method than those described is a 405 with \`Allow\`. Operations that pages of
-other origins call answer \`OPTIONS\`.
+other origins call answer \`OPTIONS\`. What the platform answers in our place is plain text with \`X-Vercel-Error\` and no
+request id: 413 for a body above 4.5 MB, 504 for what took too long.
 
 Operators send \`Authorization: Bearer <JWT>\` with a token that has the scope that the operation names. Browsers get a
 page where a program gets JSON, by \`Accept\`, and sign in with a cookie.

@@ -165,7 +165,7 @@ function problemHeaders(
   { access, isLimited }: Operation,
   status: number,
 ): [always: readonly HeaderName[], sometimes: readonly HeaderName[]] {
-  // A call is counted before its body is looked at, and after its type and length.
+  // A call is counted before its body is looked at, and after its type and length; one to sign in before all of it.
   const limits = isLimited ? LIMITS : [];
   switch (status) {
     case 401:
@@ -173,9 +173,9 @@ function problemHeaders(
     case 403:
       return [[], access === 'anyone' ? limits : ['WWW-Authenticate']];
     case 413:
-      return [[], []];
+      return [[], limits];
     case 415:
-      return [[], ['Accept', 'Accept-Encoding']];
+      return [[], ['Accept', 'Accept-Encoding', ...limits]];
     case 429:
       return [['Retry-After', ...limits], []];
     case 502:

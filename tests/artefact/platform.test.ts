@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,9 @@ import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
+import { catalog } from '../../lib/catalog/catalog.ts';
 import { emit } from '../../lib/outbox/emit.ts';
+import { SECOND, sleep } from '../../lib/time.ts';
 import { payloadOf, rows } from '../support/bus.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
@@ -63,6 +65,24 @@ test('every function of the build is one file and what says how it runs', () => 
   expect(files).toHaveLength(2 * functions.size);
 });
 
+test('the build tells the platform how each function runs, and when the cron is called', () => {
+  const read = (path: string) =>
+    JSON.parse(readFileSync(join(process.env['POSTBUD_ARTEFACT'] ?? '', path), 'utf8')) as unknown;
+  for (const name of ['api/chat', 'api/cron/relay', 'api/webhooks/[provider]']) {
+    expect(read(`functions/${name}.func/.vc-config.json`)).toEqual({
+      runtime: 'nodejs24.x',
+      handler: `${name}.mjs`,
+      launcherType: 'Nodejs',
+      shouldAddHelpers: false,
+      supportsResponseStreaming: true,
+      regions: ['fra1'],
+      // The relay goes on for 55 seconds, and ends what it has begun by then, whoever has called it.
+      ...(name === 'api/cron/relay' ? { maxDuration: 90 } : { maxDuration: 30, supportsCancellation: true }),
+    });
+  }
+  expect(read('config.json')).toMatchObject({ crons: [{ path: '/api/cron/relay', schedule: '* * * * *' }] });
+});
+
 test.each([
   ['GET', '/api/health', 200],
   ['GET', '/api/health.ts', 200],
@@ -104,6 +124,43 @@ test('a stream begins before the model has ended, and an end of the caller is on
   expect(await api.requests.at(-1)?.ended).toBe('closed');
 });
 
+test('an end of the caller is one of the model’s call before there is anything to stream', async () => {
+  const asked = api.requests.length;
+  api.behave('hang', 1);
+  const leaving = new AbortController();
+  const response = fetch(`${server.url}/api/chat`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: QUESTION,
+    signal: leaving.signal,
+  });
+  await vi.waitFor(() => expect(api.requests).toHaveLength(asked + 1), { timeout: 5000 });
+  leaving.abort();
+  await expect(response).rejects.toThrow('aborted');
+  // Long before the deadline of the call.
+  expect(await Promise.race([api.requests.at(-1)?.ended, sleep(5 * SECOND)])).toBe('closed');
+});
+
+test('every request leaves one line in the log', async () => {
+  for (const path of ['/api/health', '/webhooks/cardpayments', '/platform/event-bus/nowhere']) {
+    const id = `one-line${path.replaceAll('/', '.')}`;
+    const response = await send(path.startsWith('/webhooks') ? 'POST' : 'GET', path, { 'x-request-id': id });
+    await response.body?.cancel();
+    const told = () => logged('request').filter(({ requestId }) => requestId === id);
+    await vi.waitFor(() => expect(told()).toMatchObject([{ status: response.status }]));
+  }
+});
+
+/** The lines of the functions' log with this message. */
+function logged(message: string): readonly Readonly<Record<string, unknown>>[] {
+  return server
+    .output()
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>)
+    .filter((line) => line['message'] === message);
+}
+
 test('nobody escapes a limit by naming another address', async () => {
   const statuses = new Set<number>();
   for (let turn = 0; turn < 12; turn += 1) {
@@ -143,5 +200,11 @@ describe('the cron', () => {
       },
       { timeout: 12_000, interval: 100 },
     );
+    const { subscribers } = catalog['support.case.opened'];
+    await vi.waitFor(() => {
+      const told = logged('delivery').filter(({ eventId }) => eventId === id);
+      expect(told.map(({ subscriber }) => subscriber).toSorted()).toEqual([...subscribers].toSorted());
+      expect(logged('tick').some(({ delivered }) => Number(delivered) >= subscribers.length)).toBe(true);
+    });
   });
 });

@@ -1,9 +1,10 @@
 import pg from 'pg';
-import { afterAll, beforeAll, expect, inject, it } from 'vitest';
+import { afterAll, beforeAll, expect, inject, it, vi } from 'vitest';
 
 import { migrate } from '../../lib/db/connect.ts';
 import { openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { runProgram } from '../support/local-server.ts';
 
 let bus: Bus;
 beforeAll(async () => {
@@ -23,6 +24,31 @@ it('migrations are made once, whoever else makes them at that moment', async () 
   await rows(bus.db, 'create schema public');
   await Promise.all([migrate(bus.db), migrate(bus.db), migrate(bus.db)]);
   expect(await migrations()).toEqual(before);
+});
+
+it('npm run migrate tries again while a table is in use, until it is not', async () => {
+  const holder = new pg.Client(bus.url);
+  await holder.connect();
+  await holder.query('begin');
+  await holder.query('lock table drizzle.__drizzle_migrations');
+  const running = runProgram('dev/migrate.ts', { DATABASE_URL: bus.url });
+  const waited = new Set<number>();
+  await vi.waitFor(
+    async () => {
+      const { rows: waiting } = await holder.query<{ pid: number }>(
+        `select pid from pg_locks where not granted and relation = 'drizzle.__drizzle_migrations'::regclass`,
+      );
+      for (const { pid } of waiting) waited.add(pid);
+      expect(waited.size).toBe(2);
+    },
+    { timeout: 15_000, interval: 100 },
+  );
+  await holder.query('rollback');
+  await holder.end();
+  expect(await running).toEqual({
+    code: 0,
+    output: 'A table is in use. Trying again …\nThe tables are up to date.\n',
+  });
 });
 
 it('a migration gives up on a table in use, so that the traffic does not queue behind it, and changes nothing', async () => {

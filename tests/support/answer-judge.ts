@@ -48,13 +48,18 @@ export class AnswerJudge {
   }
 
   #headerFaults(answer: DocumentedAnswer, headers: Headers): readonly string[] {
-    return Object.entries(answer.headers).flatMap(([name, documented]) => {
+    const described = new Set(Object.keys(answer.headers).map((name) => name.toLowerCase()));
+    const silent = Object.keys(this.#document.components.headers).filter(
+      (name) => headers.has(name) && !described.has(name.toLowerCase()),
+    );
+    const wrong = Object.entries(answer.headers).flatMap(([name, documented]) => {
       const { required, schema } = this.#header(documented);
       const text = headers.get(name);
       if (text === null) return required ? [`has no ${name}`] : [];
       const faults = this.faultsOf(schema, schema['type'] === 'integer' ? Number(text) : text);
       return faults.map((fault) => `${name}: ${text} (${fault})`);
     });
+    return [...wrong, ...silent.map((name) => `has ${name}, which is not described`)];
   }
 
   #header(header: Header): Header {

@@ -1,20 +1,26 @@
 import { readFileSync } from 'node:fs';
 
+import { context } from '@opentelemetry/api';
 import { Parser } from '@asyncapi/parser';
 import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { documentUrl } from '../../dev/descriptions.ts';
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { Topic } from '../../lib/catalog/topic.ts';
-import { cloudEvent } from '../../lib/subscribers/http.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
+import { waitAfter } from '../../lib/relay/backoff.ts';
+import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
+import type { BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
+import { contextOf } from '../../lib/telemetry/trace.ts';
+import { HOUR, MINUTE } from '../../lib/time.ts';
 
 const rows: [topic: string, row: Topic][] = Object.entries(catalog);
 const text = readFileSync(documentUrl('asyncapi'), 'utf8');
 
 interface Document {
+  readonly info: { readonly description: string };
+  readonly servers: { readonly subscriber: { readonly security: readonly object[] } };
   readonly channels: Record<string, { readonly address: string; readonly 'x-ordered-by'?: string }>;
   readonly operations: Record<
     string,
@@ -25,7 +31,7 @@ interface Document {
       string,
       { readonly payload: { readonly schema: object }; readonly examples: [{ readonly payload: object }] }
     >;
-    readonly schemas: Record<string, object>;
+    readonly schemas: Record<'CloudEvent' | 'DeliveryHeaders', { readonly properties: object }>;
   };
 }
 const document = JSON.parse(text) as Document;
@@ -75,6 +81,28 @@ describe('docs/asyncapi.json', () => {
     expect(told.toSorted()).toEqual(expected.toSorted());
   });
 
+  test('says of each channel what it is ordered by', () => {
+    const told = Object.entries(document.channels).map(([topic, channel]) => [
+      topic,
+      channel['x-ordered-by'],
+    ]);
+    expect(told).toEqual(rows.map(([topic, { orderedBy }]) => [topic, orderedBy]));
+  });
+
+  test('says when a subscriber is asked again, and that it is asked with a signature', () => {
+    expect([1, 2, 3, 4, 5].map((attempt) => waitAfter(attempt, 5))).toEqual([
+      1 * MINUTE,
+      5 * MINUTE,
+      30 * MINUTE,
+      6 * HOUR,
+      null,
+    ]);
+    expect(document.info.description).toContain('after 1 minute, 5 minutes, 30 minutes and 6 hours.');
+    expect(document.servers.subscriber.security).toEqual([
+      { $ref: '#/components/securitySchemes/standardWebhooks' },
+    ]);
+  });
+
   test('marks what is personal data, and leaves nothing of our own mark', () => {
     expect(text.match(/"x-personal-data": true/g)!.length).toBeGreaterThan(20);
     expect(text).not.toContain('"personal"');
@@ -82,40 +110,69 @@ describe('docs/asyncapi.json', () => {
 });
 
 describe('a message', () => {
+  const eventOf = (topic: string, row: Topic) => {
+    const payload = row.payload.parse(row.example);
+    return {
+      id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
+      topic,
+      payload,
+      version: row.version,
+      producer: row.producer,
+      createdAt: new Date('2026-02-21T09:30:00.000Z'),
+      seq: 48_213,
+      orderingKey: row.orderingKey?.(payload) ?? '',
+      correlationId: '5f0a4d3c-8a3e-4c55-9a35-0c7c4d0f3b1e',
+      causationId: null,
+      traceparent: null,
+    } as BusEvent;
+  };
   const sent: Record<string, object> = {};
   beforeAll(() => {
-    for (const [topic, row] of rows) {
-      const payload = row.payload.parse(row.example);
-      const event = {
-        id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
-        topic,
-        payload,
-        version: row.version,
-        producer: row.producer,
-        createdAt: new Date('2026-02-21T09:30:00.000Z'),
-        seq: 48_213,
-        orderingKey: row.orderingKey?.(payload) ?? '',
-        correlationId: '5f0a4d3c-8a3e-4c55-9a35-0c7c4d0f3b1e',
-        causationId: null,
-        traceparent: null,
-      };
-      sent[topic] = cloudEvent(event as BusEvent);
-    }
+    for (const [topic, row] of rows) sent[topic] = cloudEvent(eventOf(topic, row));
   });
+  afterEach(() => void vi.unstubAllGlobals());
+
+  const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
   test.each(rows)('%s is described as subscribers elsewhere get it, with an example like it', (topic) => {
     expect(validatorOf(topic)(sent[topic])).toEqual([]);
     expect(document.components.messages[topic]!.examples[0].payload).toEqual(sent[topic]);
   });
 
-  test('with all that an event may have is described too', () => {
-    const event = {
-      ...sent['payment.captured'],
-      causationid: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
-      partitionkey: 'bkg_48213',
-      traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
-    };
+  test('with all that an event may have is described by just these names', () => {
+    const event = cloudEvent({
+      ...eventOf('payment.captured', catalog['payment.captured']),
+      causationId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
+      orderingKey: 'bkg_48213',
+      traceparent: TRACEPARENT,
+    });
     expect(validatorOf('payment.captured')(event)).toEqual([]);
+    const { data: _, ...attributes } = event;
+    const { properties } = document.components.schemas.CloudEvent;
+    expect(Object.keys(properties).toSorted()).toEqual(Object.keys(attributes).toSorted());
+  });
+
+  test('comes with the headers that are described, and no others', async () => {
+    let headers: Record<string, string> = {};
+    vi.stubGlobal('fetch', async (_: string, init: { headers: Record<string, string> }) => {
+      headers = init.headers;
+      return new Response();
+    });
+    const secret = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
+    const { handlers } = remoteSubscriber({ name: 'ledger', url: 'https://ledger.example.no/', secret });
+    const event = eventOf('payment.captured', catalog['payment.captured']);
+    const { signal } = new AbortController();
+    await context.with(contextOf(TRACEPARENT)!, async () => {
+      await handlers.get('payment.captured')!(event, { signal, attempt: 1 } as DeliveryContext);
+    });
+    const { 'content-type': type, ...described } = headers;
+    expect(type).toMatch(/^application\/cloudevents\+json/);
+    const { properties } = document.components.schemas.DeliveryHeaders;
+    expect(Object.keys(described).toSorted()).toEqual(Object.keys(properties).toSorted());
+    const ajv = new Ajv({ strict: false, allErrors: true });
+    addFormats.default(ajv);
+    const validate = ajv.compile(document.components.schemas.DeliveryHeaders);
+    expect(validate(described) ? [] : validate.errors).toEqual([]);
   });
 
   test.each([

@@ -118,6 +118,20 @@ describe('what is described', () => {
     expect(thrown.length).toBeGreaterThan(25);
     expect(Object.keys(problemCodes)).toEqual(expect.arrayContaining(thrown));
   });
+
+  test('tells of every code where it comes', () => {
+    const told = operations.flatMap(({ responses }) =>
+      Object.values(responses).flatMap(({ content }) => {
+        const { allOf } = (content?.['application/problem+json']?.schema ?? {}) as {
+          allOf?: [object, { properties: { code: { enum: string[] } } }];
+        };
+        return allOf?.[1].properties.code.enum ?? [];
+      }),
+    );
+    // Of every operation and of none, which the description of the document says.
+    const everywhere = ['internal_error', 'method_not_allowed'];
+    expect([...new Set([...told, ...everywhere])].toSorted()).toEqual(Object.keys(problemCodes).toSorted());
+  });
 });
 
 describe.each(operations)('$method $path', (operation) => {
