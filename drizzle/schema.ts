@@ -168,7 +168,7 @@ export const deliveries = pgTable(
     // Ids are UUIDv7 and rows are inserted in event order: block ranges find an event's deliveries at next to no cost.
     index('deliveries_event')
       .using('brin', sql`${table.eventId} uuid_minmax_multi_ops`)
-      .with({ pages_per_range: 16, autosummarize: true }),
+      .with({ pages_per_range: 64, autosummarize: true }),
     // Operators page through dead letters by these: all of them, or those of one group.
     index('deliveries_dead_letters')
       .on(table.deadLetteredAt, table.laneId, table.position)
