@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { accessSync, constants, mkdirSync } from 'node:fs';
 import { styleText } from 'node:util';
 
 import { serve } from 'srvx';
@@ -35,6 +36,7 @@ async function start(): Promise<void> {
   logTo((line) => console.log(inWords(line)));
   // Not `config()`, which is read once: the secrets are still to be made up.
   const { port, demo: isDemoWanted } = readConfig();
+  requireFolder(dataDir());
   const madeUp = makeUpSecrets(dataDir(), port);
   const standIns = await startStandIns(port === 0 ? 0 : port + 2);
   const route = createRouter(new URL('../', import.meta.url));
@@ -77,6 +79,16 @@ async function start(): Promise<void> {
     console.log('The demo’s traffic, sent once at the start (DEMO=off leaves it out):\n');
     await demo({ url, variables: madeUp }, console.log);
     console.log('Next: npm run demo in a second terminal sends it again, and npx postbud shows the bus.\n');
+  }
+}
+
+/** The embedded database would say so in terms of the first statement that fails. */
+function requireFolder(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true });
+    accessSync(path, constants.W_OK);
+  } catch {
+    throw new InvalidConfiguration('DATA_DIR', `write a folder that you may write to, other than ${path}`);
   }
 }
 

@@ -230,7 +230,7 @@ interface Stored {
   readonly isSameBody: boolean;
 }
 
-/** Kicks here, so that an event which comes through after the limit is delivered as soon as any other. */
+/** Kicks here, so that an event which comes through after the limit is delivered as soon as all others. */
 async function write(
   { database, kick }: WebhookIntake,
   { provider, eventId, eventType, bodySha256 }: Webhook,

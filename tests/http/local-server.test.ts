@@ -170,6 +170,16 @@ describe('the local server', () => {
     }
   });
 
+  test('says so when its folder is none', async () => {
+    const { code, output } = await runProgram('dev/start.ts', {
+      PORT: String(await freePort()),
+      DATA_DIR: import.meta.filename,
+    });
+    expect(code).toBe(1);
+    expect(output).toContain('DATA_DIR: write a folder that you may write to');
+    expect(output).not.toMatch(/\n\s+at /);
+  });
+
   test('says so when something listens on its port already', async () => {
     const { code, output } = await runProgram('dev/start.ts', {
       PORT: port,
