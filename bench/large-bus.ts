@@ -161,6 +161,7 @@ function plannedTopics(): PlannedTopic[] {
     producer: row.producer,
     version: row.version,
     open: row.subscribers.length,
+    subscribers: row.subscribers,
     payload: row.example,
   }));
   const rest = SLOTS - topics.reduce((sum, { weight }) => sum + weight, 0);
@@ -274,7 +275,7 @@ function plannedGraves(topics: readonly PlannedTopic[], cycles: number, dead: nu
 
 const PLAN_TABLES = `
   create temp table topic (topic text primary key, weight int, keys int, ordered bool, producer text, version int,
-    open int, payload jsonb, payload_bytes int);
+    open int, subscribers text[], payload jsonb, payload_bytes int);
   create temp table slot (slot int primary key, topic text, rank int);
   create temp table plan (topic text, subscriber text, attached bool, cut int, every int);
   create temp table grave (topic text, subscriber text, error_group text, kind text, message text, start int, stop int,
@@ -289,7 +290,8 @@ interface Plan {
 async function storePlan(client: pg.Client, { topics, plan, graves }: Plan): Promise<void> {
   await client.query(
     `insert into topic select *, octet_length(payload::text) from jsonb_to_recordset($1::jsonb)
-     as known(topic text, weight int, keys int, ordered bool, producer text, version int, open int, payload jsonb)`,
+     as known(topic text, weight int, keys int, ordered bool, producer text, version int, open int,
+       subscribers text[], payload jsonb)`,
     [JSON.stringify(topics)],
   );
   await client.query(
@@ -391,8 +393,8 @@ const EVENTS = `
     from delivery group by n
   )
   insert into events (id, topic, payload, version, created_at, ordering_key, producer, correlation_id, open, failing,
-    dead_lettered)
-  select id, topic, payload, version, created_at, ordering_key, producer, id::text, open, failing, dead
+    dead_lettered, subscribers)
+  select id, topic, payload, version, created_at, ordering_key, producer, id::text, open, failing, dead, subscribers
   from event join change using (n) order by n`;
 
 /** Statements that run at the same time seldom share a row of a total; see lib/backlog/tally.ts. */

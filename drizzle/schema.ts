@@ -47,7 +47,9 @@ export const events = pgTable(
     correlationId: text('correlation_id'),
     causationId: text('causation_id'),
     traceparent: text('traceparent'),
-    /** Deliveries neither delivered nor dead-lettered; until fan-out, the number of subscribers in the catalog. */
+    /** Whom the event is for, by the catalog of the release that emitted it. Null: emitted before this was recorded. */
+    subscribers: text('subscribers').array(),
+    /** Deliveries neither delivered nor dead-lettered; until fan-out, the number of `subscribers`. */
     open: smallint('open').notNull(),
     /** Deliveries whose last attempt failed and that will be tried again. Part of `open`. */
     failing: smallint('failing').notNull().default(0),
@@ -78,8 +80,15 @@ export const awaitingFanOut = pgTable(
     orderingKey: text('ordering_key').notNull(),
     open: smallint('open').notNull(),
     payloadBytes: integer('payload_bytes').notNull(),
+    /** As the event has them, so that fan-out need not read it. Null: written by a release that does not name them. */
+    subscribers: text('subscribers').array(),
   },
-  (table) => [primaryKey({ columns: [table.topic, table.createdAt, table.seq] })],
+  (table) => [
+    primaryKey({ columns: [table.topic, table.createdAt, table.seq] }),
+    index('awaiting_fan_out_unaddressed')
+      .on(table.topic, table.createdAt)
+      .where(sql`subscribers is null`),
+  ],
 );
 
 /** Numbers deliveries in the order of fan-out; drawn under the fan-out lock, so that order is also commit order. */
@@ -103,6 +112,8 @@ export const lanes = pgTable(
     tail: bigint('tail', { mode: 'number' }).notNull(),
     /** Up to this position deliveries are claimed one by one: a relay died among them. */
     carefulTo: bigint('careful_to', { mode: 'number' }).notNull().default(0),
+    /** The payload version that the head needs a handler for, when a relay found it newer than its own catalog's. */
+    neededVersion: smallint('needed_version'),
     /** When a relay should next look here: now, at the head's retry, or when the lease runs out. Null: nothing to do. */
     dueAt: at('due_at'),
     /** Set while a relay holds the lane; a token that has run out (`dueAt` in the past) means that the relay died. */

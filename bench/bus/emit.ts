@@ -15,20 +15,20 @@ const SECONDS = 4;
 
 const GOALS = { peer: 3, pgbench: 0.5 };
 
-const { example, producer } = catalog['booking.created'];
+const { example, producer, subscribers } = catalog['booking.created'];
 
 /** What one transaction of ours writes, without what makes it safe: no lock, no check, no parameters. */
 const SAME_ROWS = [
   'begin',
   `insert into business (note) values ('booked')`,
   `with event as (
-     insert into events (id, topic, payload, version, producer, open, ordering_key, correlation_id, created_at)
-     values (uuidv7(), 'booking.created', '${JSON.stringify(example)}', 1, '${producer}', 3, '', gen_random_uuid()::text,
+     insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
+     values (uuidv7(), 'booking.created', '${JSON.stringify(example)}', 1, '${producer}', ${subscribers.length}, '{${subscribers.join(',')}}', '', gen_random_uuid()::text,
        clock_timestamp())
-     returning topic, created_at, seq, id, ordering_key, open
+     returning topic, created_at, seq, id, ordering_key, open, subscribers
    )
-   insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes)
-   select topic, created_at, seq, id, ordering_key, open, 300 from event`,
+   insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
+   select topic, created_at, seq, id, ordering_key, open, subscribers, 300 from event`,
   'commit',
 ];
 

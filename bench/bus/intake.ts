@@ -19,13 +19,13 @@ const SAME_ROWS = [
      values ('cardpayments', gen_random_uuid()::text, 'payment.captured', repeat('a', 64), clock_timestamp())
    ),
    event as (
-     insert into events (id, topic, payload, version, producer, open, ordering_key, correlation_id, created_at)
+     insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
      values (uuidv7(), 'webhook.cardpayments.received', '${JSON.stringify({ body: JSON.parse(webhookBody(0)) as unknown })}',
-       1, 'webhooks', 2, '', gen_random_uuid()::text, clock_timestamp())
-     returning topic, created_at, seq, id, ordering_key, open
+       1, 'webhooks', 1, '{payments}', '', gen_random_uuid()::text, clock_timestamp())
+     returning topic, created_at, seq, id, ordering_key, open, subscribers
    )
-   insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes)
-   select topic, created_at, seq, id, ordering_key, open, 300 from event`,
+   insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
+   select topic, created_at, seq, id, ordering_key, open, subscribers, 300 from event`,
 ];
 
 /** Signed webhooks, each a new one, through the function of api/webhooks: verified, deduplicated, stored. */

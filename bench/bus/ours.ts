@@ -54,19 +54,24 @@ function counting(expected: number) {
 
 /** Writes committed events as `emit` does, but many in one statement. */
 async function fill(events: number): Promise<void> {
-  const topics = drainTopics.map((topic, index) => ({ index, topic, payload: catalog[topic].example }));
+  const topics = drainTopics.map((topic, index) => ({
+    index,
+    topic,
+    payload: catalog[topic].example,
+    subscribers: catalog[topic].subscribers,
+  }));
   await rows(
     `with event as (
-       insert into events (id, topic, payload, version, producer, open, ordering_key, correlation_id, created_at)
-       select uuidv7(), topic, payload, 1, 'bench', 3, '', '', clock_timestamp()
+       insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
+       select uuidv7(), topic, payload, 1, 'bench', cardinality(subscribers), subscribers, '', '', clock_timestamp()
        from generate_series(0, $1::int - 1) as number
-         join jsonb_to_recordset($2::jsonb) as known(index int, topic text, payload jsonb)
+         join jsonb_to_recordset($2::jsonb) as known(index int, topic text, payload jsonb, subscribers text[])
            on index = number % jsonb_array_length($2::jsonb)
        order by number
        returning *
      )
-     insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes)
-     select topic, created_at, seq, id, ordering_key, open, octet_length(payload::text) from event`,
+     insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
+     select topic, created_at, seq, id, ordering_key, open, subscribers, octet_length(payload::text) from event`,
     [events, JSON.stringify(topics)],
   );
 }
@@ -139,9 +144,9 @@ async function storeDeliveries(
        from jsonb_array_elements($1::jsonb) with ordinality as row(known, ordinality)
      ),
      event as (
-       insert into events (id, topic, payload, version, producer, open, ordering_key, correlation_id, created_at)
-       select uuidv7(), topic, payload, 1, 'bench', case when $3 then 0 else jsonb_array_length(subscribers) end, '', '',
-         clock_timestamp()
+       insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
+       select uuidv7(), topic, payload, 1, 'bench', case when $3 then 0 else jsonb_array_length(subscribers) end,
+         array(select jsonb_array_elements_text(subscribers)), '', '', clock_timestamp()
        from generate_series(0, $2::int - 1) as number join known on index = number % jsonb_array_length($1::jsonb)
        order by number
        returning id, topic, seq, octet_length(payload::text) as bytes

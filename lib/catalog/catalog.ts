@@ -20,6 +20,7 @@ import { seasons } from './seasons.ts';
 import { subscriptions } from './subscriptions.ts';
 import { support } from './support.ts';
 import { tenants } from './tenants.ts';
+import type { Topic as TopicRow } from './topic.ts';
 import { webhooks } from './webhooks.ts';
 
 /** Every topic of the platform by name: the one place that says what may be emitted and who is handed it. */
@@ -70,4 +71,10 @@ export type TopicsOf<Name extends Subscriber> = {
 /** Tells whether a name from outside, or from a database of another version, is in this catalog. */
 export function isTopicName(name: string): name is TopicName {
   return Object.hasOwn(catalog, name);
+}
+
+/** The rows of the catalog with their names, in its order. */
+export function topics(): [TopicName, TopicRow][] {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Object.entries` takes names for any text
+  return Object.entries<TopicRow>(catalog) as [TopicName, TopicRow][];
 }

@@ -167,7 +167,7 @@ const SKIP = `
       (attempts > 0)::int as was_failing
   ),
   lane as (
-    update lanes set head = skipped.position,
+    update lanes set head = skipped.position, needed_version = null,
       due_at = case when skipped.tail > skipped.position then clock.now end
     from clock, skipped where lanes.id = $1::bigint
   ),

@@ -209,7 +209,7 @@ const statement = (matching: string) => `
   ),
   moved_lane as (
     -- Always to another value while a relay holds the lane: that is how its settlement sees that it moved.
-    update lanes set head = least(head, first.position - 1) - (lease_token is not null)::int,
+    update lanes set head = least(head, first.position - 1) - (lease_token is not null)::int, needed_version = null,
       due_at = case when lease_token is null then clock.now else due_at end
     from clock, (select lane_id, min(position) as position from put_back group by lane_id) as first
     where lanes.id = first.lane_id

@@ -33,7 +33,8 @@ export interface EmitOptions {
 /**
  * Records an event in the outbox, in the caller's transaction and in one statement.
  *
- * Rolled back, nothing is left; committed, every subscriber in the catalog will be handed it. Emit after the business
+ * Rolled back, nothing is left; committed, every subscriber that the catalog lists for the topic now will be handed it,
+ * whatever release the relay is of. Emit after the business
  * rows that the event reports are written, so that events about one row come in the order of its changes.
  *
  * @param tx the transaction that also writes the business data: Drizzle's, or the bare client of `pg`, Neon or PGlite.
@@ -78,8 +79,8 @@ export interface OutboxEvent {
   readonly payload: string;
   readonly version: number;
   readonly producer: string;
-  /** How many subscribers the catalog has for the topic. */
-  readonly open: number;
+  /** Whom it is for: the topic's subscribers in this release's catalog. */
+  readonly subscribers: readonly string[];
   readonly orderingKey: string;
   readonly dedupeKey: string | null;
   readonly correlationId: string;
@@ -105,7 +106,7 @@ export function outboxEvent(name: string, payload: unknown, options: EmitOptions
     payload: JSON.stringify(parsed.data),
     version: topic.version,
     producer: topic.producer,
-    open: topic.subscribers.length,
+    subscribers: topic.subscribers,
     orderingKey: options.orderingKey ?? topic.orderingKey?.(parsed.data) ?? '',
     dedupeKey: options.dedupeKey ?? null,
     // An event that nothing caused begins a correlation of its own.
@@ -162,22 +163,22 @@ const INSERT_EVENT = `
 /**
  * CTEs that insert the event and its marker, once for each row of `source` (none or one).
  *
- * @param source a CTE that holds the emitter lock. Parameters 1 to 11 are `eventValues`.
+ * @param source a CTE that holds the emitter lock. Parameters 1 to 11 are `eventValues`, 6 a list of names as Postgres writes an array.
  */
 export function insertEventFrom(source: string): string {
   return `
       event as (
-        insert into events (id, topic, payload, version, producer, open, ordering_key, dedupe_key, correlation_id,
-          causation_id, traceparent, created_at)
-        select $1::uuid, $2::text, $3::text::jsonb, $4::smallint, $5::text, $6::smallint, $7::text, $8::text, $9::text,
-          $10::text, $11::text, clock_timestamp()
+        insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
+          correlation_id, causation_id, traceparent, created_at)
+        select $1::uuid, $2::text, $3::text::jsonb, $4::smallint, $5::text, $6::text::text[],
+          cardinality($6::text::text[]), $7::text, $8::text, $9::text, $10::text, $11::text, clock_timestamp()
         from ${source}
         on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
-        returning id, topic, created_at, seq, ordering_key, open
+        returning id, topic, created_at, seq, ordering_key, open, subscribers
       ),
       marker as (
-        insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes)
-        select topic, created_at, seq, id, ordering_key, open, octet_length($3::text) from event
+        insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
+        select topic, created_at, seq, id, ordering_key, open, octet_length($3::text), subscribers from event
       )`;
 }
 
@@ -189,7 +190,8 @@ export function eventValues(event: OutboxEvent): unknown[] {
     event.payload,
     event.version,
     event.producer,
-    event.open,
+    // Components of the catalog, whose names are letters: nothing to be quoted.
+    `{${event.subscribers.join(',')}}`,
     event.orderingKey,
     event.dedupeKey,
     event.correlationId,

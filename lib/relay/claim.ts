@@ -20,7 +20,10 @@ export interface ClaimedLane {
   readonly newest: number;
   /** When the relay that held the lane before was due to settle, in epoch milliseconds; null unless it died. */
   readonly lapsedAtMs: number | null;
+  /** Up to the first whose payload is of a newer version than the handler was written for. */
   readonly deliveries: readonly ClaimedDelivery[];
+  /** The version of that first one; null when there is none. It waits for a relay of a release that can read it. */
+  readonly neededVersion: number | null;
   /** Whether `deliveries` reaches the lane's end. */
   readonly isWhole: boolean;
 }
@@ -69,16 +72,22 @@ export async function claim(db: Database, options: ClaimOptions): Promise<Claim>
   const found = row!.found;
   const events = new Map(found.events?.map((event) => [event[0], readEvent(event)]));
   const bySubscription = new Map(subscriptions.map((subscription) => [subscription.key, subscription]));
-  const lanes = (found.lanes ?? []).map((lane) => ({
-    id: String(lane.id),
-    token,
-    subscription: bySubscription.get(`${lane.topic} ${lane.subscriber}`)!,
-    head: lane.head,
-    newest: lane.newest ?? lane.head,
-    lapsedAtMs: lane.lapsed_at,
-    deliveries: deliveriesOf(lane, events),
-    isWhole: lane.is_whole,
-  }));
+  const lanes = (found.lanes ?? []).map((lane) => {
+    const subscription = bySubscription.get(`${lane.topic} ${lane.subscriber}`)!;
+    const all = deliveriesOf(lane, events);
+    const newer = all.findIndex(({ event }) => event.version > subscription.version);
+    return {
+      id: String(lane.id),
+      token,
+      subscription,
+      head: lane.head,
+      newest: lane.newest ?? lane.head,
+      lapsedAtMs: lane.lapsed_at,
+      deliveries: newer === -1 ? all : all.slice(0, newer),
+      neededVersion: all[newer]?.event.version ?? null,
+      isWhole: lane.is_whole && newer === -1,
+    };
+  });
   return { nowMs: found.now, lanes, survey: found.survey };
 }
 
@@ -173,8 +182,8 @@ function deepFreeze<Value extends object>(value: Value): Value {
   return Object.freeze(value);
 }
 
-function asked({ topic, subscriber, leaseMs }: Subscription) {
-  return { topic, subscriber: subscriber.name, lease_ms: leaseMs };
+function asked({ topic, subscriber, version, leaseMs }: Subscription) {
+  return { topic, subscriber: subscriber.name, version, lease_ms: leaseMs };
 }
 
 // Lanes of one subscription that a claim takes at most, so that one with many ordering keys leaves room for others.
@@ -207,7 +216,7 @@ const CLAIM = `
   ),
   subscription as materialized (
     select ordinality as turn, asked ->> 'topic' as topic, asked ->> 'subscriber' as subscriber,
-      (asked ->> 'lease_ms')::float8 * interval '1 millisecond' as lease
+      (asked ->> 'version')::smallint as version, (asked ->> 'lease_ms')::float8 * interval '1 millisecond' as lease
     from jsonb_array_elements($1::text::jsonb) with ordinality as known(asked, ordinality)
     where (select min(due_at) from lanes) <= (select now from clock)
       and not exists (
@@ -228,7 +237,7 @@ const CLAIM = `
     from clock, subscription, lateral (
       select id, due_at, lease_token, xmin::text as version from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and lanes.due_at <= clock.now
+        and lanes.due_at <= clock.now and coalesce(needed_version, 0) <= subscription.version
       order by due_at limit ${LANES_PER_SUBSCRIPTION} for update skip locked
     ) as lane
     limit $3::int

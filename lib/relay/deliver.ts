@@ -50,6 +50,7 @@ export class LaneRun {
   #to: number;
   #retryAtMs: number | null = null;
   #carefulTo: number | null = null;
+  #neededVersion: number | null = null;
   #delivered: DeliveredAttempt[] = [];
   #unfinished: UnfinishedAttempt[] = [];
   #leaseEndsAtMs: number;
@@ -114,6 +115,7 @@ export class LaneRun {
       retryAtMs: this.#isDone ? this.#retryAtMs : null,
       keepUntilMs: this.#isDone ? null : this.#options.leaseClock() + this.lane.subscription.leaseMs,
       carefulTo: this.#carefulTo,
+      neededVersion: this.#neededVersion,
       delivered: this.#delivered,
       unfinished: this.#unfinished,
     };
@@ -170,6 +172,7 @@ export class LaneRun {
       // The next transaction to commit would move the head past a dead letter that is not recorded yet.
       if (this.lane.subscription.subscriber.transactional && this.#unfinished.length > 0) return;
     }
+    this.#neededVersion = this.lane.neededVersion;
     // Past the end there may be settled deliveries only: what a replay once moved the head back over.
     if (this.lane.isWhole) this.#to = Math.max(this.#to, this.lane.newest);
   }

@@ -1,6 +1,4 @@
 import { ADD_TO_BACKLOG, NOTHING_SETTLED } from '../backlog/tally.ts';
-import { catalog } from '../catalog/catalog.ts';
-import type { Topic } from '../catalog/topic.ts';
 import { driverOf, run } from '../db/statement.ts';
 import type { Database } from '../db/connect.ts';
 
@@ -68,38 +66,41 @@ export class QuietFence {
 const FAN_OUT_LIMIT = 3000;
 
 /** Second advisory lock space: one fan-out at a time, so that positions are drawn in commit order. */
-const FAN_OUT_LOCK = 0x9058;
+export const FAN_OUT_LOCK = 0x9058;
+
+/** What a fan-out did. */
+export interface FannedOut {
+  readonly events: number;
+  /** Whether there are events that do not say whom they are for: see `addressEvents`. */
+  readonly hasUnaddressed: boolean;
+}
 
 /**
- * Writes one delivery per subscriber for events whose place in the order is certain, in `(created_at, seq)` order.
+ * Writes one delivery for each subscriber that an event names, for events whose place in the order is certain, in
+ * `(created_at, seq)` order.
+ *
+ * Goes by what each event says, and not by a catalog: the event may be of a release with other topics or subscribers.
  *
  * Runs after the survey that `openings` come from, so that its snapshot sees every event created before `at`. Another
  * relay may be fanning out: then this does nothing. Should the other one end between this statement's snapshot and
  * its lock, the rows that it took are gone (`delete` passes over them) and what is left comes later in the order.
  *
  * @param now overrides the database's clock in tests.
- * @returns how many events were fanned out.
  */
 export async function fanOut(
   db: Database,
   survey: Survey,
   openings: readonly Opening[],
   now: string | null,
-): Promise<number> {
-  const [row] = await run<{ events: number }>(driverOf(db), {
+): Promise<FannedOut> {
+  const [row] = await run<FannedOut>(driverOf(db), {
     name: 'fan_out',
     text: FAN_OUT,
-    values: [TOPICS, JSON.stringify(openings), survey.at, now],
+    values: [JSON.stringify(openings), survey.at, now],
   });
-  return row!.events;
+  return row!;
 }
 
-const TOPICS = JSON.stringify(
-  Object.entries<Topic>(catalog).map(([topic, { subscribers }]) => ({ topic, subscribers })),
-);
-
-// A topic that this release does not know stays where it is, for a relay of the release that emitted it.
-//
 // The commit does not wait for the disk. What a crash takes back nobody was handed: the claim that hands a delivery out
 // comes later in the log, and waits for all that is before it. The markers are there again then.
 const FAN_OUT = `
@@ -119,11 +120,15 @@ const FAN_OUT = `
     from awaiting where awaiting.topic is not null
   ),
   topic as materialized (
-    select known.topic, known.subscribers, jsonb_array_length(known.subscribers)::smallint as open,
-      case when opening.lock is null then $3::text::timestamptz else opening.until end as until
-    from awaiting join jsonb_to_recordset($1::text::jsonb) as known(topic text, subscribers jsonb) using (topic)
-    left join jsonb_to_recordset($2::text::jsonb) as opening(lock bigint, until timestamptz)
-      on opening.lock = (hashtext(known.topic)::bigint & 4294967295)
+    select awaiting.topic, case when opening.lock is null then $2::text::timestamptz else opening.until end as until,
+      -- Nothing overtakes an event that does not say whom it is for.
+      coalesce((
+        select created_at from awaiting_fan_out as unaddressed
+        where unaddressed.topic = awaiting.topic and subscribers is null order by created_at limit 1
+      ), 'infinity') as addressed_until
+    from awaiting left join jsonb_to_recordset($1::text::jsonb) as opening(lock bigint, until timestamptz)
+      on opening.lock = (hashtext(awaiting.topic)::bigint & 4294967295)
+    where awaiting.topic is not null
     -- Another order each time, so that under a flood no topic is always last.
     order by random()
   ),
@@ -132,7 +137,7 @@ const FAN_OUT = `
     select waiting.id
     from fan_out_lock, topic, lateral (
       select ctid as id from awaiting_fan_out
-      where topic = topic.topic and created_at < topic.until
+      where topic = topic.topic and created_at < topic.until and created_at < topic.addressed_until
       order by created_at, seq limit ${FAN_OUT_LIMIT}
     ) as waiting
     where fan_out_lock.is_held
@@ -146,12 +151,12 @@ const FAN_OUT = `
     select *, nextval('delivery_positions') as position from (select * from picked order by created_at, seq) as in_order
   ),
   lengthened as materialized (
-    select topic, subscriber, ordering_key, tail, first_at
+    select topic, subscriber, ordering_key, max(tail) as tail, min(first_at) as first_at
     from (
-      select topic, ordering_key, max(position) as tail, min(created_at) as first_at
-      from placed group by topic, ordering_key
-    ) as lane_of_topic
-      join topic using (topic), jsonb_array_elements_text(topic.subscribers) as subscriber
+      select topic, subscribers, ordering_key, max(position) as tail, min(created_at) as first_at
+      from placed group by topic, subscribers, ordering_key
+    ) as addressed_alike, unnest(subscribers) as subscriber
+    group by topic, subscriber, ordering_key
   ),
   known_lane as materialized (
     select id, topic, subscriber, ordering_key, lengthened.tail, first_at
@@ -160,21 +165,22 @@ const FAN_OUT = `
   new_lane as (
     -- Another relay may have made one since this statement began: then it is lengthened here.
     insert into lanes (topic, subscriber, ordering_key, tail, due_at)
-    select topic, subscriber, ordering_key, tail, least(first_at, $4::text::timestamptz)
+    select topic, subscriber, ordering_key, tail, least(first_at, $3::text::timestamptz)
     from lengthened where (topic, subscriber, ordering_key) not in (
       select topic, subscriber, ordering_key from known_lane
     )
     order by topic, subscriber, ordering_key
     on conflict (topic, subscriber, ordering_key) do update
       set tail = excluded.tail, due_at = coalesce(lanes.due_at, excluded.due_at)
-    returning id, topic, ordering_key
+    returning id, topic, subscriber, ordering_key
   ),
   lane as materialized (
-    select id, topic, ordering_key from known_lane union all select * from new_lane
+    select id, topic, subscriber, ordering_key from known_lane union all select * from new_lane
   ),
   delivery as (
     insert into deliveries (lane_id, position, event_id, payload_bytes)
     select lane.id, position, event_id, payload_bytes from placed join lane using (topic, ordering_key)
+    where lane.subscriber = any (placed.subscribers)
     order by position, lane.id
     returning 1
   ),
@@ -187,25 +193,19 @@ const FAN_OUT = `
   ),
   lengthened_lane as (
     update lanes set tail = locked_lane.tail,
-      due_at = coalesce(lanes.due_at, least(first_at, $4::text::timestamptz))
+      due_at = coalesce(lanes.due_at, least(first_at, $3::text::timestamptz))
     from locked_lane where lanes.id = locked_lane.id
     returning 1
   ),
   backlog_change as materialized (
-    select topic, subscriber, events as pending, 0 as failing, 0 as dead_lettered, ${NOTHING_SETTLED}
-    from (select topic, count(*) as events from placed group by topic) as fanned_out
-      join topic using (topic), jsonb_array_elements_text(topic.subscribers || '""') as subscriber
+    select topic, subscriber, sum(events) as pending, 0 as failing, 0 as dead_lettered, ${NOTHING_SETTLED}
+    from (select topic, subscribers, count(*) as events from placed group by topic, subscribers) as addressed_alike,
+      unnest(subscribers || ''::text) as subscriber
     -- After the lanes: the order in which all statements lock.
     where (select count(*) from lengthened_lane) >= 0
+    group by topic, subscriber
   ),
   added as (${ADD_TO_BACKLOG}
-  ),
-  miscounted as materialized (
-    -- Emitted by a release whose catalog had another number of subscribers.
-    select event_id, topic.open from placed join topic using (topic) where placed.open <> topic.open
-  ),
-  recounted as (
-    update events set open = miscounted.open from miscounted
-    where events.id = miscounted.event_id and events.id = any (array(select event_id from miscounted))
   )
-  select count(*)::int as events from placed`;
+  select (select count(*)::int from placed) as events,
+    exists (select from topic where addressed_until < 'infinity') as "hasUnaddressed"`;

@@ -3,6 +3,7 @@ import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { inTickSpan } from '../telemetry/tick.ts';
 import { SECOND, sleep } from '../time.ts';
+import { addressEvents } from './address-events.ts';
 import { claim } from './claim.ts';
 import type { Claim } from './claim.ts';
 import { LaneRun } from './deliver.ts';
@@ -219,9 +220,10 @@ class Pass {
 
   async #fanOut(survey: Survey): Promise<number> {
     const openings = this.#fence.pass(survey);
-    const events = await fanOut(this.#options.db, survey, openings, instantOf(this.#options.now));
+    const { db, now } = this.#options;
+    const { events, hasUnaddressed } = await fanOut(db, survey, openings, instantOf(now));
     this.report.fannedOut += events;
-    return events;
+    return hasUnaddressed ? events + (await addressEvents(db)) : events;
   }
 
   async #settle(): Promise<void> {

@@ -23,6 +23,8 @@ export interface LaneOutcome {
   readonly keepUntilMs: number | null;
   /** Claim one by one up to here; null to leave it as it is. */
   readonly carefulTo: number | null;
+  /** The payload version that the next delivery needs a newer release for; null when this one can read it. */
+  readonly neededVersion: number | null;
   readonly delivered: readonly DeliveredAttempt[];
   readonly unfinished: readonly UnfinishedAttempt[];
 }
@@ -159,6 +161,7 @@ function laneRow(lane: LaneOutcome) {
     retry_at: instant(lane.retryAtMs),
     keep_until: instant(lane.keepUntilMs),
     careful_to: lane.carefulTo,
+    needed_version: lane.neededVersion,
   };
 }
 
@@ -199,7 +202,7 @@ const SETTLE = `
   ),
   outcome as materialized (
     select * from jsonb_to_recordset($1::text::jsonb) as outcome(id bigint, token uuid, "from" bigint, "to" bigint,
-      retry_at timestamptz, keep_until timestamptz, careful_to bigint)
+      retry_at timestamptz, keep_until timestamptz, careful_to bigint, needed_version smallint)
   ),
   held as materialized (
     select lanes.id from lanes join outcome using (id)
@@ -211,6 +214,7 @@ const SETTLE = `
       -- Moved back since the claim: a replay put deliveries back, which come first.
       head = case when lanes.head = outcome."from" then outcome."to" else lanes.head end,
       careful_to = greatest(lanes.careful_to, outcome.careful_to),
+      needed_version = case when lanes.head = outcome."from" then outcome.needed_version end,
       lease_token = case when outcome.keep_until is not null then lanes.lease_token end,
       due_at = case
         when outcome.keep_until is not null then outcome.keep_until

@@ -1,3 +1,4 @@
+import { catalog, isTopicName } from '../catalog/catalog.ts';
 import type { AttachedSubscriber, Handler } from '../subscribers/subscriber.ts';
 import { SECOND } from '../time.ts';
 
@@ -8,6 +9,8 @@ export interface Subscription {
   readonly topic: string;
   readonly subscriber: AttachedSubscriber;
   readonly handler: Handler;
+  /** The newest payload version that the handler was written for: that of this release's catalog. */
+  readonly version: number;
   readonly leaseMs: number;
 }
 
@@ -22,8 +25,13 @@ export function subscriptionsOf(subscribers: readonly AttachedSubscriber[]): Sub
       const key = `${topic} ${subscriber.name}`;
       if (subscriptions.has(key)) throw new TypeError(`${subscriber.name} is attached to ${topic} twice`);
       const leaseMs = subscriber.timeoutMs + LEASE_MARGIN_MS;
-      subscriptions.set(key, { key, topic, subscriber, handler, leaseMs });
+      subscriptions.set(key, { key, topic, subscriber, handler, version: versionOf(topic), leaseMs });
     }
   }
   return [...subscriptions.values()];
+}
+
+function versionOf(topic: string): number {
+  // Nobody can be attached to a topic that the catalog does not have.
+  return isTopicName(topic) ? catalog[topic].version : 0;
 }

@@ -5,13 +5,20 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
 import type * as BusSide from './bus-side.ts';
-import type { Mutation } from './mutations.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** The project's folder. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The bus as it stands at this moment, or as a mutation has it, in a folder of its own. */
+/** One change of a file of the bus. */
+export interface Change {
+  readonly file: string;
+  /** Stands in the file exactly once. */
+  readonly from: string;
+  readonly to: string;
+}
+
+/** The bus as it stands at this moment, or as changes have it, in a folder of its own. */
 export interface Build {
   /** What a relay process runs: one file, which starts in a third of the time. */
   readonly relayProcess: string;
@@ -24,12 +31,12 @@ export interface Build {
  * Bundles the bus.
  *
  * @param code the folder whose `lib` and `drizzle` are built.
- * @throws Error when the mutation does not fit the code exactly once.
+ * @throws Error when a change does not fit the code exactly once.
  */
-export async function buildBus(code: string, mutation: Mutation | null): Promise<Build> {
+export async function buildBus(code: string, changes: readonly Change[]): Promise<Build> {
   const folder = await temporaryFolder('build');
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  let isMutated = false;
+  const changed = new Set<string>();
   await build({
     entryPoints: {
       relay: join(ROOT, 'tests/chaos/relay-process.ts'),
@@ -44,21 +51,20 @@ export async function buildBus(code: string, mutation: Mutation | null): Promise
     logLevel: 'warning',
     plugins: [
       {
-        name: 'mutation',
+        name: 'changes',
         setup(building) {
           building.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
             const file = relative(ROOT, path);
             if (!/^(?:lib|drizzle)\//.test(file)) return null;
             const text = await readFile(join(code, file), 'utf8');
-            if (file !== mutation?.file) return { contents: text, loader: 'ts' };
-            isMutated = true;
-            return { contents: mutated(text, mutation), loader: 'ts' };
+            changed.add(file);
+            return { contents: withChanges(text, file, changes), loader: 'ts' };
           });
         },
       },
     ],
   });
-  if (mutation && !isMutated) throw new Error(`${mutation.file} is no part of the bus`);
+  for (const { file } of changes) if (!changed.has(file)) throw new Error(`${file} is not part of the bus`);
   return {
     relayProcess: join(folder, 'relay.mjs'),
     bus: (await import(pathToFileURL(join(folder, 'bus.mjs')).href)) as typeof BusSide,
@@ -66,11 +72,12 @@ export async function buildBus(code: string, mutation: Mutation | null): Promise
   };
 }
 
-function mutated(text: string, { name, file, changes }: Mutation): string {
+function withChanges(text: string, path: string, changes: readonly Change[]): string {
   let result = text;
-  for (const { from, to } of changes) {
+  for (const { file, from, to } of changes) {
+    if (file !== path) continue;
     const found = result.split(from).length - 1;
-    if (found !== 1) throw new Error(`the mutation ${name} fits ${file} ${found} times: write it anew`);
+    if (found !== 1) throw new Error(`a change fits ${file} ${found} times, not once: ${from}`);
     result = result.replace(from, () => to);
   }
   return result;

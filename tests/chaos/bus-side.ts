@@ -1,4 +1,11 @@
-// What the run itself needs of the bus, from the same build as its relays.
+// What the run itself, and tests of two releases, need of the bus from the same build as its relays.
+export { topics } from '../../lib/catalog/catalog.ts';
 export { connect } from '../../lib/db/connect.ts';
+export { examine } from '../../lib/operators/doctor.ts';
+export { readOverview } from '../../lib/operators/overview.ts';
+export { previewReplay } from '../../lib/operators/preview.ts';
 export { replay } from '../../lib/operators/replay.ts';
+export { replayRequest } from '../../lib/operators/replay-request.ts';
 export { emit } from '../../lib/outbox/emit.ts';
+export { relay } from '../../lib/relay/relay.ts';
+export { attach } from '../../lib/subscribers/subscriber.ts';

@@ -13,7 +13,8 @@ import type { World } from './play.ts';
 import type { Violation } from './promises/promises.ts';
 import { startProxy } from './proxy.ts';
 import { RelayPool } from './relays.ts';
-import { schedules } from './schedule.ts';
+import { NEXT_CATALOG, RELEASES } from './releases.ts';
+import { rollouts, schedules } from './schedule.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** A database server and the network before it, for one campaign after the other. */
@@ -86,16 +87,23 @@ export interface Fall {
  */
 export async function campaign(arena: Arena, options: CampaignOptions): Promise<Campaign> {
   const { mutation, seed, paths, isOver = () => false, onRun = () => undefined } = options;
-  const build = await buildBus(arena.code, mutation);
-  const pool = new RelayPool(build.relayProcess);
+  const changes = mutation?.changes ?? [];
+  const present = await buildBus(arena.code, changes);
+  const next = await buildBus(arena.code, [...changes, ...NEXT_CATALOG]);
+  const builds = { present, next };
+  const pools = {
+    present: new RelayPool(present.relayProcess, 'present'),
+    next: new RelayPool(next.relayProcess, 'next'),
+  };
   const startedAt = performance.now();
   let state: Campaign = { runs: 0, seconds: 0, events: 0, calls: 0, faults: 0, fall: null, others: [] };
   try {
     for (const path of paths) {
       if (isOver()) break;
       const schedule = scheduleOf(seed, path);
-      pool.warm();
-      const history = await play({ ...arena, build, pool }, schedule);
+      pools.present.warm();
+      if (isRollout(path)) pools.next.warm();
+      const history = await play({ ...arena, builds, pools }, schedule);
       const [fall, other] = verdict(path, history, mutation);
       state = {
         runs: state.runs + 1,
@@ -110,14 +118,22 @@ export async function campaign(arena: Arena, options: CampaignOptions): Promise<
       if (fall) break;
     }
   } finally {
-    pool.close();
-    await build.remove();
+    for (const name of RELEASES) {
+      pools[name].close();
+      await builds[name].remove();
+    }
   }
   return state;
 }
 
+/** Every fourth run is of two releases. */
+function isRollout(path: number): boolean {
+  return path % 4 === 3;
+}
+
 function scheduleOf(seed: number, path: number) {
-  return fc.sample(schedules, { seed, path: String(path), numRuns: 1 })[0]!;
+  const arbitrary = isRollout(path) ? rollouts : schedules;
+  return fc.sample(arbitrary, { seed, path: String(path), numRuns: 1 })[0]!;
 }
 
 function verdict(

@@ -1,6 +1,6 @@
 import type { History } from './history.ts';
 import { withinAttempts } from './promises/attempts.ts';
-import { delivered } from './promises/delivered.ts';
+import { delivered, readable } from './promises/delivered.ts';
 import { exactlyOnce } from './promises/effects.ts';
 import { byTheHolder, withinLease } from './promises/leases.ts';
 import { inOrder } from './promises/order.ts';
@@ -27,5 +27,6 @@ export function violations(history: History): Violation[] {
     ...historyKept(read),
     ...withoutDeadlocks(read),
     ...survived(read),
+    ...readable(read),
   ];
 }

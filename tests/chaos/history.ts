@@ -1,8 +1,9 @@
+import type { Release } from './releases.ts';
+
 /** What happened in one run, as the checker reads it. Instants are milliseconds of the run's own (moved) clock. */
 export interface History {
   readonly subscribers: readonly SubscriberLimits[];
-  /** The subscribers of each topic. */
-  readonly catalog: Readonly<Record<string, readonly string[]>>;
+  readonly releases: Readonly<Record<Release, ReleaseCatalog>>;
   readonly emits: readonly Emit[];
   /** In the order in which it was written, by all processes. */
   readonly log: readonly LogEntry[];
@@ -25,7 +26,14 @@ export interface SubscriberLimits {
   readonly maxAttempts: number;
 }
 
+/** What a release knows of each topic. */
+type ReleaseCatalog = Readonly<
+  Record<string, { readonly subscribers: readonly string[]; readonly version: number }>
+>;
+
 export interface Emit {
+  /** Of the producer. */
+  readonly release: Release;
   readonly id: string;
   readonly tag: string;
   /** `unknown`: the answer to the commit was lost. */
@@ -50,6 +58,10 @@ export interface Start extends Stamped {
   readonly tag: string;
   readonly eventId: string;
   readonly subscriber: string;
+  /** Of the relay. */
+  readonly release: Release;
+  /** Of the payload. */
+  readonly version: number;
   readonly laneId: string;
   readonly position: number;
   readonly attempt: number;

@@ -1,3 +1,4 @@
+import type { Change } from './build.ts';
 import type { Rule } from './promises/promises.ts';
 
 /** A mistake that the checker must notice, written into the bus for the length of a run. */
@@ -5,32 +6,27 @@ export interface Mutation {
   readonly name: string;
   /** Which rules it breaks. Another one that is broken does not count: that would be another mistake. */
   readonly breaks: readonly Rule[];
-  readonly file: string;
-  readonly changes: readonly {
-    /** Stands in the file exactly once. */
-    readonly from: string;
-    readonly to: string;
-  }[];
+  readonly changes: readonly Change[];
 }
 
 export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'no-fence',
     breaks: ['order'],
-    file: 'lib/relay/fan-out.ts',
     changes: [
       {
-        from: 'case when opening.lock is null then $3::text::timestamptz else opening.until end as until',
-        to: `greatest($3::text::timestamptz, 'infinity') as until`,
+        file: 'lib/relay/fan-out.ts',
+        from: 'case when opening.lock is null then $2::text::timestamptz else opening.until end as until',
+        to: `greatest($2::text::timestamptz, 'infinity') as until`,
       },
     ],
   },
   {
     name: 'fence-clock-after-locks',
     breaks: ['order'],
-    file: 'lib/relay/claim.ts',
     changes: [
       {
+        file: 'lib/relay/claim.ts',
         from: `  fence as materialized (
     select clock_timestamp() as at where exists (select from awaiting_fan_out)
   ),
@@ -62,15 +58,20 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'settle-without-token',
     breaks: ['holder'],
-    file: 'lib/relay/settle.ts',
-    changes: [{ from: 'where lanes.lease_token = outcome.token', to: 'where outcome.token is not null' }],
+    changes: [
+      {
+        file: 'lib/relay/settle.ts',
+        from: 'where lanes.lease_token = outcome.token',
+        to: 'where outcome.token is not null',
+      },
+    ],
   },
   {
     name: 'lease-shorter-than-limit',
     breaks: ['lease', 'overlap'],
-    file: 'lib/relay/subscription.ts',
     changes: [
       {
+        file: 'lib/relay/subscription.ts',
         from: 'const leaseMs = subscriber.timeoutMs + LEASE_MARGIN_MS;',
         to: 'const leaseMs = subscriber.timeoutMs / 4;',
       },
@@ -79,9 +80,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'failure-in-handler-transaction',
     breaks: ['effects'],
-    file: 'lib/relay/attempt.ts',
     changes: [
       {
+        file: 'lib/relay/attempt.ts',
         from: `        await handler(delivery.event, { ...contextOf(lane, delivery, atMs, limit), tx });
 `,
         to: `        const { position } = delivery;
@@ -96,7 +97,7 @@ export const MUTATIONS: readonly Mutation[] = [
           const next = wait === null ? null : atMs + durationMs + wait;
           await settle({ $client: tx } as never, [{
             id: lane.id, token: lane.token, from, to: next === null ? position : from, retryAtMs: next,
-            keepUntilMs: null, carefulTo: null, delivered: [], unfinished: [{
+            keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], unfinished: [{
               position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
               kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
             }],
@@ -107,6 +108,7 @@ export const MUTATIONS: readonly Mutation[] = [
 `,
       },
       {
+        file: 'lib/relay/attempt.ts',
         from: `  try {
     await transactions.within(run);
 `,
@@ -124,13 +126,14 @@ export const MUTATIONS: readonly Mutation[] = [
     // takes the markers that no other has, as job queues do.
     name: 'fan-out-without-lock',
     breaks: ['order'],
-    file: 'lib/relay/fan-out.ts',
     changes: [
       {
+        file: 'lib/relay/fan-out.ts',
         from: 'select pg_try_advisory_xact_lock(${FAN_OUT_LOCK}, 0) as is_held',
         to: 'select true as is_held',
       },
       {
+        file: 'lib/relay/fan-out.ts',
         from: 'order by created_at, seq limit ${FAN_OUT_LIMIT}\n',
         to: 'order by created_at, seq limit ${FAN_OUT_LIMIT} for update skip locked\n',
       },
@@ -139,7 +142,57 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: 'watermark-left-on-replay',
     breaks: ['outcome', 'consistency'],
-    file: 'lib/operators/replay.ts',
-    changes: [{ from: 'set head = least(head, first.position - 1)', to: 'set head = head' }],
+    changes: [
+      {
+        file: 'lib/operators/replay.ts',
+        from: 'set head = least(head, first.position - 1)',
+        to: 'set head = head',
+      },
+    ],
+  },
+  {
+    name: 'fan-out-by-own-catalog',
+    breaks: ['outcome'],
+    changes: [
+      {
+        file: 'lib/relay/fan-out.ts',
+        from: `import { driverOf, run } from '../db/statement.ts';
+`,
+        to: `import { driverOf, run } from '../db/statement.ts';
+import { topics } from '../catalog/catalog.ts';
+const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscribers }]) => [topic, subscribers])));
+`,
+      },
+      {
+        file: 'lib/relay/fan-out.ts',
+        from: `    select *, nextval('delivery_positions') as position from (select * from picked order by created_at, seq) as in_order
+`,
+        to: `    select topic, created_at, seq, event_id, ordering_key, payload_bytes,
+      array(select jsonb_array_elements_text('\${OWN}'::jsonb -> topic)) as subscribers,
+      nextval('delivery_positions') as position
+    from (select * from picked order by created_at, seq) as in_order
+`,
+      },
+      {
+        // Quietly, as it once was: the event counts those that it got.
+        file: 'lib/relay/fan-out.ts',
+        from: `  select (select count(*)::int from placed) as events,`,
+        to: `  , recounted as (
+    update events set open = cardinality(placed.subscribers) from placed where events.id = placed.event_id
+  )
+  select (select count(*)::int from placed) as events,`,
+      },
+    ],
+  },
+  {
+    name: 'newer-version-handed-over',
+    breaks: ['version'],
+    changes: [
+      {
+        file: 'lib/relay/claim.ts',
+        from: 'event.version > subscription.version',
+        to: 'event.version > 1000',
+      },
+    ],
   },
 ];

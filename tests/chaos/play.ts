@@ -13,15 +13,16 @@ import { opened, produce } from './produce.ts';
 import type { Proxy } from './proxy.ts';
 import { readHistory } from './read-history.ts';
 import type { RelayPool, RelayProcess } from './relays.ts';
-import { SUBSCRIBERS, TOPICS } from './schedule.ts';
+import type { Release } from './releases.ts';
+import { SUBSCRIBERS, isInUse } from './schedule.ts';
 import type { Fault, Schedule } from './schedule.ts';
 
 /** What a run is played on. */
 export interface World {
   readonly cluster: Cluster;
   readonly proxy: Proxy;
-  readonly build: Build;
-  readonly pool: RelayPool;
+  readonly builds: Readonly<Record<Release, Build>>;
+  readonly pools: Readonly<Record<Release, RelayPool>>;
   /** Holds a folder for each run. */
   readonly folder: string;
 }
@@ -75,7 +76,7 @@ class Stage {
 
   async open(): Promise<void> {
     await this.#world.cluster.createDatabase(this.#name, join(this.#folder, 'clock'));
-    await Promise.all(Array.from({ length: this.#schedule.relays }, () => this.#addRelay()));
+    await Promise.all(this.#schedule.relays.map((release) => this.#addRelay(release)));
   }
 
   /** Producers, and all that goes wrong. */
@@ -83,7 +84,7 @@ class Stage {
     const { producers, faults } = this.#schedule;
     await Promise.all([
       ...producers.map(async (transactions) => {
-        this.#emits.push(...(await produce(transactions, this.#url('producer'), this.#world.build.bus.emit)));
+        this.#emits.push(...(await produce(transactions, this.#url('producer'), this.#world.builds)));
       }),
       ...faults.map(async ({ atMs, what }) => {
         await sleep(atMs);
@@ -97,6 +98,11 @@ class Stage {
     this.#world.proxy.heal();
     this.#clock.steady();
     this.#note('all trouble is over');
+    // What only one of the releases can read, or has a handler for, waits for it.
+    const releases = new Set(this.#schedule.producers.flat().map(({ release }) => release));
+    for (const release of releases) {
+      if (!this.#relays.some((relay) => relay.release === release)) await this.#addRelay(release);
+    }
     const giveUpAt = performance.now() + PATIENCE_MS;
     let changedAt = performance.now();
     let changes = '';
@@ -119,7 +125,8 @@ class Stage {
 
   async history(): Promise<History> {
     await this.#dismiss();
-    return await readHistory(await this.#connectControl(), this.#folder, this.#emits);
+    const { builds } = this.#world;
+    return await readHistory(await this.#connectControl(), this.#folder, this.#emits, builds);
   }
 
   async close(): Promise<void> {
@@ -135,30 +142,35 @@ class Stage {
   /** Lets the relays go, or has them killed. */
   async #dismiss(): Promise<void> {
     this.#isOver = true;
-    const { pool } = this.#world;
+    const { pools } = this.#world;
     await Promise.all(
       this.#relays.splice(0).map(async (relay) => {
-        if (await relay.rest(3 * SECOND)) pool.giveBack(relay);
+        if (await relay.rest(3 * SECOND)) pools[relay.release].giveBack(relay);
       }),
     );
   }
 
   /** Resolves when it has begun. */
-  async #addRelay(): Promise<void> {
-    const relay = this.#world.pool.take();
+  async #addRelay(release: Release): Promise<void> {
+    const relay = this.#world.pools[release].take();
     this.#relays.push(relay);
     relay.whenGone(() => {
       if (this.#isOver || !this.#relays.includes(relay)) return;
       this.#note(GONE, relay.name);
       this.#relays.splice(this.#relays.indexOf(relay), 1);
-      void this.#addRelay();
+      void this.#addRelay(release);
     });
     const planned = this.#schedule.producers.flat().flatMap(({ emits }) => emits);
     await relay.run({
       url: this.#url(relay.name),
       folder: this.#folder,
       subscribers: SUBSCRIBERS,
-      topics: TOPICS,
+      topics: Object.fromEntries(
+        this.#world.builds[release].bus
+          .topics()
+          .filter(([topic]) => isInUse(topic))
+          .map(([topic, { subscribers }]) => [topic, subscribers]),
+      ),
       plans: Object.fromEntries(planned.map(({ tag, plan }) => [tag, plan])),
     });
   }
@@ -180,6 +192,9 @@ class Stage {
         break;
       case 'kill a relay':
         this.#signal(this.#pick(fault.pick), 'SIGKILL', KILLED);
+        break;
+      case 'roll out':
+        await this.#rollOut(this.#pick(fault.pick), fault.release);
         break;
       case 'stop a relay': {
         const relay = this.#pick(fault.pick);
@@ -224,6 +239,13 @@ class Stage {
     relay.signal(signal);
   }
 
+  async #rollOut(relay: RelayProcess, release: Release): Promise<void> {
+    this.#note(`rests, and a relay of the ${release} release takes its place`, relay.name);
+    this.#relays.splice(this.#relays.indexOf(relay), 1);
+    await this.#addRelay(release);
+    if (await relay.rest(3 * SECOND)) this.#world.pools[relay.release].giveBack(relay);
+  }
+
   async #crashDatabase(): Promise<void> {
     this.#note('the database crashes');
     this.#crash ??= this.#world.cluster.crash().finally(() => (this.#crash = null));
@@ -232,7 +254,7 @@ class Stage {
   }
 
   async #replay({ topic, include, limit }: Extract<Fault, { fault: 'replay' }>): Promise<void> {
-    const { connect, replay } = this.#world.build.bus;
+    const { connect, replay } = this.#world.builds.present.bus;
     const { db, close } = await connect(this.#url('operator'));
     try {
       const { replayed } = await replay(db, { topic, since: '365d', include, limit }, 'chaos');

@@ -1,20 +1,31 @@
 import pg from 'pg';
 
+import type { EmitOptions } from '../../lib/outbox/emit.ts';
 import { sleep } from '../../lib/time.ts';
 import { payloadOf } from '../support/bus.ts';
 import type { Build } from './build.ts';
+import type { Release } from './releases.ts';
 import type { Emit } from './history.ts';
 import type { PlannedEmit, PlannedTransaction } from './schedule.ts';
+
+/** Of the next release's topics this one's types know nothing. */
+type EmitAny = (
+  tx: pg.Client,
+  topic: string,
+  payload: object,
+  options: EmitOptions,
+) => Promise<{ id: string }>;
 
 /** One producer: its transactions, one after the other. @returns what it emitted, and what became of it. */
 export async function produce(
   transactions: readonly PlannedTransaction[],
   url: string,
-  emit: Build['bus']['emit'],
+  builds: Readonly<Record<Release, Build>>,
 ): Promise<Emit[]> {
   const emits: Emit[] = [];
   let client: pg.Client | null = null;
-  for (const { waitMs, emits: planned, holdMs, end } of transactions) {
+  for (const { release, waitMs, emits: planned, holdMs, end } of transactions) {
+    const emit = builds[release].bus.emit as EmitAny;
     await sleep(waitMs);
     const emitted: { id: string; tag: string }[] = [];
     let fate: Emit['fate'] = 'rolled back';
@@ -38,14 +49,15 @@ export async function produce(
       void client?.end().catch(() => undefined);
       client = null;
     }
-    emits.push(...emitted.map((event) => ({ ...event, fate })));
+    emits.push(...emitted.map((event) => ({ ...event, release, fate })));
   }
   await client?.end().catch(() => undefined);
   return emits;
 }
 
 /** The tag stands in a field that the bus makes nothing of. */
-function payloadFor({ topic, tag, key }: PlannedEmit) {
+function payloadFor({ topic, tag, key }: PlannedEmit): object {
+  if (topic === 'payment.settled') return { intentId: tag };
   return topic === 'booking.rescheduled'
     ? payloadOf(topic, { resourceId: tag, bookingId: `booking ${key}` })
     : payloadOf(topic, { intentId: tag });

@@ -3,9 +3,10 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
 import { contradictions } from '../support/bus.ts';
+import type { Build } from './build.ts';
 import type { DeliveryVersion, Emit, History, LaneVersion, LogEntry, StoredEvent } from './history.ts';
+import type { Release } from './releases.ts';
 import { SUBSCRIBERS } from './schedule.ts';
 
 /**
@@ -17,15 +18,17 @@ export async function readHistory(
   control: pg.Client,
   folder: string,
   emits: readonly Emit[],
+  builds: Readonly<Record<Release, Build>>,
 ): Promise<History> {
   const log = await readFile(join(folder, 'log'), 'utf8');
   const select = async <Row>(text: string) => (await control.query(text)).rows as Row[];
   const [awaiting] = await select<{ count: number }>('select count(*)::int from awaiting_fan_out');
   return {
     subscribers: SUBSCRIBERS,
-    catalog: Object.fromEntries(
-      Object.entries(catalog).map(([topic, { subscribers }]) => [topic, subscribers]),
-    ),
+    releases: {
+      present: Object.fromEntries(builds.present.bus.topics()),
+      next: Object.fromEntries(builds.next.bus.topics()),
+    },
     emits,
     log: log
       .split('\n')

@@ -11,6 +11,7 @@ import type { AttachedSubscriber, BusEvent, DeliveryContext } from '../../lib/su
 import { sleep } from '../../lib/time.ts';
 import { aheadMs } from './clock.ts';
 import type { HandlerEnd, SubscriberLimits } from './history.ts';
+import type { Release } from './releases.ts';
 import type { Act, Plan } from './schedule.ts';
 
 /** What a relay process is told, as messages from its parent. */
@@ -21,6 +22,7 @@ export type Order =
 
 export interface RunOrder {
   readonly relay: string;
+  readonly release: Release;
   /** Through the proxy. */
   readonly url: string;
   /** Of the run: its clock, its log and the count of its calls. */
@@ -96,6 +98,8 @@ class Run {
       tag,
       eventId: event.id,
       subscriber: name,
+      release: this.#order.release,
+      version: event.version,
       laneId,
       position: Number(position),
       attempt: context.attempt,

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 
 import type { Order, RunOrder } from './relay-process.ts';
+import type { Release } from './releases.ts';
 
 const children = new Set<ChildProcess>();
 
@@ -15,12 +16,14 @@ let count = 0;
 /** A process that relays when it is told to. */
 export class RelayProcess {
   readonly name: string;
+  readonly release: Release;
   readonly #child: ChildProcess;
   readonly #ready: Promise<void>;
   readonly #gone: Promise<void>;
   #isAlive = true;
 
-  constructor(file: string) {
+  constructor(file: string, release: Release) {
+    this.release = release;
     count += 1;
     this.name = `relay-${count}`;
     this.#child = spawn(process.execPath, [file], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
@@ -41,9 +44,9 @@ export class RelayProcess {
   }
 
   /** Resolves when the order is given, or the process is gone. */
-  async run(order: Omit<RunOrder, 'relay'>): Promise<void> {
+  async run(order: Omit<RunOrder, 'relay' | 'release'>): Promise<void> {
     await Promise.race([this.#ready, this.#gone]);
-    this.#send({ order: 'run', run: { ...order, relay: this.name } });
+    this.#send({ order: 'run', run: { ...order, relay: this.name, release: this.release } });
   }
 
   /** Ends the run. @returns false when the process had to be killed for it. */
@@ -90,17 +93,18 @@ const WARM = 5;
 /** Relay processes of one build, some of them started in advance. */
 export class RelayPool {
   readonly #file: string;
+  readonly #release: Release;
   #idle: RelayProcess[] = [];
 
   /** @param file what they run. */
-  constructor(file: string) {
+  constructor(file: string, release: Release) {
     this.#file = file;
-    this.warm();
+    this.#release = release;
   }
 
   take(): RelayProcess {
     this.#idle = this.#idle.filter(({ isAlive }) => isAlive);
-    return this.#idle.shift() ?? new RelayProcess(this.#file);
+    return this.#idle.shift() ?? new RelayProcess(this.#file, this.#release);
   }
 
   giveBack(relay: RelayProcess): void {
@@ -110,7 +114,7 @@ export class RelayPool {
   /** Starts as many as are missing. */
   warm(): void {
     this.#idle = this.#idle.filter(({ isAlive }) => isAlive);
-    while (this.#idle.length < WARM) this.#idle.push(new RelayProcess(this.#file));
+    while (this.#idle.length < WARM) this.#idle.push(new RelayProcess(this.#file, this.#release));
   }
 
   close(): void {

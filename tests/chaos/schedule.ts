@@ -3,6 +3,8 @@ import fc from 'fast-check';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
 import type { SubscriberLimits } from './history.ts';
 import type { Trap } from './proxy.ts';
+import { RELEASES } from './releases.ts';
+import type { Release } from './releases.ts';
 
 /** Time limits are short, so that a run meets them. */
 const TIMEOUT_MS = 200;
@@ -18,14 +20,20 @@ export const SUBSCRIBERS: readonly SubscriberLimits[] = [
 ];
 
 /** The second has an ordering key of its own in the catalog; the others get one from the producer now and then. */
-export const TOPICS = {
+const TOPICS = {
   'payment.captured': ['bookings', 'ledger', 'notifications', 'accounting'],
   'booking.rescheduled': ['notifications', 'calendar', 'audit'],
   'payment.failed': ['bookings', 'notifications', 'audit'],
   'payment.intent.created': ['bookings', 'audit'],
 } as const;
 
-type TopicInUse = keyof typeof TOPICS;
+/** The last is a topic of the next release only. */
+type TopicInUse = keyof typeof TOPICS | 'payment.settled';
+
+/** Whether a run emits to a topic: relays ask for no others. */
+export function isInUse(topic: string): boolean {
+  return topic === 'payment.settled' || Object.hasOwn(TOPICS, topic);
+}
 
 /** What a handler does when it is called. */
 export type Act =
@@ -54,6 +62,8 @@ export interface PlannedEmit {
 }
 
 export interface PlannedTransaction {
+  /** Of the producer. */
+  readonly release: Release;
   readonly waitMs: number;
   readonly emits: readonly PlannedEmit[];
   readonly holdMs: number;
@@ -63,6 +73,8 @@ export interface PlannedTransaction {
 export type Fault =
   | { readonly fault: 'move the clock'; readonly ms: number }
   | { readonly fault: 'kill a relay'; readonly pick: number }
+  /** A relay rests, and one of this release takes its place. */
+  | { readonly fault: 'roll out'; readonly pick: number; readonly release: Release }
   | { readonly fault: 'stop a relay'; readonly pick: number; readonly forMs: number; readonly moveMs: number }
   | { readonly fault: 'crash the database' }
   | { readonly fault: 'cut a connection'; readonly pick: number }
@@ -83,7 +95,8 @@ export interface Pauses {
 }
 
 export interface Schedule {
-  readonly relays: number;
+  /** The release of each. */
+  readonly relays: readonly Release[];
   /** In statements of the relays (and the operator), and in those of the producers. */
   readonly pauses: { readonly relays: Pauses; readonly producers: Pauses };
   readonly producers: readonly (readonly PlannedTransaction[])[];
@@ -112,7 +125,10 @@ const act: fc.Arbitrary<Act> = one<Act>(
 
 const acts = one<readonly Act[]>([8, fc.constant([])], [1.5, many(act, 1, 3)]);
 
-const emit: fc.Arbitrary<PlannedEmit> = one<TopicInUse>(
+const planFor = (names: readonly string[]): fc.Arbitrary<Plan> =>
+  fc.record(Object.fromEntries(names.map((name) => [name, acts])));
+
+const emit: fc.Arbitrary<PlannedEmit> = one<keyof typeof TOPICS>(
   [5, fc.constant('payment.captured')],
   [2, fc.constant('booking.rescheduled')],
   [2, fc.constant('payment.failed')],
@@ -122,7 +138,7 @@ const emit: fc.Arbitrary<PlannedEmit> = one<TopicInUse>(
     topic: fc.constant(topic),
     key: one([4, fc.constant(0)], [1, fc.integer({ min: 1, max: 2 })]),
     thenMs: one([3, fc.constant(0)], [1, ms(15)]),
-    plan: fc.record(Object.fromEntries(TOPICS[topic].map((name) => [name, acts]))),
+    plan: planFor(TOPICS[topic]),
   }),
 );
 
@@ -133,6 +149,7 @@ const end = one<PlannedTransaction['end']>(
 );
 
 const transaction: fc.Arbitrary<PlannedTransaction> = fc.record({
+  release: fc.constant<Release>('present'),
   waitMs: one([4, ms(30)], [1, ms(200)]),
   emits: one([2, many(emit, 1, 1)], [1, many(emit, 2, 2)]),
   holdMs: one([7, fc.constant(0)], [2, ms(60)], [0.5, ms(300)]),
@@ -141,6 +158,7 @@ const transaction: fc.Arbitrary<PlannedTransaction> = fc.record({
 
 /** One of many to a single topic, which is quiet now and then all the same. Nothing is wrong with its event. */
 const quickTransaction: fc.Arbitrary<PlannedTransaction> = fc.record({
+  release: fc.constant<Release>('present'),
   waitMs: ms(60),
   emits: fc.constant([{ tag: '', topic: 'payment.intent.created' as const, key: 0, thenMs: 0, plan: {} }]),
   holdMs: one([15, fc.constant(0)], [1, ms(200)]),
@@ -189,9 +207,13 @@ const fault: fc.Arbitrary<Fault> = one<Fault>(
 const faults = (fewest: number, most: number) =>
   many(fc.record({ atMs: ms(900), what: fault }), fewest, most);
 
+function presentRelays(min: number): fc.Arbitrary<readonly Release[]> {
+  return fc.integer({ min, max: 4 }).map((count) => Array.from({ length: count }, () => 'present' as const));
+}
+
 /** All kinds of trouble, among events of several topics and keys. */
 const troubled: fc.Arbitrary<Schedule> = fc.record({
-  relays: fc.integer({ min: 1, max: 4 }),
+  relays: presentRelays(1),
   pauses: fc.record({
     relays: fc.constantFrom<Pauses[]>(
       { chance: 0, longestMs: 0 },
@@ -213,7 +235,7 @@ const troubled: fc.Arbitrary<Schedule> = fc.record({
  * enough for some of these to begin, to commit and to be followed by others.
  */
 const crowded: fc.Arbitrary<Schedule> = fc.record({
-  relays: fc.integer({ min: 2, max: 4 }),
+  relays: presentRelays(2),
   pauses: fc.record({
     relays: fc.constant({ chance: 0.3, longestMs: 200 }),
     producers: fc.constantFrom<Pauses[]>({ chance: 0, longestMs: 0 }, { chance: 0.1, longestMs: 20 }),
@@ -235,5 +257,55 @@ function named(schedule: Schedule): Schedule {
   return { ...schedule, producers };
 }
 
-/** One run: who emits what and when, what handlers make of it, and what goes wrong meanwhile. */
+const release = fc.constantFrom(...RELEASES);
+
+/** Of the topics in which the releases differ. */
+const emitOf = (releaseOf: Release): fc.Arbitrary<PlannedEmit> =>
+  one<TopicInUse>(
+    [3, fc.constant('payment.failed')],
+    [3, fc.constant('booking.rescheduled')],
+    [2, fc.constant('payment.intent.created')],
+    [2, fc.constant(releaseOf === 'next' ? 'payment.settled' : 'payment.captured')],
+  ).chain((topic) =>
+    fc.record({
+      tag: fc.constant(''),
+      topic: fc.constant(topic),
+      // The key of a booking is its own.
+      key: one([4, fc.constant(0)], [1, fc.integer({ min: 1, max: 2 })]),
+      thenMs: one([3, fc.constant(0)], [1, ms(15)]),
+      plan: planFor(SUBSCRIBERS.map(({ name }) => name)),
+    }),
+  );
+
+const transactionOfEither: fc.Arbitrary<PlannedTransaction> = release.chain((releaseOf) =>
+  fc.record({
+    release: fc.constant(releaseOf),
+    waitMs: one([4, ms(60)], [1, ms(200)]),
+    emits: one([2, many(emitOf(releaseOf), 1, 1)], [1, many(emitOf(releaseOf), 2, 2)]),
+    holdMs: one([7, fc.constant(0)], [2, ms(60)]),
+    end,
+  }),
+);
+
+const rollOut: fc.Arbitrary<Fault> = fc.record({
+  fault: fc.constant('roll out' as const),
+  pick,
+  release,
+});
+
+/** One release replaces the other, and back, while both emit, and things go wrong. */
+const rollout: fc.Arbitrary<Schedule> = fc.record({
+  relays: fc.array(release, { minLength: 1, maxLength: 3, size: 'max' }),
+  pauses: fc.record({
+    relays: fc.constantFrom<Pauses[]>({ chance: 0, longestMs: 0 }, { chance: 0.1, longestMs: 20 }),
+    producers: fc.constantFrom<Pauses[]>({ chance: 0, longestMs: 0 }, { chance: 0.1, longestMs: 20 }),
+  }),
+  producers: many(many(transactionOfEither, 5, 12), 2, 4),
+  faults: many(fc.record({ atMs: ms(900), what: one([2, rollOut], [3, fault]) }), 2, 12),
+});
+
+/** Of one release: who emits what and when, what handlers make of it, and what goes wrong meanwhile. */
 export const schedules: fc.Arbitrary<Schedule> = one([3, troubled], [2, crowded]).map(named);
+
+/** Of two releases on one database. */
+export const rollouts: fc.Arbitrary<Schedule> = rollout.map(named);

@@ -1,6 +1,8 @@
 import { violations } from './checker.ts';
 import type { DeliveryVersion, End, History, LaneVersion, LogEntry, Start } from './history.ts';
 
+const CATALOG = { 'payment.captured': { subscribers: ['ledger'], version: 1 } };
+
 const LIMITS = { timeoutMs: 200, maxAttempts: 2 };
 
 /** The events' ids. */
@@ -88,6 +90,8 @@ export class Story {
       subscriber: 'ledger',
       laneId: '1',
       position,
+      release: 'present',
+      version: 1,
       attempt: 1,
       replayed: false,
       plan: 'returns at once',
@@ -111,10 +115,10 @@ export class Story {
     const event = { topic: 'payment.captured', state: 'delivered' } as const;
     return {
       subscribers: [{ name: 'ledger', transactional: this.#isTransactional, ...LIMITS }],
-      catalog: { 'payment.captured': ['ledger'] },
+      releases: { present: CATALOG, next: CATALOG },
       emits: [
-        { id: A, tag: 'event 1', fate: 'committed' },
-        { id: B, tag: 'event 2', fate: 'committed' },
+        { release: 'present', id: A, tag: 'event 1', fate: 'committed' },
+        { release: 'present', id: B, tag: 'event 2', fate: 'committed' },
       ],
       log: this.#log,
       events: [

@@ -167,6 +167,7 @@ describe('the counters of a subscription', () => {
       retryAtMs: null,
       keepUntilMs: START,
       carefulTo: null,
+      neededVersion: null,
       delivered: [{ position: first, atMs: START, durationMs: 1 }],
       unfinished: [{ ...failed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
     };

@@ -20,12 +20,17 @@ const SEED = 1;
 /** Races for the order of a lane: of these schedules one play in six shows the rarest mistake, nearly each the others. */
 const CROWDED = [24, 14, 16, 8, 25];
 
+/** Two releases on one database. */
+const ROLLOUTS = [3, 7, 11];
+
 /** Which schedules show a mistake soon, by their places among those of the seed; the first where none is said. */
 const PATHS: Readonly<Record<string, readonly number[]>> = {
   'no-fence': CROWDED,
   'fence-clock-after-locks': CROWDED,
   'fan-out-without-lock': CROWDED,
   'settle-without-token': [5],
+  'fan-out-by-own-catalog': ROLLOUTS,
+  'newer-version-handed-over': ROLLOUTS,
 };
 
 /** So often they are played, in turn, until a race comes out as it should not. */

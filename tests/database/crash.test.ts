@@ -195,6 +195,7 @@ describe('a relay that has lost its lease', () => {
       retryAtMs: START,
       keepUntilMs: START + MINUTE,
       carefulTo: second,
+      neededVersion: null,
       delivered: [{ position: first, atMs: START, durationMs: 1 }],
       unfinished: [
         {
@@ -246,6 +247,7 @@ describe('a relay that has lost its lease', () => {
       retryAtMs: null,
       keepUntilMs,
       carefulTo: null,
+      neededVersion: null,
       delivered: [{ position: lane!.position, atMs: START, durationMs: 1 }],
       unfinished: [],
     });

@@ -153,7 +153,7 @@ describe('the doctor', () => {
     [
       'a delivery that is missing',
       'delete from deliveries where (lane_id, position) in (select lane_id, position from deliveries limit 1)',
-      /one delivery for each subscriber/,
+      /a delivery for each subscriber that it was emitted for/,
     ],
     [
       'a delivery without its event',

@@ -29,6 +29,11 @@ const good = () => settled(half().call(121, 'relay-1', 2, ok(130)), 140, 'relay-
 const replayed = { outcome: 'replayed', attempt: 0 };
 const failed = { outcome: 'failed', attempt: 1, kind: 'Error' };
 
+const to = (subscribers: readonly string[]) => {
+  const catalog = { 'payment.captured': { subscribers, version: 1 } };
+  return { present: catalog, next: catalog };
+};
+
 describe('the checker of the chaos runs', () => {
   it('finds nothing in a history that keeps all promises', () => {
     expect(good().broken).toEqual([]);
@@ -69,13 +74,13 @@ describe('the checker of the chaos runs', () => {
     const events = good().history.events;
 
     it('condemns a committed event that is gone', () => {
-      expect(good().ends({ emits: [{ id: 'c', tag: 'event 3', fate: 'committed' }] }).broken).toEqual([
-        'outcome: event 3 was committed and is gone',
-      ]);
+      expect(
+        good().ends({ emits: [{ release: 'present', id: 'c', tag: 'event 3', fate: 'committed' }] }).broken,
+      ).toEqual(['outcome: event 3 was committed and is gone']);
     });
 
     it('condemns a rolled-back event that is there, and one that was handed over', () => {
-      const emits = [{ id: B, tag: 'event 2', fate: 'rolled back' }] as const;
+      const emits = [{ release: 'present', id: B, tag: 'event 2', fate: 'rolled back' }] as const;
       expect(good().ends({ emits }).broken).toEqual(['outcome: event 2 was rolled back and is there']);
       expect(good().ends({ emits, events: events.slice(0, 1) }).broken).toContain(
         'outcome: ledger was handed event 2, which was never committed',
@@ -83,15 +88,31 @@ describe('the checker of the chaos runs', () => {
     });
 
     it('lets an event be there or not whose commit was left without an answer', () => {
-      expect(good().ends({ emits: [{ id: B, tag: 'event 2', fate: 'unknown' }] }).broken).toEqual([]);
+      expect(
+        good().ends({ emits: [{ release: 'present', id: B, tag: 'event 2', fate: 'unknown' }] }).broken,
+      ).toEqual([]);
     });
 
     it('condemns an event that was never fanned out, and a subscriber that was left out', () => {
       expect(good().ends({ markers: 1 }).broken).toEqual(['outcome: 1 events still wait for fan-out']);
-      expect(good().ends({ catalog: { 'payment.captured': ['ledger', 'audit'] } }).broken).toEqual([
+      expect(good().ends({ releases: to(['ledger', 'audit']) }).broken).toEqual([
         'outcome: there is no delivery to audit',
         'outcome: there is no delivery to audit',
       ]);
+    });
+
+    it('condemns a delivery to a subscriber that the event was not emitted for', () => {
+      expect(good().ends({ releases: to([]) }).broken).toEqual([
+        'outcome: there is a delivery to ledger, whom it was not emitted for',
+        'outcome: there is a delivery to ledger, whom it was not emitted for',
+      ]);
+    });
+
+    it('holds an event to the catalog of the release that emitted it', () => {
+      const { emits } = good().history;
+      const ofNext = emits.map((emit) => ({ ...emit, release: 'next' as const }));
+      const releases = { ...to([]), next: to(['ledger']).next };
+      expect(good().ends({ releases, emits: ofNext }).broken).toEqual([]);
     });
 
     it('condemns a delivery that is still open in the end', () => {
@@ -358,5 +379,14 @@ describe('the checker of the chaos runs', () => {
       'survival: the process of relay-1 ended by itself',
     ]);
     expect(good().fault(145, KILLED, 'relay-1').fault(150, GONE, 'relay-1').broken).toEqual([]);
+  });
+
+  describe('promise 9, only versions that a release knows', () => {
+    it('condemns a handler of the older release that was handed the newer version', () => {
+      const story = half().call(121, 'relay-1', 2, ok(130), { version: 2 });
+      expect(settled(story, 140, 'relay-1').broken).toEqual([
+        'version: ledger of the present release was handed event 2 in version 2; it knows 1',
+      ]);
+    });
   });
 });

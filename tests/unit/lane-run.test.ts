@@ -66,6 +66,7 @@ function laneOf({
     newest: positions.at(-1)!,
     lapsedAtMs: null,
     isWhole: true,
+    neededVersion: null,
     deliveries: positions.map((position) => ({
       position,
       attempts: 0,

@@ -5,7 +5,7 @@ import type { Violation } from './promises.ts';
 
 /** Promise 1. */
 export function* delivered(read: Reading): Generator<Violation> {
-  const { events, emits, markers, catalog } = read.history;
+  const { events, emits, markers, releases } = read.history;
   const stored = new Set(events.map(({ id }) => id));
   for (const { id, tag, fate } of emits) {
     const about = { eventId: id };
@@ -21,8 +21,11 @@ export function* delivered(read: Reading): Generator<Violation> {
   }
   if (markers > 0) yield { rule: 'outcome', what: `${markers} events still wait for fan-out`, about: {} };
   const byEvent = grouped(read.deliveries.values(), ({ eventId }) => eventId);
-  for (const event of events)
-    yield* toEachSubscriber(event, byEvent.get(event.id) ?? [], catalog[event.topic] ?? []);
+  const releaseOf = new Map(emits.map(({ id, release }) => [id, release]));
+  for (const event of events) {
+    const { subscribers = [] } = releases[releaseOf.get(event.id) ?? 'present'][event.topic] ?? {};
+    yield* toEachSubscriber(event, byEvent.get(event.id) ?? [], subscribers);
+  }
   for (const delivery of read.deliveries.values()) yield* asOftenAsReturned(delivery);
 }
 
@@ -31,6 +34,11 @@ function* toEachSubscriber(
   deliveries: readonly DeliveryHistory[],
   subscribers: readonly string[],
 ): Generator<Violation> {
+  for (const { limits, laneId } of deliveries) {
+    if (subscribers.includes(limits.name)) continue;
+    const what = `there is a delivery to ${limits.name}, whom it was not emitted for`;
+    yield { rule: 'outcome', what, about: { eventId, laneId, subscriber: limits.name } };
+  }
   for (const subscriber of subscribers) {
     const own = deliveries.filter(({ limits }) => limits.name === subscriber);
     if (own.length === 0) {
@@ -43,6 +51,19 @@ function* toEachSubscriber(
       const what = `the delivery to ${subscriber} is still ${last.state}, long after all trouble was over`;
       yield { rule: 'outcome', what, about: { eventId, laneId, subscriber } };
     }
+  }
+}
+
+/** Promise 9. */
+export function* readable(read: Reading): Generator<Violation> {
+  const { releases, events } = read.history;
+  const topicOf = new Map(events.map(({ id, topic }) => [id, topic]));
+  for (const { start } of read.calls) {
+    const { release, subscriber, tag, version, eventId, laneId, t } = start;
+    const known = releases[release][topicOf.get(eventId) ?? '']?.version ?? Infinity;
+    if (version <= known) continue;
+    const what = `${subscriber} of the ${release} release was handed ${tag} in version ${version}; it knows ${known}`;
+    yield { rule: 'version', what, about: { eventId, laneId, subscriber }, t };
   }
 }
 

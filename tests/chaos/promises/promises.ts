@@ -1,4 +1,4 @@
-/** What the bus promises: 1 to 6 as issue 5 of the project numbers them, and what they rest on. */
+/** What the bus promises: 1 to 6 as issue 5 of the project numbers them, what they rest on, and what holds between releases. */
 export const PROMISES = {
   1: 'every committed event is delivered to, or dead-lettered for, each of its subscribers, and no other ever is',
   2: 'in each lane events come in (created_at, seq) order, one after the other, from the relay that holds the lane',
@@ -8,6 +8,7 @@ export const PROMISES = {
   6: 'a delivery keeps its position and its history, also when it is replayed',
   7: 'no statements of the bus wait for each other in a ring',
   8: 'a relay outlives the loss of its database',
+  9: 'no handler is handed a payload of a version that its release does not know',
 } as const;
 
 /** How a promise can be broken, and which: what the mutations are told apart by. */
@@ -29,6 +30,7 @@ export const RULES = {
   history: 6,
   deadlock: 7,
   survival: 8,
+  version: 9,
 } as const satisfies Record<string, keyof typeof PROMISES>;
 
 export type Rule = keyof typeof RULES;

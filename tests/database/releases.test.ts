@@ -1,0 +1,211 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import { contradictions, deliveriesOf, openBus, rows, START } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { openRelease } from '../support/releases.ts';
+import type { RunningRelease } from '../support/releases.ts';
+
+// The next release lists one more subscriber for payment.failed (calendar) and one less for payment.intent.created
+// (audit), has the new topic payment.settled, and writes booking.rescheduled in version 2.
+let bus: Bus;
+let present: RunningRelease;
+let next: RunningRelease;
+let handed: string[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  present = await openRelease('present', bus.url);
+  next = await openRelease('next', bus.url);
+});
+afterAll(async () => {
+  await present.close();
+  await next.close();
+  await bus.close();
+});
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays');
+  handed = [];
+});
+
+/** Handlers that write down what they were handed, and by which release. */
+function handlersOf(release: RunningRelease, ...names: readonly string[]) {
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      ({ id }: { readonly id: string }) => handed.push(`${release.name} ${name} ${id}`),
+    ]),
+  );
+}
+
+const drain = (release: RunningRelease, ...names: readonly string[]) =>
+  release.drain(handlersOf(release, ...names));
+
+describe('an event goes to whom it was emitted for, whatever release fans it out', () => {
+  it('reaches a subscriber that only the newer release lists after an older relay has fanned it out', async () => {
+    const id = await next.emit('payment.failed', 1);
+    await drain(present, 'bookings', 'notifications', 'audit');
+    expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([{ state: 'pending', attempts: 0 }]);
+    await drain(next, 'calendar');
+    expect(handed.toSorted()).toEqual([
+      `next calendar ${id}`,
+      `present audit ${id}`,
+      `present bookings ${id}`,
+      `present notifications ${id}`,
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('goes to nobody more when the newer release fans out what the older one emitted', async () => {
+    const id = await present.emit('payment.failed', 1);
+    await drain(next, 'bookings', 'notifications', 'audit', 'calendar');
+    expect(handed.toSorted()).toEqual([
+      `next audit ${id}`,
+      `next bookings ${id}`,
+      `next notifications ${id}`,
+    ]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('is fanned out by a relay whose catalog does not have its topic, and delivered by one whose has', async () => {
+    const ids = [await next.emit('payment.settled', 1), await next.emit('payment.settled', 2)];
+    expect(await drain(present, 'bookings', 'ledger')).toMatchObject({ fannedOut: 2, delivered: 0 });
+    expect(await drain(next, 'ledger')).toMatchObject({ fannedOut: 0, delivered: 2 });
+    expect(handed).toEqual(ids.map((id) => `next ledger ${id}`));
+  });
+
+  it('waits for a subscriber that the newer release no longer lists, and is delivered by the older one', async () => {
+    const id = await present.emit('payment.intent.created', 1);
+    await drain(next, 'bookings');
+    await drain(present, 'audit');
+    expect(handed).toEqual([`next bookings ${id}`, `present audit ${id}`]);
+  });
+
+  it('comes in order with those of the other release, to all that both are for', async () => {
+    const ids: string[] = [];
+    for (const release of [present, next, present, next, next, present])
+      ids.push(await release.emit('payment.failed', ids.length));
+    await drain(present, 'bookings', 'notifications');
+    await drain(next, 'calendar', 'audit');
+    for (const name of ['bookings', 'audit'])
+      expect(handed.filter((one) => one.includes(` ${name} `)).map((one) => one.split(' ')[2])).toEqual(ids);
+    expect(handed.filter((one) => one.includes(' calendar ')).map((one) => one.split(' ')[2])).toEqual([
+      ids[1],
+      ids[3],
+      ids[4],
+    ]);
+  });
+
+  it('is no finding for the doctor of either release', async () => {
+    await present.emit('payment.failed', 1);
+    await next.emit('payment.failed', 2);
+    await next.emit('payment.settled', 3);
+    await present.emit('payment.intent.created', 4);
+    await next.emit('payment.intent.created', 5);
+    await drain(present, 'bookings', 'audit');
+    await drain(next, 'notifications');
+    for (const { bus: release, db } of [present, next])
+      expect((await release.examine(db)).findings).toEqual([]);
+  });
+});
+
+describe('events of a release that does not say whom they are for', () => {
+  /** As release 0.1 wrote them. */
+  const forget = (open: number) =>
+    rows(
+      bus.db,
+      `with forgotten as (update events set subscribers = null, open = $1 returning id)
+       update awaiting_fan_out set subscribers = null, open = $1 where event_id in (select id from forgotten)`,
+      [open],
+    );
+
+  it('are for those whom the catalog of a relay lists that knows their topic', async () => {
+    const id = await next.emit('payment.failed', 1);
+    await forget(4);
+    await drain(present, 'bookings', 'notifications', 'audit');
+    expect(handed.toSorted()).toEqual(
+      ['audit', 'bookings', 'notifications'].map((name) => `present ${name} ${id}`),
+    );
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('wait where no relay knows their topic, are not overtaken, and hold no other topic', async () => {
+    const first = await next.emit('payment.settled', 1);
+    await forget(2);
+    const second = await next.emit('payment.settled', 2);
+    const other = await present.emit('payment.intent.created', 3);
+    expect(await drain(present, 'bookings', 'ledger')).toMatchObject({ fannedOut: 1 });
+    await drain(next, 'bookings');
+    expect(handed).toEqual([
+      `present bookings ${other}`,
+      `next bookings ${first}`,
+      `next bookings ${second}`,
+    ]);
+  });
+});
+
+describe('a payload of a newer version', () => {
+  it('waits for a relay that can read it: no attempt is burnt, nothing else is held, order is kept', async () => {
+    const one = await present.emit('booking.rescheduled', 1);
+    const two = await next.emit('booking.rescheduled', 2);
+    const three = await present.emit('booking.rescheduled', 3);
+    const other = await present.emit('payment.failed', 4);
+    await drain(present, 'calendar', 'bookings');
+    expect(handed.toSorted()).toEqual([`present bookings ${other}`, `present calendar ${one}`]);
+    expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([
+      { state: 'delivered' },
+      { state: 'pending', attempts: 0 },
+      { state: 'pending', attempts: 0 },
+    ]);
+    await drain(next, 'calendar');
+    expect(handed.filter((line) => line.includes('calendar'))).toEqual([
+      `present calendar ${one}`,
+      `next calendar ${two}`,
+      `next calendar ${three}`,
+    ]);
+  });
+
+  it('is looked at once by a relay that cannot read it, and then left alone', async () => {
+    await next.emit('booking.rescheduled', 1);
+    await drain(present, 'calendar');
+    const claims = await rows<{ lease: string | null; needed: number }>(
+      bus.db,
+      `select lease_token as lease, needed_version as needed from lanes where subscriber = 'calendar'`,
+    );
+    expect(claims).toEqual([{ lease: null, needed: 2 }]);
+    // The one tick that finds nothing.
+    expect(await drain(present, 'calendar')).toMatchObject({ ticks: 1, delivered: 0, failed: 0 });
+  });
+
+  it('lets the older release go on with its own version behind it, once it is through', async () => {
+    await next.emit('booking.rescheduled', 1);
+    await drain(present, 'calendar');
+    await drain(next, 'calendar');
+    const behind = await present.emit('booking.rescheduled', 2);
+    await drain(present, 'calendar');
+    expect(handed.at(-1)).toBe(`present calendar ${behind}`);
+  });
+
+  it('does not hold an older event that an operator has put back before it', async () => {
+    const one = await present.emit('booking.rescheduled', 1);
+    await drain(present, 'calendar');
+    await next.emit('booking.rescheduled', 2);
+    await drain(present, 'calendar');
+    const request = {
+      topic: 'booking.rescheduled',
+      since: '1h',
+      include: 'all',
+      subscriber: 'calendar',
+    } as const;
+    await present.bus.replay(present.db, request, 'op', new Date(START));
+    await drain(present, 'calendar');
+    expect(handed).toEqual([`present calendar ${one}`, `present calendar ${one}`]);
+  });
+
+  it('is handed over in the version that it was written in, also when the handler knows a newer one', async () => {
+    await present.emit('booking.rescheduled', 1);
+    const versions: number[] = [];
+    await next.drain({ calendar: ({ version }) => versions.push(version) });
+    expect(versions).toEqual([1]);
+  });
+});

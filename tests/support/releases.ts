@@ -1,0 +1,50 @@
+import { ROOT, buildBus } from '../chaos/build.ts';
+import type { Build } from '../chaos/build.ts';
+import { NEXT_CATALOG } from '../chaos/releases.ts';
+import type { Release } from '../chaos/releases.ts';
+import { START, payloadOf } from './bus.ts';
+
+/** A release of the bus, on a database that it shares with another. */
+export interface RunningRelease {
+  readonly name: Release;
+  readonly bus: Build['bus'];
+  readonly db: Parameters<Build['bus']['readOverview']>[0];
+  /** Emits one event, with the number as its amount or its id. */
+  readonly emit: (topic: string, number: number) => Promise<string>;
+  /** Relays with the clock at `START`. @param handlers by subscriber; each is attached to all topics that it is listed for. */
+  readonly drain: (handlers: Readonly<Record<string, Handler>>) => ReturnType<Build['bus']['relay']>;
+  readonly close: () => Promise<void>;
+}
+
+type Handler = (event: { readonly id: string; readonly topic: string; readonly version: number }) => unknown;
+
+/** Opens the tree as it stands, or the tree with the catalog of the next release, on a database. */
+export async function openRelease(name: Release, url: string): Promise<RunningRelease> {
+  const { bus, remove } = await buildBus(ROOT, name === 'next' ? NEXT_CATALOG : []);
+  const { db, close } = await bus.connect(url);
+  return {
+    name,
+    bus,
+    db,
+    async emit(topic, number) {
+      const payload =
+        topic === 'payment.settled'
+          ? { intentId: `pi_${number}` }
+          : payloadOf(topic as 'payment.failed', { providerEventId: `evt_${number}` });
+      return (await db.transaction((tx) => bus.emit(tx, topic as 'payment.failed', payload as never))).id;
+    },
+    drain(handlers) {
+      const attached = Object.entries(handlers).map(([subscriber, handle]) => {
+        const listed = bus
+          .topics()
+          .filter(([, row]) => row.subscribers.some((known) => known === subscriber));
+        return bus.attach(subscriber, Object.fromEntries(listed.map(([topic]) => [topic, handle])));
+      });
+      return bus.relay({ db, subscribers: attached, until: Date.now() + 15_000, now: START });
+    },
+    async close() {
+      await close();
+      await remove();
+    },
+  };
+}
