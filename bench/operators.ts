@@ -299,7 +299,12 @@ async function pages(db: Database): Promise<Figure[]> {
     kind: 'secret',
     secret: new TextEncoder().encode('a secret of thirty-two bytes or more'),
   } as const;
-  const bus: Bus = { database: async () => db, subscribers: () => subscribers, kick: () => undefined };
+  const bus: Bus = {
+    database: async () => db,
+    subscribers: () => subscribers,
+    relays: () => true,
+    kick: () => undefined,
+  };
   const console = operatorEndpoint({
     settings: () => settings,
     environment: () => 'Local',

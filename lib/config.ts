@@ -66,6 +66,7 @@ const environment = z.object({
   VERCEL_ENV: optional(z.string()),
   PORT: optional(z.coerce.number({ error: 'write a port number, 0 to 65535' }).int().min(0).max(65_535)),
   DEMO: optional(z.enum(['on', 'off'], { error: 'write off, or leave it unset' })),
+  RELAY: optional(z.enum(['on', 'off'], { error: 'write on or off, or leave it unset' })),
   CRON_SECRET: optional(z.string().regex(/^\S{16,}$/, 'write at least 16 characters, without spaces')),
   CORS_ORIGINS: optional(z.string()),
   ANTHROPIC_API_KEY: optional(z.string().trim()),
@@ -129,6 +130,8 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     demo: env.DEMO !== 'off',
     deployed: env.VERCEL === '1',
     environment: environmentName(env),
+    // A preview's database may be a branch of production's, with production's deliveries in it.
+    relays: env.RELAY === undefined ? env.VERCEL_ENV !== 'preview' : env.RELAY === 'on',
     cronSecret: env.CRON_SECRET,
     standIns: env.STAND_INS !== 'off',
     cors: corsOrigins(env),

@@ -4,9 +4,9 @@ import { operatorEndpoint } from './operators/operator-endpoint.ts';
 import type { Route } from './operators/operator-endpoint.ts';
 import type { Bus } from './operators/asked.ts';
 import { sessionRoutes, signInLimits } from './operators/session.ts';
-import { config, database, kick, perVisitor, subscribers } from './postbud.ts';
+import { config, database, kick, perVisitor, relays, subscribers } from './postbud.ts';
 
-const bus: Bus = { database, subscribers, kick };
+const bus: Bus = { database, subscribers, relays, kick };
 
 /** Makes a function for operators, who are let in by the same keys everywhere. */
 export function operators(routesOf: (bus: Bus) => readonly Route[]): Endpoint {

@@ -37,6 +37,11 @@ export function subscribers(): readonly AttachedSubscriber[] {
   return (attached ??= subscribersOf(config()));
 }
 
+/** Whether this deployment relays. A preview leaves that to others, unless it is told to. @throws InvalidConfiguration */
+export function relays(): boolean {
+  return config().relays;
+}
+
 /** The database, opened at the first call. @throws InvalidConfiguration when there is none to open. */
 export function database(): Promise<Database> {
   opened ??= open().catch((error: unknown) => {
@@ -66,6 +71,7 @@ export function kick(): void {
 
 async function open(): Promise<Database> {
   const { db } = await connect();
+  if (!relays()) return db;
   kickRelay = createKick({
     db,
     subscribers: subscribers(),

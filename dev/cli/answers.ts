@@ -23,6 +23,7 @@ const state = z.enum(['pending', 'failing', 'dead_lettered', 'delivered']);
 const topicOverview = counts.extend({
   topic: text,
   producer: text,
+  inCatalog: z.boolean(),
   oldestDueAgeSeconds: numberOrNull,
   nextRetryAt: textOrNull,
   awaitingFanOut: number,
@@ -31,6 +32,8 @@ const topicOverview = counts.extend({
   subscribers: z.array(
     counts.extend({
       subscriber: text,
+      inCatalog: z.boolean(),
+      neededVersion: numberOrNull,
       attached: z.boolean(),
       paused: z.boolean(),
       pause: z.object({ topic: textOrNull, pausedAt: text, pausedBy: text, reason: text }).nullable(),
@@ -47,6 +50,7 @@ export const overview: z.ZodType<Omit<Overview, 'worstError'>> = z.object({
   relay: z.object({
     state: z.enum(['running', 'stalled', 'never_run']),
     lastPassAt: textOrNull,
+    runsHere: z.boolean(),
     lagSeconds: number,
   }),
   totals: counts.extend({ deliveries: counts, deliveredLast24h: number, firstAttemptLast24h: number }),
@@ -158,6 +162,7 @@ export const preview: z.ZodType<ReplayPreview> = z.object({
       lastError: lastError.nullable(),
     }),
   ),
+  leftOut: z.array(z.object({ topic: text, subscriber: text, count: number })),
 });
 
 export const replay: z.ZodType<Replay> = z.object({

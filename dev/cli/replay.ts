@@ -160,7 +160,7 @@ function write(view: Preview, title: string, pane: Pane): void {
   const { matched, isAll, subscriptions, generatedAt: now, endedFrom, endedTo, error } = view;
   const { paint, columns } = pane;
   if (matched === 0) {
-    pane.write(nothingWords(view));
+    pane.write([nothingWords(view), ...leftOutWords(view)].join('\n'));
     return;
   }
   pane.write(paint('bold', title));
@@ -207,7 +207,15 @@ function othersWords(subscriptions: readonly PreviewedSubscription[]): string {
     : ` The topic’s ${first.others} other subscribers get nothing.`;
 }
 
-function warnings({ isAll, subscriptions, generatedAt: now }: Preview): readonly string[] {
+function leftOutWords({ leftOut }: Preview): readonly string[] {
+  return leftOut.map(({ topic, subscriber, count: number }) => {
+    const what = `${counted(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out`;
+    return `${what}: this release’s catalog does not list it for ${topic}.`;
+  });
+}
+
+function warnings(view: Preview): readonly string[] {
+  const { isAll, subscriptions, generatedAt: now } = view;
   const of = (isSuch: (one: PreviewedSubscription) => boolean) => [
     ...new Set(subscriptions.filter(isSuch).map(({ subscriber }) => subscriber)),
   ];
@@ -217,6 +225,7 @@ function warnings({ isAll, subscriptions, generatedAt: now }: Preview): readonly
     ({ isStillFailing, attached, paused }) => isStillFailing && attached && !paused,
   );
   return [
+    ...leftOutWords(view),
     ...(isAll
       ? [
           'What was delivered is sent again too: subscribers that do not look at the event id do their work twice.',

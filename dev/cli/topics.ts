@@ -62,7 +62,14 @@ function isBusy(topic: TopicOverview): boolean {
 
 /** Whether a relay runs, as a sentence. */
 function relayWords({ relay, generatedAt }: Pick<View, 'relay' | 'generatedAt'>, { paint }: Pane): string {
-  const { state, lastPassAt } = relay;
+  const { state, lastPassAt, runsHere } = relay;
+  if (!runsHere) {
+    const last =
+      lastPassAt === null
+        ? 'no relay has ever run on its database'
+        : `a relay ran last ${ago(lastPassAt, generatedAt)}`;
+    return `${paint('yellow', 'This deployment does not relay:')} ${last}. RELAY=on lets it.`;
+  }
   if (state === 'never_run' || lastPassAt === null)
     return `${paint('red', 'The relay has never run:')} events are saved, but not delivered.`;
   if (state === 'running') return `The relay runs, last pass ${ago(lastPassAt, generatedAt)}.`;
@@ -131,15 +138,22 @@ function number(value: number, style: 'yellow' | 'red' | null): Cell {
   return style === null ? count(value) : { text: count(value), style };
 }
 
-function topicNote({ heldBackSince }: TopicOverview, now: string): Cell {
+function topicNote({ heldBackSince, inCatalog }: TopicOverview, now: string): Cell {
+  if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
   if (heldBackSince === null) return '';
   return { text: `held back by an open transaction since ${when(heldBackSince, now)}`, style: 'yellow' };
 }
 
-function subscriberNote({ attached, pause }: SubscriberOverview, now: string): Cell {
+const NOT_IN_CATALOG = 'not in this release’s catalog';
+
+function subscriberNote(one: SubscriberOverview, now: string): Cell {
+  const { attached, pause, inCatalog, neededVersion } = one;
   if (pause) {
     const { pausedBy, pausedAt, reason } = pause;
     return { text: `paused by ${pausedBy} since ${when(pausedAt, now)}: ${reason}`, style: 'yellow' };
   }
+  if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
+  if (neededVersion !== null)
+    return { text: `waits for a release that reads version ${neededVersion}`, style: 'yellow' };
   return attached ? '' : { text: 'not attached', style: 'dim' };
 }

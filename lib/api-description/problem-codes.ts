@@ -56,6 +56,8 @@ export const problemCodes = {
   }),
   ...described(409, {
     count_changed: '12 deliveries match, not 10: look again before you replay.',
+    no_such_subscription:
+      'This release’s catalog does not list accounting for payment.captured: replay from a release that does, or list it again. Nothing was replayed.',
     not_first: 'It is not the first of its lane that is unfinished: look again at what holds the lane.',
     not_waiting: 'It does not wait: it is due now, or it was delivered or given up.',
     under_way: 'A relay has its lane in hand at this moment. Look again in a few seconds.',

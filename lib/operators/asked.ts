@@ -10,6 +10,8 @@ import { deliveryId, ownWords } from './replay-request.ts';
 export interface Bus {
   readonly database: () => Promise<Database>;
   readonly subscribers: () => readonly AttachedSubscriber[];
+  /** Whether this deployment relays. */
+  readonly relays: () => boolean;
   /** Has a relay run soon. */
   readonly kick: () => void;
 }

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 
 import { pageLimit } from './asked.ts';
-import { ago, isInstant, topicName } from './replay-request.ts';
+import { ago, isInstant, topicText } from './replay-request.ts';
 
 /** What a query of the dead letters may ask for. */
 export const deadLetterQuery = z.object({
-  topic: topicName.optional(),
+  topic: topicText.optional(),
   subscriber: z.string().max(100).optional(),
   since: ago.optional(),
   group: z.string().max(100).optional(),

@@ -1,5 +1,4 @@
-import { catalog } from '../catalog/catalog.ts';
-import type { Topic } from '../catalog/topic.ts';
+import { catalog, isTopicName, topics as catalogTopics } from '../catalog/catalog.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { EMITTER_LOCKS } from '../outbox/emit.ts';
@@ -28,7 +27,7 @@ export interface Overview {
   readonly hours: Hours;
   /** The error that most dead letters share; null when there are none. */
   readonly worstError: WorstError | null;
-  /** Every topic of the catalog, in its order. */
+  /** Every topic of the catalog, in its order; then those that it does not have and that still hold something. */
   readonly topics: readonly TopicOverview[];
 }
 
@@ -36,6 +35,8 @@ export interface RelayHealth {
   /** `stalled`: no relay has looked for work for longer than two runs of the cron. */
   readonly state: 'running' | 'stalled' | 'never_run';
   readonly lastPassAt: string | null;
+  /** Whether this deployment relays. A preview does not, unless `RELAY=on`: another one may, on the same database. */
+  readonly runsHere: boolean;
   /** Age of the oldest delivery that is due and attached; 0 when none is. */
   readonly lagSeconds: number;
 }
@@ -60,7 +61,10 @@ export interface WorstError {
 /** A topic with its events by state, and below it its subscribers with their deliveries. */
 export interface TopicOverview extends Counts {
   readonly topic: string;
+  /** Empty where the catalog does not have the topic. */
   readonly producer: string;
+  /** Whether this release's catalog has the topic. Its events are fanned out in any case. */
+  readonly inCatalog: boolean;
   /** Of the deliveries that could be handed over now: not those that wait for a retry, or behind one. Null: none. */
   readonly oldestDueAgeSeconds: number | null;
   readonly nextRetryAt: string | null;
@@ -77,6 +81,10 @@ export interface TopicOverview extends Counts {
 
 export interface SubscriberOverview extends Counts {
   readonly subscriber: string;
+  /** Whether this release's catalog lists it for the topic. Where it does not, its deliveries wait for one that does. */
+  readonly inCatalog: boolean;
+  /** The payload version that its next event is written in, where that is newer than this release can read. */
+  readonly neededVersion: number | null;
   /** Whether it has a handler or an endpoint. Its deliveries wait otherwise, and flow when it is attached. */
   readonly attached: boolean;
   readonly paused: boolean;
@@ -109,11 +117,13 @@ const STALLED_AFTER_MS = 2 * MINUTE;
  *
  * @param attached who is attached in this process, which is who a relay here would deliver to.
  * @param now overrides the database's clock in tests.
+ * @param runsHere whether this deployment relays.
  */
 export async function readOverview(
   db: Database,
   attached: readonly AttachedSubscriber[],
   now?: Date,
+  runsHere = true,
 ): Promise<Overview> {
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
@@ -122,12 +132,12 @@ export async function readOverview(
     text: OVERVIEW,
     values: [SUBSCRIPTIONS, [...handled].join('\n'), now?.toISOString() ?? null],
   });
-  return overviewOf(row!.found, handled);
+  return overviewOf(row!.found, handled, runsHere);
 }
 
 const SUBSCRIPTIONS = JSON.stringify(
-  Object.entries<Topic>(catalog).flatMap(([topic, { subscribers }]) =>
-    subscribers.map((subscriber) => ({ topic, subscriber })),
+  catalogTopics().flatMap(([topic, { subscribers, version }]) =>
+    subscribers.map((subscriber) => ({ topic, subscriber, version })),
   ),
 );
 
@@ -138,6 +148,8 @@ interface Found {
   readonly totals: readonly FoundTotal[];
   readonly awaiting: readonly {
     topic: string;
+    /** Empty: all of the topic. */
+    subscriber: string;
     events: number;
     oldest: number;
     held_back_since: number | null;
@@ -147,6 +159,7 @@ interface Found {
     subscriber: string;
     due_since: number | null;
     next_retry: number | null;
+    needed_version: number | null;
   }[];
   readonly pauses: readonly { topic: string; subscriber: string; at: number; by: string; reason: string }[];
   readonly hours: readonly {
@@ -170,7 +183,7 @@ interface FoundTotal {
   readonly last_failed: number | null;
 }
 
-function overviewOf(found: Found, handled: ReadonlySet<string>): Overview {
+function overviewOf(found: Found, handled: ReadonlySet<string>, runsHere: boolean): Overview {
   const topics = topicsOf(found, handled);
   const subscribers = topics.flatMap((topic) => topic.subscribers);
   const ages = topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0);
@@ -180,7 +193,7 @@ function overviewOf(found: Found, handled: ReadonlySet<string>): Overview {
   );
   return {
     generatedAt: instantOf(found.now),
-    relay: { ...relayState(found), lagSeconds: Math.max(0, ...ages) },
+    relay: { ...relayState(found), runsHere, lagSeconds: Math.max(0, ...ages) },
     totals: {
       ...sumOf(topics),
       deliveries: sumOf(subscribers),
@@ -203,36 +216,45 @@ function topicsOf(found: Found, handled: ReadonlySet<string>): TopicOverview[] {
   const totals = byKey(found.totals);
   const waits = byKey(found.waits);
   const pauses = byKey(found.pauses);
-  const awaiting = new Map(found.awaiting.map((row) => [row.topic, row]));
-  return Object.entries<Topic>(catalog).map(([topic, { producer, subscribers }]) => {
-    const waiting = awaiting.get(topic);
-    const rows = subscribers.map((subscriber): SubscriberOverview => {
-      const key = `${topic} ${subscriber}`;
-      const pause = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? null;
-      const attached = handled.has(key);
-      const flows = attached && !pause;
-      const total = totals.get(key);
-      const dueSince = flows ? earliest(waits.get(key)?.due_since, waiting?.oldest) : null;
-      return {
-        subscriber,
-        ...countsOf(total, waiting?.events ?? 0),
-        attached,
-        paused: pause !== null,
-        pause: pause && {
-          topic: pause.topic || null,
-          pausedAt: instantOf(pause.at),
-          pausedBy: pause.by,
-          reason: pause.reason,
-        },
-        oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),
-        nextRetryAt: flows ? instantOrNull(waits.get(key)?.next_retry ?? null) : null,
-        lastDeliveredAt: instantOrNull(total?.last_delivered ?? null),
-        lastFailedAt: instantOrNull(total?.last_failed ?? null),
-      };
-    });
+  const awaiting = byKey(found.awaiting);
+  const unlisted = unlistedOf(found);
+  const subscriberOf = (topic: string, subscriber: string): SubscriberOverview => {
+    const key = `${topic} ${subscriber}`;
+    const pause = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? null;
+    const attached = handled.has(key);
+    const flows = attached && !pause;
+    const total = totals.get(key);
+    const waiting = awaiting.get(key);
+    const wait = waits.get(key);
+    const dueSince = flows ? earliest(wait?.due_since, waiting?.oldest) : null;
+    return {
+      subscriber,
+      inCatalog: !unlisted.get(topic)?.has(subscriber),
+      neededVersion: wait?.needed_version ?? null,
+      ...countsOf(total, waiting?.events ?? 0),
+      attached,
+      paused: pause !== null,
+      pause: pause && {
+        topic: pause.topic || null,
+        pausedAt: instantOf(pause.at),
+        pausedBy: pause.by,
+        reason: pause.reason,
+      },
+      oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),
+      nextRetryAt: flows ? instantOrNull(wait?.next_retry ?? null) : null,
+      lastDeliveredAt: instantOrNull(total?.last_delivered ?? null),
+      lastFailedAt: instantOrNull(total?.last_failed ?? null),
+    };
+  };
+  const topicOf = (topic: string, listed: readonly string[]): TopicOverview => {
+    const rows = [...listed, ...[...(unlisted.get(topic) ?? [])].toSorted()].map((name) =>
+      subscriberOf(topic, name),
+    );
+    const waiting = awaiting.get(`${topic} `);
     return {
       topic,
-      producer,
+      producer: isTopicName(topic) ? catalog[topic].producer : '',
+      inCatalog: isTopicName(topic),
       ...countsOf(totals.get(`${topic} `), waiting?.events ?? 0),
       oldestDueAgeSeconds: greatest(rows.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds)),
       nextRetryAt:
@@ -245,7 +267,31 @@ function topicsOf(found: Found, handled: ReadonlySet<string>): TopicOverview[] {
       hours: hoursOf(found.hours.filter((hour) => hour.topic === topic)),
       subscribers: rows,
     };
-  });
+  };
+  return [
+    ...catalogTopics().map(([topic, { subscribers }]) => topicOf(topic, subscribers)),
+    ...[...unlisted.keys()]
+      .filter((topic) => !isTopicName(topic))
+      .toSorted()
+      .map((topic) => topicOf(topic, [])),
+  ];
+}
+
+/** By topic, the subscribers that still hold something and that the catalog does not list for it. */
+function unlistedOf({ totals, awaiting }: Found): Map<string, Set<string>> {
+  const holding = [
+    ...totals.filter((row) => row.pending !== 0 || row.failing !== 0 || row.dead_lettered !== 0),
+    ...awaiting,
+  ];
+  const unlisted = new Map<string, Set<string>>();
+  for (const { topic, subscriber } of holding) {
+    const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
+    if (isTopicName(topic) && (subscriber === '' || listed.includes(subscriber))) continue;
+    const names = unlisted.get(topic) ?? new Set();
+    // An empty name stands for the topic's events.
+    unlisted.set(topic, subscriber === '' ? names : names.add(subscriber));
+  }
+  return unlisted;
 }
 
 function tenths(seconds: number): number {
@@ -256,7 +302,7 @@ function byKey<Row extends { topic: string; subscriber: string }>(rows: readonly
   return new Map(rows.map((row) => [`${row.topic} ${row.subscriber}`, row]));
 }
 
-/** @param awaiting events that have no deliveries yet: each will have one for every subscriber. */
+/** @param awaiting events that have no deliveries yet. */
 function countsOf(total: FoundTotal | undefined, awaiting: number): Counts {
   const { pending = 0, failing = 0, dead_lettered: deadLettered = 0 } = total ?? {};
   return { pending: pending + awaiting, failing, deadLettered };
@@ -308,8 +354,9 @@ const OVERVIEW = `
     select coalesce($3::text::timestamptz, clock_timestamp()) as now
   ),
   subscription as materialized (
-    select topic, subscriber, topic || ' ' || subscriber = any (string_to_array($2::text, E'\\n')) as is_attached
-    from jsonb_to_recordset($1::text::jsonb) as known(topic text, subscriber text)
+    select topic, subscriber, version,
+      topic || ' ' || subscriber = any (string_to_array($2::text, E'\\n')) as is_attached
+    from jsonb_to_recordset($1::text::jsonb) as known(topic text, subscriber text, version int)
   ),
   total as (
     select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
@@ -326,15 +373,19 @@ const OVERVIEW = `
     group by objid
   ),
   awaiting as (
-    select topic, count(*) as events, extract(epoch from min(created_at)) * 1000 as oldest,
+    select topic, subscriber, sum(events) as events, extract(epoch from min(oldest)) * 1000 as oldest,
       (select extract(epoch from since) * 1000 from emitter where lock = hashtext(topic)::bigint & 4294967295)
         as held_back_since
-    from awaiting_fan_out group by topic
+    from (
+      select topic, subscribers, count(*) as events, min(created_at) as oldest
+      from awaiting_fan_out group by topic, subscribers
+    ) as addressed_alike, unnest(subscribers || ''::text) as subscriber
+    group by topic, subscriber
   ),
   due_lane as (
-    select subscription.topic, subscription.subscriber, lane.*
+    select subscription.topic, subscription.subscriber, lane.*, lane.needed_version > version as is_unreadable
     from clock, subscription, lateral (
-      select id, head from lanes
+      select id, head, needed_version from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
         and due_at <= clock.now + ${LONGEST_LEASE_MS} * interval '1 millisecond'
         and (due_at <= clock.now or lease_token is not null)
@@ -349,10 +400,14 @@ const OVERVIEW = `
       where lane_id = due_lane.id and position > due_lane.head and state in ('pending', 'failing')
       order by position limit 1
     ) as first join events on events.id = first.event_id
+    where is_unreadable is not true
     group by due_lane.topic, due_lane.subscriber
   ),
   wait as (
     select topic, subscriber, extract(epoch from due.since) * 1000 as due_since, (
+      select min(needed_version) from due_lane
+      where due_lane.topic = subscription.topic and due_lane.subscriber = subscription.subscriber and is_unreadable
+    ) as needed_version, (
       select extract(epoch from due_at) * 1000 from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
         and due_at > clock.now and lease_token is null
@@ -382,7 +437,8 @@ const OVERVIEW = `
     'totals', (select coalesce(json_agg(total), '[]') from total),
     'awaiting', (select coalesce(json_agg(awaiting), '[]') from awaiting),
     'waits', (
-      select coalesce(json_agg(wait), '[]') from wait where due_since is not null or next_retry is not null
+      select coalesce(json_agg(wait), '[]') from wait
+      where due_since is not null or next_retry is not null or needed_version is not null
     ),
     'pauses', (
       select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber,

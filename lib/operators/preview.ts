@@ -29,6 +29,14 @@ export interface ReplayPreview {
   readonly endedFrom: string | null;
   readonly endedTo: string | null;
   readonly subscriptions: readonly PreviewedSubscription[];
+  /** What is left out, since this release's catalog does not list the subscriber for the topic. */
+  readonly leftOut: readonly LeftOut[];
+}
+
+export interface LeftOut {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
 }
 
 export interface PreviewedSubscription {
@@ -78,6 +86,7 @@ export async function previewReplay(
     endedFrom: instantOrNull(found.ended_from),
     endedTo: instantOrNull(found.ended_to),
     subscriptions: found.subscriptions.map((subscription) => previewed(subscription, attached)),
+    leftOut: found.left_out,
   };
 }
 
@@ -93,6 +102,7 @@ interface Found {
   readonly ended_from: number | null;
   readonly ended_to: number | null;
   readonly subscriptions: readonly FoundSubscription[];
+  readonly left_out: readonly LeftOut[];
 }
 
 interface FoundSubscription {
@@ -167,6 +177,11 @@ const statement = (matching: string) => `
     'ended_from', extract(epoch from ends.ended_from) * 1000, 'ended_to', extract(epoch from ends.ended_to) * 1000,
     'subscriptions', (
       select coalesce(json_agg(described order by topic, subscriber), '[]') from described
+    ),
+    'left_out', (
+      select coalesce(json_agg(unlisted order by topic, subscriber), '[]') from (
+        select topic, subscriber, count(*) as count from found where not is_listed group by topic, subscriber
+      ) as unlisted
     )
   ) as found
   from clock, span, ends`;

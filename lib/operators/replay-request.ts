@@ -47,6 +47,12 @@ export function msOf(text: string): number {
 
 const TOPIC = 'write a topic of the catalog';
 
+/** Any topic that may have been in the catalog of a release: see `requireKnownTopic`. */
+export const topicText = z
+  .string(TOPIC)
+  .regex(/^[a-z0-9_.-]{1,200}$/, TOPIC)
+  .meta({ description: 'A topic of the catalog, or one that has events of another release.' });
+
 export const topicName = z
   .string(TOPIC)
   .refine(isTopicName, TOPIC)
@@ -67,7 +73,7 @@ export const ownWords = z
 /** What an operator may ask for: a topic and a window, or deliveries by their ids. */
 export const replayRequest = z
   .strictObject({
-    topic: topicName.optional(),
+    topic: topicText.optional(),
     since: ago.optional().meta({
       description:
         'From how long ago, by the time of death (with `include: "all"`, of death or delivery): `24h`, `90m`, `7d`. Needed without `deliveryIds`, as `topic` is.',

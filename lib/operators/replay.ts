@@ -1,5 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 
+import { catalog, isTopicName, topics } from '../catalog/catalog.ts';
 import { ADD_TO_BACKLOG, EVENTS_MOVED, NOTHING_SETTLED, eventState } from '../backlog/tally.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
@@ -31,6 +32,19 @@ export class CountChanged extends Error {
   }
 }
 
+/** Whom this release's catalog does not list can't be replayed to: nobody here would hand it over. Nothing was replayed. */
+export class NoSuchSubscription extends Error {
+  readonly code = 'no_such_subscription';
+
+  /** @param whom for example `accounting for payment.captured`. */
+  constructor(whom: string) {
+    super(
+      `This release’s catalog does not list ${whom}: replay from a release that does, or list it again. Nothing was replayed.`,
+    );
+    this.name = 'NoSuchSubscription';
+  }
+}
+
 /**
  * Puts dead letters (or everything) of a topic back to pending, with fresh attempts, in one statement that also
  * records who did it.
@@ -42,13 +56,17 @@ export class CountChanged extends Error {
  * @param request as the operator wrote it.
  * @param by who: the token's subject.
  * @param now overrides the database's clock in tests.
- * @throws ZodError for a request that is not one; CountChanged.
+ * Deliveries to subscribers that the catalog does not list are left out; a request that asks for nothing else, or for
+ * one of them by name or id, is refused.
+ *
+ * @throws ZodError for a request that is not one; NoSuchSubscription; CountChanged.
  */
 export async function replay(db: Database, request: ReplayRequest, by: string, now?: Date): Promise<Replay> {
   const asked = replayRequest.parse(request);
+  requireListed(asked);
   const { topic = null, since = null, dryRun, expectedCount, reason } = asked;
   const id = asked.replayId ?? uuidv7();
-  const [row] = await run<{ matched: number; replayed: number; earlier: Earlier | null }>(driverOf(db), {
+  const [row] = await run<Done>(driverOf(db), {
     text: REPLAY[wayOf(asked)],
     values: [
       ...matchingValues(asked, now),
@@ -63,15 +81,31 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
     // A twin of this request was recorded while this one ran: this one is rolled back, and answered as its twin.
     const earlier = isDuplicate(error) ? await earlierReplay(db, id) : null;
     if (!earlier) throw error;
-    return [{ matched: 0, replayed: 0, earlier }];
+    return [{ matched: 0, replayed: 0, earlier, left_out: null }];
   });
   const { matched, replayed } = row!;
   // A count says what matches now, whatever was replayed under the same id.
   const earlier = dryRun ? null : row!.earlier;
   if (earlier) return { replayId: id, topic, since, ...earlier };
+  if (row!.left_out !== null && (matched === 0 || asked.deliveryIds) && !dryRun)
+    throw new NoSuchSubscription(row!.left_out);
   if (expectedCount !== undefined && matched !== expectedCount)
     throw new CountChanged(expectedCount, matched);
   return { replayId: dryRun ? null : id, topic, since, matched, replayed };
+}
+
+interface Done extends Earlier {
+  readonly earlier: Earlier | null;
+  /** One that was left out because the catalog does not list it, in words. */
+  readonly left_out: string | null;
+}
+
+/** @throws NoSuchSubscription for a topic, or a subscriber of it, that the catalog does not have. */
+function requireListed({ topic, subscriber }: ParsedReplayRequest): void {
+  if (topic === undefined) return;
+  if (!isTopicName(topic)) throw new NoSuchSubscription(`the topic ${topic}`);
+  if (subscriber !== undefined && !catalog[topic].subscribers.some((listed) => listed === subscriber))
+    throw new NoSuchSubscription(`${subscriber} for ${topic}`);
 }
 
 interface Earlier {
@@ -101,7 +135,7 @@ export function wayOf({ deliveryIds, include }: ParsedReplayRequest): Way {
   return include === 'all' ? 'everything' : 'deadLetters';
 }
 
-/** The parameters $1 to $9 of `MATCHING`. */
+/** The parameters $1 to $10 of `MATCHING`. */
 export function matchingValues(asked: ParsedReplayRequest, now?: Date): unknown[] {
   const { topic, subscriber, group, since, until, deliveryIds, include, limit } = asked;
   const untilMs = until === undefined ? 0 : msOf(until);
@@ -115,7 +149,15 @@ export function matchingValues(asked: ParsedReplayRequest, now?: Date): unknown[
     include === 'all',
     limit ?? null,
     now?.toISOString() ?? null,
+    JSON.stringify(listedOf(topic)),
   ];
+}
+
+/** The subscriptions of a topic in the catalog; without one, all. */
+function listedOf(wanted: string | undefined): string[] {
+  return topics().flatMap(([topic, { subscribers }]) =>
+    wanted === undefined || wanted === topic ? subscribers.map((subscriber) => `${topic} ${subscriber}`) : [],
+  );
 }
 
 const CLOCK_AND_WINDOW = `
@@ -135,37 +177,47 @@ const HAS_ENDED = `
       (state = 'dead_lettered' or ($7::boolean and state = 'delivered'))
       and coalesce(dead_lettered_at, delivered_at) between span.since and span.until`;
 
+/** Of `found` those that the catalog lists, the oldest first. */
+const MATCHING_OF_FOUND = `
+  matching as materialized (
+    select lane_id, position, replays, error_group, event_id, ended_at from found where is_listed
+    order by position, lane_id limit $8::int
+  )`;
+
+const IS_LISTED = `$10::text::jsonb ? (topic || ' ' || subscriber) as is_listed`;
+
 /**
- * The CTEs `clock`, `span` and `matching` (lane_id, position, error_group, event_id, ended_at): what a request is
- * about, each way through the index that leads there. Parameters as `matchingValues` gives them.
+ * The CTEs `clock`, `span`, `found` (also lane's topic, subscriber and whether the catalog has them: is_listed) and
+ * `matching` (lane_id, position, replays, error_group, event_id, ended_at): what a request is about, each way through
+ * the index that leads there. Parameters as `matchingValues` gives them.
  */
 export const MATCHING: Readonly<Record<Way, string>> = {
   chosen: `${CLOCK_AND_WINDOW},
-  matching as materialized (
-    select lane_id, position, deliveries.replays, error_group, event_id, coalesce(dead_lettered_at, delivered_at) as ended_at
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id,
+      coalesce(dead_lettered_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
     from span, (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
       join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
       join lanes on lanes.id = lane_id
     where ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
       and ($3::text is null or error_group = $3::text) and ${HAS_ENDED}
-    order by position, lane_id limit $8::int
-  )`,
+  ), ${MATCHING_OF_FOUND}`,
   deadLetters: `${CLOCK_AND_WINDOW},
-  matching as materialized (
-    select lane_id, position, deliveries.replays, error_group, event_id, dead_lettered_at as ended_at
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id, dead_lettered_at as ended_at, topic,
+      subscriber, ${IS_LISTED}
     from span, error_groups join deliveries on error_group = key
     where topic = $1::text and ($2::text is null or subscriber = $2::text) and ($3::text is null or key = $3::text)
       and $6::text is null and not $7::boolean and dead_lettered_at between span.since and span.until
-    order by position, lane_id limit $8::int
-  )`,
+  ), ${MATCHING_OF_FOUND}`,
   everything: `${CLOCK_AND_WINDOW},
-  matching as materialized (
-    select lane_id, position, deliveries.replays, error_group, event_id, coalesce(dead_lettered_at, delivered_at) as ended_at
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id,
+      coalesce(dead_lettered_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
     from span, lanes join deliveries on lane_id = lanes.id
     where topic = $1::text and ($2::text is null or subscriber = $2::text)
       and ($3::text is null or error_group = $3::text) and $6::text is null and ${HAS_ENDED}
-    order by position, lane_id limit $8::int
-  )`,
+  ), ${MATCHING_OF_FOUND}`,
 };
 
 // Lanes are locked first and sorted, events after them and sorted, as settling does. The lane's head moves back to
@@ -173,11 +225,14 @@ export const MATCHING: Readonly<Record<Way, string>> = {
 const statement = (matching: string) => `
   with ${matching},
   earlier as materialized (
-    select matched, replayed from replays where id = $12::uuid
+    select matched, replayed from replays where id = $13::uuid
   ),
   is_on as materialized (
-    select not $10::boolean and not exists (select from earlier)
-      and ($11::int is null or $11::int = (select count(*) from matching)) as so
+    select not $11::boolean and not exists (select from earlier)
+      and ($12::int is null or $12::int = (select count(*) from matching))
+      -- Nothing is recorded of a request that is refused.
+      and case when $6::text is null then not exists (select from found) or exists (select from matching)
+        else not exists (select from found where not is_listed) end as so
   ),
   chosen as materialized (
     select * from matching where (select so from is_on)
@@ -198,7 +253,7 @@ const statement = (matching: string) => `
         || case when deliveries.state = 'delivered' then jsonb_build_array(jsonb_build_object('attempt', attempts,
           'at', attempted_at, 'durationMs', duration_ms, 'outcome', 'delivered')) else '[]' end
         || jsonb_build_array(jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'replayed',
-          'replayId', $12::text, 'by', $13::text, 'reason', $14::text))
+          'replayId', $13::text, 'by', $14::text, 'reason', $15::text))
     from clock, chosen join locked_lane on locked_lane.id = chosen.lane_id
     where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
       -- Not if it was replayed since, even if it has ended again.
@@ -247,12 +302,14 @@ const statement = (matching: string) => `
   ),
   recorded as (
     insert into replays (id, topic, requested_at, requested_by, reason, request, matched, replayed)
-    select $12::uuid, $1::text, clock.now, $13::text, $14::text, $15::text::jsonb, (select count(*) from matching),
+    select $13::uuid, $1::text, clock.now, $14::text, $15::text, $16::text::jsonb, (select count(*) from matching),
       (select count(*) from put_back)
     from clock where (select so from is_on)
   )
   select (select count(*)::int from matching) as matched, (select count(*)::int from put_back) as replayed,
-    (select json_build_object('matched', matched, 'replayed', replayed) from earlier) as earlier`;
+    (select json_build_object('matched', matched, 'replayed', replayed) from earlier) as earlier,
+    (select subscriber || ' for ' || topic from found where not is_listed order by topic, subscriber limit 1)
+      as left_out`;
 
 const REPLAY: Readonly<Record<Way, string>> = {
   chosen: statement(MATCHING.chosen),

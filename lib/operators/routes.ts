@@ -28,24 +28,25 @@ import { examine } from './doctor.ts';
 import { readSent } from './operator-endpoint.ts';
 import type { OperatorRoute } from './operator-endpoint.ts';
 import { deliveryIdOf, filled, needsReason, requiredReason } from './asked.ts';
+import { hasEvents, requireKnownTopic } from './known-topic.ts';
 import { laneRoutes } from './lane-routes.ts';
 import { readOverview } from './overview.ts';
 import { SECOND } from '../time.ts';
 import { readTopic } from './topic-view.ts';
 import { previewReplay } from './preview.ts';
-import { CountChanged, replay } from './replay.ts';
+import { CountChanged, NoSuchSubscription, replay } from './replay.ts';
 import { replayForm, replayRequest } from './replay-request.ts';
 import type { ParsedReplayRequest } from './replay-request.ts';
 import { logQuery, readOperatorLog, readReplay } from './replays.ts';
 
-export function overviewRoutes({ database, subscribers }: Bus): readonly OperatorRoute[] {
+export function overviewRoutes({ database, subscribers, relays }: Bus): readonly OperatorRoute[] {
   return [
     {
       method: 'GET',
       path: HOME,
       scope: 'event-bus:read',
       handle: async () => {
-        const view = await readOverview(await database(), subscribers());
+        const view = await readOverview(await database(), subscribers(), undefined, relays());
         return { json: view, page: (context) => overviewPage(view, context) };
       },
     },
@@ -60,7 +61,9 @@ export function deadLetterRoutes({ database }: Bus): readonly OperatorRoute[] {
       scope: 'event-bus:read',
       handle: async ({ url }) => {
         const query = requireValid(filled(url.searchParams), deadLetterQuery);
-        const view = await readDeadLetters(await database(), query);
+        const db = await database();
+        await requireKnownTopic(db, query.topic);
+        const view = await readDeadLetters(db, query);
         return { json: view, page: (context) => deadLettersPage(view, context, SUBSCRIBERS_BY_TOPIC) };
       },
     },
@@ -91,7 +94,7 @@ export function replayRoutes({ database, subscribers, kick }: Bus): readonly Ope
       scope: 'event-bus:read',
       handle: async ({ url }) => {
         const asked = requireValid(filled(url.searchParams), replayForm);
-        const view = await previewReplay(await database(), subscribers(), asked);
+        const view = await previewed(await database(), subscribers(), asked);
         return { json: view, page: (context) => previewPage(view, context) };
       },
     },
@@ -103,7 +106,7 @@ export function replayRoutes({ database, subscribers, kick }: Bus): readonly Ope
         const asked = await readReplayRequest(request);
         const done = await replayed(await database(), asked, operator.subject);
         if (done.replayId === null) {
-          const view = await previewReplay(await database(), subscribers(), asked);
+          const view = await previewed(await database(), subscribers(), asked);
           return { json: { ...view, ...done }, page: (context) => previewPage(view, context) };
         }
         if (done.replayed > 0) kick();
@@ -152,8 +155,10 @@ function topicRoutes({ database, subscribers }: Bus): readonly OperatorRoute[] {
       scope: 'event-bus:read',
       handle: async ({ parameters }) => {
         const topic = parameters['topic'] ?? '';
-        if (!isTopicName(topic)) throw notFound('not_found', 'The catalog has no such topic.');
-        const view = await readTopic(await database(), subscribers(), topic);
+        const db = await database();
+        if (!isTopicName(topic) && !(await hasEvents(db, topic)))
+          throw notFound('not_found', 'The catalog has no such topic.');
+        const view = await readTopic(db, subscribers(), topic);
         return { json: view, page: (context) => topicPage(view, context) };
       },
     },
@@ -243,13 +248,22 @@ async function readReplayRequest(request: Request): Promise<ParsedReplayRequest>
   return asked;
 }
 
+/** @throws Problem 409 for what can't be replayed as it stands. */
 async function replayed(db: Database, asked: ParsedReplayRequest, by: string) {
+  await requireKnownTopic(db, asked.topic);
   try {
     return await replay(db, asked, by);
   } catch (error) {
     if (error instanceof CountChanged) {
       throw new Problem(409, error.code, `${error.message}.`, { cause: error });
     }
+    if (error instanceof NoSuchSubscription)
+      throw new Problem(409, error.code, error.message, { cause: error });
     throw error;
   }
+}
+
+async function previewed(db: Database, attached: ReturnType<Bus['subscribers']>, asked: ParsedReplayRequest) {
+  await requireKnownTopic(db, asked.topic);
+  return await previewReplay(db, attached, asked);
 }

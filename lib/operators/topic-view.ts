@@ -1,5 +1,4 @@
-import { catalog } from '../catalog/catalog.ts';
-import type { TopicName } from '../catalog/catalog.ts';
+import { catalog, isTopicName } from '../catalog/catalog.ts';
 import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import { subjectOf } from '../catalog/subject.ts';
 import type { Topic } from '../catalog/topic.ts';
@@ -17,7 +16,8 @@ export interface TopicView {
   readonly generatedAt: string;
   readonly topic: TopicOverview;
   readonly description: string;
-  readonly version: number;
+  /** Null where the catalog does not have the topic. */
+  readonly version: number | null;
   /** The ordering key in words, for example `bookingId`; null where the lane is the whole topic. */
   readonly orderedBy: string | null;
   /** Lanes whose first delivery waits for a retry; the next to try first, 50 at most. */
@@ -62,7 +62,7 @@ export interface RecentEvent {
 export async function readTopic(
   db: Database,
   attached: readonly AttachedSubscriber[],
-  topic: TopicName,
+  topic: string,
   now?: Date,
 ): Promise<TopicView> {
   const [overview, deadLetters, [row]] = await Promise.all([
@@ -70,9 +70,9 @@ export async function readTopic(
     readDeadLetters(db, { topic, limit: 1 }, now),
     run<{ found: Found }>(driverOf(db), { text: TOPIC, values: [topic, now?.toISOString() ?? null] }),
   ]);
-  const { description, version, orderedBy = null } = rowOf(topic);
+  const { description, version, orderedBy = null } = rowOf(topic) ?? UNLISTED;
   const { held, events } = row!.found;
-  const shown = overview.topics.find((one) => one.topic === topic)!;
+  const shown = overview.topics.find((one) => one.topic === topic) ?? quiet(topic);
   return {
     generatedAt: overview.generatedAt,
     topic: shown,
@@ -91,8 +91,34 @@ export async function readTopic(
   };
 }
 
-function rowOf(topic: TopicName): Topic {
-  return catalog[topic];
+function rowOf(topic: string): Topic | null {
+  return isTopicName(topic) ? catalog[topic] : null;
+}
+
+const UNLISTED = {
+  description:
+    'This topic is not in this release’s catalog: another release emitted its events. They wait for a release that has a handler for them.',
+  version: null,
+  orderedBy: undefined,
+};
+
+/** A topic that the catalog does not have, and of which nothing waits any longer. */
+function quiet(topic: string): TopicOverview {
+  const none = Array.from({ length: 24 }, () => 0);
+  return {
+    topic,
+    producer: '',
+    inCatalog: false,
+    pending: 0,
+    failing: 0,
+    deadLettered: 0,
+    oldestDueAgeSeconds: null,
+    nextRetryAt: null,
+    awaitingFanOut: 0,
+    heldBackSince: null,
+    hours: { delivered: none, deadLettered: none },
+    subscribers: [],
+  };
 }
 
 /** The statement's answer. Times are epoch milliseconds. */

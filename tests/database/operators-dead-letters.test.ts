@@ -314,7 +314,7 @@ describe('filters', () => {
   });
 
   test.each([
-    { topic: 'payment.capturd' },
+    { topic: 'payment captured' },
     { since: '24' },
     { limit: '0' },
     { limit: '101' },

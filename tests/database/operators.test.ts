@@ -462,7 +462,12 @@ describe('the oldest due age', () => {
 
 describe('the relay, by its last pass', () => {
   test('has never run, runs, and is stalled when two calls of the cron were missed', async () => {
-    expect((await overview(START)).relay).toEqual({ state: 'never_run', lastPassAt: null, lagSeconds: 0 });
+    expect((await overview(START)).relay).toEqual({
+      state: 'never_run',
+      lastPassAt: null,
+      runsHere: true,
+      lagSeconds: 0,
+    });
     await drain(bus.db, [ledger()]);
     const relayAt = async (nowMs: number) => (await overview(nowMs)).relay;
     expect(await relayAt(START)).toMatchObject({ state: 'running', lastPassAt: iso(START) });

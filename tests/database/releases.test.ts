@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
+import { prune } from '../../lib/retention/prune.ts';
+import { DAY } from '../../lib/time.ts';
 import { contradictions, deliveriesOf, openBus, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { openRelease } from '../support/releases.ts';
@@ -207,5 +209,127 @@ describe('a payload of a newer version', () => {
     const versions: number[] = [];
     await next.drain({ calendar: ({ version }) => versions.push(version) });
     expect(versions).toEqual([1]);
+  });
+});
+
+describe('what the catalog of a release does not have', () => {
+  /** Dead letters of calendar on payment.failed and of bookings on payment.settled, and one of bookings that both list. */
+  async function bury(): Promise<void> {
+    await next.emit('payment.failed', 1);
+    await next.emit('payment.settled', 2);
+    const refuse = () => {
+      throw Object.assign(new Error('no'), { code: 'permanent' });
+    };
+    await next.drain({ calendar: refuse, bookings: refuse });
+  }
+  const overview = (release: RunningRelease) => release.bus.readOverview(release.db, []);
+  const topicIn = async (release: RunningRelease, name: string) =>
+    (await overview(release)).topics.find(({ topic }) => topic === name);
+
+  it('is counted in the totals of either release, and shown as not in its catalog', async () => {
+    await bury();
+    const [ours, theirs] = [await overview(present), await overview(next)];
+    expect(ours.totals).toEqual(theirs.totals);
+    expect(ours.totals).toMatchObject({ deadLettered: 2, deliveries: { deadLettered: 3, pending: 3 } });
+    expect(ours.topics.at(-1)).toMatchObject({
+      topic: 'payment.settled',
+      inCatalog: false,
+      deadLettered: 1,
+      subscribers: [
+        { subscriber: 'bookings', inCatalog: false, attached: false, deadLettered: 1 },
+        { subscriber: 'ledger', inCatalog: false, attached: false, pending: 1 },
+      ],
+    });
+    expect((await topicIn(present, 'payment.failed'))?.subscribers.at(-1)).toMatchObject({
+      subscriber: 'calendar',
+      inCatalog: false,
+      deadLettered: 1,
+    });
+    expect((await topicIn(next, 'payment.failed'))?.subscribers.at(-1)).toMatchObject({
+      subscriber: 'calendar',
+      inCatalog: true,
+    });
+  });
+
+  it('is counted before it is fanned out, too', async () => {
+    await next.emit('payment.failed', 1);
+    await next.emit('payment.settled', 2);
+    expect(await topicIn(present, 'payment.settled')).toMatchObject({
+      pending: 1,
+      awaitingFanOut: 1,
+      subscribers: [
+        { subscriber: 'bookings', pending: 1 },
+        { subscriber: 'ledger', pending: 1 },
+      ],
+    });
+    expect((await topicIn(present, 'payment.failed'))?.subscribers.at(-1)).toMatchObject({
+      subscriber: 'calendar',
+      inCatalog: false,
+      pending: 1,
+    });
+  });
+
+  it('is refused a replay, which moves nothing and leaves no record', async () => {
+    await bury();
+    const before = await rows(bus.db, 'select * from deliveries order by lane_id, position');
+    const [ofCalendar] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
+       where subscriber = 'calendar'`,
+    );
+    const requests = [
+      { topic: 'payment.failed', since: '365d', subscriber: 'calendar' },
+      { topic: 'payment.settled', since: '365d' },
+      { deliveryIds: [ofCalendar!.id] },
+    ];
+    for (const request of requests) {
+      const replay = present.bus.replay(present.db, request, 'op', new Date(START));
+      await expect(replay).rejects.toMatchObject({ code: 'no_such_subscription' });
+    }
+    expect(await rows(bus.db, 'select * from deliveries order by lane_id, position')).toEqual(before);
+    expect(await rows(bus.db, 'select from replays')).toEqual([]);
+  });
+
+  it('is left out of a replay of the rest of its topic, and the preview says so', async () => {
+    await bury();
+    const request = { topic: 'payment.failed', since: '365d', until: '2040-01-01T00:00:00Z' };
+    const preview = await present.bus.previewReplay(present.db, [], present.bus.replayRequest.parse(request));
+    expect(preview).toMatchObject({
+      matched: 1,
+      subscriptions: [{ subscriber: 'bookings', count: 1 }],
+      leftOut: [{ topic: 'payment.failed', subscriber: 'calendar', count: 1 }],
+    });
+    expect(await present.bus.replay(present.db, request, 'op', new Date(START))).toMatchObject({
+      matched: 1,
+      replayed: 1,
+    });
+    expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([{ state: 'dead_lettered' }]);
+    expect(await next.bus.replay(next.db, request, 'op', new Date(START))).toMatchObject({ replayed: 1 });
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('is never pruned before it is settled', async () => {
+    await next.emit('payment.settled', 1);
+    await drain(next, 'bookings');
+    const monthsLater = new Date(START + 90 * DAY);
+    await prune({ db: bus.db, until: Date.now() + 10_000, now: monthsLater });
+    expect(await rows(bus.db, 'select from events')).toHaveLength(1);
+    await drain(next, 'ledger');
+    await prune({ db: bus.db, until: Date.now() + 10_000, now: monthsLater });
+    expect(await rows(bus.db, 'select from events')).toEqual([]);
+  });
+
+  it('tells that a subscriber waits for a release that reads a newer version', async () => {
+    await next.emit('booking.rescheduled', 1);
+    await drain(present, 'calendar');
+    const attached = [present.bus.attach('calendar', { 'booking.rescheduled': () => undefined })];
+    const { topics, relay } = await present.bus.readOverview(present.db, attached, new Date(START));
+    const { subscribers = [] } = topics.find(({ topic }) => topic === 'booking.rescheduled') ?? {};
+    expect(subscribers.find(({ subscriber }) => subscriber === 'calendar')).toMatchObject({
+      pending: 1,
+      neededVersion: 2,
+      oldestDueAgeSeconds: null,
+    });
+    expect(relay.lagSeconds).toBe(0);
   });
 });

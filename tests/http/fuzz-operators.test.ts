@@ -51,6 +51,7 @@ afterEach(() => void vi.restoreAllMocks());
 const bus: Bus = {
   database: async () => connection.db,
   subscribers: () => [ledger],
+  relays: () => true,
   kick: () => undefined,
 };
 const { fetch } = operatorEndpoint({

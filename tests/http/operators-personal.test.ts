@@ -52,7 +52,12 @@ const { fetch } = operatorEndpoint({
   environment: () => 'Local',
   deadLetters: async () => null,
   routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-    routesOf({ database: async () => bus.db, subscribers: () => attached, kick: () => undefined }),
+    routesOf({
+      database: async () => bus.db,
+      subscribers: () => attached,
+      relays: () => true,
+      kick: () => undefined,
+    }),
   ),
 });
 

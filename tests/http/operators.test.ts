@@ -56,7 +56,12 @@ const { fetch } = operatorEndpoint({
   environment: () => 'Local',
   deadLetters: async () => null,
   routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-    routesOf({ database: async () => bus.db, subscribers: () => [ledger()], kick: () => (kicks += 1) }),
+    routesOf({
+      database: async () => bus.db,
+      subscribers: () => [ledger()],
+      relays: () => true,
+      kick: () => (kicks += 1),
+    }),
   ),
 });
 

@@ -72,6 +72,7 @@ const replays = (settings: OperatorSettings) =>
     routes: replayRoutes({
       database: async () => bus.db,
       subscribers: () => [],
+      relays: () => true,
       kick: () => (kicks += 1),
     }),
   });

@@ -51,7 +51,12 @@ export async function startOperatorServer(
     environment: () => 'Local',
     deadLetters: async () => null,
     routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-      routesOf({ database: async () => db, subscribers: () => subscribers, kick: () => undefined }),
+      routesOf({
+        database: async () => db,
+        subscribers: () => subscribers,
+        relays: () => true,
+        kick: () => undefined,
+      }),
     ),
   });
   const cron = endpoint({

@@ -18,6 +18,8 @@ describe('what tail tells', () => {
   const NOW = '2026-11-21T14:30:00.000Z';
   const ledger = {
     subscriber: 'ledger',
+    inCatalog: true,
+    neededVersion: null,
     pending: 0,
     failing: 0,
     deadLettered: 0,
@@ -32,6 +34,7 @@ describe('what tail tells', () => {
   const topic = {
     topic: 'payment.captured',
     producer: 'payments',
+    inCatalog: true,
     pending: 0,
     failing: 0,
     deadLettered: 0,
@@ -47,7 +50,7 @@ describe('what tail tells', () => {
   ];
   const view = (changes: Partial<View> = {}, subscriber: object = {}, ofTopic: object = {}): View => ({
     generatedAt: NOW,
-    relay: { state: 'running', lastPassAt: NOW, lagSeconds: 0 },
+    relay: { state: 'running', lastPassAt: NOW, runsHere: true, lagSeconds: 0 },
     totals: {
       pending: 0,
       failing: 0,
@@ -78,7 +81,7 @@ describe('what tail tells', () => {
   });
 
   test('is a relay that stopped, a pause, and a topic that a transaction holds back', () => {
-    const relay = { state: 'stalled', lastPassAt: NOW, lagSeconds: 0 } as const;
+    const relay = { state: 'stalled', lastPassAt: NOW, runsHere: true, lagSeconds: 0 } as const;
     const troubled = view({ relay }, { paused: true }, { heldBackSince: NOW });
     expect(changesBetween(view(), troubled).map(({ type }) => type)).toEqual([
       'relay',

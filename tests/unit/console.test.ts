@@ -57,6 +57,8 @@ function pagesWith(text: string, scopes: readonly Scope[] = ALL): Record<string,
   const subscriber: SubscriberOverview = {
     ...NONE,
     subscriber: text,
+    inCatalog: false,
+    neededVersion: 2,
     failing: 1,
     deadLettered: 2,
     attached: false,
@@ -249,6 +251,7 @@ function topicOf(topic: string, fields: Partial<TopicOverview> = {}): TopicOverv
     ...NONE,
     topic,
     producer: 'payments',
+    inCatalog: true,
     oldestDueAgeSeconds: null,
     nextRetryAt: null,
     awaitingFanOut: 0,
@@ -263,6 +266,8 @@ function subscriberOf(subscriber: string, fields: Partial<SubscriberOverview> = 
   return {
     ...NONE,
     subscriber,
+    inCatalog: true,
+    neededVersion: null,
     attached: true,
     paused: false,
     pause: null,
@@ -277,7 +282,7 @@ function subscriberOf(subscriber: string, fields: Partial<SubscriberOverview> = 
 function quietOverview(topics: readonly TopicOverview[] = [topicOf('payment.captured')]): Overview {
   return {
     generatedAt: NOW,
-    relay: { state: 'running', lastPassAt: '2026-11-19T13:32:04.000Z', lagSeconds: 0 },
+    relay: { state: 'running', lastPassAt: '2026-11-19T13:32:04.000Z', runsHere: true, lagSeconds: 0 },
     totals: { ...NONE, deliveries: NONE, deliveredLast24h: 1000, firstAttemptLast24h: 991 },
     hours: HOURS,
     worstError: null,
@@ -362,6 +367,7 @@ function preview(fields: Partial<ReplayPreview> = {}): ReplayPreview {
         lastError: null,
       },
     ],
+    leftOut: [],
     ...fields,
   };
 }
@@ -459,7 +465,12 @@ describe('the overview', () => {
   });
 
   test('says first that the relay has stopped', () => {
-    const relay = { state: 'stalled', lastPassAt: '2026-11-19T13:05:00Z', lagSeconds: 1627 } as const;
+    const relay = {
+      state: 'stalled',
+      lastPassAt: '2026-11-19T13:05:00Z',
+      runsHere: true,
+      lagSeconds: 1627,
+    } as const;
     expect(textOf(overviewPage({ ...quietOverview(), relay }, contextOf()))).toContain(
       'The relay has not run since 14:05. Events are being saved but not delivered. Check the cron that calls /api/cron/relay',
     );

@@ -75,7 +75,7 @@ describe('what is described', () => {
   const described = operations.map(({ method, path }) => `${method} ${path}`);
 
   test('is every route of the operators’ functions, and no other', () => {
-    const bus = { database: notCalled, subscribers: notCalled, kick: notCalled };
+    const bus = { database: notCalled, subscribers: notCalled, relays: notCalled, kick: notCalled };
     const routes = [
       ...[overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) => routesOf(bus)),
       ...sessionRoutes({ settings: notCalled, visitorLimits: notCalled }),

@@ -30,6 +30,13 @@ const age = z
 const subscriberOverview = z
   .object({
     subscriber: z.string(),
+    inCatalog: z.boolean().meta({
+      description:
+        'Whether this release’s catalog lists it. Where it does not, its deliveries wait for one that does.',
+    }),
+    neededVersion: z.int().positive().nullable().meta({
+      description: 'The payload version of its next event, where that is newer than this release can read.',
+    }),
     ...counts,
     attached: z
       .boolean()
@@ -46,7 +53,8 @@ const subscriberOverview = z
 export const topicOverview = z
   .object({
     topic,
-    producer: z.string(),
+    producer: z.string().meta({ description: 'Empty where the catalog does not have the topic.' }),
+    inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog has the topic.' }),
     ...counts,
     oldestDueAgeSeconds: age,
     nextRetryAt: instant.nullable(),
@@ -67,6 +75,9 @@ export const overview = z
         .enum(['running', 'stalled', 'never_run'])
         .meta({ description: '`stalled`: no relay has looked for work for two minutes.' }),
       lastPassAt: instant.nullable(),
+      runsHere: z
+        .boolean()
+        .meta({ description: 'Whether this deployment relays; a preview does not, unless `RELAY=on`.' }),
       lagSeconds: z.number().nonnegative().meta({ description: 'Age of the oldest delivery that is due.' }),
     }),
     totals: z
@@ -90,6 +101,8 @@ export const overview = z
       })
       .nullable()
       .meta({ description: 'The error that most dead letters share.' }),
-    topics: z.array(topicOverview).meta({ description: 'Every topic of the catalog, in its order.' }),
+    topics: z.array(topicOverview).meta({
+      description: 'Every topic of the catalog, in its order; then others that still hold something.',
+    }),
   })
   .meta({ id: 'Overview', description: 'The bus at one moment.' }) satisfies z.ZodType<Overview>;

@@ -54,6 +54,9 @@ export const replayPreview = z
         })
         .meta({ id: 'PreviewedSubscription' }),
     ),
+    leftOut: z
+      .array(z.object({ topic, subscriber: z.string(), count }))
+      .meta({ description: 'Left out: this release’s catalog does not list the subscriber for the topic.' }),
   })
   .meta({
     id: 'ReplayPreview',

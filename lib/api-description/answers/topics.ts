@@ -31,7 +31,11 @@ export const topicView = z
     generatedAt: instant,
     topic: topicOverview,
     description: z.string(),
-    version: z.int().positive(),
+    version: z
+      .int()
+      .positive()
+      .nullable()
+      .meta({ description: 'Null where the catalog does not have the topic.' }),
     orderedBy,
     heldLanes: z.array(heldLane).max(50).meta({ description: 'The next to be tried first.' }),
     errors: z.array(groupOfErrors),

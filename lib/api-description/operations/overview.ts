@@ -18,6 +18,7 @@ const NO_HOURS = {
 const TOPIC = {
   topic: 'payment.dispute.closed',
   producer: 'payments',
+  inCatalog: true,
   pending: 0,
   failing: 1,
   deadLettered: 2,
@@ -29,6 +30,8 @@ const TOPIC = {
   subscribers: [
     {
       subscriber: 'accounting',
+      inCatalog: true,
+      neededVersion: null,
       pending: 0,
       failing: 1,
       deadLettered: 2,
@@ -57,7 +60,7 @@ export const readOverview: Operation = showing({
       summary: 'The overview',
       answer: answered({
         generatedAt: '2026-02-21T09:31:00.000Z',
-        relay: { state: 'running', lastPassAt: '2026-02-21T09:30:57.204Z', lagSeconds: 0 },
+        relay: { state: 'running', lastPassAt: '2026-02-21T09:30:57.204Z', runsHere: true, lagSeconds: 0 },
         totals: { ...COUNTS, deliveries: COUNTS, deliveredLast24h: 0, firstAttemptLast24h: 0 },
         hours: NO_HOURS,
         worstError: null,

@@ -40,6 +40,7 @@ const PREVIEW = {
       lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone' },
     },
   ],
+  leftOut: [],
 };
 
 export const previewReplay: Operation = showing({
@@ -100,7 +101,7 @@ export const replay: Operation = doing(
         parameters: { replayId: '$response.body#/replayId' },
       },
     },
-    problems: ['not_confirmed', 'count_changed'],
+    problems: ['not_confirmed', 'count_changed', 'no_such_subscription'],
     examples: {
       counted: {
         summary: 'A dry run, which only counts',
@@ -123,6 +124,14 @@ export const replay: Operation = doing(
         json: { topic: 'support.incident.declared', since: '24h', expectedCount: 1000 },
         answer: refused('count_changed', {
           detail: '0 deliveries match, not 1000: look again before you replay.',
+        }),
+      },
+      'a-subscriber-not-listed': {
+        summary: 'To a subscriber that the catalog does not list',
+        json: { topic: 'payment.dispute.closed', subscriber: 'calendar', since: '24h' },
+        answer: refused('no_such_subscription', {
+          detail:
+            'This release’s catalog does not list calendar for payment.dispute.closed: replay from a release that does, or list it again. Nothing was replayed.',
         }),
       },
       'an-unknown-unit': {

@@ -9,12 +9,23 @@ export function isLate(oldestDueAgeSeconds: number | null): boolean {
 
 /** Whether someone should look at it: dead letters, failures, lateness, or a pause that holds something back. */
 export function needsAttention(topic: TopicOverview): boolean {
-  return isTroubled(topic) || topic.heldBackSince !== null || topic.subscribers.some(holdsBack);
+  return (
+    isTroubled(topic) ||
+    topic.heldBackSince !== null ||
+    topic.subscribers.some((one) => holdsBack(one) || isForgotten(one))
+  );
 }
 
 /** The subscribers to tell about below their topic, with those that merely wait to be attached. */
 export function subscribersToTell(topic: TopicOverview): readonly SubscriberOverview[] {
-  return topic.subscribers.filter((one) => isTroubled(one) || holdsBack(one) || waitsForAttachment(one));
+  return topic.subscribers.filter(
+    (one) => isTroubled(one) || holdsBack(one) || waitsForAttachment(one) || isForgotten(one),
+  );
+}
+
+/** Whether deliveries wait that only another release can hand over. */
+function isForgotten({ inCatalog, neededVersion }: SubscriberOverview): boolean {
+  return !inCatalog || neededVersion !== null;
 }
 
 /** Deliveries of a subscriber without handler or endpoint wait on purpose. */

@@ -1,4 +1,4 @@
-import type { PreviewedSubscription, ReplayPreview } from '../preview.ts';
+import type { LeftOut, PreviewedSubscription, ReplayPreview } from '../preview.ts';
 import { hiddenField, lacking, mayReplay, reasonField } from './acts.ts';
 import { CHECK_ICON, WARNING_ICON } from './icons.ts';
 import { toTheMinute, span, when } from './instants.ts';
@@ -24,7 +24,7 @@ function confirmation(view: ReplayPreview, { operator }: PageContext): Html {
   return html`<form class="panel" method="post" action="${HOME}/replay">
     <h1>Replay ${what}?</h1>
     <p class="muted">Nothing has been sent yet. This is what the replay would do.</p>
-    ${view.isAll && allWarning()}
+    ${view.isAll && allWarning()} ${view.leftOut.map(leftOutWarning)}
     ${view.subscriptions.map((subscription) => subscriptionWarning(subscription, view.generatedAt))}
     ${facts(view)}
     ${
@@ -103,6 +103,13 @@ function allWarning(): Html {
   );
 }
 
+function leftOutWarning({ topic, subscriber, count: number }: LeftOut): Html {
+  return warning(
+    html`<b>${counted(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.</b> This
+      release’s catalog does not list it for <span class="mono">${topic}</span>.`,
+  );
+}
+
 function subscriptionWarning(one: PreviewedSubscription, now: string): Child {
   const { subscriber, attached, paused, isStillFailing } = one;
   if (!attached) {
@@ -157,7 +164,7 @@ function fieldText(value: unknown): string | null {
     : null;
 }
 
-function nothingToReplay({ topic, request }: ReplayPreview): Html {
+function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
   const { since } = request;
   const within = typeof since === 'string' && since !== EVER ? ` in the ${lastWords(since)}` : '';
   return html`<div class="panel">
@@ -171,6 +178,7 @@ function nothingToReplay({ topic, request }: ReplayPreview): Html {
             : html`No dead letters on <span class="mono">${topic}</span>${within}.`
         }
       </p>
+      ${leftOut.map(leftOutWarning)}
       <a class="btn" href="${deadLettersPath()}">Dead letters</a>
     </div>
   </div>`;

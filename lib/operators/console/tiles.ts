@@ -39,11 +39,17 @@ const RELAY_STATES = {
   never_run: { tone: 'dead', words: 'Never run' },
 } as const;
 
-function relayTile({ state, lastPassAt, lagSeconds }: RelayHealth, generatedAt: string): Html {
+function relayTile({ state, lastPassAt, lagSeconds, runsHere }: RelayHealth, generatedAt: string): Html {
   const { tone, words } = RELAY_STATES[state];
   const behind = lagSeconds > 0 ? `${age(lagSeconds)} behind` : 'nothing due';
   const pass = lastPassAt === null ? 'no pass yet' : `last pass ${ago(lastPassAt, generatedAt)}`;
-  return tile(tone, RELAY_ICON, 'Relay', words, `${pass}, ${behind}`);
+  return tile(
+    tone,
+    RELAY_ICON,
+    'Relay',
+    words,
+    runsHere ? `${pass}, ${behind}` : `${pass}; not by this deployment`,
+  );
 }
 
 function oldestDue({ topics }: Overview): Child {

@@ -61,7 +61,12 @@ function topicRows(topic: TopicOverview, now: string, { operator }: PageContext)
     <tr class="r">
       <th class="first row" scope="row">
         <a class="t mono" href="${topicPath(topic.topic)}">${topic.topic}</a
-        ><span class="s">${topic.producer} → ${counted(topic.subscribers.length, 'subscriber')}</span>
+        ><span class="s"
+          >${topic.inCatalog ? html`${topic.producer} → ` : html`${NOT_IN_CATALOG} `}${counted(
+            topic.subscribers.length,
+            'subscriber',
+          )}</span
+        >
         ${
           topic.heldBackSince !== null &&
           html`<span class="s fail-t"
@@ -74,7 +79,7 @@ function topicRows(topic: TopicOverview, now: string, { operator }: PageContext)
       <td>${spark(topic.topic, topic.hours)}</td>
       <td class="last">
         <div class="acts">
-          ${dead > 0 && mayReplay(operator) && replayLink(topic.topic, { topic: topic.topic, since: EVER })}
+          ${dead > 0 && topic.inCatalog && mayReplay(operator) && replayLink(topic.topic, { topic: topic.topic, since: EVER })}
         </div>
       </td>
     </tr>
@@ -92,9 +97,13 @@ function subscriberRow({ topic }: TopicOverview, one: SubscriberOverview, now: s
   </tr>`;
 }
 
+const NOT_IN_CATALOG = html`<span class="tag">not in this release’s catalog</span>`;
+
 /** `unattached`, `paused`: why a subscriber's deliveries wait. */
-export function subscriberTags({ attached, paused }: SubscriberOverview): Html {
-  return html`${!attached && html`<span class="tag">unattached</span>`}
+export function subscriberTags({ inCatalog, neededVersion, attached, paused }: SubscriberOverview): Html {
+  return html`${!inCatalog && NOT_IN_CATALOG}
+  ${inCatalog && !attached && html`<span class="tag">unattached</span>`}
+  ${neededVersion !== null && html`<span class="tag late">waits for a release that reads version ${neededVersion}</span>`}
   ${paused && html`<span class="tag late">${PAUSE_ICON}paused</span>`}`;
 }
 

@@ -35,9 +35,7 @@ export function topicPage(view: TopicView, context: PageContext): Html {
 
 function facts({ topic, version, orderedBy, generatedAt }: TopicView): Html {
   return html`<dl class="facts">
-    ${fact('Producer', html`<span class="mono">${topic.producer}</span>`)}
-    ${fact('Order', orderedBy === null ? 'whole topic' : html`by <span class="mono">${orderedBy}</span>`)}
-    ${fact('Version', version)}
+    ${topic.inCatalog && contractFacts(topic.producer, orderedBy, version)}
     ${fact('Events', `${counted(topic.pending, 'pending', 'pending')}, ${counted(topic.failing, 'failing', 'failing')}, ${counted(topic.deadLettered, 'dead-lettered', 'dead-lettered')}`)}
     ${topic.awaitingFanOut > 0 && fact('Not fanned out yet', counted(topic.awaitingFanOut, 'event'))}
     ${
@@ -50,8 +48,14 @@ function facts({ topic, version, orderedBy, generatedAt }: TopicView): Html {
         >`,
       )
     }
-    ${fact('Contract', html`<a href="${catalogPath(topic.topic)}">In the catalog</a>`)}
+    ${fact('Contract', topic.inCatalog ? html`<a href="${catalogPath(topic.topic)}">In the catalog</a>` : 'Not in this release’s catalog')}
   </dl>`;
+}
+
+function contractFacts(producer: string, orderedBy: string | null, version: number | null): Html {
+  return html`${fact('Producer', html`<span class="mono">${producer}</span>`)}
+  ${fact('Order', orderedBy === null ? 'whole topic' : html`by <span class="mono">${orderedBy}</span>`)}
+  ${fact('Version', version)}`;
 }
 
 function fact(name: string, value: Child): Html {
@@ -111,8 +115,8 @@ function subscriberRow(topic: string, one: SubscriberOverview, now: string, cont
 function subscriberActs(topic: string, one: SubscriberOverview, context: PageContext): Html {
   const { subscriber, deadLettered, paused, pause } = one;
   return html`<div class="acts">
-    ${deadLettered > 0 && replayLink(`to ${subscriber}`, { topic, subscriber, since: EVER })}
-    ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : pauseForm(subscriber, topic, context)}
+    ${deadLettered > 0 && one.inCatalog && replayLink(`to ${subscriber}`, { topic, subscriber, since: EVER })}
+    ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
   </div>`;
 }
 

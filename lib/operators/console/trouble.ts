@@ -11,12 +11,28 @@ import { count, counted, listed } from './words.ts';
 /** One sentence on the worst trouble, and where to go with it: a relay that does not run, then what is dead, failing, late or paused. */
 export function troubleAlert(view: Overview): Html {
   return (
+    notHere(view) ??
     relayTrouble(view) ??
     deadTrouble(view) ??
     failingTrouble(view) ??
     lateTrouble(view) ??
     pausedTrouble(view) ??
     allQuiet()
+  );
+}
+
+/** A deployment that does not relay, such as a preview, says so before all else: what waits here is not in trouble. */
+function notHere({ relay, generatedAt }: Overview): Html | null {
+  if (relay.runsHere) return null;
+  const other =
+    relay.state === 'running'
+      ? html`Another deployment relays on this database, last at
+        ${toTheMinute(relay.lastPassAt ?? generatedAt, generatedAt)}.`
+      : 'No other deployment relays on this database either: events wait.';
+  return alert(
+    'warn',
+    PAUSE_ICON,
+    html`<b>This deployment does not relay.</b> ${other} Set <code>RELAY=on</code> to let it.`,
   );
 }
 
