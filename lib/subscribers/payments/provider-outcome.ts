@@ -8,7 +8,7 @@ export type PaymentProvider = 'cardpayments' | 'walletpayments';
 /**
  * Reads what a provider's webhook says has happened to an intent.
  *
- * @returns null for a type that means nothing here, or a capture or refund that had no effect.
+ * @returns null for a type that means nothing here, or a capture or refund that did not succeed.
  * @throws PermanentError for a body that is not what its type promises.
  */
 export function providerOutcome(
@@ -119,7 +119,7 @@ function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
   if (name !== 'CAPTURED' && name !== 'REFUNDED') {
     return { intentId: reference, state: 'failed', reason: name.toLowerCase() };
   }
-  // A capture or refund that had no effect changes nothing.
+  // One that did not succeed changes nothing.
   if (success === false) return null;
   if (!amount) throw new PermanentError(`a ${name} without an amount`);
   // Without it a second capture would pass for the first one, and its amount would be lost.
