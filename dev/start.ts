@@ -14,6 +14,7 @@ import type { LogLine } from '../lib/log.ts';
 import { config, database, subscribers } from '../lib/postbud.ts';
 import { TICK_MS, keepRelaying } from '../lib/relay/keep-relaying.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
+import { settleSetAside } from '../lib/subscribers/payments/set-aside.ts';
 import { emitSurges } from '../lib/webhooks/surges.ts';
 import { unusable } from './cli/database.ts';
 import { Failure } from './cli/failure.ts';
@@ -110,9 +111,10 @@ async function strikeClockForever(db: Database, signal: AbortSignal): Promise<vo
     try {
       await strikeDailyClock(db);
       await emitSurges(db);
+      await settleSetAside(db);
     } catch (error) {
       if (signal.aborted) return;
-      logError('the daily clock could not strike, or nobody looked for surges of refused webhooks', error);
+      logError('what the cron does each minute could not be done', error);
     }
     await sleep(MINUTE, signal);
   }

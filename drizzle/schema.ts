@@ -367,6 +367,15 @@ export const auditLog = pgTable('audit_log', {
   payload: jsonb('payload').$type<Record<string, unknown>>().notNull(),
 });
 
+/** An amount of an intent that was captured or refunded, as the provider tells it from others. */
+export interface PaymentPart {
+  readonly state: 'captured' | 'refunded';
+  /** Stripe's charge of a refund, Vipps MobilePay's `pspReference`; empty where the intent has no more than one. */
+  readonly part: string;
+  /** What has been emitted of it. */
+  readonly amountMinor: number;
+}
+
 /** The payments component's own record of what it asked a provider to charge. */
 export const paymentIntents = pgTable(
   'payment_intents',
@@ -377,12 +386,60 @@ export const paymentIntents = pgTable(
     amountMinor: bigint('amount_minor', { mode: 'number' }).notNull(),
     currency: text('currency').notNull(),
     state: text('state').$type<'created' | 'captured' | 'failed' | 'refunded'>().notNull().default('created'),
+    /** What has been emitted, so that none of it is emitted again; events are pruned, and this is not. */
+    parts: jsonb('parts').$type<readonly PaymentPart[]>().notNull().default([]),
     createdAt: at('created_at').notNull().defaultNow(),
     changedAt: at('changed_at').notNull().defaultNow(),
   },
   () => [
     check('payment_intents_amount', sql`amount_minor >= 0`),
     check('payment_intents_state', sql`state in ('created', 'captured', 'failed', 'refunded')`),
+  ],
+);
+
+/** What a payment provider says has happened to an intent. */
+export type PaymentOutcome = { readonly intentId: string } & (
+  | {
+      readonly state: 'captured' | 'refunded';
+      readonly amountMinor: number;
+      readonly currency: string;
+      /** See `PaymentPart`. */
+      readonly part: string;
+      /** Whether `amountMinor` is all of the part until now, or the whole of a part that never changes. */
+      readonly isCumulative: boolean;
+      /** What a cumulative amount was before, where the provider says so. */
+      readonly beforeMinor?: number | undefined;
+    }
+  | { readonly state: 'failed'; readonly reason: string }
+);
+
+/**
+ * Webhooks of intents that nobody here has recorded, which wait for that. A row goes when its intent is recorded; one
+ * that found none in time is marked, and stays.
+ */
+export const webhooksSetAside = pgTable(
+  'webhooks_set_aside',
+  {
+    /** The webhook's event: one that is replayed is set aside once. */
+    eventId: uuid('event_id').primaryKey(),
+    provider: text('provider').$type<'cardpayments' | 'walletpayments'>().notNull(),
+    intentId: text('intent_id').notNull(),
+    providerEventId: text('provider_event_id').notNull(),
+    correlationId: text('correlation_id').notNull(),
+    /** The event's place among others. */
+    createdAt: at('created_at').notNull(),
+    seq: bigint('seq', { mode: 'number' }).notNull(),
+    /** What the webhook says, without the rest of its body. */
+    outcome: jsonb('outcome').$type<PaymentOutcome>().notNull(),
+    setAsideAt: at('set_aside_at').notNull(),
+    /** When it was reported that no intent was found. */
+    unclaimedAt: at('unclaimed_at'),
+  },
+  (table) => [
+    index('webhooks_set_aside_intent').on(table.provider, table.intentId),
+    index('webhooks_set_aside_waiting')
+      .on(table.setAsideAt)
+      .where(sql`unclaimed_at is null`),
   ],
 );
 

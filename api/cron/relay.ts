@@ -1,6 +1,7 @@
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { config, database, subscribers } from '../../lib/postbud.ts';
 import { requireCronSecret, runCron } from '../../lib/relay/cron.ts';
+import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
 import { emitSurges } from '../../lib/webhooks/surges.ts';
 
 export default endpoint({
@@ -11,7 +12,7 @@ export default endpoint({
     return await runCron({
       db: await database(),
       subscribers: subscribers(),
-      alsoDue: emitSurges,
+      alsoDue: (db) => Promise.all([emitSurges(db), settleSetAside(db)]),
       isLogged: true,
     });
   },

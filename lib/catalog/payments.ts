@@ -74,6 +74,34 @@ export const payments = {
     },
   }),
 
+  'payment.webhook.unclaimed': topic({
+    producer: 'payments',
+    subscribers: ['support', 'audit'],
+    description:
+      "A provider told of a payment whose intent nobody here recorded within 72 hours: another shop's on the same account, or one of ours that was lost.",
+    version: 1,
+    listed: false,
+    // The amount is the provider's: at Stripe all that was captured or refunded until then.
+    payload: z.object({
+      intentId: id,
+      provider,
+      providerEventId,
+      outcome: z.enum(['captured', 'failed', 'refunded']),
+      amountMinor: amountMinor.optional(),
+      currency: currency.optional(),
+      setAsideAt: instant,
+    }),
+    example: {
+      intentId: 'pi_3QxAnotherShop77',
+      provider: 'cardpayments',
+      providerEventId: 'evt_1QxL7sStranger',
+      outcome: 'captured',
+      amountMinor: 19_900,
+      currency: 'NOK',
+      setAsideAt: '2026-02-20T09:12:44Z',
+    },
+  }),
+
   'payment.reserved': topic({
     producer: 'payments',
     subscribers: ['bookings', 'audit'],

@@ -50,6 +50,7 @@ export async function readMetrics(
   addSubscriptions(registry, overview, others);
   addOutcomes(registry, overview, others);
   addRejections(registry, others);
+  addSetAside(registry, others);
   return await registry.metrics();
 }
 
@@ -173,6 +174,21 @@ function addRejections(registry: Registry, { rejections }: Others): void {
   for (const { provider, reason, count } of rejections) refused.inc({ provider, reason }, count);
 }
 
+/** Both states of both providers, also with 0: an alert on what is not there says nothing. */
+function addSetAside(registry: Registry, { setAside }: Others): void {
+  const webhooks = gauge(
+    registry,
+    'webhooks_set_aside',
+    'Payment webhooks whose intent nobody has recorded: waiting, or unclaimed after 72 hours.',
+    ['provider', 'state'],
+  );
+  for (const provider of ['cardpayments', 'walletpayments']) {
+    const counts = setAside.find((row) => row.provider === provider);
+    webhooks.set({ provider, state: 'waiting' }, counts?.waiting ?? 0);
+    webhooks.set({ provider, state: 'unclaimed' }, counts?.unclaimed ?? 0);
+  }
+}
+
 function setStates(
   of: Gauge,
   labels: Readonly<Record<string, string>>,
@@ -209,6 +225,11 @@ interface Others {
     readonly provider: string;
     readonly reason: string;
     readonly count: number;
+  }[];
+  readonly setAside: readonly {
+    readonly provider: string;
+    readonly waiting: number;
+    readonly unclaimed: number;
   }[];
 }
 
@@ -255,9 +276,14 @@ const OTHERS = `
   rejection as (
     select provider, reason, count from clock, webhook_rejections
     where day = (clock.now at time zone 'utc')::date
+  ),
+  set_aside as (
+    select provider, count(*) filter (where unclaimed_at is null) as waiting, count(unclaimed_at) as unclaimed
+    from webhooks_set_aside group by provider
   )
   select json_build_object(
     'lanes', (select coalesce(json_agg(lane), '[]') from lane where blocked > 0),
     'outcomes', (select coalesce(json_agg(outcome), '[]') from outcome),
-    'rejections', (select coalesce(json_agg(rejection), '[]') from rejection)
+    'rejections', (select coalesce(json_agg(rejection), '[]') from rejection),
+    'setAside', (select coalesce(json_agg(set_aside), '[]') from set_aside)
   ) as found`;

@@ -18,7 +18,6 @@ import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
 import { notificationsBy } from '../../lib/subscribers/notifications.ts';
 import { createPaymentIntent, payments } from '../../lib/subscribers/payments.ts';
-import type { PaymentIntent } from '../../lib/subscribers/payments.ts';
 import { subscribersOf } from '../../lib/subscribers/registry.ts';
 import { attach, topicsOf } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
@@ -27,6 +26,14 @@ import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
 import { contradictions, deliveriesOf, openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import {
+  card,
+  cardFailed,
+  cardRefunded,
+  cardSucceeded,
+  wallet,
+  walletCallback,
+} from '../support/payments.ts';
 
 type WebhookTopic = Extract<
   TopicName,
@@ -42,7 +49,7 @@ beforeEach(async () => {
   await bus.reset();
   await rows(
     bus.db,
-    'truncate payment_intents, identity_subjects, notifications, audit_log, webhook_receipts, replays',
+    'truncate payment_intents, webhooks_set_aside, identity_subjects, notifications, audit_log, webhook_receipts, replays',
   );
 });
 
@@ -87,47 +94,7 @@ const outcomes = async () =>
 const intentStates = () =>
   rows<{ id: string; state: string }>(bus.db, 'select id, state from payment_intents order by id');
 
-const createdAtOf = async (id: string) => {
-  const [row] = await rows<{ at: number }>(
-    bus.db,
-    'select floor(extract(epoch from created_at) * 1000)::float8 as at from events where id = $1',
-    [id],
-  );
-  return row!.at;
-};
-
 const replayAll = (topic: TopicName) => replay(bus.db, { topic, since: '1h', include: 'all' }, 'kari');
-
-const card: PaymentIntent = {
-  id: 'pi_1',
-  bookingId: 'bkg_1',
-  provider: 'cardpayments',
-  amountMinor: 125_000,
-  currency: 'NOK',
-};
-const wallet: PaymentIntent = { ...card, id: 'wallet-1', bookingId: 'bkg_2', provider: 'walletpayments' };
-
-const cardSucceeded = (id = card.id) => ({
-  type: 'payment_intent.succeeded',
-  data: { object: { id, amount: 125_000, amount_received: 125_000, currency: 'nok' } },
-});
-const cardFailed = (id = card.id, error: object | null = { code: 'expired_card' }) => ({
-  type: 'payment_intent.payment_failed',
-  data: { object: { id, last_payment_error: error } },
-});
-const cardRefunded = (intent = card.id) => ({
-  type: 'charge.refunded',
-  data: { object: { id: 'ch_1', payment_intent: intent, amount_refunded: 25_000, currency: 'nok' } },
-});
-const walletCallback = (name: string, more: object = {}) => ({
-  msn: '123456',
-  reference: wallet.id,
-  pspReference: 'psp-1',
-  name,
-  amount: { currency: 'nok', value: 80_000 },
-  success: true,
-  ...more,
-});
 
 describe('payments', () => {
   describe('turns a card webhook into what happened to the booking', () => {
@@ -259,49 +226,6 @@ describe('payments', () => {
     await createPaymentIntent(bus.db, card);
     await webhook(topic, { type: 'payment_intent.succeeded', data: { object: { id: 'pi_1', ...object } } });
     expect(await deliver([payments])).toMatchObject({ failed: 0, deadLettered: 1 });
-  });
-
-  describe('of an intent that is not known', () => {
-    it('waits without an attempt, and reports the outcome when the intent appears', async () => {
-      const id = await webhook('webhook.cardpayments.received', cardSucceeded());
-      const createdAt = await createdAtOf(id);
-      const waits = async () => (await deliveriesOf(bus.db, 'payments'))[0]!;
-      expect(await deliver([payments], createdAt + 1 * SECOND)).toMatchObject({ waited: 1, failed: 0 });
-      expect(await waits()).toMatchObject({
-        state: 'pending',
-        attempts: 0,
-        nextAttemptAt: createdAt + 6 * SECOND,
-      });
-      expect(await deliver([payments], createdAt + 5 * SECOND)).toMatchObject({ waited: 0, delivered: 0 });
-      // Not beyond the minute.
-      expect(await deliver([payments], createdAt + 58 * SECOND)).toMatchObject({ waited: 1 });
-      expect(await waits()).toMatchObject({ attempts: 0, nextAttemptAt: createdAt + MINUTE });
-      await createPaymentIntent(bus.db, card);
-      expect(await deliver([payments], createdAt + MINUTE)).toMatchObject({ delivered: 1 });
-      expect(await waits()).toMatchObject({ state: 'delivered', attempts: 1 });
-      expect(await outcomes()).toEqual(['payment.captured']);
-    });
-
-    it('is dead-lettered at once when the webhook is a minute old, and the lane goes on', async () => {
-      await createPaymentIntent(bus.db, card);
-      const strange = await webhook('webhook.cardpayments.received', cardSucceeded('pi_stranger'));
-      await webhook('webhook.cardpayments.received', cardSucceeded());
-      const createdAt = await createdAtOf(strange);
-      expect(await deliver([payments], createdAt + 59_999)).toMatchObject({ waited: 1, delivered: 0 });
-      expect(await deliver([payments], createdAt + MINUTE)).toMatchObject({ deadLettered: 1, delivered: 1 });
-      expect(await deliveriesOf(bus.db, 'payments')).toMatchObject([
-        { state: 'dead_lettered', attempts: 1, log: [{ outcome: 'waited' }, { kind: 'permanent' }] },
-        { state: 'delivered', attempts: 1 },
-      ]);
-      expect(await contradictions(bus.db)).toEqual([]);
-    });
-
-    it('does not take the intent of another provider for its own', async () => {
-      await createPaymentIntent(bus.db, { ...wallet, id: card.id });
-      const id = await webhook('webhook.cardpayments.received', cardSucceeded());
-      expect(await deliver([payments], (await createdAtOf(id)) + MINUTE)).toMatchObject({ deadLettered: 1 });
-      expect(await intentStates()).toEqual([{ id: card.id, state: 'created' }]);
-    });
   });
 
   it('does not let a late failure undo a capture, nor a late capture a refund', async () => {

@@ -5,8 +5,11 @@ import { afterEach, beforeEach, describe, expect, inject, onTestFinished, test, 
 import type { Endpoint } from '../../lib/http/endpoint.ts';
 import { connect } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { DAY } from '../../lib/time.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { payments } from '../../lib/subscribers/payments.ts';
+import { DAY, SECOND } from '../../lib/time.ts';
 import { payloadOf, rows } from '../support/bus.ts';
+import { cardSucceeded, told, webhookOf } from '../support/payments.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 
 const SECRET = 'a-cron-secret-of-the-tests';
@@ -161,6 +164,25 @@ describe('GET /api/cron/relay', () => {
     vi.useRealTimers();
     const trail = `select payload ->> 'provider' as provider from audit_log where topic = 'webhook.rejections.surged'`;
     expect(await rows(db, trail)).toEqual([{ provider: 'walletpayments' }]);
+  });
+
+  test('takes up the webhooks that were set aside for an intent which another component has recorded since', async () => {
+    const url = await createDatabase(inject('postgresUrl'));
+    const { db, close } = await connect(url);
+    onTestFinished(close);
+    await webhookOf(db, 'cardpayments', cardSucceeded());
+    await relay({ db, subscribers: [payments], until: Date.now() + 15 * SECOND });
+    await rows(
+      db,
+      `insert into payment_intents (id, booking_id, provider, amount_minor, currency)
+       values ('pi_1', 'bkg_1', 'cardpayments', 125000, 'NOK')`,
+    );
+    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
+    const response = await afterTicks(fetch(call(`Bearer ${SECRET}`)));
+    vi.useRealTimers();
+    expect(response.status).toBe(200);
+    expect(await told(db)).toEqual(['pi_1 captured 125000']);
   });
 
   test('delivers also where nobody can look for surges of refused webhooks', async () => {

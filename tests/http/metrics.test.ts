@@ -7,9 +7,12 @@ import { readMetrics } from '../../lib/operators/metrics.ts';
 import { pause } from '../../lib/operators/pauses.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
+import { payments } from '../../lib/subscribers/payments.ts';
+import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
 import { START, drain, emitPayments, openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { cardSucceeded, webhookOf } from '../support/payments.ts';
 
 const SECRET = 'an operator secret of the tests, 32 bytes and more';
 
@@ -28,7 +31,7 @@ afterAll(async () => {
 beforeEach(async () => {
   vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   await bus.reset();
-  await rows(bus.db, 'truncate pauses, webhook_rejections');
+  await rows(bus.db, 'truncate pauses, webhook_rejections, webhooks_set_aside');
   await rows(bus.db, 'update last_pass set at = null');
 });
 afterEach(() => vi.restoreAllMocks());
@@ -213,6 +216,22 @@ describe('the metrics', () => {
     );
     const refused = 'postbud_webhooks_rejected_total{provider="cardpayments",reason="invalid_signature"}';
     expect((await samplesAt(0)).get(refused)).toBe(7);
+  });
+
+  test('count the payment webhooks that were set aside, and those that found no intent in time', async () => {
+    await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_1'));
+    await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_2'));
+    await drain(bus.db, [payments], { now: START - 72 * HOUR });
+    await settleSetAside(bus.db, new Date(START));
+    await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_3'));
+    await drain(bus.db, [payments]);
+    const samples = await samplesAt(0);
+    const counts = ['cardpayments', 'walletpayments'].flatMap((provider) =>
+      ['waiting', 'unclaimed'].map((state) =>
+        samples.get(`postbud_webhooks_set_aside{provider="${provider}",state="${state}"}`),
+      ),
+    );
+    expect(counts).toEqual([1, 2, 0, 0]);
   });
 
   test('write a label so that no character of it ends it', async () => {

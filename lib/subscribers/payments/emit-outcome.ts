@@ -1,0 +1,113 @@
+import { eq, sql } from 'drizzle-orm';
+
+import { paymentIntents } from '../../../drizzle/schema.ts';
+import type { PaymentOutcome, PaymentPart } from '../../../drizzle/schema.ts';
+import type { Transaction } from '../../db/connect.ts';
+import { run } from '../../db/statement.ts';
+import { emit } from '../../outbox/emit.ts';
+import type { LockedIntent } from './locked-intent.ts';
+import { providerOutcome } from './provider-outcome.ts';
+
+/** The webhook that tells of an outcome. */
+export interface ToldBy {
+  /** Of its event on the bus. */
+  readonly eventId: string;
+  readonly providerEventId: string;
+  readonly correlationId: string;
+}
+
+type Part = Extract<PaymentOutcome, { part: string }>;
+
+/**
+ * Emits what an outcome adds to what has been emitted of the intent, if it adds anything.
+ *
+ * @returns the intent as it is afterwards.
+ */
+export async function emitOutcome(
+  tx: Transaction,
+  intent: LockedIntent,
+  outcome: PaymentOutcome,
+  by: ToldBy,
+): Promise<LockedIntent> {
+  const common = {
+    intentId: intent.id,
+    bookingId: intent.bookingId,
+    provider: intent.provider,
+    providerEventId: by.providerEventId,
+  };
+  const options = { correlationId: by.correlationId, causationId: by.eventId };
+  // The release before this one emits each outcome once, under this key: it must find ours while it still runs.
+  const dedupeKey = intent.id;
+  if (outcome.state === 'failed') {
+    // Once; and providers promise no order: after a capture an earlier attempt's failure is news to nobody.
+    if (intent.state !== 'created') return intent;
+    const failed = await change(tx, { ...intent, state: 'failed' });
+    await emit(tx, 'payment.failed', { ...common, reason: outcome.reason }, { ...options, dedupeKey });
+    return failed;
+  }
+  const { state, part, currency } = outcome;
+  const parts = await knownParts(tx, intent, outcome);
+  const known = parts.find((other) => other.state === state && other.part === part);
+  const amountMinor = addedBy(outcome, known);
+  if (amountMinor <= 0) return intent;
+  const changed = await change(tx, {
+    ...intent,
+    // What has been refunded does not become captured by a late message.
+    state: intent.state === 'refunded' ? 'refunded' : state,
+    parts: [...parts.filter((other) => other !== known), { state, part, amountMinor: outcome.amountMinor }],
+  });
+  const isFirst = !parts.some((other) => other.state === state);
+  await emit(
+    tx,
+    `payment.${state}`,
+    { ...common, amountMinor, currency },
+    isFirst ? { ...options, dedupeKey } : options,
+  );
+  return changed;
+}
+
+function addedBy({ amountMinor, isCumulative }: Part, known: PaymentPart | undefined): number {
+  if (!known) return amountMinor;
+  return isCumulative ? amountMinor - known.amountMinor : 0;
+}
+
+async function change(tx: Transaction, intent: LockedIntent): Promise<LockedIntent> {
+  const { id, state, parts } = intent;
+  await tx
+    .update(paymentIntents)
+    .set({ state, parts, changedAt: sql`clock_timestamp()` })
+    .where(eq(paymentIntents.id, id));
+  return intent;
+}
+
+/**
+ * The parts that have been emitted, also by a release that wrote down none: it emitted each outcome of an intent once,
+ * with the intent's id as the dedupe key.
+ */
+async function knownParts(
+  tx: Transaction,
+  intent: LockedIntent,
+  outcome: Part,
+): Promise<readonly PaymentPart[]> {
+  const { parts, provider } = intent;
+  const { state, part } = outcome;
+  if (parts.some((other) => other.state === state)) return parts;
+  if (intent.state !== 'refunded' && intent.state !== state) return parts;
+  const [event] = await run<{ amountMinor: number; body: Record<string, unknown> | null }>(tx, {
+    text: `
+      select (payload ->> 'amountMinor')::float8 as "amountMinor",
+        (select webhook.payload -> 'body' from events as webhook where webhook.id = event.causation_id::uuid) as body
+      from events as event where topic = $1::text and dedupe_key = $2::text`,
+    values: [`payment.${state}`, intent.id],
+  });
+  if (event) {
+    const told = event.body && providerOutcome(provider, event.body);
+    const emitted = told && told.state !== 'failed' ? told.part : part;
+    return [...parts, { state, part: emitted, amountMinor: event.amountMinor }];
+  }
+  // No capture was emitted of what was refunded before it was captured.
+  if (intent.state !== state) return parts;
+  // The event is pruned. A part that is told of only now is another one; of a cumulative amount that is not certain.
+  if (!outcome.isCumulative) return parts;
+  return [...parts, { state, part, amountMinor: outcome.beforeMinor ?? outcome.amountMinor }];
+}

@@ -1,0 +1,47 @@
+import type { PaymentPart } from '../../../drizzle/schema.ts';
+import type { Transaction } from '../../db/connect.ts';
+import { run } from '../../db/statement.ts';
+import type { PaymentProvider } from './provider-outcome.ts';
+
+/** An intent whose row this transaction holds, so that nobody else emits what happened to it meanwhile. */
+export interface LockedIntent {
+  readonly id: string;
+  readonly bookingId: string;
+  readonly provider: PaymentProvider;
+  readonly state: 'created' | 'captured' | 'failed' | 'refunded';
+  readonly parts: readonly PaymentPart[];
+}
+
+/** Locks an intent's row. @returns null where nobody has recorded it, or not with this provider. */
+export async function lockIntent(
+  tx: Transaction,
+  provider: PaymentProvider,
+  id: string,
+): Promise<(LockedIntent & { readonly hasSetAside: boolean }) | null> {
+  const [intent] = await run<LockedIntent & { hasSetAside: boolean }>(tx, {
+    text: `
+      select id, booking_id as "bookingId", provider, state, parts, exists (
+        select from webhooks_set_aside as webhook
+        where webhook.provider = payment_intents.provider and webhook.intent_id = payment_intents.id
+      ) as "hasSetAside"
+      from payment_intents where id = $1::text and provider = $2::text for update`,
+    values: [id, provider],
+  });
+  return intent ?? null;
+}
+
+/** First half of the key of the advisory locks that say "an intent is being recorded, or a webhook of it set aside". */
+const INTENT_LOCKS = 0x905a;
+
+/**
+ * Waits for whoever is just recording an intent, or setting aside a webhook of it, until the transaction ends.
+ *
+ * Each of the two looks for the other's row only after this call, in a statement of its own, whose snapshot is no older
+ * than the lock: so the second one sees what the first has committed, and never both miss the other.
+ */
+export async function fenceIntent(tx: Transaction, provider: PaymentProvider, id: string): Promise<void> {
+  await run(tx, {
+    text: `select pg_advisory_xact_lock(${INTENT_LOCKS}, hashtext($1::text || ' ' || $2::text))`,
+    values: [provider, id],
+  });
+}

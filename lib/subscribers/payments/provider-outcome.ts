@@ -1,0 +1,146 @@
+import * as z from 'zod';
+
+import type { PaymentOutcome } from '../../../drizzle/schema.ts';
+import { PermanentError } from '../outcome.ts';
+
+export type PaymentProvider = 'cardpayments' | 'walletpayments';
+
+/**
+ * Reads what a provider's webhook says has happened to an intent.
+ *
+ * @returns null for a type that means nothing here, or a capture or refund that did not succeed.
+ * @throws PermanentError for a body that is not what its type promises.
+ */
+export function providerOutcome(
+  provider: PaymentProvider,
+  body: Record<string, unknown>,
+): PaymentOutcome | null {
+  return provider === 'cardpayments' ? cardOutcome(body) : walletOutcome(body);
+}
+
+// What the topics' schemas ask: an outcome that no event can carry is a mistake of the sender's, not worth a retry.
+const currencyCode = z
+  .string()
+  .regex(/^[A-Za-z]{3}$/)
+  .toUpperCase();
+const amountMinor = z.int().nonnegative();
+const providersId = z.string().min(1).max(255);
+
+/** Stripe's event shape. https://docs.stripe.com/api/events/object */
+const cardBody = z.discriminatedUnion('type', [
+  z.object({
+    type: z.literal('payment_intent.succeeded'),
+    data: z.object({
+      object: z.object({ id: providersId, amount_received: amountMinor, currency: currencyCode }),
+    }),
+  }),
+  z.object({
+    type: z.literal('payment_intent.payment_failed'),
+    data: z.object({
+      object: z.object({
+        id: providersId,
+        last_payment_error: z
+          .object({ code: z.string().min(1).optional().catch(undefined) })
+          .nullish()
+          .catch(null),
+      }),
+    }),
+  }),
+  z.object({
+    type: z.literal('charge.refunded'),
+    data: z.object({
+      object: z.object({
+        id: providersId.optional(),
+        payment_intent: providersId,
+        amount_refunded: amountMinor,
+        currency: currencyCode,
+      }),
+      previous_attributes: z.object({ amount_refunded: amountMinor }).optional().catch(undefined),
+    }),
+  }),
+]);
+
+const CARD_TYPES = ['payment_intent.succeeded', 'payment_intent.payment_failed', 'charge.refunded'];
+
+/** Stripe's amounts are cumulative: `amount_received` of the intent, `amount_refunded` of each of its charges. */
+function cardOutcome(body: Record<string, unknown>): PaymentOutcome | null {
+  if (!isOneOf(body['type'], CARD_TYPES)) return null;
+  const { type, data } = understand(cardBody, body);
+  switch (type) {
+    case 'payment_intent.succeeded': {
+      const { id, amount_received, currency } = data.object;
+      return {
+        intentId: id,
+        state: 'captured',
+        part: '',
+        amountMinor: amount_received,
+        currency,
+        isCumulative: true,
+      };
+    }
+    case 'payment_intent.payment_failed':
+      return {
+        intentId: data.object.id,
+        state: 'failed',
+        reason: data.object.last_payment_error?.code ?? 'declined',
+      };
+    case 'charge.refunded': {
+      const { id = '', payment_intent, amount_refunded, currency } = data.object;
+      return {
+        intentId: payment_intent,
+        state: 'refunded',
+        part: id,
+        amountMinor: amount_refunded,
+        currency,
+        isCumulative: true,
+        beforeMinor: data.previous_attributes?.amount_refunded,
+      };
+    }
+  }
+}
+
+/** Vipps MobilePay's. https://developer.vippsmobilepay.com/docs/APIs/epayment-api/features/webhooks/ */
+const walletBody = z.object({
+  name: z.enum(['CAPTURED', 'REFUNDED', 'FAILED', 'ABORTED', 'EXPIRED', 'TERMINATED']),
+  reference: providersId,
+  pspReference: providersId.optional(),
+  amount: z.object({ value: amountMinor, currency: currencyCode }).optional(),
+  success: z.boolean().optional(),
+});
+
+/**
+ * Vipps' amounts are each of one capture or refund, which has a `pspReference` of its own.
+ *
+ * @see https://developer.vippsmobilepay.com/docs/APIs/epayment-api/api-guide/operations/get_event_log
+ */
+function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
+  if (!isOneOf(body['name'], walletBody.shape.name.options)) return null;
+  const { name, reference, pspReference, amount, success } = understand(walletBody, body);
+  if (name !== 'CAPTURED' && name !== 'REFUNDED') {
+    return { intentId: reference, state: 'failed', reason: name.toLowerCase() };
+  }
+  // One that did not succeed changes nothing.
+  if (success === false) return null;
+  if (!amount) throw new PermanentError(`a ${name} without an amount`);
+  // Without it a second capture would pass for the first one, and its amount would be lost.
+  if (pspReference === undefined) throw new PermanentError(`a ${name} without a pspReference`);
+  return {
+    intentId: reference,
+    state: name === 'CAPTURED' ? 'captured' : 'refunded',
+    part: pspReference,
+    amountMinor: amount.value,
+    currency: amount.currency,
+    isCumulative: false,
+  };
+}
+
+function understand<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(body);
+  if (!parsed.success)
+    throw new PermanentError(`the body is not what its type promises: ${z.prettifyError(parsed.error)}`);
+  return parsed.data;
+}
+
+function isOneOf(value: unknown, options: readonly string[]): boolean {
+  return options.some((option) => option === value);
+}

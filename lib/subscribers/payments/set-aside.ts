@@ -1,0 +1,138 @@
+import { webhooksSetAside } from '../../../drizzle/schema.ts';
+import type { PaymentOutcome } from '../../../drizzle/schema.ts';
+import type { Database, Transaction } from '../../db/connect.ts';
+import { driverOf, run } from '../../db/statement.ts';
+import { logError } from '../../log.ts';
+import { emit } from '../../outbox/emit.ts';
+import { HOUR, instantOf, SECOND } from '../../time.ts';
+import { emitOutcome } from './emit-outcome.ts';
+import type { ToldBy } from './emit-outcome.ts';
+import { lockIntent } from './locked-intent.ts';
+import type { LockedIntent } from './locked-intent.ts';
+import type { PaymentProvider } from './provider-outcome.ts';
+
+/** A webhook whose intent nobody here has recorded. */
+interface StrangeWebhook extends ToldBy {
+  readonly provider: PaymentProvider;
+  readonly outcome: PaymentOutcome;
+  readonly createdAt: Date;
+  readonly seq: number;
+  readonly setAsideAt: Date;
+}
+
+/** Sets a webhook aside until its intent is recorded. The caller holds the intent's fence. */
+export async function setAside(tx: Transaction, webhook: StrangeWebhook): Promise<void> {
+  const { intentId } = webhook.outcome;
+  await tx
+    .insert(webhooksSetAside)
+    .values({ ...webhook, intentId })
+    .onConflictDoNothing();
+}
+
+/** Emits what the webhooks that were set aside for an intent say, in their order. @returns the intent afterwards. */
+export async function takeUp(tx: Transaction, intent: LockedIntent): Promise<LockedIntent> {
+  const taken = await run<ToldBy & { outcome: PaymentOutcome }>(tx, {
+    text: `
+      with taken as (
+        delete from webhooks_set_aside where provider = $1::text and intent_id = $2::text returning *
+      )
+      select event_id::text as "eventId", provider_event_id as "providerEventId", correlation_id as "correlationId",
+        outcome
+      from taken order by created_at, seq`,
+    values: [intent.provider, intent.id],
+  });
+  let after = intent;
+  for (const webhook of taken) after = await emitOutcome(tx, after, webhook.outcome, webhook);
+  return after;
+}
+
+/** How long an intent may come after its webhook: a weekend, and what providers send again by themselves. */
+const UNCLAIMED_AFTER_MS = 72 * HOUR;
+
+/** What one call takes in hand at most; the next goes on from there. */
+const BATCH = 500;
+const BUDGET_MS = 5 * SECOND;
+
+/**
+ * Takes up the webhooks whose intent was recorded by others than `createPaymentIntent`, and emits
+ * `payment.webhook.unclaimed`, once, for each that has found no intent for 72 hours. Those stay in the table, and are
+ * still taken up where `createPaymentIntent` records their intent, or another webhook of it is handled.
+ *
+ * Any number may run at once. What can't be emitted, since what others recorded is not valid, is logged and left.
+ *
+ * @param now overrides the database's clock in tests.
+ */
+export async function settleSetAside(
+  db: Database,
+  now?: Date,
+): Promise<{ takenUp: number; unclaimed: number }> {
+  const until = performance.now() + BUDGET_MS;
+  const recorded = await run<{ provider: PaymentProvider; intentId: string }>(driverOf(db), {
+    text: RECORDED,
+    values: [],
+  });
+  let takenUp = 0;
+  for (const { provider, intentId } of recorded) {
+    if (performance.now() > until) break;
+    try {
+      await db.transaction(async (tx) => {
+        const intent = await lockIntent(tx, provider, intentId);
+        if (intent) await takeUp(tx, intent);
+      });
+      takenUp += 1;
+    } catch (error) {
+      logError('webhooks of an intent could not be taken up', error, { provider, intentId });
+    }
+  }
+  let unclaimed = 0;
+  let found = BATCH;
+  while (found === BATCH && performance.now() < until) {
+    found = await db.transaction((tx) => emitUnclaimed(tx, now));
+    unclaimed += found;
+  }
+  return { takenUp, unclaimed };
+}
+
+const RECORDED = `
+  select distinct webhook.provider, intent_id as "intentId"
+  from webhooks_set_aside as webhook
+  join payment_intents as intent on intent.id = intent_id and intent.provider = webhook.provider
+  where unclaimed_at is null limit ${BATCH}`;
+
+/** @returns how many were emitted. */
+async function emitUnclaimed(tx: Transaction, now: Date | undefined): Promise<number> {
+  const webhooks = await run<
+    ToldBy & { provider: PaymentProvider; outcome: PaymentOutcome; setAsideMs: number }
+  >(tx, { text: MARK_UNCLAIMED, values: [UNCLAIMED_AFTER_MS, now?.toISOString() ?? null] });
+  for (const { eventId, providerEventId, correlationId, provider, outcome, setAsideMs } of webhooks) {
+    const { intentId, state } = outcome;
+    const amount =
+      outcome.state === 'failed' ? {} : { amountMinor: outcome.amountMinor, currency: outcome.currency };
+    await emit(
+      tx,
+      'payment.webhook.unclaimed',
+      { intentId, provider, providerEventId, outcome: state, ...amount, setAsideAt: instantOf(setAsideMs) },
+      { dedupeKey: eventId, correlationId, causationId: eventId },
+    );
+  }
+  return webhooks.length;
+}
+
+const MARK_UNCLAIMED = `
+  with clock as materialized (
+    select coalesce($2::timestamptz, clock_timestamp()) as now
+  ),
+  late as materialized (
+    select event_id from clock, webhooks_set_aside as webhook
+    where unclaimed_at is null and set_aside_at <= clock.now - $1::float8 * interval '1 millisecond'
+      and not exists (
+        select from payment_intents as intent
+        where intent.id = webhook.intent_id and intent.provider = webhook.provider
+      )
+    order by set_aside_at limit ${BATCH} for update of webhook skip locked
+  )
+  update webhooks_set_aside as webhook set unclaimed_at = clock.now
+  from clock, late where webhook.event_id = late.event_id
+  returning webhook.event_id::text as "eventId", provider_event_id as "providerEventId",
+    correlation_id as "correlationId", provider, outcome,
+    (extract(epoch from set_aside_at) * 1000)::float8 as "setAsideMs"`;

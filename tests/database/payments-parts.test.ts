@@ -1,0 +1,278 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { replay } from '../../lib/operators/replay.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { createPaymentIntent, handleWebhook, payments } from '../../lib/subscribers/payments.ts';
+import type { BusEvent, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
+import { SECOND } from '../../lib/time.ts';
+import { contradictions, openBus, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import {
+  card,
+  cardFailed,
+  cardRefunded,
+  cardSucceeded,
+  told,
+  wallet,
+  walletPart,
+  webhookOf,
+} from '../support/payments.ts';
+
+type Body = Record<string, unknown>;
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate payment_intents, webhooks_set_aside, replays');
+});
+
+/** Has the webhooks handled in this order. */
+async function hand(...bodies: readonly Body[]): Promise<void> {
+  for (const body of bodies) {
+    await webhookOf(bus.db, 'type' in body ? 'cardpayments' : 'walletpayments', body);
+  }
+  const report = await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
+  expect(report).toMatchObject({ delivered: bodies.length, failed: 0, deadLettered: 0, waited: 0 });
+}
+
+/** Every order of these. */
+function orders<Item>(items: readonly Item[]): Item[][] {
+  if (items.length === 0) return [[]];
+  return items.flatMap((item, at) => orders(items.toSpliced(at, 1)).map((rest) => [item, ...rest]));
+}
+
+describe('the parts of a payment', () => {
+  it.each<[what: string, bodies: Body[], expected: string[]]>([
+    [
+      'partial refunds of a charge, whose amount is cumulative at Stripe',
+      [
+        cardSucceeded(),
+        cardRefunded('pi_1', 25_000),
+        cardRefunded('pi_1', 60_000),
+        cardRefunded('pi_1', 125_000),
+      ],
+      ['pi_1 captured 125000', 'pi_1 refunded 25000', 'pi_1 refunded 35000', 'pi_1 refunded 65000'],
+    ],
+    [
+      'an older cumulative amount that arrives late, which adds nothing',
+      [
+        cardSucceeded(),
+        cardRefunded('pi_1', 60_000),
+        cardRefunded('pi_1', 25_000),
+        cardRefunded('pi_1', 70_000),
+      ],
+      ['pi_1 captured 125000', 'pi_1 refunded 60000', 'pi_1 refunded 10000'],
+    ],
+    [
+      'refunds of two charges of one intent, each cumulative by itself',
+      [
+        cardRefunded('pi_1', 25_000, 'ch_1'),
+        cardRefunded('pi_1', 25_000, 'ch_2'),
+        cardRefunded('pi_1', 30_000, 'ch_1'),
+      ],
+      ['pi_1 refunded 25000', 'pi_1 refunded 25000', 'pi_1 refunded 5000'],
+    ],
+    [
+      'captures in parts at Stripe, with a refund between them and an earlier failure behind them',
+      [
+        cardSucceeded('pi_1', 50_000),
+        cardRefunded('pi_1', 10_000),
+        cardSucceeded('pi_1', 125_000),
+        cardFailed(),
+      ],
+      ['pi_1 captured 50000', 'pi_1 refunded 10000', 'pi_1 captured 75000'],
+    ],
+    [
+      'captures and refunds in parts at Vipps MobilePay, two of the same amount among them',
+      [
+        walletPart('CAPTURED', 'psp-1', 30_000),
+        walletPart('CAPTURED', 'psp-2', 30_000),
+        walletPart('REFUNDED', 'psp-3', 10_000),
+        walletPart('REFUNDED', 'psp-4', 20_000),
+      ],
+      [
+        'wallet-1 captured 30000',
+        'wallet-1 captured 30000',
+        'wallet-1 refunded 10000',
+        'wallet-1 refunded 20000',
+      ],
+    ],
+    [
+      'the same part under other event ids and in other bodies',
+      [
+        cardRefunded(),
+        { ...cardRefunded(), livemode: true },
+        walletPart('CAPTURED', 'psp-1', 30_000),
+        { ...walletPart('CAPTURED', 'psp-1', 30_000), timestamp: '2026-02-21T18:45:02Z' },
+      ],
+      ['pi_1 refunded 25000', 'wallet-1 captured 30000'],
+    ],
+  ])('each part is emitted once: %s', async (_, bodies, expected) => {
+    await createPaymentIntent(bus.db, card);
+    await createPaymentIntent(bus.db, wallet);
+    await hand(...bodies);
+    // By intent: the two providers' lanes run side by side.
+    expect((await told(bus.db)).toSorted(byIntent)).toEqual(expected);
+    for (const provider of ['cardpayments', 'walletpayments'] as const) {
+      await replay(bus.db, { topic: `webhook.${provider}.received`, since: '1h', include: 'all' }, 'kari');
+    }
+    const again = await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
+    expect(again).toMatchObject({ delivered: bodies.length });
+    expect((await told(bus.db)).toSorted(byIntent)).toEqual(expected);
+    expect(await contradictions(bus.db)).toEqual([]);
+    for (const { topic, payload } of await rows<{
+      topic: 'payment.captured' | 'payment.refunded';
+      payload: object;
+    }>(bus.db, `select topic, payload from events where topic in ('payment.captured', 'payment.refunded')`)) {
+      expect(catalog[topic].payload.strict().parse(payload)).toEqual(payload);
+    }
+  });
+
+  it('the parts add up to what the provider says, in every order of arrival', async () => {
+    const bodies = [
+      cardSucceeded(),
+      cardRefunded('pi_1', 25_000),
+      cardRefunded('pi_1', 60_000),
+      cardFailed(),
+    ];
+    for (const [number, order] of orders(bodies).entries()) {
+      const id = `pi_order_${number}`;
+      await createPaymentIntent(bus.db, { ...card, id });
+      await hand(...order.map((body) => JSON.parse(JSON.stringify(body).replaceAll('pi_1', id)) as Body));
+      const words = (await told(bus.db)).filter((line) => line.startsWith(`${id} `));
+      const sum = (state: string) =>
+        words.reduce(
+          (total, line) => total + (line.includes(` ${state} `) ? Number(line.split(' ')[2]) : 0),
+          0,
+        );
+      expect([sum('captured'), sum('refunded')], words.join()).toEqual([125_000, 60_000]);
+      expect(words.filter((line) => line.includes('captured'))).toHaveLength(1);
+    }
+  });
+
+  it('a part is emitted once when twins of its webhook are handled at the same time', async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const id = `pi_round_${round}`;
+      await createPaymentIntent(bus.db, { ...card, id });
+      const bodies = [
+        cardRefunded(id, 25_000),
+        cardRefunded(id, 25_000),
+        cardRefunded(id, 60_000),
+        cardSucceeded(id),
+      ];
+      await Promise.all(bodies.flatMap((body) => [handleAlone(bus.db, body), handleAlone(bus.db, body)]));
+      const words = (await told(bus.db))
+        .filter((line) => line.startsWith(`${id} `))
+        .map((line) => line.split(' '));
+      const sum = (state: string) =>
+        words.reduce((total, [, topic, amount]) => total + (topic === state ? Number(amount) : 0), 0);
+      expect([sum('captured'), sum('refunded')]).toEqual([125_000, 60_000]);
+    }
+  });
+
+  it('a part is emitted once also when the events of the earlier ones are pruned', async () => {
+    await createPaymentIntent(bus.db, card);
+    await hand(cardSucceeded(), cardRefunded('pi_1', 25_000));
+    await bus.reset();
+    await hand(cardSucceeded(), cardRefunded('pi_1', 25_000), cardRefunded('pi_1', 40_000));
+    expect(await told(bus.db)).toEqual(['pi_1 refunded 15000']);
+  });
+
+  it('a Vipps MobilePay capture that can’t be told from others is dead-lettered', async () => {
+    await createPaymentIntent(bus.db, wallet);
+    const { pspReference: _, ...body } = walletPart('CAPTURED', 'psp-1', 30_000);
+    await webhookOf(bus.db, 'walletpayments', body);
+    const report = await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
+    expect(report).toMatchObject({ deadLettered: 1 });
+  });
+});
+
+describe('beside a release that emits each outcome once and writes down no parts', () => {
+  /** What that release did with a webhook: the state, and the event with the intent's id as its dedupe key. */
+  async function handledBefore(
+    intent: typeof card,
+    state: 'captured' | 'refunded',
+    body: Body,
+    amountMinor: number,
+  ): Promise<void> {
+    const causationId = await webhookOf(bus.db, intent.provider, body);
+    await rows(bus.db, 'update payment_intents set state = $1 where id = $2', [state, intent.id]);
+    const { id: intentId, bookingId, provider, currency } = intent;
+    await emit(
+      bus.db,
+      `payment.${state}`,
+      { intentId, bookingId, provider, currency, amountMinor, providerEventId: 'evt_before' },
+      { dedupeKey: intentId, causationId },
+    );
+  }
+
+  it('what that release emitted is not emitted again, and the next part is emitted with what it adds', async () => {
+    await createPaymentIntent(bus.db, card);
+    await createPaymentIntent(bus.db, wallet);
+    await handledBefore(card, 'captured', cardSucceeded(), 125_000);
+    await handledBefore(card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
+    await handledBefore(wallet, 'captured', walletPart('CAPTURED', 'psp-1', 30_000), 30_000);
+    // The webhooks of before are handed over again, as a replay would.
+    await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
+    await hand(
+      cardRefunded('pi_1', 60_000),
+      walletPart('CAPTURED', 'psp-2', 20_000),
+      walletPart('CAPTURED', 'psp-1', 30_000),
+    );
+    expect((await told(bus.db)).toSorted(byIntent)).toEqual([
+      'pi_1 captured 125000',
+      'pi_1 refunded 25000',
+      'pi_1 refunded 35000',
+      'wallet-1 captured 30000',
+      'wallet-1 captured 20000',
+    ]);
+  });
+
+  it('what the provider says of the amount before counts where the event of that is pruned', async () => {
+    await createPaymentIntent(bus.db, card);
+    await handledBefore(card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
+    await bus.reset();
+    const { data, type } = cardRefunded('pi_1', 60_000);
+    await hand({ type, data: { ...data, previous_attributes: { amount_refunded: 25_000 } } });
+    expect(await told(bus.db)).toEqual(['pi_1 refunded 35000']);
+  });
+
+  it('that release does not emit a capture again that this one emitted', async () => {
+    await createPaymentIntent(bus.db, card);
+    await hand(cardSucceeded(), cardRefunded());
+    // What that release does with the capture when it comes again: the intent is refunded by now, so it emits.
+    await handledBefore(card, 'captured', cardSucceeded(), 125_000);
+    expect(await told(bus.db)).toEqual(['pi_1 captured 125000', 'pi_1 refunded 25000']);
+  });
+});
+
+/** Handles a webhook in a transaction of its own, as another relay would at the same time. */
+async function handleAlone(db: Database, body: Body): Promise<void> {
+  const id = await webhookOf(db, 'cardpayments', body);
+  await db.transaction(async (tx) => {
+    const event = {
+      id,
+      topic: 'webhook.cardpayments.received',
+      payload: { eventId: id, eventType: null, body },
+      createdAt: new Date(),
+      seq: 1,
+      correlationId: id,
+    };
+    await handleWebhook(
+      event as unknown as BusEvent<'webhook.cardpayments.received'>,
+      { tx, attemptedAt: new Date() } as unknown as TransactionalContext,
+    );
+  });
+}
+
+/** Keeps the order of each intent's. */
+function byIntent(one: string, other: string): number {
+  return one.split(' ')[0]!.localeCompare(other.split(' ')[0]!);
+}

@@ -1,0 +1,82 @@
+import type { TopicName } from '../../lib/catalog/catalog.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import type { PaymentIntent } from '../../lib/subscribers/payments.ts';
+import { rows } from './bus.ts';
+
+export const card: PaymentIntent = {
+  id: 'pi_1',
+  bookingId: 'bkg_1',
+  provider: 'cardpayments',
+  amountMinor: 125_000,
+  currency: 'NOK',
+};
+export const wallet: PaymentIntent = {
+  ...card,
+  id: 'wallet-1',
+  bookingId: 'bkg_2',
+  provider: 'walletpayments',
+};
+
+/** Stripe's. @param received all that was received of the intent until then. */
+export const cardSucceeded = (id = card.id, received = 125_000) => ({
+  type: 'payment_intent.succeeded',
+  data: { object: { id, amount: 125_000, amount_received: received, currency: 'nok' } },
+});
+
+export const cardFailed = (id = card.id, error: object | null = { code: 'expired_card' }) => ({
+  type: 'payment_intent.payment_failed',
+  data: { object: { id, last_payment_error: error } },
+});
+
+/** @param refunded all that was refunded of the charge until then. */
+export const cardRefunded = (intent = card.id, refunded = 25_000, charge = 'ch_1') => ({
+  type: 'charge.refunded',
+  data: { object: { id: charge, payment_intent: intent, amount_refunded: refunded, currency: 'nok' } },
+});
+
+/** Vipps MobilePay's. */
+export const walletCallback = (name: string, more: object = {}) => ({
+  msn: '123456',
+  reference: wallet.id,
+  pspReference: 'psp-1',
+  name,
+  amount: { currency: 'nok', value: 80_000 },
+  success: true,
+  ...more,
+});
+
+/** A capture or refund of the wallet intent. */
+export const walletPart = (name: 'CAPTURED' | 'REFUNDED', pspReference: string, value: number) =>
+  walletCallback(name, { pspReference, amount: { currency: 'NOK', value } });
+
+let received = 0;
+
+/** Emits what the intake emits for a provider's webhook, each under an event id of its own. @returns the event's id. */
+export async function webhookOf(
+  db: Database,
+  provider: PaymentIntent['provider'],
+  body: Record<string, unknown>,
+): Promise<string> {
+  received += 1;
+  const named = body['type'] ?? body['name'];
+  const eventType = typeof named === 'string' ? named : null;
+  const { id } = await emit(db, `webhook.${provider}.received`, {
+    eventId: `evt_${received}`,
+    eventType,
+    body,
+  });
+  return id;
+}
+
+/** The events of the payments component but those of the intents' creation, oldest first: `captured 125000`. */
+export async function told(db: Database): Promise<string[]> {
+  const found = await rows<{ topic: TopicName; intent: string; amount: string | null }>(
+    db,
+    `select topic, payload ->> 'intentId' as intent, payload ->> 'amountMinor' as amount from events
+     where starts_with(topic, 'payment.') and topic <> 'payment.intent.created' order by created_at, seq`,
+  );
+  return found.map(({ topic, intent, amount }) =>
+    [intent, topic.slice('payment.'.length), amount].filter((word) => word !== null).join(' '),
+  );
+}
