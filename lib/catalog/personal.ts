@@ -2,6 +2,10 @@ import * as z from 'zod';
 
 import { catalog, isTopicName } from './catalog.ts';
 import type { TopicName } from './catalog.ts';
+import { knownSpans } from './known-texts.ts';
+import { patternSpans } from './personal-patterns.ts';
+import { readable } from './readable.ts';
+import type { Span } from './readable.ts';
 
 /** What may be told of a payload to someone who may not see personal data. */
 export interface HiddenPayload {
@@ -48,43 +52,40 @@ export function hidePersonalData(topic: string, payload: unknown): HiddenPayload
   return { payload: hide(marksOf(topic), payload, '', hidden), hidden, isValid: true };
 }
 
-/** The texts in a payload that are personal data, the longest first: what an error's message must not repeat. */
+/** The texts in a payload that are personal data: what an error's message must not repeat. */
 export function personalTexts(topic: string, payload: unknown): string[] {
   const { hidden } = hidePersonalData(topic, payload);
-  return (
-    hidden
-      .flatMap(({ pointer }) => textsIn(valueAt(payload, pointer)))
-      // Errors that quote a payload may quote it as JSON.
-      .flatMap((text) => [text, JSON.stringify(text).slice(1, -1)])
-      .toSorted((one, other) => other.length - one.length)
-  );
+  return hidden.flatMap(({ pointer }) => textsIn(valueAt(payload, pointer)));
 }
-
-/** Shorter ones are found in words that have nothing to do with them. */
-const SHORTEST_TEXT = 3;
 
 /**
- * Takes personal data out of a text that someone else wrote, such as an error's message.
+ * Takes personal data out of a text that someone else wrote, such as an error's message, in whatever case, spacing and
+ * encoding it stands there.
  *
- * @param known personal data that may stand there. What looks like an e-mail address, a national id or a telephone
- *   number is taken out whatever it is.
+ * @param known personal data that may stand there. What looks like an e-mail address, a national id, a telephone number,
+ *   an account or a card is taken out whatever it is.
  */
 export function maskPersonalData(text: string, known: readonly string[]): string {
-  const masked = known
-    .filter(({ length }) => length >= SHORTEST_TEXT)
-    .reduce((rest, personal) => rest.replaceAll(personal, '[hidden]'), text);
-  const cut = text.length < CUT_FROM ? masked : known.reduce(withoutCut, masked);
-  return cut.replaceAll(E_MAIL, '[hidden]').replaceAll(NATIONAL_ID, '[hidden]').replaceAll(PHONE, '[hidden]');
+  const message = readable(text);
+  const spans = [...patternSpans(message.text), ...knownSpans(message.text, known)];
+  const places = spans.map(({ start, end }) => ({
+    start: message.starts[start] ?? 0,
+    end: message.ends[end - 1] ?? text.length,
+  }));
+  return replaced(text, places);
 }
 
-const E_MAIL = /[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(\.[\p{L}\p{N}-]+)+/gu;
+const HIDDEN = '[hidden]';
 
-/** Eleven digits, with or without a space after the date of birth. */
-const NATIONAL_ID = /(?<![\w-])\d{6} ?\d{5}(?![\w-])/g;
-
-/** Eight digits in the groups that Norwegians write, Norway's code before them or not, or any number with a `+`. */
-const PHONE =
-  /(?<![\w-])(\+\d[\d ]{6,16}\d|\d{2} \d{2} \d{2} \d{2}|\d{3} \d{2} \d{3}|(?:00)?(?:47)?[49]\d{7})(?![\w-])/g;
+function replaced(text: string, places: readonly Span[]): string {
+  let masked = '';
+  let from = 0;
+  for (const { start, end } of places.toSorted((one, other) => one.start - other.start)) {
+    if (start >= from) masked += text.slice(from, start) + HIDDEN;
+    from = Math.max(from, end);
+  }
+  return masked + text.slice(from);
+}
 
 function marksOf(topic: TopicName): Marks {
   const known = marksByTopic.get(topic);
@@ -168,21 +169,13 @@ function valueAt(payload: unknown, pointer: string): unknown {
     );
 }
 
+/** Fewer digits are a count, a year or a status. */
+const SMALLEST_NUMBER = 100_000;
+
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
-  if (typeof value === 'number') return [String(value)];
+  if (typeof value === 'number') return Math.abs(value) < SMALLEST_NUMBER ? [] : [String(value)];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
-}
-
-/** Nobody cuts shorter messages. */
-const CUT_FROM = 1000;
-
-/** Messages are cut to a length: one may end in the middle of a text. */
-function withoutCut(message: string, text: string): string {
-  for (let length = Math.min(text.length, message.length); length >= SHORTEST_TEXT; length -= 1) {
-    if (message.endsWith(text.slice(0, length))) return `${message.slice(0, -length)}[hidden]`;
-  }
-  return message;
 }
 
 /** A payload may name a field as every object names something of its own, such as `constructor`. */
