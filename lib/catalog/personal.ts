@@ -1,8 +1,8 @@
-import * as z from 'zod';
-
 import { catalog, isTopicName } from './catalog.ts';
 import type { TopicName } from './catalog.ts';
 import { knownSpans } from './known-texts.ts';
+import { ruleOf } from './marks.ts';
+import type { Rule } from './marks.ts';
 import { patternSpans } from './personal-patterns.ts';
 import { readable } from './readable.ts';
 import type { Span } from './readable.ts';
@@ -12,7 +12,7 @@ export interface HiddenPayload {
   /** A copy with a placeholder, `[hidden]` or `[hidden: e-mail]`, for each value that is hidden. */
   readonly payload: unknown;
   readonly hidden: readonly HiddenValue[];
-  /** Whether the payload fits its topic's schema. Of one that does not, only ids and instants are told. */
+  /** Whether the payload fits its topic's schema, and is of a version that this release knows. */
   readonly isValid: boolean;
 }
 
@@ -23,39 +23,34 @@ interface HiddenValue {
   readonly kind: string | null;
 }
 
-/** A JSON Schema, as far as it says where personal data is: a mark on a value, on its fields, or on its items. */
-interface Marks {
-  readonly personal?: boolean;
-  readonly format?: string;
-  readonly properties?: Readonly<Record<string, Marks>>;
-  readonly additionalProperties?: boolean | Marks;
-  readonly items?: Marks;
-}
-
-const marksByTopic = new Map<TopicName, Marks>();
-
-/** Copies a payload without the fields that the topic's schema marks as personal data. */
+/** Copies of a payload what its topic's schema names and does not mark as personal data. The rest is left out. */
 export function withoutPersonalData(topic: TopicName, payload: object): Record<string, unknown> {
-  return stripObject(marksOf(topic), payload);
+  const kept = tell(ruleOf(topic, catalog[topic].version), payload, '', () => undefined);
+  return isRecord(kept) ? kept : {};
 }
 
 /**
- * Hides the personal data of a payload: what the schema marks, and what the schema does not know.
+ * Hides the personal data of a payload: all but what the schema names and does not mark.
  *
- * @param topic the event's; one that is not in this catalog has no schema that a payload could fit.
+ * @param topic the event's. Of one that is not in this catalog everything is hidden.
+ * @param version the payload's. Of one newer than this catalog's everything is hidden.
  */
-export function hidePersonalData(topic: string, payload: unknown): HiddenPayload {
+export function hidePersonalData(topic: string, payload: unknown, version: number): HiddenPayload {
   const hidden: HiddenValue[] = [];
-  if (!isTopicName(topic) || !catalog[topic].payload.safeParse(payload).success) {
-    return { payload: hideUnknown(payload, '', '', hidden), hidden, isValid: false };
-  }
-  return { payload: hide(marksOf(topic), payload, '', hidden), hidden, isValid: true };
+  const rule = ruleOf(topic, version);
+  const shown = tell(rule, payload, '', (_, pointer, kind) => {
+    hidden.push({ pointer, kind });
+    return kind ? `[hidden: ${kind}]` : HIDDEN;
+  });
+  const isValid = rule !== null && isTopicName(topic) && catalog[topic].payload.safeParse(payload).success;
+  return { payload: shown, hidden, isValid };
 }
 
 /** The texts in a payload that are personal data: what an error's message must not repeat. */
-export function personalTexts(topic: string, payload: unknown): string[] {
-  const { hidden } = hidePersonalData(topic, payload);
-  return hidden.flatMap(({ pointer }) => textsIn(valueAt(payload, pointer)));
+export function personalTexts(topic: string, payload: unknown, version: number): string[] {
+  const texts: string[] = [];
+  tell(ruleOf(topic, version), payload, '', (value) => texts.push(...textsIn(value)));
+  return texts;
 }
 
 /**
@@ -87,98 +82,69 @@ function replaced(text: string, places: readonly Span[]): string {
   return masked + text.slice(from);
 }
 
-function marksOf(topic: TopicName): Marks {
-  const known = marksByTopic.get(topic);
-  if (known) return known;
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a JSON Schema with our mark, which zod copies
-  const marks = z.toJSONSchema(catalog[topic].payload, { io: 'input', unrepresentable: 'any' }) as Marks;
-  marksByTopic.set(topic, marks);
-  return marks;
-}
+/** Says what stands in place of a hidden value; undefined leaves it out. */
+type Hide = (value: unknown, pointer: string, kind: string | null) => unknown;
 
-function strip(marks: Marks | undefined, value: unknown): unknown {
-  if (!marks || typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) return value.map((item) => strip(marks.items, item));
-  return stripObject(marks, value);
-}
-
-function stripObject(marks: Marks, value: object): Record<string, unknown> {
-  const kept = Object.entries(value).filter(([name]) => !propertyOf(marks, name)?.personal);
-  return Object.fromEntries(kept.map(([name, inner]) => [name, strip(propertyOf(marks, name), inner)]));
-}
-
-function hide(marks: Marks | undefined, value: unknown, pointer: string, hidden: HiddenValue[]): unknown {
-  // What the schema does not name may be anything.
-  if (!marks || marks.personal) return placeholder(pointer, kindOf(marks), hidden);
-  if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value))
-    return value.map((item, index) => hide(marks.items, item, `${pointer}/${index}`, hidden));
-  const others = typeof marks.additionalProperties === 'object' ? marks.additionalProperties : undefined;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [
-      name,
-      hide(propertyOf(marks, name) ?? others, inner, `${pointer}/${escaped(name)}`, hidden),
-    ]),
-  );
-}
-
-const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
-
-/** Ids of the platform's own kind, which are no national ids: those are eleven digits. */
-const ID = /^(?!\d{11}$)[\w.:-]{1,64}$/;
-
-function hideUnknown(value: unknown, name: string, pointer: string, hidden: HiddenValue[]): unknown {
-  if (Array.isArray(value)) {
-    return value.map((item, index) => hideUnknown(item, name, `${pointer}/${index}`, hidden));
+function tell(rule: Rule | null, value: unknown, pointer: string, hide: Hide): unknown {
+  if (rule === null) return hide(value, pointer, null);
+  if (rule.is === 'hidden') return hide(value, pointer, rule.kind);
+  if (value === null) return null;
+  if (rule.is === 'told') return rule.fits(value) ? value : hide(value, pointer, null);
+  if (rule.is === 'one of') {
+    // Of several that fit, one that hides goes first.
+    const fitting = rule.options.filter(({ fits }) => fits(value)).map((option) => option.rule);
+    return tell(fitting.find(({ is }) => is === 'hidden') ?? fitting[0] ?? null, value, pointer, hide);
   }
-  if (typeof value === 'object' && value !== null) {
-    return Object.fromEntries(
-      Object.entries(value).map(([inner, item]) => [
-        inner,
-        hideUnknown(item, inner, `${pointer}/${escaped(inner)}`, hidden),
-      ]),
-    );
+  if (rule.is === 'list') {
+    if (!Array.isArray(value)) return hide(value, pointer, null);
+    return value
+      .map((item, index) => tell(rule.items[index] ?? rule.rest, item, `${pointer}/${index}`, hide))
+      .filter((item) => item !== undefined);
   }
-  const isTold =
-    value === null ||
-    (typeof value === 'string' && (INSTANT.test(value) || (/(^id|Id)$/.test(name) && ID.test(value))));
-  return isTold ? value : placeholder(pointer, null, hidden);
+  return isRecord(value) ? tellObject(rule, value, pointer, hide) : hide(value, pointer, null);
 }
 
-function placeholder(pointer: string, kind: string | null, hidden: HiddenValue[]): string {
-  hidden.push({ pointer, kind });
-  return kind ? `[hidden: ${kind}]` : '[hidden]';
+function tellObject(
+  { fields, entries }: Rule & { is: 'object' },
+  value: Record<string, unknown>,
+  pointer: string,
+  hide: Hide,
+): unknown {
+  const told: [string, unknown][] = [];
+  const unnamed: [string, unknown][] = [];
+  for (const [name, inner] of Object.entries(value)) {
+    const rule = fields.get(name) ?? (entries && isTold(entries.key, name) ? entries.value : undefined);
+    if (rule) told.push([name, tell(rule, inner, `${pointer}/${escaped(name)}`, hide)]);
+    else unnamed.push([name, inner]);
+  }
+  // What the schema does not name may be anything, and so may the names.
+  if (unnamed.length > 0)
+    told.push([HIDDEN, hide(Object.fromEntries(unnamed), `${pointer}/${HIDDEN}`, null)]);
+  return Object.fromEntries(told.filter(([, inner]) => inner !== undefined));
 }
 
-function kindOf(marks: Marks | undefined): string | null {
-  return marks?.format === 'email' ? 'e-mail' : null;
+function isTold(rule: Rule, value: unknown): boolean {
+  return tell(rule, value, '', () => undefined) !== undefined;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function escaped(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-function valueAt(payload: unknown, pointer: string): unknown {
-  return pointer
-    .split('/')
-    .slice(1)
-    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .reduce<unknown>(
-      (value, step) => (typeof value === 'object' && value !== null ? Reflect.get(value, step) : undefined),
-      payload,
-    );
-}
-
 /** Fewer digits are a count, a year or a status. */
 const SMALLEST_NUMBER = 100_000;
+
+/** A name that a program gave to a field, and not one of a person. */
+const FIELD_NAME = /^[a-z][\w.-]*$/;
 
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value === 'number') return Math.abs(value) < SMALLEST_NUMBER ? [] : [String(value)];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
-}
-
-/** A payload may name a field as every object names something of its own, such as `constructor`. */
-function propertyOf({ properties = {} }: Marks, name: string): Marks | undefined {
-  return Object.hasOwn(properties, name) ? properties[name] : undefined;
+  if (typeof value !== 'object' || value === null) return [];
+  const names = Array.isArray(value) ? [] : Object.keys(value).filter((name) => !FIELD_NAME.test(name));
+  return [...names, ...Object.values(value).flatMap(textsIn)];
 }
