@@ -31,7 +31,7 @@ const NORWAY = String.raw`\(?(?:(?:\+|00) ?)?47\)?[ .-]{0,3}(?:\(0\) ?)?`;
 const GROUPED = [
   String.raw`\(?\d{3}\)?[ ./_-]{1,3}\d{2}[ ./_-]{1,3}\d{3}`,
   String.raw`\(?\d{2}\)?[ -]{1,3}\d{2}[ -]{1,3}\d{2}[ -]{1,3}\d{2}`,
-  String.raw`\d{4} {1,3}\d{4}`,
+  String.raw`\d{4} {1,3}\d{4}|\d{3}-\d{3}-\d{2}`,
 ].join('|');
 
 const PATTERNS: readonly Pattern[] = [
@@ -42,11 +42,17 @@ const PATTERNS: readonly Pattern[] = [
   { pattern: whole(`(?:${NORWAY})?(?:${GROUPED})`), isOne: (found) => !isIpAddress(found) },
   // Landlines without groups look like amounts, so that only what stands before them tells.
   { pattern: whole(String.raw`(?:${NORWAY})?[49]\d{7}|(?:\(\+?|\+|00)47\)?[ .-]{0,3}\d{8}`) },
-  { pattern: /(?<=\b(?:tlf|tel|telefon|telephone|phone|mobil|mobile|mob|sms)\W{0,4})\d{8}(?![\w-])/gu },
+  {
+    pattern:
+      /(?<=\b(?:tlf|tel|telefon|telephone|phone|mobil|mobile|mob|sms)\W{0,4})\d(?:[ ().-]{0,2}\d){7}(?!\w)/gu,
+  },
   // Other countries' codes: with a plus, or two zeros and a space.
   { pattern: /(?<![\w-])(?:\(?\+\d{1,3}\)?|00\d{1,3}[ .-])(?:[ ./()-]{0,3}\d){6,14}(?![\w-])/gu },
   { pattern: whole(String.raw`\d{4}[ .]\d{2}[ .]\d{5}`) },
-  { pattern: whole(String.raw`[a-z]{2}\d{2}(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?`), isOne: isIban },
+  {
+    pattern: whole(String.raw`[a-z]{2}\d{2}(?:[ -]?[a-z0-9]{4}){2,7}(?:[ -]?[a-z0-9]{1,3})?`),
+    isOne: isIban,
+  },
   {
     pattern: whole(String.raw`[2-6]\d{3}(?:[ -]?\d{4}){2}[ -]?\d{4}|3\d{3}[ -]?\d{6}[ -]?\d{5}`),
     isOne: isCard,
@@ -59,7 +65,7 @@ function isIpAddress(found: string): boolean {
 
 /** @see https://www.iso.org/standard/81090.html ISO 13616: the number, letters as 10 to 35, is 1 modulo 97. */
 function isIban(found: string): boolean {
-  const iban = found.replaceAll(' ', '');
+  const iban = found.replaceAll(/[ -]/g, '');
   const digits = Array.from(iban.slice(4) + iban.slice(0, 4))
     .map((letter) => Number.parseInt(letter, 36))
     .join('');

@@ -41,7 +41,9 @@ describe('an error’s message', () => {
     ['one in fours', 'cannot text 9123 4567', 'cannot text [hidden]'],
     ['one with thin spaces', 'cannot text 912\u202f34\u202f567', 'cannot text [hidden]'],
     ['one in a URL', '/sms?to=%2B4791234567&x=1', '/sms?to=[hidden]&x=1'],
+    ['one in threes', 'cannot text 912-345-67', 'cannot text [hidden]'],
     ['a landline that is called one', 'tlf. 22334455 rang', 'tlf. [hidden] rang'],
+    ['one that is called so in any groups', 'tel: 91 234 567', 'tel: [hidden]'],
     ['a landline with the code', 'cannot call +4722334455', 'cannot call [hidden]'],
     ['a percent-encoded address', 'GET /users/Ola%40Example.no 404', 'GET /users/[hidden] 404'],
     ['one that is encoded twice', 'GET /users/ola%2540example.no 404', 'GET /users/[hidden] 404'],
@@ -51,6 +53,7 @@ describe('an error’s message', () => {
     ['one that hides from machines', 'to ola (at) example.no', 'to [hidden]'],
     ['an account', 'no account 1234.56.78901', 'no account [hidden]'],
     ['an IBAN', 'no account NO93 8601 1117 947', 'no account [hidden]'],
+    ['an IBAN with dashes', 'no account no93-8601-1117-947', 'no account [hidden]'],
     ['an IBAN in one', 'no account NO9386011117947!', 'no account [hidden]!'],
     ['a card', 'card 4242 4242 4242 4242 declined', 'card [hidden] declined'],
     ['a card in one', 'card 4242424242424242 declined', 'card [hidden] declined'],
@@ -111,12 +114,23 @@ describe('an error’s message', () => {
     expect(maskPersonalData('a.*b (x) $& a.*b', ['a.*b'])).toBe('[hidden] (x) $& [hidden]');
   });
 
-  test('takes no longer for a text that was made to be slow', () => {
-    const startedAt = performance.now();
-    maskPersonalData('a.'.repeat(1000), []);
-    maskPersonalData(`${'a'.repeat(1000)}@${'b.'.repeat(500)}`, []);
-    maskPersonalData(`+${'1 '.repeat(1000)}`, []);
-    expect(performance.now() - startedAt).toBeLessThan(500);
+  test.each([
+    ['a.'.repeat(1000)],
+    [`${'a'.repeat(1000)}@${'b.'.repeat(500)}`],
+    [`+${'1 '.repeat(1000)}`],
+    ['1'.repeat(2000)],
+    ['+(1)'.repeat(500)],
+    ['ab12 '.repeat(400)],
+    ['%25'.repeat(660)],
+    ['4242 '.repeat(400)],
+    ['12 '.repeat(660)],
+    ['a (at) '.repeat(300)],
+    [`tel${' '.repeat(1990)}`],
+  ])('takes no longer for a text that was made to be slow: %.12s…', (text) => {
+    const before = process.cpuUsage();
+    maskPersonalData(text, ['Ola Nordmann', '22 33 44 55']);
+    // In microseconds of this process, so that a busy machine is no slow text. Backtracking takes seconds.
+    expect(process.cpuUsage(before).user).toBeLessThan(500_000);
   });
 });
 
