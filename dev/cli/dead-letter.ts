@@ -142,6 +142,6 @@ function happened(attempt: Attempt): Happened {
 
 function hiddenWords({ hidden, isValid, isRevealed }: View): string {
   if (isRevealed) return ', personal data shown';
-  if (!isValid) return ', which does not fit its schema: all hidden but ids and times';
+  if (!isValid) return ', which does not fit its schema: all hidden that the schema does not name';
   return hidden.length === 0 ? '' : `, ${counted(hidden.length, 'value')} of personal data hidden`;
 }

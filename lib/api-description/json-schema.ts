@@ -36,7 +36,7 @@ function tidy(schema: JsonSchema): void {
   if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
   if ('personal' in schema) {
-    schema['x-personal-data'] = schema['personal'];
+    if (schema['personal']) schema['x-personal-data'] = true;
     delete schema['personal'];
   }
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { count, day, email, id, instant } from './values.ts';
+import { code, count, day, email, id, instant } from './values.ts';
 
 const purpose = z.enum(['marketing', 'statistics', 'recommendations', 'sms']);
 
@@ -118,7 +118,7 @@ export const audit = {
     description: 'A user consented to a use of their data.',
     version: 1,
     listed: false,
-    payload: z.object({ userId: id, purpose, wordingVersion: z.string().min(1), givenAt: instant }),
+    payload: z.object({ userId: id, purpose, wordingVersion: code(z.string().min(1)), givenAt: instant }),
     example: {
       userId: 'usr_3071',
       purpose: 'recommendations',

@@ -1,8 +1,10 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { count, day, freeText, id, instant, title } from './values.ts';
+import { code, count, day, freeText, id, instant, title } from './values.ts';
 
-const timeOfDay = z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'write hours and minutes, for example 08:30');
+const timeOfDay = code(
+  z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'write hours and minutes, for example 08:30'),
+);
 
 export const calendar = {
   'calendar.slot.blocked': topic({

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { email, id, instant, personal, personName } from './values.ts';
+import { code, email, id, instant, personal, personName, title } from './values.ts';
 
 /** Who signed in, as the identity provider calls them. */
 const subject = personal(z.string().min(1).max(255));
@@ -129,8 +129,11 @@ export const identity = {
     listed: false,
     payload: z.object({
       userId: id,
-      organizationNumber: z.string().regex(/^\d{9}$/, 'write the nine digits of the organization number'),
-      organizationName: z.string().min(1).max(200),
+      organizationNumber: code(
+        z.string().regex(/^\d{9}$/, 'write the nine digits of the organization number'),
+      ),
+      // Sole traders go by their own name.
+      organizationName: title,
       linkedAt: instant,
     }),
     example: {

@@ -11,10 +11,11 @@ export const inquiries = {
     listed: false,
     payload: z.object({
       inquiryId: id,
-      source: z.string().min(1).max(80),
-      persona: z.string().min(1).max(80),
+      // Lists that are open: what stands there may be anything that a visitor typed.
+      source: personal(z.string().min(1).max(80)),
+      persona: personal(z.string().min(1).max(80)),
       organization: personal(z.string().min(1).max(200)),
-      topic: z.string().min(1).max(200),
+      topic: personal(z.string().min(1).max(200)),
       name: personal(z.string().min(1).max(120)),
       // The border has checked the address; a second opinion here could only lose an inquiry that was mailed.
       email: personal(z.string().min(1).max(254)),

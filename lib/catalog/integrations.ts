@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { count, email, id, instant } from './values.ts';
+import { count, email, id, instant, personal, reference } from './values.ts';
 
 const system = z.enum(['archive', 'accounting', 'access_control', 'calendar', 'business_register']);
 
@@ -72,7 +72,7 @@ export const integrations = {
       integrationId: id,
       tenantId: id,
       system,
-      error: z.string().min(1).max(2000),
+      error: personal(z.string().min(1).max(2000)),
       failedAt: instant,
       email: email.optional(),
     }),
@@ -117,7 +117,7 @@ export const integrations = {
     payload: z.object({
       integrationId: id,
       bookingId: id,
-      archiveReference: z.string().min(1),
+      archiveReference: reference,
       documents: count,
       depositedAt: instant,
     }),

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, currency, day, id, instant, title } from './values.ts';
+import { amountMinor, code, currency, day, id, instant, personal, title } from './values.ts';
 
 /** How sure a model is, from 0 to 1. */
 const confidence = z.number().min(0).max(1);
@@ -17,7 +17,7 @@ export const intelligence = {
       about: z.enum(['sign_in', 'booking', 'payment']),
       reference: id,
       confidence,
-      signals: z.array(z.string().min(1)).min(1),
+      signals: z.array(code(z.string().min(1))).min(1),
       flaggedAt: instant,
     }),
     example: {
@@ -68,7 +68,7 @@ export const intelligence = {
       suggestedHourMinor: amountMinor,
       currency,
       confidence,
-      because: z.string().min(1).max(2000),
+      because: personal(z.string().min(1).max(2000)),
     }),
     example: {
       suggestionId: 'sgn_204',
@@ -92,7 +92,7 @@ export const intelligence = {
       resourceId: id,
       language: z.enum(['nb', 'nn', 'se', 'en']),
       headline: title,
-      model: z.string().min(1),
+      model: code(z.string().min(1)),
       draftedAt: instant,
     }),
     example: {

@@ -1,9 +1,20 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, count, currency, day, email, freeText, id, instant } from './values.ts';
+import {
+  amountMinor,
+  code,
+  count,
+  currency,
+  day,
+  email,
+  freeText,
+  id,
+  instant,
+  reference,
+} from './values.ts';
 
 /** A Norwegian payment reference (KID): 2 to 25 digits, the last of which may be a dash. */
-const paymentReference = z.string().regex(/^\d{1,24}[\d-]$/, 'write a KID of 2 to 25 characters');
+const paymentReference = code(z.string().regex(/^\d{1,24}[\d-]$/, 'write a KID of 2 to 25 characters'));
 
 export const invoicing = {
   'invoice.issued': topic({
@@ -149,7 +160,7 @@ export const invoicing = {
       invoiceId: id,
       outstandingMinor: amountMinor,
       currency,
-      collectorReference: z.string().min(1),
+      collectorReference: reference,
       sentAt: instant,
     }),
     example: {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, count, currency, day, freeText, id, instant } from './values.ts';
+import { amountMinor, code, count, currency, day, freeText, id, instant, reference } from './values.ts';
 
 export const ledger = {
   'ledger.entry.posted': topic({
@@ -17,7 +17,7 @@ export const ledger = {
       lines: z
         .array(
           z.object({
-            account: z.string().regex(/^\d{4}$/, 'write the four digits of the account'),
+            account: code(z.string().regex(/^\d{4}$/, 'write the four digits of the account')),
             side: z.enum(['debit', 'credit']),
             amountMinor,
           }),
@@ -93,7 +93,7 @@ export const ledger = {
     payload: z.object({
       reconciliationId: id,
       entryId: id.nullable(),
-      providerReference: z.string().min(1),
+      providerReference: reference,
       expectedMinor: amountMinor,
       settledMinor: amountMinor,
       currency,
@@ -116,7 +116,7 @@ export const ledger = {
     listed: false,
     payload: z.object({
       tenantId: id,
-      period: z.string().regex(/^\d{4}-\d{2}$/, 'write a month, for example 2026-02'),
+      period: code(z.string().regex(/^\d{4}-\d{2}$/, 'write a month, for example 2026-02')),
       entries: count,
       closedBy: id,
       closedAt: instant,

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, currency, email, freeText, id, instant } from './values.ts';
+import { amountMinor, code, currency, email, freeText, id, instant, personal, reference } from './values.ts';
 
 const provider = z.enum(['cardpayments', 'walletpayments']);
 
 /** The provider's own id of what it told us, by which a statement of theirs can be found again. */
-const providerEventId = z.string().min(1);
+const providerEventId = reference;
 
 export const payments = {
   'payment.intent.created': topic({
@@ -47,7 +47,7 @@ export const payments = {
     description: 'A payment failed, for example an expired card or a decline.',
     version: 1,
     listed: true,
-    payload: z.object({ intentId: id, bookingId: id, provider, reason: z.string(), providerEventId }),
+    payload: z.object({ intentId: id, bookingId: id, provider, reason: code(z.string()), providerEventId }),
     example: {
       intentId: 'pi_3QxSolvik48301',
       bookingId: 'bkg_48301',
@@ -230,7 +230,8 @@ export const payments = {
       bookingId: id,
       amountMinor,
       currency,
-      reason: z.string(),
+      // In the bank's words, or the payer's.
+      reason: personal(z.string()),
       evidenceUntil: instant,
     }),
     example: {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, count, currency, day, email, id, instant } from './values.ts';
+import { amountMinor, code, count, currency, day, email, id, instant, reference } from './values.ts';
 
 export const payouts = {
   'payout.completed': topic({
@@ -15,7 +15,7 @@ export const payouts = {
       amountMinor,
       currency,
       completedAt: instant,
-      bankReference: z.string().min(1),
+      bankReference: reference,
       email: email.optional(),
     }),
     example: {
@@ -126,7 +126,7 @@ export const payouts = {
     payload: z.object({
       tenantId: id,
       accountId: id,
-      lastDigits: z.string().regex(/^\d{4}$/, 'write the last four digits of the account number'),
+      lastDigits: code(z.string().regex(/^\d{4}$/, 'write the last four digits of the account number')),
       verifiedAt: instant,
     }),
     example: {

@@ -1,14 +1,18 @@
-import * as z from 'zod';
-
 import { catalog, isTopicName } from './catalog.ts';
 import type { TopicName } from './catalog.ts';
+import { knownSpans } from './known-texts.ts';
+import { ruleOf } from './marks.ts';
+import type { Rule } from './marks.ts';
+import { patternSpans } from './personal-patterns.ts';
+import { readable } from './readable.ts';
+import type { Span } from './readable.ts';
 
 /** What may be told of a payload to someone who may not see personal data. */
 export interface HiddenPayload {
   /** A copy with a placeholder, `[hidden]` or `[hidden: e-mail]`, for each value that is hidden. */
   readonly payload: unknown;
   readonly hidden: readonly HiddenValue[];
-  /** Whether the payload fits its topic's schema. Of one that does not, only ids and instants are told. */
+  /** Whether the payload fits its topic's schema, and is of a version that this release knows. */
   readonly isValid: boolean;
 }
 
@@ -19,173 +23,128 @@ interface HiddenValue {
   readonly kind: string | null;
 }
 
-/** A JSON Schema, as far as it says where personal data is: a mark on a value, on its fields, or on its items. */
-interface Marks {
-  readonly personal?: boolean;
-  readonly format?: string;
-  readonly properties?: Readonly<Record<string, Marks>>;
-  readonly additionalProperties?: boolean | Marks;
-  readonly items?: Marks;
-}
-
-const marksByTopic = new Map<TopicName, Marks>();
-
-/** Copies a payload without the fields that the topic's schema marks as personal data. */
+/** Copies of a payload what its topic's schema names and does not mark as personal data. The rest is left out. */
 export function withoutPersonalData(topic: TopicName, payload: object): Record<string, unknown> {
-  return stripObject(marksOf(topic), payload);
+  const kept = tell(ruleOf(topic, catalog[topic].version), payload, '', () => undefined);
+  return isRecord(kept) ? kept : {};
 }
 
 /**
- * Hides the personal data of a payload: what the schema marks, and what the schema does not know.
+ * Hides the personal data of a payload: all but what the schema names and does not mark.
  *
- * @param topic the event's; one that is not in this catalog has no schema that a payload could fit.
+ * @param topic the event's. Of one that is not in this catalog everything is hidden.
+ * @param version the payload's. Of one newer than this catalog's everything is hidden.
  */
-export function hidePersonalData(topic: string, payload: unknown): HiddenPayload {
+export function hidePersonalData(topic: string, payload: unknown, version: number): HiddenPayload {
   const hidden: HiddenValue[] = [];
-  if (!isTopicName(topic) || !catalog[topic].payload.safeParse(payload).success) {
-    return { payload: hideUnknown(payload, '', '', hidden), hidden, isValid: false };
-  }
-  return { payload: hide(marksOf(topic), payload, '', hidden), hidden, isValid: true };
+  const rule = ruleOf(topic, version);
+  const shown = tell(rule, payload, '', (_, pointer, kind) => {
+    hidden.push({ pointer, kind });
+    return kind ? `[hidden: ${kind}]` : HIDDEN;
+  });
+  const isValid = rule !== null && isTopicName(topic) && catalog[topic].payload.safeParse(payload).success;
+  return { payload: shown, hidden, isValid };
 }
 
-/** The texts in a payload that are personal data, the longest first: what an error's message must not repeat. */
-export function personalTexts(topic: string, payload: unknown): string[] {
-  const { hidden } = hidePersonalData(topic, payload);
-  return (
-    hidden
-      .flatMap(({ pointer }) => textsIn(valueAt(payload, pointer)))
-      // Errors that quote a payload may quote it as JSON.
-      .flatMap((text) => [text, JSON.stringify(text).slice(1, -1)])
-      .toSorted((one, other) => other.length - one.length)
-  );
+/** The texts in a payload that are personal data: what an error's message must not repeat. */
+export function personalTexts(topic: string, payload: unknown, version: number): string[] {
+  const texts: string[] = [];
+  tell(ruleOf(topic, version), payload, '', (value) => texts.push(...textsIn(value)));
+  return texts;
 }
-
-/** Shorter ones are found in words that have nothing to do with them. */
-const SHORTEST_TEXT = 3;
 
 /**
- * Takes personal data out of a text that someone else wrote, such as an error's message.
+ * Takes personal data out of a text that someone else wrote, such as an error's message, in whatever case, spacing and
+ * encoding it stands there.
  *
- * @param known personal data that may stand there. What looks like an e-mail address, a national id or a telephone
- *   number is taken out whatever it is.
+ * @param known personal data that may stand there. What looks like an e-mail address, a national id, a telephone number,
+ *   an account or a card is taken out whatever it is.
  */
 export function maskPersonalData(text: string, known: readonly string[]): string {
-  const masked = known
-    .filter(({ length }) => length >= SHORTEST_TEXT)
-    .reduce((rest, personal) => rest.replaceAll(personal, '[hidden]'), text);
-  const cut = text.length < CUT_FROM ? masked : known.reduce(withoutCut, masked);
-  return cut.replaceAll(E_MAIL, '[hidden]').replaceAll(NATIONAL_ID, '[hidden]').replaceAll(PHONE, '[hidden]');
+  const message = readable(text);
+  const spans = [...patternSpans(message.text), ...knownSpans(message.text, known)];
+  const places = spans.map(({ start, end }) => ({
+    start: message.starts[start] ?? 0,
+    end: message.ends[end - 1] ?? text.length,
+  }));
+  return replaced(text, places);
 }
 
-const E_MAIL = /[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(\.[\p{L}\p{N}-]+)+/gu;
+const HIDDEN = '[hidden]';
 
-/** Eleven digits, with or without a space after the date of birth. */
-const NATIONAL_ID = /(?<![\w-])\d{6} ?\d{5}(?![\w-])/g;
-
-/** Eight digits in the groups that Norwegians write, Norway's code before them or not, or any number with a `+`. */
-const PHONE =
-  /(?<![\w-])(\+\d[\d ]{6,16}\d|\d{2} \d{2} \d{2} \d{2}|\d{3} \d{2} \d{3}|(?:00)?(?:47)?[49]\d{7})(?![\w-])/g;
-
-function marksOf(topic: TopicName): Marks {
-  const known = marksByTopic.get(topic);
-  if (known) return known;
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a JSON Schema with our mark, which zod copies
-  const marks = z.toJSONSchema(catalog[topic].payload, { io: 'input', unrepresentable: 'any' }) as Marks;
-  marksByTopic.set(topic, marks);
-  return marks;
-}
-
-function strip(marks: Marks | undefined, value: unknown): unknown {
-  if (!marks || typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) return value.map((item) => strip(marks.items, item));
-  return stripObject(marks, value);
-}
-
-function stripObject(marks: Marks, value: object): Record<string, unknown> {
-  const kept = Object.entries(value).filter(([name]) => !propertyOf(marks, name)?.personal);
-  return Object.fromEntries(kept.map(([name, inner]) => [name, strip(propertyOf(marks, name), inner)]));
-}
-
-function hide(marks: Marks | undefined, value: unknown, pointer: string, hidden: HiddenValue[]): unknown {
-  // What the schema does not name may be anything.
-  if (!marks || marks.personal) return placeholder(pointer, kindOf(marks), hidden);
-  if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value))
-    return value.map((item, index) => hide(marks.items, item, `${pointer}/${index}`, hidden));
-  const others = typeof marks.additionalProperties === 'object' ? marks.additionalProperties : undefined;
-  return Object.fromEntries(
-    Object.entries(value).map(([name, inner]) => [
-      name,
-      hide(propertyOf(marks, name) ?? others, inner, `${pointer}/${escaped(name)}`, hidden),
-    ]),
-  );
-}
-
-const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/;
-
-/** Ids of the platform's own kind, which are no national ids: those are eleven digits. */
-const ID = /^(?!\d{11}$)[\w.:-]{1,64}$/;
-
-function hideUnknown(value: unknown, name: string, pointer: string, hidden: HiddenValue[]): unknown {
-  if (Array.isArray(value)) {
-    return value.map((item, index) => hideUnknown(item, name, `${pointer}/${index}`, hidden));
+function replaced(text: string, places: readonly Span[]): string {
+  let masked = '';
+  let from = 0;
+  for (const { start, end } of places.toSorted((one, other) => one.start - other.start)) {
+    if (start >= from) masked += text.slice(from, start) + HIDDEN;
+    from = Math.max(from, end);
   }
-  if (typeof value === 'object' && value !== null) {
-    return Object.fromEntries(
-      Object.entries(value).map(([inner, item]) => [
-        inner,
-        hideUnknown(item, inner, `${pointer}/${escaped(inner)}`, hidden),
-      ]),
-    );
+  return masked + text.slice(from);
+}
+
+/** Says what stands in place of a hidden value; undefined leaves it out. */
+type Hide = (value: unknown, pointer: string, kind: string | null) => unknown;
+
+function tell(rule: Rule | null, value: unknown, pointer: string, hide: Hide): unknown {
+  if (rule === null) return hide(value, pointer, null);
+  if (rule.is === 'hidden') return hide(value, pointer, rule.kind);
+  if (value === null) return null;
+  if (rule.is === 'told') return rule.fits(value) ? value : hide(value, pointer, null);
+  if (rule.is === 'one of') {
+    // Of several that fit, one that hides goes first.
+    const fitting = rule.options.filter(({ fits }) => fits(value)).map((option) => option.rule);
+    return tell(fitting.find(({ is }) => is === 'hidden') ?? fitting[0] ?? null, value, pointer, hide);
   }
-  const isTold =
-    value === null ||
-    (typeof value === 'string' && (INSTANT.test(value) || (/(^id|Id)$/.test(name) && ID.test(value))));
-  return isTold ? value : placeholder(pointer, null, hidden);
+  if (rule.is === 'list') {
+    if (!Array.isArray(value)) return hide(value, pointer, null);
+    return value
+      .map((item, index) => tell(rule.items[index] ?? rule.rest, item, `${pointer}/${index}`, hide))
+      .filter((item) => item !== undefined);
+  }
+  return isRecord(value) ? tellObject(rule, value, pointer, hide) : hide(value, pointer, null);
 }
 
-function placeholder(pointer: string, kind: string | null, hidden: HiddenValue[]): string {
-  hidden.push({ pointer, kind });
-  return kind ? `[hidden: ${kind}]` : '[hidden]';
+function tellObject(
+  { fields, entries }: Rule & { is: 'object' },
+  value: Record<string, unknown>,
+  pointer: string,
+  hide: Hide,
+): unknown {
+  const told: [string, unknown][] = [];
+  const unnamed: [string, unknown][] = [];
+  for (const [name, inner] of Object.entries(value)) {
+    const rule = fields.get(name) ?? (entries && isTold(entries.key, name) ? entries.value : undefined);
+    if (rule) told.push([name, tell(rule, inner, `${pointer}/${escaped(name)}`, hide)]);
+    else unnamed.push([name, inner]);
+  }
+  // What the schema does not name may be anything, and so may the names.
+  if (unnamed.length > 0)
+    told.push([HIDDEN, hide(Object.fromEntries(unnamed), `${pointer}/${HIDDEN}`, null)]);
+  return Object.fromEntries(told.filter(([, inner]) => inner !== undefined));
 }
 
-function kindOf(marks: Marks | undefined): string | null {
-  return marks?.format === 'email' ? 'e-mail' : null;
+function isTold(rule: Rule, value: unknown): boolean {
+  return tell(rule, value, '', () => undefined) !== undefined;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function escaped(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-function valueAt(payload: unknown, pointer: string): unknown {
-  return pointer
-    .split('/')
-    .slice(1)
-    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .reduce<unknown>(
-      (value, step) => (typeof value === 'object' && value !== null ? Reflect.get(value, step) : undefined),
-      payload,
-    );
-}
+/** Fewer digits are a count, a year or a status. */
+const SMALLEST_NUMBER = 100_000;
+
+/** A name that a program gave to a field, and not one of a person. */
+const FIELD_NAME = /^[a-z][\w.-]*$/;
 
 function textsIn(value: unknown): string[] {
   if (typeof value === 'string') return [value];
-  if (typeof value === 'number') return [String(value)];
-  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
-}
-
-/** Nobody cuts shorter messages. */
-const CUT_FROM = 1000;
-
-/** Messages are cut to a length: one may end in the middle of a text. */
-function withoutCut(message: string, text: string): string {
-  for (let length = Math.min(text.length, message.length); length >= SHORTEST_TEXT; length -= 1) {
-    if (message.endsWith(text.slice(0, length))) return `${message.slice(0, -length)}[hidden]`;
-  }
-  return message;
-}
-
-/** A payload may name a field as every object names something of its own, such as `constructor`. */
-function propertyOf({ properties = {} }: Marks, name: string): Marks | undefined {
-  return Object.hasOwn(properties, name) ? properties[name] : undefined;
+  if (typeof value === 'number') return Math.abs(value) < SMALLEST_NUMBER ? [] : [String(value)];
+  if (typeof value !== 'object' || value === null) return [];
+  const names = Array.isArray(value) ? [] : Object.keys(value).filter((name) => !FIELD_NAME.test(name));
+  return [...names, ...Object.values(value).flatMap(textsIn)];
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { count, day, email, id, instant } from './values.ts';
+import { code, count, day, email, id, instant, reference } from './values.ts';
 
 const kind = z.enum(['occupancy', 'revenue', 'children_and_youth', 'cancellations', 'kostra']);
 
@@ -41,7 +41,7 @@ export const reporting = {
       kind,
       rows: count,
       generatedAt: instant,
-      url: z.url(),
+      url: code(z.url()),
       email: email.optional(),
     }),
     example: {
@@ -89,7 +89,7 @@ export const reporting = {
       submissionId: id,
       tenantId: id,
       year: z.int().min(2000).max(2100),
-      receipt: z.string().min(1),
+      receipt: reference,
       submittedAt: instant,
     }),
     example: {

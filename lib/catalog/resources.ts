@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, count, currency, day, freeText, id, instant, title } from './values.ts';
+import { amountMinor, code, count, currency, day, freeText, id, instant, title } from './values.ts';
 
 const kind = z.enum(['sports_hall', 'swimming_pool', 'pitch', 'culture_house', 'meeting_room', 'event']);
 
@@ -16,7 +16,7 @@ export const resources = {
       tenantId: id,
       kind,
       name: title,
-      url: z.url(),
+      url: code(z.url()),
       publishedBy: id,
       publishedAt: instant,
     }),

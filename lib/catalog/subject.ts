@@ -5,8 +5,8 @@ import { hidePersonalData } from './personal.ts';
  *
  * @returns for example `booking bkg_48213`; null where the payload names nothing that may be shown.
  */
-export function subjectOf(topic: string, payload: unknown): string | null {
-  const { payload: shown, isValid } = hidePersonalData(topic, payload);
+export function subjectOf(topic: string, payload: unknown, version: number): string | null {
+  const { payload: shown, isValid } = hidePersonalData(topic, payload, version);
   if (!isValid || typeof shown !== 'object' || shown === null) return null;
   for (const [name, value] of Object.entries(shown)) {
     const [, what] = /^(\w+)Id$/.exec(name) ?? [];

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { email, id, instant, personName, title } from './values.ts';
+import { code, email, id, instant, personName, title } from './values.ts';
 
 export const tenants = {
   'tenant.onboarded': topic({
@@ -12,7 +12,9 @@ export const tenants = {
     payload: z.object({
       tenantId: id,
       name: title,
-      municipalityNumber: z.string().regex(/^\d{4}$/, 'write the four digits of the municipality number'),
+      municipalityNumber: code(
+        z.string().regex(/^\d{4}$/, 'write the four digits of the municipality number'),
+      ),
       contactName: personName,
       onboardedAt: instant,
       email: email.optional(),
@@ -55,7 +57,7 @@ export const tenants = {
     description: 'A tenant proved that it holds the domain its booking pages run on.',
     version: 1,
     listed: false,
-    payload: z.object({ tenantId: id, domain: z.string().min(3).max(253), verifiedAt: instant }),
+    payload: z.object({ tenantId: id, domain: code(z.string().min(3).max(253)), verifiedAt: instant }),
     example: {
       tenantId: 'tnt_nordvag',
       domain: 'leie.nordvåg.example.no',

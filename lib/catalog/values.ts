@@ -6,21 +6,38 @@ export const instant = z.iso.datetime();
 /** A calendar day, `YYYY-MM-DD`. */
 export const day = z.iso.date();
 
+/**
+ * Marks a field as personal data: operators see it only with the reveal scope, and the audit trail does not keep it.
+ *
+ * All that a person typed is personal, whatever it was meant for: a reason, a note, the name of a venue.
+ */
+export function personal<Schema extends z.ZodType>(schema: Schema): Schema {
+  return schema.meta({ personal: true });
+}
+
+/**
+ * Marks a text that machines write for machines: an id, a number in a register, a word of a vocabulary.
+ *
+ * Every text of a payload is either this or personal; enums, dates and UUIDs say it by their type. A value that does
+ * not look like a code all the same, such as one with a space, is hidden like personal data.
+ */
+export function code<Schema extends z.ZodType>(schema: Schema): Schema {
+  return schema.meta({ personal: false });
+}
+
 /** An id of one of the platform's own records. */
-export const id = z.string().min(1).max(255);
+export const id = code(z.string().min(1).max(255));
+
+/** An id that another system gave. */
+export const reference = code(z.string().min(1));
 
 /** An amount of money in the smallest unit of its currency (øre, cents), so that no sum is ever rounded. */
 export const amountMinor = z.int().nonnegative();
 
 /** A currency by its three letters in ISO 4217. */
-export const currency = z
-  .string()
-  .regex(/^[A-Z]{3}$/, 'write the three capital letters of ISO 4217, for example NOK');
-
-/** Marks a field as personal data: operators see it only with the reveal scope. */
-export function personal<Schema extends z.ZodType>(schema: Schema): Schema {
-  return schema.meta({ personal: true });
-}
+export const currency = code(
+  z.string().regex(/^[A-Z]{3}$/, 'write the three capital letters of ISO 4217, for example NOK'),
+);
 
 /** A person's name. */
 export const personName = personal(z.string().min(1).max(200));
@@ -31,8 +48,8 @@ export const email = personal(z.email({ pattern: z.regexes.unicodeEmail }).max(2
 /** What a person wrote in their own words. */
 export const freeText = personal(z.string().min(1).max(10_000));
 
-/** A name or title of something that is no person: a venue, a plan, a report. */
-export const title = z.string().min(1).max(200);
+/** A name or title that a person gave to something: a venue, an organization, a season. */
+export const title = personal(z.string().min(1).max(200));
 
 /** How many there are of something. */
 export const count = z.int().nonnegative();

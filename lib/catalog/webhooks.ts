@@ -1,13 +1,13 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { count, id, instant, personal } from './values.ts';
+import { code, count, id, instant, personal } from './values.ts';
 
 const provider = z.enum(['cardpayments', 'walletpayments', 'identityprovider']);
 
 /** What a provider sent. The body is kept whole and unread here: only its subscriber knows its shape. */
 const received = z.object({
-  eventId: z.string().min(1).max(255),
-  eventType: z.string().nullable(),
+  eventId: id,
+  eventType: code(z.string()).nullable(),
   body: personal(z.looseObject({})),
 });
 
@@ -93,7 +93,7 @@ export const webhooks = {
     // From the day's midnight until the last of them was counted.
     payload: z.object({
       provider,
-      reason: z.string().min(1),
+      reason: code(z.string().min(1)),
       rejected: count,
       fromAt: instant,
       untilAt: instant,

@@ -34,7 +34,7 @@ export interface DeadLetter extends Omit<DeadLetterItem, 'deadLetteredAt' | 'las
   readonly payload: unknown;
   /** JSON Pointers of the values that are hidden, each with what it is where the schema says so (else null). */
   readonly hidden: readonly { readonly pointer: string; readonly kind: string | null }[];
-  /** Whether the payload fits its schema. One that does not has every leaf hidden but ids and instants. */
+  /** Whether the payload fits its schema, as this release knows it. Of a newer version everything is hidden. */
   readonly isValid: boolean;
   readonly isRevealed: boolean;
   /** The same event's deliveries to its other subscribers. */
@@ -119,9 +119,9 @@ interface Found {
 }
 
 function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): DeadLetter {
-  const { topic, payload } = found;
-  const shown = hidePersonalData(topic, payload);
-  const texts = isRevealed ? null : personalTexts(topic, payload);
+  const { topic, payload, version } = found;
+  const shown = hidePersonalData(topic, payload, version);
+  const texts = isRevealed ? null : personalTexts(topic, payload, version);
   const attempts = attemptsOf(found, texts);
   const last = attempts.findLast((attempt) => 'error' in attempt && attempt.error !== null);
   const error = last && 'error' in last ? last.error : null;
@@ -131,7 +131,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
     eventId: found.event_id,
     topic,
     subscriber: found.subscriber,
-    subject: subjectOf(topic, payload),
+    subject: subjectOf(topic, payload, version),
     createdAt: instantOf(found.created_at),
     state: found.state,
     deadLetteredAt: instantOrNull(found.dead_lettered_at),
@@ -144,7 +144,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
     event: {
       state: found.event_state,
       producer: found.producer,
-      version: found.version,
+      version,
       correlationId: found.correlation_id,
       causationId: found.causation_id,
       traceparent: found.traceparent,

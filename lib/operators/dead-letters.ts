@@ -111,18 +111,18 @@ export async function readDeadLetters(
 }
 
 function itemOf(found: FoundItem): DeadLetterItem {
-  const { topic, payload, last } = found;
+  const { topic, payload, version, last } = found;
   // Of a long payload it isn't known what the message must not repeat: the group's has nothing of it.
   const message =
     payload === null || last.message === undefined
       ? found.group_message
-      : maskPersonalData(last.message, personalTexts(topic, payload));
+      : maskPersonalData(last.message, personalTexts(topic, payload, version));
   return {
     deliveryId: `${found.lane}-${found.position}`,
     eventId: found.event_id,
     topic,
     subscriber: found.subscriber,
-    subject: payload === null ? null : subjectOf(topic, payload),
+    subject: payload === null ? null : subjectOf(topic, payload, version),
     createdAt: instantOf(found.created_at),
     deadLetteredAt: instantOf(found.dead_lettered_at),
     failures: found.attempts,

@@ -41,6 +41,8 @@ export interface FoundItem {
   readonly group_message: string;
   /** Null where it is long. */
   readonly payload: unknown;
+  /** The payload's. */
+  readonly version: number;
 }
 
 /** Whether a query leads to pages; otherwise it names one event or delivery, and all of it is found at once. */
@@ -120,7 +122,7 @@ const ANSWER = `
       extract(epoch from created_at) * 1000 as created_at,
       extract(epoch from dead_lettered_at) * 1000 as dead_lettered_at, attempts, replays,
       attempt_log -> -1 as last, error_group, kind as group_kind, message as group_message,
-      case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, number
+      case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version, number
     from page join lanes on lanes.id = page.lane_id join events on events.id = event_id
       join error_groups on error_groups.key = error_group
   ),

@@ -81,12 +81,12 @@ export async function readTopic(
     orderedBy,
     heldLanes: held.map((lane) => heldLane(lane, shown)),
     errors: deadLetters.groups,
-    events: events.map(({ id, created_at: createdAt, payload, ordering_key: orderingKey, state }) => ({
-      eventId: id,
-      createdAt: instantOf(createdAt),
-      subject: payload === null ? null : subjectOf(topic, payload),
-      orderingKey,
-      state,
+    events: events.map((event) => ({
+      eventId: event.id,
+      createdAt: instantOf(event.created_at),
+      subject: event.payload === null ? null : subjectOf(topic, event.payload, event.version),
+      orderingKey: event.ordering_key,
+      state: event.state,
     })),
   };
 }
@@ -129,6 +129,7 @@ interface Found {
     readonly created_at: number;
     /** Null where it is long. */
     readonly payload: unknown;
+    readonly version: number;
     readonly ordering_key: string;
     readonly state: RecentEvent['state'];
   }[];
@@ -145,25 +146,29 @@ interface FoundLane {
   readonly due_at: number;
   readonly last: { readonly kind?: string; readonly message?: string } | null;
   readonly payload: unknown;
+  readonly version: number;
   /** Null where the lane is all that its subscription has, however much that is. */
   readonly behind: number | null;
 }
 
 function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
-  const { subscriber, payload, last, behind } = found;
+  const { subscriber, payload, version, last, behind } = found;
   const { pending = 0, failing = 1 } = subscribers.find((row) => row.subscriber === subscriber) ?? {};
   return {
     subscriber,
     orderingKey: found.ordering_key,
     deliveryId: `${found.id}-${found.position}`,
     eventId: found.event_id,
-    subject: subjectOf(topic, payload),
+    subject: subjectOf(topic, payload, version),
     attempts: found.attempts,
     nextAttemptAt: instantOf(found.due_at),
     lastError:
       last?.kind === undefined
         ? null
-        : { kind: last.kind, message: maskPersonalData(last.message ?? '', personalTexts(topic, payload)) },
+        : {
+            kind: last.kind,
+            message: maskPersonalData(last.message ?? '', personalTexts(topic, payload, version)),
+          },
     behind: behind === null ? pending + failing - 1 : Math.min(behind, COUNTED_BEHIND),
     isMoreBehind: behind !== null && behind > COUNTED_BEHIND,
   };
@@ -182,7 +187,7 @@ const TOPIC = `
   held as (
     select lanes.id::text as id, first.position::text as position, lanes.topic, subscriber, lanes.ordering_key,
       first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at, first.attempt_log -> -1 as last,
-      payload,
+      payload, version,
       -- Of a lane that is all its subscription has it is known.
       case when exists (
         select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber
@@ -216,7 +221,7 @@ const TOPIC = `
   ),
   event as (
     select id, extract(epoch from created_at) * 1000 as created_at, ordering_key, state, position,
-      case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload
+      case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version
     from newest join events on events.id = event_id
   )
   select json_build_object(

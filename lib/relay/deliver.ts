@@ -283,7 +283,7 @@ export class LaneRun {
   /** Groups are shown to every operator, so that nothing of the payload may stand in them. */
   #errorGroup({ event }: ClaimedDelivery, { kind, message }: Failure): ErrorGroup {
     const { topic, subscriber } = this.lane.subscription;
-    const masked = maskPersonalData(message, personalTexts(topic, event.payload));
+    const masked = maskPersonalData(message, personalTexts(topic, event.payload, event.version));
     return errorGroupOf(topic, subscriber.name, kind, masked);
   }
 

@@ -357,6 +357,22 @@ describe('audit', () => {
     expect(await trail()).toEqual(kept);
   });
 
+  it('keeps what the schema names and does not mark, and nothing that this release does not know', async () => {
+    await emitExamples(['integration.archive.deposited']);
+    const newer = { archivedFor: 'Kari Lunde', caseworkerId: 'kari', papers: [{ of: 'Kari' }] };
+    await rows(bus.db, 'update events set payload = payload || $1::text::jsonb', [JSON.stringify(newer)]);
+    expect(await deliver([audit])).toMatchObject({ delivered: 1 });
+    const [kept] = await trail();
+    expect(kept!.payload).toEqual(catalog['integration.archive.deposited'].example);
+  });
+
+  it('keeps nothing that a visitor typed into an inquiry', async () => {
+    await emitExamples(['inquiry.submitted']);
+    expect(await deliver([audit])).toMatchObject({ delivered: 1 });
+    const [kept] = await trail();
+    expect(kept!.payload).toEqual({ inquiryId: 'inq_5521' });
+  });
+
   it.each(["update audit_log set topic = 'x'", 'delete from audit_log'])(
     'is append-only: the database refuses %j',
     async (statement) => {

@@ -164,7 +164,8 @@ const isPersonal = (topic: string) => PERSONAL_TOPICS.some((one) => one === topi
 
 /** The first subscriber of every topic gives up, the last one tries again: both repeat what they were handed. */
 function indiscreet(): AttachedSubscriber[] {
-  const repeat = ({ topic, payload }: BusEvent) => `no: ${personalTexts(topic, payload).join(' and ')}!`;
+  const repeat = ({ topic, payload, version }: BusEvent) =>
+    `no: ${personalTexts(topic, payload, version).join(' and ')}!`;
   const names = new Set(TOPICS.flatMap((topic) => [...rowOf(topic).subscribers]));
   return [...names].map((name) => {
     const handled = TOPICS.filter((topic) => rowOf(topic).subscribers.includes(name));
@@ -357,13 +358,14 @@ describe('what does not fit its schema, or was said of someone who is not in the
       )
     ).join('\n');
 
-  test('every leaf of a payload that does not fit is hidden but ids and instants, in errors too', async () => {
-    const id = await diedOf('cannot book for Kanarifugl Æsdal', {
-      bookingId: 'bkg_48213',
-      capturedAt: '2026-02-21T18:45:02Z',
-      payer: { name: 'Kanarifugl Æsdal', city: 'Kanarifuglvik' },
+  test('of a payload that does not fit only what the schema names and does not mark is shown, in errors too', async () => {
+    const id = await diedOf('cannot book for KANARIFUGL ÆSDAL', {
+      intentId: 'pi_3QxSolvik48213',
+      bookingId: 'Kanarifugl Æsdal',
+      provider: 'kanarifugl',
+      payer: { name: 'Kanarifugl Æsdal', city: 'Kanarifuglvik', payerId: 'kanarifugl' },
       notes: ['Kanarifugl'],
-      userId: 'kanarifugl @ home',
+      'kanarifugl@bærum.kommune.no': true,
     });
     expect(seenIn(await everywhere(id))).toEqual([]);
     const { payload, isValid } = JSON.parse((await ask(`/dead-letters/${id}`)).text) as {
@@ -372,12 +374,39 @@ describe('what does not fit its schema, or was said of someone who is not in the
     };
     expect(isValid).toBe(false);
     expect(payload).toEqual({
-      bookingId: 'bkg_48213',
-      capturedAt: '2026-02-21T18:45:02Z',
-      payer: { name: '[hidden]', city: '[hidden]' },
-      notes: ['[hidden]'],
-      userId: '[hidden]',
+      intentId: 'pi_3QxSolvik48213',
+      bookingId: '[hidden]',
+      provider: '[hidden]',
+      '[hidden]': '[hidden]',
     });
+  });
+
+  test('a payload of a version that this release does not know is hidden as a whole, in lists and errors too', async () => {
+    const id = await diedOf('no such payer: kanarifugl', {
+      ...payloadOf('payment.captured'),
+      payerId: 'Kanarifugl',
+    });
+    await rows(bus.db, 'update events set version = 2');
+    const seen = await everywhere(id);
+    expect(seenIn(seen)).toEqual([]);
+    expect(seen).not.toContain('bkg_48213');
+    const { payload, subject, hidden } = JSON.parse((await ask(`/dead-letters/${id}`)).text) as {
+      payload: unknown;
+      subject: unknown;
+      hidden: unknown;
+    };
+    expect({ payload, subject, hidden }).toEqual({
+      payload: '[hidden]',
+      subject: null,
+      hidden: [{ pointer: '', kind: null }],
+    });
+    const page = (await ask(`/dead-letters/${id}`, { accept: BROWSER })).text;
+    expect(page).toContain('The payload does not fit the schema that this release knows.');
+    const revealed = await ask(`/dead-letters/${id}/reveal`, {
+      scope: 'event-bus:reveal',
+      form: { reason: 'the payer asks' },
+    });
+    expect(JSON.parse(revealed.text)).toMatchObject({ payload: { payerId: 'Kanarifugl' } });
   });
 
   test.each([

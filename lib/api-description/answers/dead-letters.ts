@@ -114,9 +114,10 @@ export const deadLetter = z
     hidden: z
       .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
       .meta({ description: 'JSON Pointers of the values that are hidden, each with what it is.' }),
-    isValid: z
-      .boolean()
-      .meta({ description: 'Whether the payload fits its schema; else every leaf is hidden.' }),
+    isValid: z.boolean().meta({
+      description:
+        'Whether the payload fits its schema as this release knows it. Of a newer version, or of a topic that is not in its catalog, everything is hidden.',
+    }),
     isRevealed: z.boolean(),
     siblings: z
       .array(z.object({ subscriber: z.string(), state }))

@@ -92,8 +92,8 @@ function payloadSection(view: DeadLetter, { operator }: PageContext): Html {
       html`<div class="alert warn small">
         ${WARNING_ICON}
         <p>
-          <b>The payload does not fit its schema.</b>
-          ${isRevealed ? 'Which of it is personal data can not be told.' : 'So all but ids and times is hidden.'}
+          <b>The payload does not fit the schema that this release knows.</b>
+          ${isRevealed ? 'Any of it may be personal data.' : 'All that the schema does not name is hidden.'}
         </p>
       </div>`
     }

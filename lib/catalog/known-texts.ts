@@ -1,0 +1,151 @@
+import { fold } from './readable.ts';
+import type { Span } from './readable.ts';
+
+/**
+ * Finds known personal data in a message: whole texts, three words in a row of a longer one, each word of a name, and
+ * numbers in any grouping.
+ *
+ * @param message as `readable` gives it.
+ * @param known as they stand in the payload.
+ */
+export function knownSpans(message: string, known: readonly string[]): Span[] {
+  if (known.length === 0) return [];
+  const look = lookOut(known);
+  const tokens = [...message.matchAll(TOKEN)].map(({ 0: text, index }) => ({
+    text,
+    start: index,
+    end: index + text.length,
+  }));
+  const phrases = tokens.flatMap((token, index) =>
+    [1, 2, 3].flatMap((count) => {
+      const taken = tokens.slice(index, index + count);
+      return look.phrases.has(taken.map(({ text }) => text).join(' '))
+        ? [{ start: token.start, end: taken.at(-1)!.end }]
+        : [];
+    }),
+  );
+  const ids = [...message.matchAll(UUID)].map(({ index }) => ({ start: index, end: index + UUID_LENGTH }));
+  const others = [...wordsFound(message, look), ...numbersFound(message, look)].filter(
+    (span) => !ids.some(({ start, end }) => span.start < end && start < span.end),
+  );
+  return [...phrases, ...others, ...cutOff(message, look)];
+}
+
+interface Look {
+  /** Up to three tokens, joined by spaces. */
+  readonly phrases: Set<string>;
+  readonly words: Set<string>;
+  readonly numbers: Set<string>;
+  readonly tokens: Set<string>;
+}
+
+/** Shorter ones are found in words that have nothing to do with them. */
+const SHORTEST = 3;
+
+/** Words next to a digit are parts of ids more often than of names; longer ones are not. */
+const LONG_WORD = 5;
+
+/** What is a name, or may be: longer texts are sentences. */
+const WORDS_IN_NAME = 5;
+
+const TOKEN = /[\p{L}\p{N}]+/gu;
+const UUID = /(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])/g;
+const UUID_LENGTH = 36;
+
+/** Names, and words before the `@`, that are words of errors too: alone they tell of nobody. */
+const COMMON: ReadonlySet<string> = new Set(
+  `admin and are art bank bent but can dag day den det dig end error even event failed for fra from har has her him his
+   ikke info kan key kontakt mail max may med men min name new not odd off old one our per post set she som support test
+   the this til two type use user val var was will with you`.split(/\s+/),
+);
+
+function lookOut(known: readonly string[]): Look {
+  const look: Look = { phrases: new Set(), words: new Set(), numbers: new Set(), tokens: new Set() };
+  for (const text of new Set(known)) {
+    if (text.trim().length < SHORTEST) continue;
+    const tokens = fold(text).match(TOKEN) ?? [];
+    for (const phrase of phrasesOf(tokens)) look.phrases.add(phrase);
+    for (const token of tokens) look.tokens.add(token);
+    for (const word of namesIn(text)) look.words.add(word);
+    for (const number of numbersIn(fold(text))) look.numbers.add(number.digits);
+  }
+  return look;
+}
+
+/** Fewer digits in a row are a year, a status, an hour. */
+const SHORTEST_NUMBER = 5;
+
+function phrasesOf(tokens: readonly string[]): string[] {
+  const [first = ''] = tokens;
+  if (tokens.length === 1) return /^\d+$/.test(first) && first.length < SHORTEST_NUMBER ? [] : tokens.slice();
+  if (tokens.length <= 3) return [tokens.join(' ')];
+  return tokens
+    .slice(2)
+    .map((_, index) => tokens.slice(index, index + 3).join(' '))
+    .filter(({ length }) => length > 2 * SHORTEST);
+}
+
+/** A name, a part of one, or an organization's: no digits, no signs of a program. */
+const NAME_LIKE = /^[\p{L}\p{M}\s\u00ad\u200b-\u200d.,'’"&()/-]+$/u;
+
+/** The words of a text that may name someone: all of a short one, those with a capital of a longer one. */
+function namesIn(text: string): string[] {
+  const [local, domain] = text.split('@');
+  if (local && domain && !/\s/.test(text)) {
+    return (fold(local).match(/\p{L}+/gu) ?? []).filter(
+      (word) => word.length >= SHORTEST && !COMMON.has(word),
+    );
+  }
+  const written = text.split(/[\s,;:()/"_&]+/u).flatMap((word) => {
+    const [bare] = /\p{L}[\p{L}\p{M}\p{Cf}'’.-]*/u.exec(word) ?? [];
+    return bare && !/[\d@]/.test(word) ? bare.split(/[.'’-]/) : [];
+  });
+  const isName = NAME_LIKE.test(text) && written.length <= WORDS_IN_NAME;
+  const words = (isName ? written : written.filter((word) => /^\p{Lu}/u.test(word)))
+    .map(fold)
+    .filter((word) => word.length >= SHORTEST && !COMMON.has(word));
+  const joined = fold(written.join(''));
+  return isName && written.length > 1 && joined.length > LONG_WORD ? [...words, joined] : words;
+}
+
+function wordsFound(message: string, { words }: Look): Span[] {
+  return [...message.matchAll(/\p{L}+/gu)].flatMap(({ 0: word, index }) => {
+    const isKnown = words.has(word) || (word.endsWith('s') && words.has(word.slice(0, -1)));
+    const [end, before, after] = [index + word.length, message[index - 1], message[index + word.length]];
+    const isInId = /\d/.test(`${before}${after}`);
+    return isKnown && (!isInId || word.length >= LONG_WORD) ? [{ start: index, end }] : [];
+  });
+}
+
+/** Numbers of six digits and more, in any grouping, without Norway's code. */
+function numbersIn(text: string): (Span & { readonly digits: string })[] {
+  return [...text.matchAll(/\d(?:[ ().+/-]{0,3}\d){5,}/g)].map(({ 0: found, index }) => ({
+    start: index,
+    end: index + found.length,
+    digits: found.replaceAll(/\D/g, '').replace(/^(?:00)?47(?=\d{8}$)/, ''),
+  }));
+}
+
+function numbersFound(message: string, look: Look): Span[] {
+  const numbers = [...look.numbers];
+  return numbersIn(message).filter(({ digits }) =>
+    numbers.some((number) => digits.includes(number) || number.includes(digits)),
+  );
+}
+
+/** Nobody cuts shorter messages without saying so. */
+const CUT_FROM = 1000;
+
+/** Messages are cut to a length: one may end in the middle of a word or of a number. */
+function cutOff(message: string, { tokens, numbers }: Look): Span[] {
+  const ends = [...message.matchAll(/[\p{L}\p{N}]{3,}(?=\.\.\.|$)|\d[\d ().+/-]{2,}$/gu)];
+  return ends.flatMap(({ 0: cut, index }) => {
+    const end = index + cut.length;
+    const isCut = end < message.length || message.length >= CUT_FROM;
+    const digits = cut.replaceAll(/\D/g, '');
+    const isKnown =
+      [...tokens].some((token) => token.startsWith(cut)) ||
+      (digits.length >= SHORTEST && [...numbers].some((number) => `47${number}`.includes(digits)));
+    return isCut && isKnown ? [{ start: index, end }] : [];
+  });
+}

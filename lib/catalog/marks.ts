@@ -1,0 +1,123 @@
+import * as z from 'zod';
+
+import { catalog, isTopicName } from './catalog.ts';
+
+/** What may be told of a value to someone who may not see personal data, compiled from its schema. */
+export type Rule =
+  | { readonly is: 'hidden'; readonly because: 'personal' | 'undecided'; readonly kind: string | null }
+  | { readonly is: 'told'; readonly fits: (value: unknown) => boolean }
+  | {
+      readonly is: 'object';
+      readonly fields: ReadonlyMap<string, Rule>;
+      /** Of a record: its keys, and the values under them. */
+      readonly entries: { readonly key: Rule; readonly value: Rule } | null;
+    }
+  | { readonly is: 'list'; readonly items: readonly Rule[]; readonly rest: Rule | null }
+  | { readonly is: 'one of'; readonly options: readonly Option[] };
+
+interface Option {
+  readonly rule: Rule;
+  readonly fits: (value: unknown) => boolean;
+}
+
+const ruleByTopic = new Map<string, Rule>();
+
+/**
+ * Finds what may be told of a topic's payloads. Compiled once a topic.
+ *
+ * @param version the payload's.
+ * @returns null where this release does not know: the topic is not in its catalog, or the payload is newer.
+ */
+export function ruleOf(topic: string, version: number): Rule | null {
+  if (!isTopicName(topic) || version > catalog[topic].version) return null;
+  const known = ruleByTopic.get(topic);
+  if (known) return known;
+  const rule = compile(catalog[topic].payload);
+  ruleByTopic.set(topic, rule);
+  return rule;
+}
+
+/**
+ * Compiles what may be told of the values of a schema.
+ *
+ * Told is what can't be of a person (numbers, enums, dates), and texts that the schema says are codes, as long as they
+ * look like one. What is marked as personal is hidden, and so is what nobody decided on.
+ */
+export function compile(schema: z.core.$ZodType): Rule {
+  const mark = z.globalRegistry.get(schema)?.['personal'];
+  if (mark === true) return { is: 'hidden', because: 'personal', kind: kindOf(schema) };
+  const fits = (value: unknown) => z.safeParse(schema, value).success;
+  if (isWrapper(schema)) return compile(schema.unwrap());
+  if (schema instanceof z.ZodPipe) return compile(schema.in);
+  if (schema instanceof z.ZodObject) {
+    const shape: Readonly<Record<string, z.core.$ZodType>> = schema.shape;
+    const fields = new Map(Object.entries(shape).map(([name, inner]) => [name, compile(inner)]));
+    return { is: 'object', fields, entries: null };
+  }
+  if (schema instanceof z.ZodRecord) {
+    const entries = { key: compile(schema.keyType), value: compile(schema.valueType) };
+    return { is: 'object', fields: new Map(), entries };
+  }
+  if (schema instanceof z.ZodArray) return { is: 'list', items: [], rest: compile(schema.element) };
+  if (schema instanceof z.ZodTuple) {
+    const { items, rest } = schema.def;
+    return { is: 'list', items: items.map(compile), rest: rest ? compile(rest) : null };
+  }
+  if (schema instanceof z.ZodUnion) {
+    const options = schema.options.map((option) => ({
+      rule: compile(option),
+      fits: (value: unknown) => z.safeParse(option, value).success,
+    }));
+    return { is: 'one of', options };
+  }
+  if (isClosed(schema)) return { is: 'told', fits };
+  if (mark === false) return { is: 'told', fits: (value) => looksLikeCode(value) && fits(value) };
+  return { is: 'hidden', because: 'undecided', kind: null };
+}
+
+type Wrapper =
+  | z.ZodOptional
+  | z.ZodNullable
+  | z.ZodNonOptional
+  | z.ZodDefault
+  | z.ZodPrefault
+  | z.ZodReadonly
+  | z.ZodCatch;
+
+function isWrapper(schema: z.core.$ZodType): schema is Wrapper {
+  return (
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodNullable ||
+    schema instanceof z.ZodNonOptional ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodPrefault ||
+    schema instanceof z.ZodReadonly ||
+    schema instanceof z.ZodCatch
+  );
+}
+
+/** Formats of texts that leave no room for a person's words. */
+const CLOSED_FORMATS: ReadonlySet<string> = new Set(['date', 'datetime', 'time', 'duration', 'uuid', 'guid']);
+
+function isClosed(schema: z.core.$ZodType): boolean {
+  if (schema instanceof z.ZodStringFormat) return CLOSED_FORMATS.has(schema.format ?? '');
+  return (
+    schema instanceof z.ZodEnum ||
+    schema instanceof z.ZodLiteral ||
+    schema instanceof z.ZodNumber ||
+    schema instanceof z.ZodBoolean ||
+    schema instanceof z.ZodNull
+  );
+}
+
+/** One word, and neither an address nor a national id: eleven digits. */
+const CODE = /^(?!\d{6}[.-]?\d{5}$)[\p{L}\p{N}_.:/+=~?#&-]+$/u;
+
+function looksLikeCode(value: unknown): boolean {
+  return typeof value === 'string' && CODE.test(value);
+}
+
+function kindOf(schema: z.core.$ZodType): string | null {
+  if (isWrapper(schema)) return kindOf(schema.unwrap());
+  return schema instanceof z.ZodStringFormat && schema.format === 'email' ? 'e-mail' : null;
+}

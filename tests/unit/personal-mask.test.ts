@@ -1,0 +1,389 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { maskPersonalData, personalTexts } from '../../lib/catalog/personal.ts';
+import { payloadOf } from '../support/bus.ts';
+
+describe('an error’s message', () => {
+  test.each([
+    ['an e-mail address', 'no account for kari.lunde+x@example.no.', 'no account for [hidden].'],
+    ['one with our letters', 'to <pål.ås@bærum.kommune.no>', 'to <[hidden]>'],
+    ['one in capitals', 'KARI@EXAMPLE.NO bounced', '[hidden] bounced'],
+    ['a national id', 'person 01019012345 is unknown', 'person [hidden] is unknown'],
+    ['one with a space', 'person 010190 12345 is unknown', 'person [hidden] is unknown'],
+    ['one in JSON', '{"ssn":"01019012345"}', '{"ssn":"[hidden]"}'],
+    ['a mobile number', 'cannot text 91234567', 'cannot text [hidden]'],
+    ['one in groups', 'cannot text 912 34 567', 'cannot text [hidden]'],
+    ['another’s groups', 'cannot text 91 23 45 67', 'cannot text [hidden]'],
+    ['a landline in groups', 'cannot call 22 33 44 55', 'cannot call [hidden]'],
+    ['one with the country’s code', 'cannot text +4791234567', 'cannot text [hidden]'],
+    ['that in groups', 'cannot text +47 912 34 567!', 'cannot text [hidden]!'],
+    ['a foreign one', 'cannot text +46 70 123 45 67', 'cannot text [hidden]'],
+    ['one as payment providers write it', 'cannot text 4791234567', 'cannot text [hidden]'],
+    ['one with the code after two zeros', 'cannot text 004791234567', 'cannot text [hidden]'],
+    ['a national id with a dash', 'person 010190-12345 is unknown', 'person [hidden] is unknown'],
+    ['one with dots', 'person 01.01.90-12345 is unknown', 'person [hidden] is unknown'],
+    ['one in groups', 'person 010190 123 45 is unknown', 'person [hidden] is unknown'],
+    ['one between no-break spaces', 'person\u00a0010190\u00a012345\u00a0is', 'person\u00a0[hidden]\u00a0is'],
+    ['one with a long dash', 'person 010190–12345 is unknown', 'person [hidden] is unknown'],
+    ['one in full-width digits', 'person ０１０１９０１２３４５', 'person [hidden]'],
+    ['one with the whole year', 'person 01.01.1990-12345', 'person [hidden]'],
+    ['one with a line below', 'person 010190_12345', 'person [hidden]'],
+    ['a number with the code apart', 'cannot text 00 47 912 34 567', 'cannot text [hidden]'],
+    ['a number before a dash', 'cannot text 91234567- gone', 'cannot text [hidden]- gone'],
+    ['a number with the code in brackets', 'cannot text (+47) 912-34-567', 'cannot text [hidden]'],
+    ['one with a zero in brackets', 'cannot text +47(0)912 34 567', 'cannot text [hidden]'],
+    ['one with dots', 'cannot text 912.34.567', 'cannot text [hidden]'],
+    ['one with dashes', 'cannot text 91-23-45-67', 'cannot text [hidden]'],
+    ['one in fours', 'cannot text 9123 4567', 'cannot text [hidden]'],
+    ['one with thin spaces', 'cannot text 912\u202f34\u202f567', 'cannot text [hidden]'],
+    ['one in a URL', '/sms?to=%2B4791234567&x=1', '/sms?to=[hidden]&x=1'],
+    ['one in threes', 'cannot text 912-345-67', 'cannot text [hidden]'],
+    ['a landline that is called one', 'tlf. 22334455 rang', 'tlf. [hidden] rang'],
+    ['one that is called so in any groups', 'tel: 91 234 567', 'tel: [hidden]'],
+    ['a landline with the code', 'cannot call +4722334455', 'cannot call [hidden]'],
+    ['a percent-encoded address', 'GET /users/Ola%40Example.no 404', 'GET /users/[hidden] 404'],
+    ['one that is encoded twice', 'GET /users/ola%2540example.no 404', 'GET /users/[hidden] 404'],
+    ['one that is encoded letter by letter', 'to %6f%6c%61%40%65.no', 'to [hidden]'],
+    ['one as HTML', 'to ola&#64;example.no', 'to [hidden]'],
+    ['one as JSON', '"ola\\u0040example.no"', '"[hidden]"'],
+    ['one that hides from machines', 'to ola (at) example.no', 'to [hidden]'],
+    ['an account', 'no account 1234.56.78901', 'no account [hidden]'],
+    ['an IBAN', 'no account NO93 8601 1117 947', 'no account [hidden]'],
+    ['an IBAN with dashes', 'no account no93-8601-1117-947', 'no account [hidden]'],
+    ['an IBAN in one', 'no account NO9386011117947!', 'no account [hidden]!'],
+    ['a card', 'card 4242 4242 4242 4242 declined', 'card [hidden] declined'],
+    ['a card in one', 'card 4242424242424242 declined', 'card [hidden] declined'],
+    ['several', 'a@b.no, c@d.no', '[hidden], [hidden]'],
+  ])('loses %s, known or not', (_, message, masked) => {
+    expect(maskPersonalData(message, [])).toBe(masked);
+  });
+
+  test.each([
+    'no event 019a3c1e-9f00-7000-8000-0123456789ab',
+    'no event 01901901-2345-7000-8000-912345678901',
+    'no booking bkg_48213',
+    'no intent pi_91234567',
+    'short by 62500',
+    'since 1771581600',
+    'closed since 2026-02-21T18:45:02Z',
+    'HTTP 503 after 10000 ms',
+    'connect ECONNREFUSED 10.0.0.7:5432',
+    'node@22 is no address',
+    'no intent pi_3NxQ2eKZ912345674242',
+    'no event evt_1QxK2mCaptured of 2026-02-21T18:45:02.123+01:00',
+    'short by 62 500 000 of 625 000,00 NOK',
+    'short by 62500000',
+    'amount 12345678 exceeds 100000000 øre',
+    'at 1771581600000, that is 20260221T184502Z or 2026-02-21 18:45:02',
+    'HTTP/1.1 429, retry after 3600; 404 of 503',
+    'connect ETIMEDOUT 91.23.45.67:5432 or 47.100.10.100:5432',
+    'trace 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+    'deliveries 48213-17, version 12.34.567-rc.1',
+    'organization 999 000 111',
+    'order 4242424242424241 is no card: its check digit is wrong',
+    'REFUNDED:bkg-48190-1 of 100%25',
+  ])('keeps what is no personal data: %s', (message) => {
+    expect(maskPersonalData(message, [])).toBe(message);
+  });
+
+  test('loses what is known wherever it stands, the longer text first', () => {
+    expect(
+      maskPersonalData('Kari Lunde (Kari) of "Lunde & sønn"', ['Kari Lunde', 'Lunde & sønn', 'Kari']),
+    ).toBe('[hidden] ([hidden]) of "[hidden]"');
+  });
+
+  test('keeps words that hold a very short text by chance', () => {
+    expect(maskPersonalData('not here', ['no', 'e'])).toBe('not here');
+  });
+
+  test('loses a known text also as JSON writes it', () => {
+    const purpose = 'Bursdag for "Kari"\nring Per';
+    const payload = payloadOf('booking.created', { purpose });
+    const masked = maskPersonalData(
+      `cannot store ${JSON.stringify(payload)}`,
+      personalTexts('booking.created', payload, 1),
+    );
+    expect(masked).not.toMatch(/Kari|Per/);
+  });
+
+  test('is no pattern: what is known may hold anything', () => {
+    expect(maskPersonalData('a.*b (x) $& a.*b', ['a.*b'])).toBe('[hidden] (x) $& [hidden]');
+  });
+
+  test.each([
+    ['a.'.repeat(1000)],
+    [`${'a'.repeat(1000)}@${'b.'.repeat(500)}`],
+    [`+${'1 '.repeat(1000)}`],
+    ['1'.repeat(2000)],
+    ['+(1)'.repeat(500)],
+    ['ab12 '.repeat(400)],
+    ['%25'.repeat(660)],
+    ['4242 '.repeat(400)],
+    ['12 '.repeat(660)],
+    ['a (at) '.repeat(300)],
+    [`tel${' '.repeat(1990)}`],
+  ])('takes no longer for a text that was made to be slow: %.12s…', (text) => {
+    const before = process.cpuUsage();
+    maskPersonalData(text, ['Ola Nordmann', '22 33 44 55']);
+    // In microseconds of this process, so that a busy machine is no slow text. Backtracking takes seconds.
+    expect(process.cpuUsage(before).user).toBeLessThan(500_000);
+  });
+});
+
+const NAME = ['Ola Nordmann'];
+
+describe('a known name', () => {
+  test.each([
+    ['in capitals', 'no such person: OLA NORDMANN', 'no such person: [hidden]'],
+    ['in small letters', 'no such person: ola nordmann', 'no such person: [hidden]'],
+    ['joined by a no-break space', 'no such person: Ola\u00a0Nordmann', 'no such person: [hidden]'],
+    [
+      'joined by any other sign',
+      'key OLA_NORDMANN, file ola-nordmann.pdf',
+      'key [hidden], file [hidden].pdf',
+    ],
+    ['joined by nothing', 'user olanordmann', 'user [hidden]'],
+    ['joined by nothing, with a number', 'user OlaNordmann90', 'user [hidden]90'],
+    ['percent-encoded', 'GET /people?q=Ola%20Nordmann', 'GET /people?q=[hidden]'],
+    ['encoded as a form', 'q=ola+nordmann&x=1', 'q=[hidden]&x=1'],
+    ['the other way round', 'no such person: Nordmann, Ola', 'no such person: [hidden], [hidden]'],
+    ['by the surname alone', 'no such person: Nordmann', 'no such person: [hidden]'],
+    ['by the surname in the genitive', 'Nordmanns booking', '[hidden] booking'],
+    ['with something invisible in it', 'Nord\u00admann and Nord\u200bmann', '[hidden] and [hidden]'],
+    ['in full-width letters', 'Ｎｏｒｄｍａｎｎ', '[hidden]'],
+    ['in quotes within JSON', '{\\"name\\":\\"Ola\\nNordmann\\"}', '{\\"name\\":\\"[hidden]\\"}'],
+    ['as a program prints bytes', "b'N\\x6frdmann'", "b'[hidden]'"],
+    ['cut short by dots', 'value Nordm… is too long', 'value [hidden]… is too long'],
+  ])('is masked %s', (_, message, masked) => {
+    expect(maskPersonalData(message, NAME)).toBe(masked);
+  });
+
+  test.each([
+    ['with letters of ours', 'Øyvind Åsheim', 'OYVIND ASHEIM and a\u030asheim and øyvind'],
+    ['read as Latin-1', 'Bjørn Sørås', 'BjÃ¸rn SÃ¸rÃ¥s, sÃ¸rÃ¥s'],
+    ['in Latin-1', 'Bjørn Sørås', 'q=Bj%F8rn&n=S%f8r%E5s'],
+    ['in UTF-8, printed', 'Bjørn Sørås', String.raw`Bj\xc3\xb8rn S\xF8r\xE5s`],
+    ['as HTML', 'Bjørn Sørås', 'Bj&oslash;rn S&Oslash;R&Aring;S'],
+    ['with letters of others', 'Łukasz Strauß', 'LUKASZ STRAUSS'],
+    ['that is double', 'Anne-Marie Holm Berg', 'ANNE MARIE of Holm-Berg'],
+    ['of an address', 'ola.nordmann@example.no', 'user ola.nordmann, user Nordmann'],
+    ['within a longer text', 'Bursdag for Kari Lunde i storsalen på lørdag', 'no such LUNDE, kari'],
+  ])('is masked %s', (_, name, message) => {
+    const masked = maskPersonalData(message, [name]);
+    expect(masked.match(/\p{L}{3,}/gu)?.filter((word) => !/hidden|and|user|such/.test(word)) ?? []).toEqual(
+      [],
+    );
+  });
+
+  test('leaves words alone that merely hold it, and ids', () => {
+    const message = 'nordmannsgata is no id; 9f00ada4-0ada-7ada-8ada-0123456789ab; pi_3Ada9x; adapter';
+    expect(maskPersonalData(message, ['Ada Nordmann'])).toBe(message);
+  });
+
+  test('leaves words of errors alone that are names, too', () => {
+    expect(maskPersonalData('limit per day may have been odd', ['Odd Per Dag May'])).toBe(
+      'limit per day may have been odd',
+    );
+  });
+});
+
+describe('a known number', () => {
+  test.each([
+    ['22 33 44 55', 'cannot call 22334455'],
+    ['+47 22 33 44 55', 'cannot call 2233-4455'],
+    ['070-123 45 67', 'cannot call 0701234567 (070 1234567)'],
+    ['Ring 22334455 etter 16', 'cannot call 22-33-44-55'],
+    ['22334455', `cannot call ${'x'.repeat(1000)} 22 33 4`],
+  ])('%s is masked in any grouping', (known, message) => {
+    expect(maskPersonalData(message, [known])).not.toMatch(/\d/);
+  });
+});
+
+/** Marks in a schema, as far as they are walked here. */
+interface Schema {
+  readonly personal?: boolean;
+  readonly format?: string;
+  readonly type?: string;
+  readonly maxLength?: number;
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly items?: Schema;
+}
+
+const TOPICS = (Object.keys(catalog) as TopicName[]).filter((topic) =>
+  JSON.stringify(schemaOf(topic)).includes('"personal":true'),
+);
+
+function schemaOf(topic: TopicName): Schema {
+  return z.toJSONSchema(catalog[topic].payload, { io: 'input', unrepresentable: 'any' }) as Schema;
+}
+
+/** Syllables that are in no word of an error, so that what is left of a name is seen. */
+const syllable = fc.constantFrom('qvi', 'zør', 'xå', 'wæl', 'jyx', 'qod', 'zeb', 'hux');
+const word = fc
+  .tuple(syllable, syllable, syllable)
+  .map((parts) => parts.join('').replace(/^./, (letter) => letter.toUpperCase()));
+const digit = fc.integer({ min: 0, max: 9 });
+const digits = (length: number) =>
+  fc.array(digit, { minLength: length, maxLength: length }).map((all) => all.join(''));
+
+/** Whatever a person may have written, and what must not be left of it. */
+interface Written {
+  readonly value: string;
+  readonly traces: readonly string[];
+}
+
+const personName = fc
+  .tuple(word, word)
+  .map(([first, last]): Written => ({ value: `${first} ${last}`, traces: [first, last] }));
+const address = fc.tuple(word, word).map(([first, last]): Written => {
+  const local = `${first}.${last}`.toLowerCase();
+  return { value: `${local}@eksempel.no`, traces: [first, last] };
+});
+const nationalId = digits(11).map((all): Written => ({ value: all, traces: [all] }));
+const telephone = fc
+  .tuple(fc.constantFrom('4', '9'), digits(7))
+  .map(([first, rest]): Written => ({ value: `+47${first}${rest}`, traces: [`${first}${rest}`] }));
+
+const space = fc.constantFrom(' ', '\u00a0', '\u202f', '  ', '_', '-', '+', '%20', '&nbsp;', '\\n');
+const letterCase = fc.constantFrom<(text: string) => string>(
+  (text) => text,
+  (text) => text.toUpperCase(),
+  (text) => text.toLowerCase(),
+);
+const encoding = fc.constantFrom<(text: string) => string>(
+  (text) => text,
+  (text) => encodeURIComponent(text),
+  (text) => encodeURIComponent(encodeURIComponent(text)),
+  (text) => JSON.stringify(text).slice(1, -1),
+  (text) => text.normalize('NFD'),
+  (text) =>
+    text.replaceAll(/[^ -~]/gu, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`),
+);
+
+const grouped = (all: string, groups: readonly number[], sign: string) => {
+  let from = 0;
+  return groups.map((length) => all.slice(from, (from += length))).join(sign);
+};
+
+/** The ways in which an error may repeat what was written. */
+function rewritten(written: Written): fc.Arbitrary<string> {
+  const { value, traces } = written;
+  if (/^\d{11}$/.test(value)) {
+    return fc
+      .tuple(
+        fc.constantFrom([11], [6, 5], [6, 3, 2], [2, 2, 2, 5]),
+        fc.constantFrom(' ', '-', '\u00a0', '.', '–'),
+      )
+      .map(([groups, sign]) => grouped(value, groups, sign));
+  }
+  if (value.startsWith('+47')) {
+    return fc
+      .tuple(
+        fc.constantFrom('', '+47', '+47 ', '(+47) ', '0047', '0047 ', '(47) ', '47 ', '%2B47'),
+        fc.constantFrom([8], [3, 2, 3], [2, 2, 2, 2], [4, 4]),
+        fc.constantFrom(' ', '\u00a0'),
+        fc.boolean(),
+      )
+      .map(
+        ([code, groups, sign, isDashed]) =>
+          code + grouped(value.slice(3), groups, isDashed && groups.length > 2 ? '-' : sign),
+      );
+  }
+  if (value.includes('@')) {
+    return fc.tuple(letterCase, encoding).map(([cased, encoded]) => encoded(cased(value)));
+  }
+  return fc
+    .tuple(fc.subarray([...traces], { minLength: 1 }), space, letterCase, encoding, fc.boolean())
+    .map(([words, sign, cased, encoded, isTurned]) =>
+      (isTurned ? words.toReversed() : words).map((one) => encoded(cased(one))).join(sign),
+    );
+}
+
+/** The topic's example with this in each field that is marked. */
+function filled(schema: Schema, example: unknown, { value }: Written): unknown {
+  if (schema.personal) {
+    if (schema.type === 'object') return { customer: { told: [value] } };
+    return schema.format === 'email' && !value.includes('@') ? 'post@eksempel.no' : value;
+  }
+  if (schema.items) {
+    const items = Array.isArray(example) && example.length > 0 ? example : [undefined];
+    return items.map((item) => filled(schema.items!, item, { value, traces: [] }));
+  }
+  if (!schema.properties) return example;
+  const known = typeof example === 'object' && example !== null ? example : {};
+  const fields = Object.entries(schema.properties).map(([name, inner]) => [
+    name,
+    filled(inner, Reflect.get(known, name), { value, traces: [] }),
+  ]);
+  return Object.fromEntries(fields.filter(([, inner]) => inner !== undefined));
+}
+
+/** Reads a text past its writing without the code that is tested. */
+function plain(text: string): string {
+  const decoded = text
+    .replaceAll(/\\u([0-9a-f]{4})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replaceAll(/%(?:25)*([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return decoded
+    .normalize('NFKC')
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]/gu, '');
+}
+
+describe('an error that repeats a payload’s personal data in any writing', () => {
+  const message = fc
+    .record({
+      topic: fc.constantFrom(...TOPICS),
+      written: fc.oneof(personName, address, nationalId, telephone),
+      before: fc.constantFrom(
+        'no such person: ',
+        'cannot text ',
+        '{"error":"',
+        'GET /people?q=',
+        'duplicate key (',
+      ),
+      after: fc.constantFrom('', '.', ' is unknown', '"}', '&limit=5', ') already exists', '!'),
+    })
+    .chain((said) => rewritten(said.written).map((repeated) => ({ ...said, repeated })));
+
+  test('has nothing of it once it is masked, and keeps what stands around it', () => {
+    fc.assert(
+      fc.property(message, ({ topic, written, before, repeated, after }) => {
+        const payload = filled(schemaOf(topic), catalog[topic].example, written);
+        // Some topics have room for an address alone.
+        fc.pre(JSON.stringify(payload).includes(written.value));
+        const masked = maskPersonalData(before + repeated + after, personalTexts(topic, payload, 1));
+        const left = plain(masked);
+        for (const trace of written.traces) expect(left).not.toContain(plain(trace));
+        expect(masked.startsWith(before) || before === 'duplicate key (').toBe(true);
+        expect(masked.endsWith(after)).toBe(true);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  const harmless = fc.oneof(
+    fc.uuid(),
+    fc.stringMatching(/^(pi|evt|bkg|cus)_[0-9A-Za-z]{8,24}$/),
+    fc
+      .date({ min: new Date('2000-01-01'), max: new Date('2099-12-31'), noInvalidDate: true })
+      .map((at) => at.toISOString()),
+    fc.integer({ min: 100, max: 599 }).map((status) => `HTTP ${status}`),
+    fc.integer({ min: 0, max: 39_999_999 }).map((amount) => `amount ${amount}`),
+    fc.integer({ min: 1_600_000_000_000, max: 1_900_000_000_000 }).map((ms) => `after ${ms} ms`),
+    fc.ipV4().map((ip) => `connect ${ip}:5432`),
+  );
+
+  test('keeps ids, statuses, instants, amounts and addresses of computers', () => {
+    fc.assert(
+      fc.property(fc.constantFrom(...TOPICS), personName, harmless, (topic, written, text) => {
+        const known = personalTexts(topic, filled(schemaOf(topic), catalog[topic].example, written), 1);
+        expect(maskPersonalData(`refused: ${text}.`, known)).toBe(`refused: ${text}.`);
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
