@@ -8,6 +8,7 @@ import { takeBudget } from '../lib/rate-limit/answers.ts';
 export default endpoint({
   methods: ['POST'],
   route: '/api/chat',
+  isAnonymous: true,
   cors: () => config().cors,
   body: { schema: chatRequest, limitBytes: 64 * 1024 },
   visitorLimits: () => perVisitor(chatLimits(config().rates)),
