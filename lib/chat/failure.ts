@@ -68,7 +68,7 @@ function isReset(error: unknown): boolean {
 
 /**
  * Tells whether a try that has failed can have cost anything: not without a connection, and not where the provider has
- * refused it at the door (4xx), since no model has seen it then. A 5xx, a reset or a timeout may have come after it had.
+ * refused it (4xx), since no model has seen it then. A 5xx, a reset or a timeout may have come after it had.
  */
 export function mayHaveReachedModel(sdk: typeof Sdk, error: unknown): boolean {
   if (error instanceof sdk.APIError && error.status !== undefined) return error.status >= 500;

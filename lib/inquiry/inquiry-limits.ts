@@ -3,8 +3,8 @@ import { networkDays } from '../rate-limit/networks.ts';
 import type { VisitorLimit } from '../rate-limit/visit.ts';
 import { DAY, MINUTE } from '../time.ts';
 
-/** A town hall behind one address corrects many typing errors within ten minutes; a program makes thousands. */
-const TRIES_FOR_EACH_INQUIRY = 10;
+/** A town hall behind one address corrects some typing errors within ten minutes; a program makes thousands. */
+const TYPING_ERRORS = 50;
 
 /** What one visitor may use of a day's budget: five in ten minutes would be 720 in a day. */
 const PART_OF_DAY = 1 / 10;
@@ -18,7 +18,7 @@ export function inquiryLimits(rates: Config['rates']): readonly VisitorLimit[] {
   const perDay = Math.max(limit, Math.floor(inquiryDailyBudget * PART_OF_DAY));
   const tenMinutes = { windowMs: 10 * MINUTE, onlyValid: true };
   return [
-    { name: 'inquiry-tries', limit: limit * TRIES_FOR_EACH_INQUIRY, windowMs: 10 * MINUTE },
+    { name: 'inquiry-tries', limit: limit + TYPING_ERRORS, windowMs: 10 * MINUTE },
     { ...tenMinutes, name: 'inquiry', limit },
     { ...tenMinutes, name: 'inquiry-56', limit: limit * 2, network: 56 },
     { ...tenMinutes, name: 'inquiry-48', limit: limit * 4, network: 48 },

@@ -38,8 +38,7 @@ export class MailNotSent extends Error {
   /** The fields of the provider's API that it refused. */
   readonly fields: readonly string[];
   /**
-   * Whether the provider may have worked on it: not without a connection, and not where it has refused the mail at the
-   * door (4xx).
+   * Whether the provider may have worked on it: not without a connection, and not where it has refused the mail (4xx).
    */
   readonly hasReachedProvider: boolean;
 

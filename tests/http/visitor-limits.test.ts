@@ -254,7 +254,7 @@ test.each(['chat', 'inquiry'] as const)(
 describe('typing errors', () => {
   const wrong = () => ({ ...another(), email: 'sigrid' });
 
-  test('leave a town hall its five inquiries, until there are fifty of them', async () => {
+  test('leave a town hall its five inquiries', async () => {
     const post = await start('inquiry');
     const send = (body: object) => post('192.0.2.7', body);
     for (let call = 1; call <= 20; call++) {
@@ -271,13 +271,13 @@ describe('typing errors', () => {
     expect((await send(wrong())).status).toBe(429);
   });
 
-  test('are refused as a flood after fifty, of one visitor and no other', async () => {
+  test('are refused as a flood once they are fifty more than the inquiries, of one visitor and no other', async () => {
     const post = await start('inquiry');
     const answers = [];
-    for (let call = 1; call <= 51; call++) answers.push(await post('192.0.2.7', wrong()));
-    expect(answers.map(({ status }) => status)).toEqual([...Array(50).fill(400), 429]);
-    expect(answers[48]?.headers.get('ratelimit')).toBe('"inquiry-tries";r=1;t=600');
-    expect(answers[50]?.headers.get('ratelimit')).toBe('"inquiry-tries";r=0;t=600');
+    for (let call = 1; call <= 56; call++) answers.push(await post('192.0.2.7', wrong()));
+    expect(answers.map(({ status }) => status)).toEqual([...Array(55).fill(400), 429]);
+    expect(answers[53]?.headers.get('ratelimit')).toBe('"inquiry-tries";r=1;t=600');
+    expect(answers[55]?.headers.get('ratelimit')).toBe('"inquiry-tries";r=0;t=600');
     expect((await post('192.0.2.8', another())).status).toBe(200);
   });
 
