@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { wrongInOrigin } from './http/origin-pattern.ts';
 import { schemes } from './webhooks/verify.ts';
 import type { Scheme } from './webhooks/verify.ts';
 
@@ -221,16 +222,8 @@ function corsOrigins(env: Environment): {
     .split(',')
     .map((origin) => origin.trim())
     .filter(Boolean);
-  for (const origin of origins) {
-    // One label may be a star, or have one in it: preview deployments are at `site-<branch>-<team>.vercel.app`.
-    const isOrigin = /^https?:\/\/[a-z0-9*-]+(\.[a-z0-9*-]+)*(:\d{1,5})?$/.test(origin);
-    if (!isOrigin || origin.split('*').length > 2) {
-      throw new InvalidConfiguration(
-        'CORS_ORIGINS',
-        'write origins with commas between them, for example https://www.example.no,https://*.preview.example.no',
-      );
-    }
-  }
+  const wrong = origins.map(wrongInOrigin).find((complaint) => complaint !== undefined);
+  if (wrong !== undefined) throw new InvalidConfiguration('CORS_ORIGINS', wrong);
   return { origins, anyLocalhost: env.CORS_ORIGINS === undefined && env.VERCEL !== '1' };
 }
 
