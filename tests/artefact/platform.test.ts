@@ -106,6 +106,9 @@ test.each([
   expect(response.status).toBe(status);
   // What is nowhere no function has been asked for.
   expect(response.headers.has('x-request-id')).toBe(![404].includes(status) && !path.endsWith('.css'));
+  // What the platform answers in a function's place is its own.
+  if (!response.headers.has('x-vercel-error'))
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff');
   await response.body?.cancel();
 });
 
