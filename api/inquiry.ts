@@ -18,7 +18,7 @@ const inquiry = endpoint({
   cors: () => config().cors,
   body: { schema: inquiryRequest, limitBytes: INQUIRY_LIMIT_BYTES, forms: true },
   visitorLimits: () => perVisitor(inquiryLimits(config().rates)),
-  handle: async (request, { requestId, body, visitor }) =>
+  handle: async (request, { requestId, body, visitor, visit }) =>
     await handleInquiry({
       request,
       requestId,
@@ -26,7 +26,7 @@ const inquiry = endpoint({
       visitor,
       sent,
       waitUntil,
-      takeBudget: () => takeBudget(limiter(), 'inquiry-budget', config().rates.inquiryDailyBudget),
+      takeBudget: () => takeBudget(limiter(), 'inquiry-budget', config().rates.inquiryDailyBudget, visit),
       mail: config().mail,
       cors: config().cors,
       database: config().database.kind === 'none' ? undefined : database,

@@ -70,6 +70,8 @@ interface RequestContext<Body> {
   readonly body: Body;
   /** Stands for the caller's address and can be kept; empty where no visitors are told apart. */
   readonly visitor: string;
+  /** How the request was counted. */
+  readonly visit: Visit;
 }
 
 /** What the platform calls: the default export of a file in `api/`. */
@@ -126,14 +128,15 @@ async function answer<Body>(
     if (request.method === 'OPTIONS') return preflightResponse(methods);
     if (cors) requireOrigin(cors, request);
     if (!declaration.body) {
-      const { visitor } = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : UNCOUNTED;
-      return await declaration.handle(request, { requestId, visitor, body: undefined });
+      const visit = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : UNCOUNTED;
+      const { visitor } = visit;
+      return await declaration.handle(request, { requestId, visitor, visit, body: undefined });
     }
     const { schema, limitBytes, forms } = declaration.body;
     const content = await readContent(request, forms ? mediaTypes : ['application/json'], limitBytes);
     const visit = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : UNCOUNTED;
     const body = await validOf(visit, () => validated(content, schema));
-    return await declaration.handle(request, { requestId, visitor: visit.visitor, body });
+    return await declaration.handle(request, { requestId, visitor: visit.visitor, visit, body });
   } catch (error) {
     return problemAnswer(declaration, problemOf(error, requestId), requestId);
   }
@@ -158,7 +161,11 @@ function requireMethod(allowed: readonly string[], method: string): void {
   if (!allowed.includes(method)) throw methodNotAllowed(allowed);
 }
 
-const UNCOUNTED: Visit = { visitor: '', giveBackInvalid: async () => undefined };
+const UNCOUNTED: Visit = {
+  visitor: '',
+  giveBackInvalid: async () => undefined,
+  giveBackPart: async () => undefined,
+};
 
 /** @throws Problem as `validate` does, once the visit is given back. */
 async function validOf<Body>(visit: Visit, validate: () => Body): Promise<Body> {

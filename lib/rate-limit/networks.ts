@@ -17,7 +17,7 @@ const PART_OF_48 = 1 / 4;
 export function networkDays(name: string, perVisitor: number, budget: number): readonly VisitorLimit[] {
   const atLeast = (part: number) => Math.max(perVisitor, Math.floor(budget * part));
   return [
-    { name: `${name}-56`, limit: atLeast(PART_OF_56), windowMs: DAY, network: 56 },
-    { name: `${name}-48`, limit: atLeast(PART_OF_48), windowMs: DAY, network: 48 },
+    { name: `${name}-56`, limit: atLeast(PART_OF_56), windowMs: DAY, network: 56, partOfBudget: true },
+    { name: `${name}-48`, limit: atLeast(PART_OF_48), windowMs: DAY, network: 48, partOfBudget: true },
   ];
 }

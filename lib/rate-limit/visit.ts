@@ -16,6 +16,8 @@ export interface VisitorLimit extends Limit {
   readonly network?: 56 | 48;
   /** Counts only requests that are valid. */
   readonly onlyValid?: boolean;
+  /** Counts only what a day's budget counts, whose part it is. */
+  readonly partOfBudget?: boolean;
 }
 
 /** A request that its visitor's limits have let through. */
@@ -24,6 +26,8 @@ export interface Visit {
   readonly visitor: string;
   /** Takes a request that was not valid out of the limits that count only valid ones. Never rejects. */
   giveBackInvalid(): Promise<void>;
+  /** Takes a request that was given back to the day's budget out of the parts of it too. Never rejects. */
+  giveBackPart(): Promise<void>;
 }
 
 /**
@@ -52,13 +56,15 @@ export async function countVisit(
   const verdict = await limiter.take(takings);
   tell(verdict);
   requireAllowed(applied, verdict);
+  const giveBack = async (isToGiveBack: (limit: VisitorLimit) => boolean | undefined) => {
+    const counts = verdict.counts.map(async (count, index) =>
+      isToGiveBack(applied[index]!) ? await count.giveBack() : count,
+    );
+    tell({ ...verdict, counts: await Promise.all(counts) });
+  };
   return {
     visitor: own,
-    async giveBackInvalid() {
-      const counts = verdict.counts.map(async (count, index) =>
-        applied[index]?.onlyValid ? await count.giveBack() : count,
-      );
-      tell({ ...verdict, counts: await Promise.all(counts) });
-    },
+    giveBackInvalid: () => giveBack(({ onlyValid }) => onlyValid),
+    giveBackPart: () => giveBack(({ partOfBudget }) => partOfBudget),
   };
 }

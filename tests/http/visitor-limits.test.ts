@@ -133,6 +133,15 @@ describe('the chat', () => {
     expect(await policyOf('::ffff:192.0.2.9')).toBe('"chat-min";q=100;w=60, "chat-day";q=4;w=86400');
   });
 
+  test('leaves a network its part of the day when the model could not be reached', async () => {
+    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const post = await start('chat', { ...variables, ANTHROPIC_BASE_URL: nowhere });
+    for (let index = 0; index < 20; index++) {
+      const { code, headers } = await post(ofHousehold(index), question);
+      expect([code, headers.get('ratelimit')]).toEqual(['provider_unreachable', '"chat-day";r=3;t=43200']);
+    }
+  });
+
   test('has its day’s budget again when the model could not be reached', async () => {
     const nowhere = `http://127.0.0.1:${await freePort()}`;
     const post = await start('chat', { CHAT_DAILY_BUDGET: '2', ANTHROPIC_BASE_URL: nowhere });
