@@ -8,15 +8,16 @@ import { takeBudget } from '../lib/rate-limit/answers.ts';
 export default endpoint({
   methods: ['POST'],
   route: '/api/chat',
+  isAnonymous: true,
   cors: () => config().cors,
   body: { schema: chatRequest, limitBytes: 64 * 1024 },
   visitorLimits: () => perVisitor(chatLimits(config().rates)),
-  handle: async (request, { requestId, body }) =>
+  handle: async (request, { requestId, body, visit }) =>
     await handleChat({
       request,
       requestId,
       body,
       settings: config().chat,
-      takeBudget: () => takeBudget(limiter(), 'chat-budget', config().rates.chatDailyBudget),
+      takeBudget: () => takeBudget(limiter(), 'chat-budget', config().rates.chatDailyBudget, visit),
     }),
 });

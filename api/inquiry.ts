@@ -6,17 +6,19 @@ import { problemForVisitor } from '../lib/inquiry/form-answers.ts';
 import { handleInquiry } from '../lib/inquiry/handle-inquiry.ts';
 import { inquiryLimits } from '../lib/inquiry/inquiry-limits.ts';
 import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../lib/inquiry/inquiry-request.ts';
-import { config, database, perVisitor } from '../lib/postbud.ts';
+import { config, database, limiter, perVisitor } from '../lib/postbud.ts';
+import { takeBudget } from '../lib/rate-limit/answers.ts';
 
 const sent = createOnce(() => config().redis);
 
 const inquiry = endpoint({
   methods: ['POST'],
   route: '/api/inquiry',
+  isAnonymous: true,
   cors: () => config().cors,
   body: { schema: inquiryRequest, limitBytes: INQUIRY_LIMIT_BYTES, forms: true },
   visitorLimits: () => perVisitor(inquiryLimits(config().rates)),
-  handle: async (request, { requestId, body, visitor }) =>
+  handle: async (request, { requestId, body, visitor, visit }) =>
     await handleInquiry({
       request,
       requestId,
@@ -24,6 +26,7 @@ const inquiry = endpoint({
       visitor,
       sent,
       waitUntil,
+      takeBudget: () => takeBudget(limiter(), 'inquiry-budget', config().rates.inquiryDailyBudget, visit),
       mail: config().mail,
       cors: config().cors,
       database: config().database.kind === 'none' ? undefined : database,

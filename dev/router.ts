@@ -24,7 +24,7 @@ export function createRouter(root: URL): (request: Request) => Promise<Response 
     const destination = destinationOf(new URL(request.url).pathname);
     switch (destination.kind) {
       case 'file':
-        return await fileResponse(publicFiles, destination.path);
+        return await fileResponse(publicFiles, destination);
       case 'function': {
         const { name, query } = destination;
         const handle = await loadFunction(new URL(`${name}.ts`, root));

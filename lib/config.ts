@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { wrongInOrigin } from './http/origin-pattern.ts';
 import { schemes } from './webhooks/verify.ts';
 import type { Scheme } from './webhooks/verify.ts';
 
@@ -77,6 +78,7 @@ const environment = z.object({
   CHAT_RATE_PER_DAY: optional(wholeNumber(1, 10_000_000)),
   CHAT_DAILY_BUDGET: optional(wholeNumber(1, 10_000_000)),
   INQUIRY_RATE_PER_10_MINUTES: optional(wholeNumber(1, 100_000)),
+  INQUIRY_DAILY_BUDGET: optional(wholeNumber(1, 10_000_000)),
   SENDGRID_API_KEY: optional(z.string().trim()),
   SENDGRID_BASE_URL: optional(httpUrl),
   SENDGRID_RESIDENCY: optional(z.enum(['eu', 'global'], 'write eu or global, or leave it unset')),
@@ -147,6 +149,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
       chatPerDay: env.CHAT_RATE_PER_DAY ?? 300,
       chatDailyBudget: env.CHAT_DAILY_BUDGET ?? 1500,
       inquiryPer10Minutes: env.INQUIRY_RATE_PER_10_MINUTES ?? 5,
+      inquiryDailyBudget: env.INQUIRY_DAILY_BUDGET ?? 500,
     },
     redis: redis(env),
     operators: operators(env),
@@ -222,16 +225,8 @@ function corsOrigins(env: Environment): {
     .split(',')
     .map((origin) => origin.trim())
     .filter(Boolean);
-  for (const origin of origins) {
-    // One label may be a star, or have one in it: preview deployments are at `site-<branch>-<team>.vercel.app`.
-    const isOrigin = /^https?:\/\/[a-z0-9*-]+(\.[a-z0-9*-]+)*(:\d{1,5})?$/.test(origin);
-    if (!isOrigin || origin.split('*').length > 2) {
-      throw new InvalidConfiguration(
-        'CORS_ORIGINS',
-        'write origins with commas between them, for example https://www.example.no,https://*.preview.example.no',
-      );
-    }
-  }
+  const wrong = origins.map(wrongInOrigin).find((complaint) => complaint !== undefined);
+  if (wrong !== undefined) throw new InvalidConfiguration('CORS_ORIGINS', wrong);
   return { origins, anyLocalhost: env.CORS_ORIGINS === undefined && env.VERCEL !== '1' };
 }
 

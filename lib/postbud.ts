@@ -5,10 +5,10 @@ import type { Config } from './config.ts';
 import { onEmitted } from './db/commits.ts';
 import { connect } from './db/connect.ts';
 import type { Database } from './db/connect.ts';
-import type { VisitorLimits } from './http/endpoint.ts';
 import { log, logError } from './log.ts';
 import { createLimiter } from './rate-limit/create-limiter.ts';
-import type { Limit, Limiter } from './rate-limit/limiter.ts';
+import type { Limiter } from './rate-limit/limiter.ts';
+import type { VisitorLimit, VisitorLimits } from './rate-limit/visit.ts';
 import { createVisitors } from './rate-limit/visitors.ts';
 import type { Visitors } from './rate-limit/visitors.ts';
 import { createKick } from './relay/kick.ts';
@@ -57,7 +57,7 @@ export function limiter(): Limiter {
 }
 
 /** Limits how often one visitor may call. @param limits from the shortest window on. @throws InvalidConfiguration */
-export function perVisitor(limits: readonly Limit[]): VisitorLimits {
+export function perVisitor(limits: readonly VisitorLimit[]): VisitorLimits {
   const { deployed, redis } = config();
   // Whoever counts together in one Redis has its token in common, and so knows visitors by the same keys.
   visitors ??= createVisitors({ isBehindPlatform: deployed, secret: redis?.token });

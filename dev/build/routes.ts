@@ -14,13 +14,13 @@ export interface OutputConfig {
 /**
  * Tells the platform what is where, as its own build would: `npm run check:vercel` holds the one to the other.
  *
- * The rewrites go through the platform's own library. What is behind them is its convention for a folder `api/`.
+ * The headers and the rewrites go through the platform's own library. What is behind them is its convention for a folder `api/`.
  */
 export function outputConfig(
-  { rewrites, crons }: VercelJson,
+  { headers, rewrites, crons }: VercelJson,
   functions: readonly FunctionFile[],
 ): OutputConfig {
-  const { routes, error } = getTransformedRoutes({ rewrites });
+  const { routes, error } = getTransformedRoutes({ headers, rewrites });
   if (error) throw new Error(`vercel.json: ${error.message}`);
   return {
     version: 3,

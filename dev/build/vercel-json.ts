@@ -21,6 +21,15 @@ const vercelJson = z.strictObject({
   /** By patterns of files; the first that fits a file holds. */
   functions: z.record(z.string(), functionSettings).default({}),
   crons: z.array(z.strictObject({ path: z.string(), schedule: z.string() })).default([]),
+  /** Of files: functions set their own. */
+  headers: z
+    .array(
+      z.strictObject({
+        source: z.string(),
+        headers: z.array(z.strictObject({ key: z.string(), value: z.string() })),
+      }),
+    )
+    .default([]),
   rewrites: z.array(z.strictObject({ source: z.string(), destination: z.string() })).default([]),
 });
 export type VercelJson = z.output<typeof vercelJson>;

@@ -19,10 +19,13 @@ export function pathsOf(folder: URL): ReadonlySet<string> {
   );
 }
 
-/** A file of that folder, as the platform serves it. */
-export async function fileResponse(folder: URL, path: string): Promise<Response> {
+/** A file of that folder, as the platform serves it. @param headers that `vercel.json` gives it. */
+export async function fileResponse(
+  folder: URL,
+  { path, headers }: { readonly path: string; readonly headers: Readonly<Record<string, string>> },
+): Promise<Response> {
   const type = MEDIA_TYPES[extname(path)] ?? 'application/octet-stream';
   return new Response(await readFile(new URL(path.slice(1), folder)), {
-    headers: { 'content-type': type, 'cache-control': 'public, max-age=0, must-revalidate' },
+    headers: { ...headers, 'content-type': type, 'cache-control': 'public, max-age=0, must-revalidate' },
   });
 }

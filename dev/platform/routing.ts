@@ -5,6 +5,7 @@ import type { OutputConfig } from '../build/routes.ts';
 /** The routes that this project has. Of one that it does not know it says so, rather than go another way than the platform. */
 const route = z.union([
   z.strictObject({ handle: z.enum(['filesystem', 'error', 'miss']) }),
+  z.strictObject({ src: z.string(), headers: z.record(z.string(), z.string()), continue: z.literal(true) }),
   z.strictObject({ src: z.string(), dest: z.string(), check: z.literal(true) }),
   z.strictObject({ src: z.string(), status: z.literal(404), dest: z.string().optional() }),
 ]);
@@ -17,7 +18,7 @@ export interface Places {
 
 /** Where a path leads. */
 export type Destination =
-  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'file'; readonly path: string; readonly headers: Readonly<Record<string, string>> }
   | {
       readonly kind: 'function';
       readonly name: string;
@@ -32,6 +33,12 @@ interface Rule {
   readonly dest: string | undefined;
 }
 
+/** What the platform adds to the answers of these paths. */
+interface HeaderRule {
+  readonly src: RegExp;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /**
  * Follows the routes of a build's output: a file or a function at the path itself, else the first that a rule leads to.
  * A rule that leads to neither has changed the path for the rules after it.
@@ -42,7 +49,7 @@ export function createRouting(
   routes: OutputConfig['routes'],
   places: Places,
 ): (pathname: string) => Destination {
-  const { filesystem: rules, miss } = phasesOf(routes);
+  const { filesystem: rules, miss, headers } = phasesOf(routes);
   const at = (path: string) => placeAt(path, places) ?? follow(path, miss, (other) => placeAt(other, places));
   return (pathname) => {
     const query = new URLSearchParams();
@@ -58,20 +65,24 @@ export function createRouting(
       place = at(path);
     }
     if (!place) return { kind: 'nothing' };
-    return place.kind === 'function' ? { ...place, query } : place;
+    if (place.kind === 'function') return { ...place, query };
+    const fitting = headers.filter(({ src }) => src.test(pathname)).map((rule) => rule.headers);
+    return { ...place, headers: Object.assign({}, ...fitting) as Record<string, string> };
   };
 }
 
 function phasesOf(routes: OutputConfig['routes']) {
   const phases: Record<'filesystem' | 'error' | 'miss', Rule[]> = { filesystem: [], error: [], miss: [] };
+  const headers: HeaderRule[] = [];
   let rules: Rule[] | undefined;
   for (const one of routes.map((raw) => route.parse(raw))) {
     if ('handle' in one) rules = phases[one.handle];
+    else if ('headers' in one) headers.push({ src: new RegExp(one.src, 'i'), headers: one.headers });
     else if (!rules) throw new Error(`a route before the files is not looked at: ${one.src}`);
     // Letters count alike in either case, as the platform has it.
     else rules.push({ src: new RegExp(one.src, 'i'), dest: one.dest });
   }
-  return phases;
+  return { ...phases, headers };
 }
 
 type Place =

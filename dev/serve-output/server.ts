@@ -57,7 +57,7 @@ const server = serve({
     const destination = destinationOf(url.pathname);
     switch (destination.kind) {
       case 'file':
-        return await fileResponse(statics, destination.path);
+        return await fileResponse(statics, destination);
       case 'function':
         return await invoke(destination.name, request, urlFor(request, destination.query));
       case 'nothing':

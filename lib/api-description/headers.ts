@@ -1,12 +1,17 @@
 /** What stands in the headers of answers. */
 export const headers = {
   'X-Request-Id': {
-    description: 'Finds the request in our logs: the caller’s own, if it sent a usable one.',
+    description:
+      'Finds the request in our logs: the caller’s own, if it sent a usable one. Chat and inquiry make one of their own.',
     schema: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
   },
   'Cache-Control': {
     description: 'Nothing may be kept, unless this says so.',
     schema: { type: 'string' },
+  },
+  'X-Content-Type-Options': {
+    description: 'Has a browser take the answer for what `Content-Type` says, and for nothing else.',
+    schema: { type: 'string', const: 'nosniff' },
   },
   Vary: { description: 'What the answer depends on.', schema: { type: 'string' } },
   'Access-Control-Allow-Origin': {

@@ -70,6 +70,7 @@ export function openApi(): OpenApi {
     headers: {
       'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
       'Cache-Control': { $ref: '#/components/headers/Cache-Control' },
+      'X-Content-Type-Options': { $ref: '#/components/headers/X-Content-Type-Options' },
       Allow: { ...headers.Allow, required: false },
     },
     content: {
@@ -98,9 +99,9 @@ export function openApi(): OpenApi {
 function pathsOf(writer: OperationWriter): Record<string, object> {
   const paths: Record<string, object> = {};
   for (const operation of operations) {
-    const parameters = [{ $ref: '#/components/parameters/RequestId' }];
     paths[operation.path] = {
-      parameters,
+      // What visitors' pages call names its requests itself.
+      ...(operation.cors !== 'listed' && { parameters: [{ $ref: '#/components/parameters/RequestId' }] }),
       ...paths[operation.path],
       [operation.method]: writer.write(operation),
     };

@@ -196,6 +196,7 @@ function headersOf(
   const required = [
     'X-Request-Id',
     'Cache-Control',
+    'X-Content-Type-Options',
     ...(cors === 'any' ? ['Access-Control-Allow-Origin' as const] : []),
     ...(cors === 'listed' || hasPages ? ['Vary' as const] : []),
     ...always,

@@ -1,7 +1,7 @@
 import type * as Sdk from '@anthropic-ai/sdk';
 
+import { deepestCodeOf, isNeverConnected } from '../http/no-connection.ts';
 import { Problem } from '../http/problem.ts';
-import { codeOf } from '../log.ts';
 
 /** Why a call to the language model brought no answer. */
 export type FailureCode = keyof typeof details;
@@ -66,9 +66,13 @@ function isReset(error: unknown): boolean {
   return ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'].includes(deepestCodeOf(error) ?? '');
 }
 
-function deepestCodeOf(error: unknown): string | undefined {
-  const cause = error instanceof Error ? error.cause : undefined;
-  return (cause instanceof Error ? deepestCodeOf(cause) : undefined) ?? codeOf(error);
+/**
+ * Tells whether a try that has failed can have cost anything: not without a connection, and not where the provider has
+ * refused it (4xx), since no model has seen it then. A 5xx, a reset or a timeout may have come after it had.
+ */
+export function mayHaveReachedModel(sdk: typeof Sdk, error: unknown): boolean {
+  if (error instanceof sdk.APIError && error.status !== undefined) return error.status >= 500;
+  return !isNeverConnected(deepestCodeOf(error));
 }
 
 /**

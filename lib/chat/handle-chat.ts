@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts';
 import { unavailable } from '../http/problem.ts';
+import type { Budgeted } from '../rate-limit/answers.ts';
 import { SECOND } from '../time.ts';
 import { answerWhole } from './answer.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -15,7 +16,7 @@ export interface Chat {
   readonly body: ChatRequest;
   readonly settings: Config['chat'];
   /** Takes one call out of what all visitors have together for the day. @throws Problem 429 */
-  readonly takeBudget: () => Promise<void>;
+  readonly takeBudget: () => Promise<Budgeted>;
   /** Twenty seconds unless given. */
   readonly deadlineMs?: number;
 }
@@ -28,18 +29,20 @@ const DEADLINE_MS = 20 * SECOND;
  * is written.
  *
  * The deadline is over all of it, and a caller that hangs up closes the provider's connection. Every call that was
- * made leaves one line in the log, without content.
+ * made leaves one line in the log, without content. One that has reached no model is given back to the day's budget.
  *
  * @throws Problem 503 `chat_not_configured`, 429, then 502 `provider_…`, which says nothing that the provider has said.
  */
 export async function handleChat(chat: Chat): Promise<Response> {
   const settings = requireKey(chat.settings);
-  await chat.takeBudget();
+  const budgeted = await chat.takeBudget();
   const { request, requestId, body, deadlineMs = DEADLINE_MS } = chat;
-  return await ask(
-    { requestId, body, settings, deadlineMs, callerSignal: request.signal },
-    wantsStream(request),
-  );
+  const call = new ModelCall({ requestId, body, settings, deadlineMs, callerSignal: request.signal });
+  try {
+    return await ask(call, requestId, wantsStream(request));
+  } finally {
+    if (!call.hasReachedModel) await budgeted.giveBack();
+  }
 }
 
 /** A key has to be set by hand. */
@@ -61,10 +64,9 @@ function wantsStream({ headers }: Request): boolean {
   });
 }
 
-async function ask(question: ModelQuestion, isStream: boolean): Promise<Response> {
-  const call = new ModelCall(question);
+async function ask(call: ModelCall, requestId: string, isStream: boolean): Promise<Response> {
   try {
-    return isStream ? await answerStreaming(call, question.requestId) : await answerWhole(call);
+    return isStream ? await answerStreaming(call, requestId) : await answerWhole(call);
   } catch (error) {
     const failure = call.fail(error);
     if (failure) throw problemOf(failure);

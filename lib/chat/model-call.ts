@@ -6,7 +6,7 @@ import { SECOND, sleep } from '../time.ts';
 import type { ChatRequest } from './chat-request.ts';
 import { costUsd } from './cost.ts';
 import type { TokenUse } from './cost.ts';
-import { failureOf } from './failure.ts';
+import { failureOf, mayHaveReachedModel } from './failure.ts';
 import type { Failure, FailureCode } from './failure.ts';
 import { GUARD } from './guard.ts';
 
@@ -51,6 +51,7 @@ export class ModelCall {
   readonly #timer: NodeJS.Timeout;
   #stoppedBy: 'deadline' | 'caller' | undefined;
   #attempts = 0;
+  #hasReachedModel = false;
   #sdk: typeof Sdk | undefined;
 
   constructor(question: ModelQuestion) {
@@ -58,6 +59,11 @@ export class ModelCall {
     this.#timer = setTimeout(() => this.#stopFor('deadline'), question.deadlineMs);
     if (question.callerSignal.aborted) this.hangUp();
     else question.callerSignal.addEventListener('abort', this.hangUp, { once: true });
+  }
+
+  /** Whether a model may have worked on it: what has not reached one costs nothing. */
+  get hasReachedModel(): boolean {
+    return this.#hasReachedModel;
   }
 
   /** Ends the call on the caller's behalf. */
@@ -96,7 +102,14 @@ export class ModelCall {
       // Followed, a redirect would carry what a visitor wrote to an address that nobody configured.
       fetchOptions: { redirect: 'manual' },
     });
-    return await attempt(client.messages, paramsOf(settings, body), { signal: this.#stop.signal });
+    try {
+      const answer = await attempt(client.messages, paramsOf(settings, body), { signal: this.#stop.signal });
+      this.#hasReachedModel = true;
+      return answer;
+    } catch (error) {
+      this.#hasReachedModel ||= mayHaveReachedModel(this.#sdk, error);
+      throw error;
+    }
   }
 
   /** The second try is given as long as the first one took: a provider that failed slowly does not get faster. */

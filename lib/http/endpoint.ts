@@ -4,9 +4,8 @@ import type { z } from 'zod';
 
 import { InvalidConfiguration } from '../config.ts';
 import { log, logError } from '../log.ts';
-import { rateLimitHeaders, requireAllowed } from '../rate-limit/answers.ts';
-import type { Limit, Limiter } from '../rate-limit/limiter.ts';
-import type { Visitors } from '../rate-limit/visitors.ts';
+import { countVisit } from '../rate-limit/visit.ts';
+import type { Visit, VisitorLimits } from '../rate-limit/visit.ts';
 import { inRequestSpan } from '../telemetry/request.ts';
 import { mediaTypes } from './body.ts';
 import { corsHeaders, preflightResponse, requireOrigin } from './cors.ts';
@@ -35,6 +34,14 @@ interface Guards {
   readonly route?: string;
   /** `HEAD` comes with `GET`. One that declares a body has `POST` alone. */
   readonly methods: readonly ('GET' | 'POST')[];
+  /**
+   * Nobody is asked who they are, and what they send may be kept: the request's id and its trace are our own, whatever
+   * the caller writes into `x-request-id` or `traceparent`, since they end in the audit trail.
+   *
+   * Elsewhere they are the caller's, so that a provider or an operator finds a request again in our logs: what is kept
+   * there comes from one who has a secret or a token. Health keeps nothing.
+   */
+  readonly isAnonymous?: boolean;
   /** Whose pages may call and read the answers. Without it no answer has a CORS header, and `OPTIONS` is a 405. */
   readonly cors?: () => Cors;
   /** How often one visitor may call. */
@@ -43,14 +50,6 @@ interface Guards {
   readonly guard?: (request: Request) => void;
   /** Writes problems in another form than `application/problem+json`, for people. */
   readonly problemAnswer?: (problem: Problem, requestId: string) => Response;
-}
-
-/** How often one visitor may call, who that is, and where it is counted. */
-export interface VisitorLimits {
-  readonly limiter: Limiter;
-  readonly visitors: Visitors;
-  /** From the shortest window on. */
-  readonly limits: readonly Limit[];
 }
 
 interface BodyDeclaration<Body> {
@@ -71,6 +70,8 @@ interface RequestContext<Body> {
   readonly body: Body;
   /** Stands for the caller's address and can be kept; empty where no visitors are told apart. */
   readonly visitor: string;
+  /** How the request was counted. */
+  readonly visit: Visit;
 }
 
 /** What the platform calls: the default export of a file in `api/`. */
@@ -81,9 +82,9 @@ export interface Endpoint {
 /**
  * Makes a function of the platform out of a declaration.
  *
- * It always answers: `fetch` never rejects. Every answer has an `x-request-id` and, unless the handler decides
- * otherwise, `cache-control: no-store`; every request leaves one line in the log, and a span. The guards come before the handler in
- * this order: the declaration's own, 405, 403, 415, 413, 429, 400.
+ * It always answers: `fetch` never rejects. Every answer has an `x-request-id`, `x-content-type-options: nosniff` and,
+ * unless the handler decides otherwise, `cache-control: no-store`; every request leaves one line in the log, and a span.
+ * The guards come before the handler in this order: the declaration's own, 405, 403, 415, 413, 429, 400.
  */
 export function endpoint<Body>(declaration: DeclarationWithBody<Body>): Endpoint;
 export function endpoint(declaration: DeclarationWithoutBody): Endpoint;
@@ -91,9 +92,9 @@ export function endpoint<Body>(declaration: EndpointDeclaration<Body>): Endpoint
   return {
     async fetch(request) {
       const startedAt = performance.now();
-      const requestId = requestIdOf(request.headers);
-      const { route } = declaration;
-      return await inRequestSpan({ request, route, requestId }, async () => {
+      const { route, isAnonymous = false } = declaration;
+      const requestId = isAnonymous ? randomUUID() : requestIdOf(request.headers);
+      return await inRequestSpan({ request, route, requestId, isAnonymous }, async () => {
         const guarded = new Headers();
         const response = await answer(declaration, request, requestId, guarded);
         log('info', 'request', {
@@ -127,13 +128,15 @@ async function answer<Body>(
     if (request.method === 'OPTIONS') return preflightResponse(methods);
     if (cors) requireOrigin(cors, request);
     if (!declaration.body) {
-      const visitor = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : '';
-      return await declaration.handle(request, { requestId, visitor, body: undefined });
+      const visit = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : UNCOUNTED;
+      const { visitor } = visit;
+      return await declaration.handle(request, { requestId, visitor, visit, body: undefined });
     }
     const { schema, limitBytes, forms } = declaration.body;
     const content = await readContent(request, forms ? mediaTypes : ['application/json'], limitBytes);
-    const visitor = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : '';
-    return await declaration.handle(request, { requestId, visitor, body: validated(content, schema) });
+    const visit = visitorLimits ? await countVisit(visitorLimits(), request, guarded) : UNCOUNTED;
+    const body = await validOf(visit, () => validated(content, schema));
+    return await declaration.handle(request, { requestId, visitor: visit.visitor, visit, body });
   } catch (error) {
     return problemAnswer(declaration, problemOf(error, requestId), requestId);
   }
@@ -158,17 +161,20 @@ function requireMethod(allowed: readonly string[], method: string): void {
   if (!allowed.includes(method)) throw methodNotAllowed(allowed);
 }
 
-/** @returns the key of the visitor. @throws Problem 429 `rate_limited` */
-async function countVisit(
-  { limiter, visitors, limits }: VisitorLimits,
-  request: Request,
-  guarded: Headers,
-): Promise<string> {
-  const visitor = visitors.keyOf(request);
-  const verdict = await limiter.take(visitor, limits);
-  for (const [name, value] of Object.entries(rateLimitHeaders(limits, verdict))) guarded.set(name, value);
-  requireAllowed(limits, verdict);
-  return visitor;
+const UNCOUNTED: Visit = {
+  visitor: '',
+  giveBackInvalid: async () => undefined,
+  giveBackPart: async () => undefined,
+};
+
+/** @throws Problem as `validate` does, once the visit is given back. */
+async function validOf<Body>(visit: Visit, validate: () => Body): Promise<Body> {
+  try {
+    return validate();
+  } catch (error) {
+    await visit.giveBackInvalid();
+    throw error;
+  }
 }
 
 /** Nobody is going to correct a wrong variable within seconds. */
@@ -210,6 +216,7 @@ function finished(response: Response, method: string, requestId: string, guarded
     else if (!headers.has(name)) headers.set(name, value);
   }
   headers.set('x-request-id', requestId);
+  headers.set('x-content-type-options', 'nosniff');
   if (!headers.has('cache-control')) headers.set('cache-control', 'no-store');
   const body = method === 'HEAD' ? null : response.body;
   return new Response(body, { status: response.status, statusText: response.statusText, headers });

@@ -87,6 +87,11 @@ export function problemResponse(problem: Problem, requestId: string): Response {
   const body = { type: 'about:blank', title, status, code, detail, requestId, issues };
   return new Response(JSON.stringify(body), {
     status,
-    headers: { ...problem.headers, 'content-type': 'application/problem+json', 'x-request-id': requestId },
+    headers: {
+      ...problem.headers,
+      'content-type': 'application/problem+json',
+      'x-content-type-options': 'nosniff',
+      'x-request-id': requestId,
+    },
   });
 }

@@ -150,6 +150,5 @@ ${requestId === undefined ? '' : `<small>Referanse: ${escapeHtml(requestId)}</sm
   headers.delete('content-length');
   headers.set('content-type', 'text/html; charset=utf-8');
   headers.set('content-security-policy', CSP);
-  headers.set('x-content-type-options', 'nosniff');
   return new Response(html, { status, headers });
 }

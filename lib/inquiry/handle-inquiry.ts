@@ -6,7 +6,9 @@ import type { Cors } from '../http/cors.ts';
 import { Problem, unavailable } from '../http/problem.ts';
 import { log, logError } from '../log.ts';
 import { MailNotSent, sendMail } from '../mail/send-mail.ts';
+import type { Mail } from '../mail/send-mail.ts';
 import { emit } from '../outbox/emit.ts';
+import type { Budgeted } from '../rate-limit/answers.ts';
 import { MINUTE, SECOND, sleep } from '../time.ts';
 import { isForm, sentAnswer } from './form-answers.ts';
 import { inquiryMail } from './inquiry-mail.ts';
@@ -24,6 +26,8 @@ export interface Inquiry {
   readonly visitor: string;
   readonly mail: MailSettings | undefined;
   readonly sent: Once;
+  /** Takes one mail out of what all visitors have together for the day. @throws Problem 429 */
+  readonly takeBudget: () => Promise<Budgeted>;
   /** Where the visitor of a form may be sent on to. */
   readonly cors: Cors;
   /** Undefined where no database is configured. */
@@ -38,9 +42,10 @@ export interface Inquiry {
  * Sends a visitor's inquiry to the administrator as a mail and answers when the mail provider has accepted it.
  *
  * The same `Idempotency-Key`, or the same inquiry of the same visitor, is sent once in ten minutes; who repeats it is
- * told the same. An accepted inquiry also becomes the event `inquiry.submitted`.
+ * told the same. An accepted inquiry also becomes the event `inquiry.submitted`. Of the day's budget only what has
+ * reached the mail provider is used: nothing that had been sent before.
  *
- * @throws Problem 503 `email_not_configured`, 422 `idempotency_key_reused`, 502 `email_failed`, `email_timeout` or
+ * @throws Problem 503 `email_not_configured`, 422 `idempotency_key_reused`, 429, 502 `email_failed`, `email_timeout` or
  *   `email_unreachable`
  */
 export async function handleInquiry(inquiry: Inquiry): Promise<Response> {
@@ -98,11 +103,25 @@ function digest(...parts: readonly string[]): string {
 }
 
 async function send(inquiry: Inquiry, settings: MailSettings): Promise<void> {
-  const { body, requestId, timeoutMs } = inquiry;
+  const { body, requestId } = inquiry;
   const inquiryId = randomUUID();
-  await sendMail(settings, inquiryMail(body, { inquiryId, receivedAt: new Date() }), timeoutMs);
+  await sendBudgeted(inquiry, settings, inquiryMail(body, { inquiryId, receivedAt: new Date() }));
   log('info', 'inquiry sent', { inquiryId, source: sourceKind(body), requestId });
   await record(inquiry, inquiryId);
+}
+
+async function sendBudgeted(
+  { takeBudget, timeoutMs }: Inquiry,
+  settings: MailSettings,
+  mail: Mail,
+): Promise<void> {
+  const budgeted = await takeBudget();
+  try {
+    await sendMail(settings, mail, timeoutMs);
+  } catch (error) {
+    if (!(error instanceof MailNotSent && error.hasReachedProvider)) await budgeted.giveBack();
+    throw error;
+  }
 }
 
 /** The mail is on its way: a slow database must not keep the visitor. */

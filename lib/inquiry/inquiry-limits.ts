@@ -1,8 +1,28 @@
 import type { Config } from '../config.ts';
-import type { Limit } from '../rate-limit/limiter.ts';
-import { MINUTE } from '../time.ts';
+import { networkDays } from '../rate-limit/networks.ts';
+import type { VisitorLimit } from '../rate-limit/visit.ts';
+import { DAY, MINUTE } from '../time.ts';
 
-/** How often one visitor may send the form. */
-export function inquiryLimits({ inquiryPer10Minutes }: Config['rates']): readonly Limit[] {
-  return [{ name: 'inquiry', limit: inquiryPer10Minutes, windowMs: 10 * MINUTE }];
+/** A town hall behind one address corrects some typing errors within ten minutes; a program makes thousands. */
+const TYPING_ERRORS = 50;
+
+/** What one visitor may use of a day's budget: five in ten minutes would be 720 in a day. */
+const PART_OF_DAY = 1 / 10;
+
+/**
+ * How often one visitor may send the form, and how often it may be tried. A customer with many networks has two or four
+ * times as many as a visitor, not as many for each.
+ */
+export function inquiryLimits(rates: Config['rates']): readonly VisitorLimit[] {
+  const { inquiryPer10Minutes: limit, inquiryDailyBudget } = rates;
+  const perDay = Math.max(limit, Math.floor(inquiryDailyBudget * PART_OF_DAY));
+  const tenMinutes = { windowMs: 10 * MINUTE, onlyValid: true };
+  return [
+    { name: 'inquiry-tries', limit: limit + TYPING_ERRORS, windowMs: 10 * MINUTE },
+    { ...tenMinutes, name: 'inquiry', limit },
+    { ...tenMinutes, name: 'inquiry-56', limit: limit * 2, network: 56 },
+    { ...tenMinutes, name: 'inquiry-48', limit: limit * 4, network: 48 },
+    { name: 'inquiry-day', limit: perDay, windowMs: DAY, onlyValid: true },
+    ...networkDays('inquiry-day', perDay, inquiryDailyBudget).map((day) => ({ ...day, onlyValid: true })),
+  ];
 }

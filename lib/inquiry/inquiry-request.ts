@@ -59,10 +59,15 @@ const email = required(EMAIL_MOST)
   )
   .meta({ format: 'idn-email', maxLength: EMAIL_MOST });
 
-const SOURCE = /^(?:chatbot|book-demo|kontakt-[\p{L}\p{N}._-]+)$/u;
+/** The rest is a page's own words, spaces and signs too; without any it would say nothing that `kontakt` says. */
+const SOURCE = /^(?:chatbot|book-demo|kontakt-.+)$/u;
 
 const source = required(80)
-  .pipe(z.stringFormat('source', SOURCE, { error: 'write chatbot, book-demo or kontakt- and a name' }))
+  .pipe(
+    z.stringFormat('source', SOURCE, {
+      error: 'write chatbot, book-demo or kontakt- and any text, for example kontakt-om oss',
+    }),
+  )
   .meta({ pattern: SOURCE.source, maxLength: 80, description: 'Which page or dialogue it comes from.' });
 
 /** Takes every field at its longest in any script, also as a form writes it: up to nine bytes a character. */

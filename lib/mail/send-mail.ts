@@ -2,6 +2,7 @@ import type sendgrid from '@sendgrid/mail';
 import * as z from 'zod';
 
 import type { MailSettings } from '../config.ts';
+import { isNeverConnected } from '../http/no-connection.ts';
 import { SECOND, sleep } from '../time.ts';
 import { asciiAddress } from './address.ts';
 
@@ -36,15 +37,30 @@ export class MailNotSent extends Error {
   readonly status: number | undefined;
   /** The fields of the provider's API that it refused. */
   readonly fields: readonly string[];
+  /**
+   * Whether the provider may have worked on it: not without a connection, and not where it has refused the mail (4xx).
+   */
+  readonly hasReachedProvider: boolean;
 
-  constructor(code: MailFailure, details: { reason?: string; status?: number; fields?: readonly string[] }) {
+  constructor(code: MailFailure, details: MailFailureDetails) {
     super('the mail provider has not accepted the mail');
     this.name = 'MailNotSent';
     this.code = code;
     this.reason = details.reason;
     this.status = details.status;
     this.fields = details.fields ?? [];
+    this.hasReachedProvider =
+      details.hasReachedProvider ??
+      (code === 'email_failed' ? (details.status ?? 500) >= 500 : !isNeverConnected(details.reason));
   }
+}
+
+interface MailFailureDetails {
+  readonly reason?: string | undefined;
+  readonly status?: number | undefined;
+  readonly fields?: readonly string[];
+  /** Said of the first try, where the second one says nothing of it. */
+  readonly hasReachedProvider?: boolean;
 }
 
 /** The provider answers in some 200 ms; a visitor who waits longer than this has gone. For each of two tries. */
@@ -67,7 +83,11 @@ export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = T
   } catch (error) {
     if (!(error instanceof MailNotSent) || !surelyNotAccepted(error)) throw error;
     await sleep(RETRY_PAUSE_MS);
-    await handOver(settings, mail, timeoutMs);
+    await handOver(settings, mail, timeoutMs).catch((second: unknown) => {
+      if (!error.hasReachedProvider || !(second instanceof MailNotSent)) throw second;
+      const { code, reason, status, fields } = second;
+      throw new MailNotSent(code, { reason, status, fields, hasReachedProvider: true });
+    });
   }
 }
 
@@ -173,9 +193,6 @@ const sdkError = z.object({
 
 const TIMEOUTS: ReadonlySet<string> = new Set(['ECONNABORTED', 'ETIMEDOUT', 'ERR_CANCELED']);
 
-/** Never accepted: there was nobody to accept it. */
-const NO_CONNECTION: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
-
 function asMailNotSent(error: unknown, deadline: AbortSignal): MailNotSent {
   const { code, response } = sdkError.safeParse(error).data ?? {};
   const reason = typeof code === 'string' ? code : undefined;
@@ -195,7 +212,7 @@ function known(field: string | null | undefined): string[] {
   return field && /^[a-z0-9_.]{1,80}$/.test(field) ? [field] : [];
 }
 
-function surelyNotAccepted({ code, status = 0, reason = '' }: MailNotSent): boolean {
+function surelyNotAccepted({ code, status = 0, reason }: MailNotSent): boolean {
   if (code === 'email_failed') return status === 429 || status >= 500;
-  return code === 'email_unreachable' && NO_CONNECTION.has(reason);
+  return code === 'email_unreachable' && isNeverConnected(reason);
 }

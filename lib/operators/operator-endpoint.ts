@@ -5,12 +5,13 @@ import type { z } from 'zod';
 import type { OperatorSettings } from '../config.ts';
 import { mediaTypes } from '../http/body.ts';
 import { endpoint } from '../http/endpoint.ts';
-import type { Endpoint, VisitorLimits } from '../http/endpoint.ts';
+import type { Endpoint } from '../http/endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../http/negotiate.ts';
 import { notFound, problemResponse } from '../http/problem.ts';
 import type { Problem } from '../http/problem.ts';
 import { readContent, validated } from '../http/validated.ts';
 import { logError } from '../log.ts';
+import type { VisitorLimits } from '../rate-limit/visit.ts';
 import { authenticate, requireOwnPage, requireScope, sessionToken } from './authenticate.ts';
 import { bouncePage } from './console/bounce.ts';
 import { HOME } from './console/links.ts';
@@ -128,7 +129,6 @@ const HEADERS = {
     `base-uri 'none'`,
     `frame-ancestors 'none'`,
   ].join('; '),
-  'x-content-type-options': 'nosniff',
   'referrer-policy': 'same-origin',
   'cross-origin-opener-policy': 'same-origin',
 };

@@ -2,9 +2,9 @@ import { serialize } from 'hono/utils/cookie';
 import * as z from 'zod';
 
 import type { OperatorSettings } from '../config.ts';
-import type { VisitorLimits } from '../http/endpoint.ts';
 import { badRequest, Problem } from '../http/problem.ts';
 import type { Limit } from '../rate-limit/limiter.ts';
+import type { VisitorLimits } from '../rate-limit/visit.ts';
 import { HOUR, MINUTE, SECOND } from '../time.ts';
 import { invalidToken, requireScope, SESSION_COOKIE, verifyToken } from './authenticate.ts';
 import { HOME } from './console/links.ts';

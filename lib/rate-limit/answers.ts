@@ -32,15 +32,31 @@ export function requireAllowed(limits: readonly Limit[], verdict: Verdict): void
   });
 }
 
+/** One call that was taken out of a day's budget. */
+export interface Budgeted {
+  /** Puts it back, for a call that was not made after all. Never rejects. */
+  giveBack(): Promise<unknown>;
+}
+
 /**
  * Counts one call against what all visitors together may use in a day (UTC).
  *
- * @param limit calls a day.
+ * @param perDay calls a day.
+ * @param visit whose network has a part of the budget, which the call is given back to as well.
  * @throws Problem 429 `rate_limited`
  */
-export async function takeBudget(limiter: Limiter, name: string, limit: number): Promise<void> {
-  const limits = [{ name, limit, windowMs: DAY }];
-  requireAllowed(limits, await limiter.take('everyone', limits));
+export async function takeBudget(
+  limiter: Limiter,
+  name: string,
+  perDay: number,
+  visit?: { giveBackPart(): Promise<void> },
+): Promise<Budgeted> {
+  const limit = { name, limit: perDay, windowMs: DAY };
+  const verdict = await limiter.take([{ key: 'everyone', limit }]);
+  requireAllowed([limit], verdict);
+  return {
+    giveBack: () => Promise.all([...verdict.counts.map((count) => count.giveBack()), visit?.giveBackPart()]),
+  };
 }
 
 /** The one that refused, or else the one with the fewest calls left, of several such the one that lasts longest. */

@@ -6,5 +6,5 @@ export function createLimiter(redis: { readonly url: string; readonly token: str
   if (!redis) return new MemoryLimiter();
   // Loaded here, so that functions without limits start without it.
   const loading = import('./redis.ts').then(({ RedisLimiter }) => new RedisLimiter(redis));
-  return { take: async (key, limits) => (await loading).take(key, limits) };
+  return { take: async (takings) => (await loading).take(takings) };
 }

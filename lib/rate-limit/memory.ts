@@ -1,5 +1,5 @@
-import { takeInTurn } from './limiter.ts';
-import type { Count, Limit, Limiter, Verdict } from './limiter.ts';
+import { countOf, takeInTurn } from './limiter.ts';
+import type { Count, Limit, Limiter, Taking, Verdict } from './limiter.ts';
 
 /** Keys kept of each limit: about a megabyte, and more visitors than one instance sees within a window. */
 const KEYS_KEPT = 10_000;
@@ -25,11 +25,11 @@ export class MemoryLimiter implements Limiter {
     this.#keysKept = keysKept;
   }
 
-  take(key: string, limits: readonly Limit[]): Promise<Verdict> {
-    return takeInTurn(limits, (limit) => this.#takeOne(key, limit));
+  take(takings: readonly Taking[]): Promise<Verdict> {
+    return takeInTurn(takings, (taking) => this.#takeOne(taking));
   }
 
-  #takeOne(key: string, limit: Limit): Count {
+  #takeOne({ key, limit }: Taking): Count {
     const now = this.#now();
     const startsAt = now - (now % limit.windowMs);
     const windows = this.#windowsOf(limit);
@@ -41,12 +41,12 @@ export class MemoryLimiter implements Limiter {
     if (windows.size > this.#keysKept) windows.delete(windows.keys().next().value ?? key);
     const isRefused = window.calls >= limit.limit;
     if (!isRefused) window.calls += 1;
-    return {
-      limit,
-      isRefused,
-      remaining: limit.limit - window.calls,
-      resetsInMs: startsAt + limit.windowMs - now,
-    };
+    const remaining = limit.limit - window.calls;
+    return countOf({ limit, isRefused, remaining, resetsInMs: startsAt + limit.windowMs - now }, () => {
+      // The window that counted it: another one may have taken its place in the map.
+      window.calls -= 1;
+      return limit.limit - window.calls;
+    });
   }
 
   #windowsOf(limit: Limit): Map<string, Window> {

@@ -3,8 +3,8 @@ import { Redis } from '@upstash/redis';
 
 import { log } from '../log.ts';
 import { MINUTE } from '../time.ts';
-import { takeInTurn } from './limiter.ts';
-import type { Count, Limit, Limiter, Verdict } from './limiter.ts';
+import { countOf, takeInTurn } from './limiter.ts';
+import type { Count, Limit, Limiter, Taking, Verdict } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
 
 /** A visitor should not wait for the count longer than for a slow answer. */
@@ -12,6 +12,20 @@ const PATIENCE_MS = 800;
 
 /** A warning a minute says as much as one for each call. */
 const WARNING_EVERY_MS = MINUTE;
+
+/**
+ * Takes one call out of a window's counter. The library's own way, a call with the rate -1, counts in the window of the
+ * moment, which may be a new one, and goes below zero there. A counter that has refused calls has counted those too, so
+ * what is above the limit is let go first.
+ *
+ * @returns how many calls remain counted; one that is gone stays gone.
+ */
+const GIVE_BACK = `
+  local counted = tonumber(redis.call('GET', KEYS[1]) or '0')
+  local left = math.max(0, math.min(counted, tonumber(ARGV[1])) - 1)
+  if counted > left then redis.call('DECRBY', KEYS[1], counted - left) end
+  return left
+`;
 
 export interface RedisLimiterOptions {
   readonly url: string;
@@ -46,19 +60,19 @@ export class RedisLimiter implements Limiter {
     });
   }
 
-  async take(key: string, limits: readonly Limit[]): Promise<Verdict> {
+  async take(takings: readonly Taking[]): Promise<Verdict> {
     try {
       return await within(
         this.#patienceMs,
-        takeInTurn(limits, (limit) => this.#takeOne(key, limit)),
+        takeInTurn(takings, (taking) => this.#takeOne(taking)),
       );
     } catch (error) {
       this.#warn(error);
-      return await this.#fallback.take(key, limits);
+      return await this.#fallback.take(takings);
     }
   }
 
-  async #takeOne(key: string, limit: Limit): Promise<Count> {
+  async #takeOne({ key, limit }: Taking): Promise<Count> {
     const { success, limit: effective, remaining, reset, reason } = await this.#counterOf(limit).limit(key);
     const resetsInMs = reset - Date.now();
     // The library lets a call through whose count it did not get, and compares whatever it got.
@@ -70,11 +84,25 @@ export class RedisLimiter implements Limiter {
       remaining >= 0 &&
       remaining <= most;
     if (!isCounted || !(resetsInMs <= limit.windowMs)) throw new UnusableCount();
-    return { limit, isRefused: !success, remaining, resetsInMs: Math.max(1, resetsInMs) };
+    const counted = { limit, isRefused: !success, remaining, resetsInMs: Math.max(1, resetsInMs) };
+    // As the library names it: by the number of the window.
+    const counter = `${prefixOf(limit)}:${key}:${reset / limit.windowMs - 1}`;
+    return countOf(counted, () => this.#giveBack(counter, limit));
+  }
+
+  async #giveBack(counter: string, { limit }: Limit): Promise<number | undefined> {
+    try {
+      const left = await within(this.#patienceMs, this.#redis.eval(GIVE_BACK, [counter], [limit]));
+      if (typeof left !== 'number' || !(left >= 0 && left < limit)) throw new UnusableCount();
+      return limit - left;
+    } catch (error) {
+      this.#warn(error);
+      return undefined;
+    }
   }
 
   #counterOf(limit: Limit): Ratelimit {
-    const prefix = `postbud/${limit.name}/${limit.limit}/${limit.windowMs}`;
+    const prefix = prefixOf(limit);
     const counter =
       this.#counters.get(prefix) ??
       new Ratelimit({
@@ -102,6 +130,10 @@ export class RedisLimiter implements Limiter {
     this.#warnedAt = now;
     this.#failures = 0;
   }
+}
+
+function prefixOf({ name, limit, windowMs }: Limit): string {
+  return `postbud/${name}/${limit}/${windowMs}`;
 }
 
 class UnusableCount extends Error {

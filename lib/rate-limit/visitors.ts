@@ -1,10 +1,19 @@
 import { createHmac, randomBytes } from 'node:crypto';
-import { isIPv4, isIPv6 } from 'node:net';
+
+import ipaddr from 'ipaddr.js';
 
 /** Names visitors without keeping their addresses. */
 export interface Visitors {
-  /** @returns what stands for the caller's address: the same at each call, on every instance with the same secret. */
-  keyOf(request: Request): string;
+  /** @returns what stands for the caller: the same at each call, on every instance with the same secret. */
+  keysOf(request: Request): VisitorKeys;
+}
+
+interface VisitorKeys {
+  /** Of the visitor: an IPv4 address, or the /64 of an IPv6 address. */
+  readonly own: string;
+  /** Of the wider networks that an IPv6 address is in; an IPv4 address stands alone. */
+  readonly 56?: string;
+  readonly 48?: string;
 }
 
 export interface VisitorsOptions {
@@ -16,10 +25,12 @@ export interface VisitorsOptions {
 
 export function createVisitors({ isBehindPlatform, secret }: VisitorsOptions): Visitors {
   const hmacKey = secret ? createHmac('sha256', secret).update('postbud visitors').digest() : randomBytes(32);
+  const keyOf = (network: string) => createHmac('sha256', hmacKey).update(network).digest('base64url');
   return {
-    keyOf(request) {
+    keysOf(request) {
       const address = isBehindPlatform ? forwardedAddress(request.headers) : socketAddress(request);
-      return createHmac('sha256', hmacKey).update(networkOf(address)).digest('base64url');
+      const { own, ...wider } = networksOf(address);
+      return { own: keyOf(own), ...('56' in wider && { 56: keyOf(wider[56]), 48: keyOf(wider[48]) }) };
     },
   };
 }
@@ -37,41 +48,40 @@ function socketAddress(request: Request & { readonly ip?: unknown }): string {
 /** All callers whose address is not known, together. */
 const LOCAL = 'local';
 
+type Networks = { readonly own: string } | { readonly own: string; readonly 56: string; readonly 48: string };
+
 /**
- * Tells whose an address is: of IPv6 one household has a whole /64, and could call from a new address every time.
+ * Tells whose an address is: of IPv6 one household has a whole /64 and could call from a new address every time, and one
+ * customer has up to a /48, which is 65,536 of those.
  *
- * @returns an IPv4 address, also of one written as IPv6; the first four groups of an IPv6 address; else `local`.
- * @see https://www.rfc-editor.org/rfc/rfc4291#section-2.2
+ * @returns as `own` an IPv4 address, also of one written as IPv6; the /64 of an IPv6 address; else `local`.
+ * @see https://www.rfc-editor.org/rfc/rfc6177#section-2 what customers are given
  */
-export function networkOf(address: string): string {
-  if (isIPv4(address)) return address;
-  if (!isIPv6(address)) return LOCAL;
-  const groups = groupsOf(address);
-  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xff_ff;
-  if (!isMapped)
-    return `${groups
-      .slice(0, 4)
-      .map((group) => group.toString(16))
-      .join(':')}::/64`;
-  return groups
-    .slice(6)
-    .flatMap((group) => [group >> 8, group & 0xff])
-    .join('.');
+export function networksOf(address: string): Networks {
+  // Not what else the library takes: `0x7f.1` names a host in a URL, and never a caller.
+  if (ipaddr.IPv4.isValidFourPartDecimal(address)) return { own: address };
+  if (!ipaddr.IPv6.isValid(address)) return { own: LOCAL };
+  const parsed = ipaddr.IPv6.parse(address);
+  const embedded = embeddedIPv4(parsed);
+  if (embedded) return { own: embedded };
+  // Without its zone, which is of this machine and not of the network.
+  const plain = new ipaddr.IPv6(parsed.parts).toString();
+  const network = (bits: number) =>
+    `${ipaddr.IPv6.networkAddressFromCIDR(`${plain}/${bits}`).toString()}/${bits}`;
+  return { own: network(64), 56: network(56), 48: network(48) };
 }
 
-/** The eight numbers of an IPv6 address. */
-function groupsOf(address: string): number[] {
-  const [withoutZone = ''] = address.split('%');
-  const [head = [], tail] = withoutZone
-    .split('::')
-    .map((half) => half.split(':').filter(Boolean).flatMap(numbersOf));
-  if (!tail) return head;
-  return [...head, ...Array<number>(8 - head.length - tail.length).fill(0), ...tail];
-}
-
-/** The last 32 bits may be written as IPv4 is. */
-function numbersOf(group: string): number[] {
-  if (!group.includes('.')) return [Number.parseInt(group, 16)];
-  const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number);
-  return [a * 256 + b, c * 256 + d];
+/** The IPv4 address that an IPv6 address stands for: mapped (RFC 4291), of a translator (RFC 6145, 6052), or of 6to4. */
+function embeddedIPv4(address: ipaddr.IPv6): string | undefined {
+  const bytes = address.toByteArray();
+  switch (address.range()) {
+    case 'ipv4Mapped':
+    case 'rfc6145':
+    case 'rfc6052':
+      return bytes.slice(12).join('.');
+    case '6to4':
+      return bytes.slice(2, 6).join('.');
+    default:
+      return undefined;
+  }
 }

@@ -10,10 +10,12 @@ export interface TracedRequest {
   /** As it is declared, for example `/webhooks/:provider`. */
   readonly route: string | undefined;
   readonly requestId: string;
+  /** Whether it begins a trace of its own, whatever the caller says. */
+  readonly isAnonymous: boolean;
 }
 
 /**
- * Answers a request in a span that goes on with the caller's trace. The span ends with the answer's headers: what is
+ * Answers a request in a span that goes on with the caller's trace, if the caller is believed. The span ends with the answer's headers: what is
  * streamed after them is not part of it.
  *
  * Where nothing is traced, the caller's trace is still that of what is emitted here.
@@ -21,12 +23,12 @@ export interface TracedRequest {
  * @param answer never rejects.
  */
 export async function inRequestSpan(
-  { request, route, requestId }: TracedRequest,
+  { request, route, requestId, isAnonymous }: TracedRequest,
   answer: () => Promise<Response>,
 ): Promise<Response> {
   const starting = startTracing();
   if (starting) await starting;
-  const caller = contextOf(request.headers.get('traceparent'));
+  const caller = isAnonymous ? null : contextOf(request.headers.get('traceparent'));
   if (!isTracing()) return caller ? await context.with(caller, answer) : await answer();
   const method = METHODS.has(request.method) ? request.method : '_OTHER';
   const attributes: Attributes = {

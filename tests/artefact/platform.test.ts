@@ -37,6 +37,7 @@ beforeAll(async () => {
     ANTHROPIC_API_KEY: 'sk-ant-platform',
     ANTHROPIC_BASE_URL: api.url,
     CHAT_RATE_PER_MINUTE: '6',
+    CORS_ORIGINS: 'https://*.preview.example.no',
   });
 });
 afterAll(async () => {
@@ -106,7 +107,22 @@ test.each([
   expect(response.status).toBe(status);
   // What is nowhere no function has been asked for.
   expect(response.headers.has('x-request-id')).toBe(![404].includes(status) && !path.endsWith('.css'));
+  // What the platform answers in a function's place is its own.
+  if (!response.headers.has('x-vercel-error'))
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff');
   await response.body?.cancel();
+});
+
+test('a star in CORS_ORIGINS is held to a list that is in the bundle', async () => {
+  const allowed = async (origin: string) => {
+    const response = await send('OPTIONS', '/api/chat', { origin });
+    return [response.status, response.headers.get('access-control-allow-origin')];
+  };
+  expect(await allowed('https://pr-17.preview.example.no')).toEqual([
+    204,
+    'https://pr-17.preview.example.no',
+  ]);
+  expect(await allowed('https://preview.example.no')).toEqual([204, null]);
 });
 
 test('a stream begins before the model has ended, and an end of the caller is one of the model’s call', async () => {

@@ -376,3 +376,24 @@ test('every line of the log says which trace it is part of', async () => {
     ['tick', undefined],
   ]);
 });
+
+test('an anonymous caller’s request begins a trace of its own, and so do the events that it leads to', async () => {
+  const { fetch } = endpoint({
+    methods: ['POST'],
+    route: '/api/form',
+    isAnonymous: true,
+    handle: async () => {
+      await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+      return new Response(null, { status: 201 });
+    },
+  });
+  await fetch(post({ traceparent: `00-${CALLER.trace}-${CALLER.span}-01` }));
+  await sent();
+  const request = one('POST /api/form');
+  expect(request.traceId).not.toBe(CALLER.trace);
+  expect(request.attributes['postbud.request.id']).not.toBe('req-1');
+  expect(one('send payment.captured')).toMatchObject({
+    traceId: request.traceId,
+    parentSpanId: request.spanId,
+  });
+});

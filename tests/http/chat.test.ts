@@ -76,7 +76,7 @@ function respond({ mode = 'whole', settings, signal, ...chat }: Asked = {}): Pro
     requestId: 'request-1',
     body,
     settings: { apiKey: KEY, baseUrl: api.url, model: 'claude-haiku-5-5', maxTokens: 1024, ...settings },
-    takeBudget: async () => undefined,
+    takeBudget: async () => ({ giveBack: async () => undefined }),
     ...chat,
   });
 }
@@ -190,7 +190,7 @@ describe.each(modes)('an answer (%s)', (mode) => {
   });
 
   test('is 503 without a key, and neither the budget nor the provider is touched', async () => {
-    const takeBudget = vi.fn<() => Promise<void>>();
+    const takeBudget = vi.fn<Chat['takeBudget']>();
     for (const apiKey of [undefined, '', '  ']) {
       const answer = await ask({ mode, takeBudget, settings: { apiKey } });
       expect([answer.status, answer.code]).toEqual([503, 'chat_not_configured']);
@@ -238,7 +238,7 @@ test.each([
     requestId: 'request-1',
     body,
     settings: { apiKey: KEY, baseUrl: api.url, model: 'claude-haiku-5-5', maxTokens: 1024 },
-    takeBudget: async () => undefined,
+    takeBudget: async () => ({ giveBack: async () => undefined }),
   });
   expect((await read(response)).events.length > 0).toBe(isStream);
 });
@@ -366,6 +366,72 @@ describe.each(modes)('a fault of the provider (%s)', (mode) => {
   });
 });
 
+describe('the budget of the day', () => {
+  const budgeted = () => {
+    const giveBack = vi.fn<() => Promise<void>>(async () => undefined);
+    return { giveBack, takeBudget: async () => ({ giveBack }) };
+  };
+
+  test.each<[isGivenBack: boolean, fault: Fault]>([
+    [true, '400'],
+    [true, '401'],
+    [true, '404'],
+    [true, '413'],
+    [true, '429'],
+    [false, '500'],
+    [false, '529'],
+    [false, 'reset'],
+    [false, 'reset-body'],
+    [false, 'hang'],
+    [false, 'html'],
+    [false, 'no-text'],
+    [false, 'refusal'],
+  ])('is given the call back: %s, where the provider’s fault is %s', async (isGivenBack, fault) => {
+    for (const mode of modes) {
+      api.behave(fault);
+      const { giveBack, takeBudget } = budgeted();
+      await ask({ mode, takeBudget, deadlineMs: 800 });
+      expect(giveBack).toHaveBeenCalledTimes(isGivenBack ? 1 : 0);
+    }
+  });
+
+  test('is given the call back where nothing listens at the provider’s address, and before the answer', async () => {
+    await api.close();
+    for (const mode of modes) {
+      const { giveBack, takeBudget } = budgeted();
+      expect(await ask({ mode, takeBudget })).toMatchObject({ status: 502, code: 'provider_unreachable' });
+      expect(giveBack).toHaveBeenCalledTimes(1);
+    }
+  });
+
+  test('is given the call back of a caller that has gone before it began', async () => {
+    const { giveBack, takeBudget } = budgeted();
+    expect((await ask({ takeBudget, signal: AbortSignal.abort() })).status).toBe(499);
+    expect(giveBack).toHaveBeenCalledTimes(1);
+    expect(api.requests).toHaveLength(0);
+  });
+
+  test('is not given the call back of a caller that goes in its midst', async () => {
+    api.behave('hang');
+    const caller = new AbortController();
+    const { giveBack, takeBudget } = budgeted();
+    const answering = ask({ takeBudget, signal: caller.signal });
+    await vi.waitFor(() => expect(api.requests).toHaveLength(1));
+    caller.abort();
+    await answering;
+    expect(giveBack).not.toHaveBeenCalled();
+  });
+
+  test('is not given a call back whose first try had reached the model', async () => {
+    api.behave('500', 1);
+    const { giveBack, takeBudget } = budgeted();
+    const body = { system: SYSTEM, messages: [{ role: 'user' as const, content: `Hei [[401]] ${CANARY}` }] };
+    expect(await ask({ takeBudget, body })).toMatchObject({ code: 'provider_rejected' });
+    expect(api.requests).toHaveLength(2);
+    expect(giveBack).not.toHaveBeenCalled();
+  });
+});
+
 test('a reset in the midst of a whole answer is tried again', async () => {
   api.behave('reset-body', 1);
   expect((await ask()).status).toBe(200);
@@ -455,6 +521,7 @@ describe('POST /api/chat', () => {
     expect([answer.status, saidIn(answer).slice(0, 6)]).toEqual([200, 'Prisen']);
     expect(answer.headers.get('access-control-allow-origin')).toBe('https://www.solvik.example.no');
     expect(answer.headers.get('ratelimit-policy')).toBe('"chat-min";q=12;w=60, "chat-day";q=300;w=86400');
+    expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
     // The functions of a build have a log of their own, each in its bundle.
     if (!isArtefact) expect(answer.headers.get('x-request-id')).toBe(callLines()[0]?.['requestId']);
   });

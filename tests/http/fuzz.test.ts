@@ -146,6 +146,7 @@ async function configured(name: Name): Promise<Record<string, string | undefined
     CHAT_RATE_PER_DAY: '10000000',
     CHAT_DAILY_BUDGET: '10000000',
     INQUIRY_RATE_PER_10_MINUTES: '100000',
+    INQUIRY_DAILY_BUDGET: '10000000',
     DATABASE_URL: name === 'inquiry' ? await createDatabase(inject('postgresUrl')) : 'memory://',
   };
 }

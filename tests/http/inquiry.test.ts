@@ -87,6 +87,7 @@ function inquiryFunction(parts: Partial<Inquiry> = {}) {
   const sent = new OncePerProcess();
   const inquiry = endpoint({
     methods: ['POST'],
+    isAnonymous: true,
     cors: () => cors,
     body: { schema: inquiryRequest, limitBytes: INQUIRY_LIMIT_BYTES, forms: true },
     handle: async (request, { requestId, body }) =>
@@ -97,6 +98,7 @@ function inquiryFunction(parts: Partial<Inquiry> = {}) {
         visitor: request.headers.get('x-visitor') ?? '',
         mail: settings(),
         sent,
+        takeBudget: async () => ({ giveBack: async () => undefined }),
         cors,
         database: undefined,
         waitUntil: () => undefined,
@@ -461,21 +463,44 @@ describe('a form', () => {
 
 describe('an inquiry that was mailed', () => {
   const events = async () =>
-    await rows<{ payload: Record<string, string>; correlation: string }>(
+    await rows<{ payload: Record<string, string>; correlation: string; traceparent: string | null }>(
       connection.db,
-      `select payload, correlation_id as correlation from events where topic = 'inquiry.submitted'`,
+      `select payload, correlation_id as correlation, traceparent from events where topic = 'inquiry.submitted' order by seq`,
     );
 
   test('becomes one event, however often it was sent', async () => {
     const post = inquiryFunction({ database: async () => connection.db });
-    await Promise.all([post(body, { 'x-request-id': 'r-1' }), post(body, { 'x-request-id': 'r-1' })]);
+    const answers = await Promise.all([post(body), post(body)]);
     const found = await events();
     expect(found).toHaveLength(1);
     const { message: _message, ...fields } = body;
     expect(found[0]).toEqual({
-      correlation: 'r-1',
+      correlation: expect.toBeOneOf(answers.map(({ headers }) => headers.get('x-request-id'))),
+      traceparent: null,
       payload: { ...fields, inquiryId: sendgrid.mails[0]?.custom_args?.reference },
     });
+  });
+
+  test('leaves nothing in the events of the ids that its visitor has made up', async () => {
+    const post = inquiryFunction({ database: async () => connection.db });
+    const { headers } = await post(
+      { ...body, topic: 'Spor' },
+      { 'x-request-id': 'payment-of-another', traceparent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01` },
+    );
+    const { correlation, traceparent } = (await events()).at(-1)!;
+    expect(correlation).toMatch(/^[0-9a-f-]{36}$/);
+    expect([correlation, traceparent]).toEqual([headers.get('x-request-id'), null]);
+  });
+
+  test('has any text in its source after kontakt-, in the mail and in the event', async () => {
+    const source = 'kontakt-om oss, <priser> & vilkår';
+    const post = inquiryFunction({ database: async () => connection.db });
+    expect((await post({ ...body, source })).status).toBe(200);
+    const [mail] = sendgrid.mails;
+    expect(mail?.subject).toContain(`[${source}]`);
+    expect(mail?.categories).toEqual(['inquiry', 'kontakt']);
+    expect(mail?.content[1]?.value).toContain('om oss, &lt;priser&gt; &amp; vilkår');
+    expect((await events()).at(-1)?.payload['source']).toBe(source);
   });
 
   test('that could not be mailed becomes none', async () => {

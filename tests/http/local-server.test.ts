@@ -141,10 +141,16 @@ describe('the local server', () => {
       expect(response.headers.get('content-type')).toBe('application/problem+json');
       const problem = (await response.json()) as Record<string, unknown>;
       expect(problem).toMatchObject({ status, code });
+      expect(response.headers.get('x-content-type-options')).toBe('nosniff');
       expect(problem['requestId']).toBe(response.headers.get('x-request-id'));
       expect(response.headers.get('allow')).toBe(allow);
     },
   );
+
+  test.each(['css', 'js'])('serves the console’s %s for what it is, and for nothing else', async (ending) => {
+    const response = await send(`/platform/event-bus/console.${ending}`, 'GET');
+    expect([response.status, response.headers.get('x-content-type-options')]).toEqual([200, 'nosniff']);
+  });
 
   test('answers a wrong payment intent of the development routes with 400', async () => {
     expect((await send('/dev/payment-intents')).status).toBe(400);

@@ -17,13 +17,17 @@ import { startNeonProxy } from '../../dev/serve-output/neon-proxy.ts';
 
 describe('the routes of a build', () => {
   const functions = ['api/chat', 'api/bus/index', 'api/bus/console', 'api/webhooks/[provider]'];
+  const headers = [
+    { source: '/bus/(.*).css', headers: [{ key: 'X-Content-Type-Options', value: 'nosniff' }] },
+    { source: '/bus/(.*).js', headers: [{ key: 'X-Other', value: 'x' }] },
+  ];
   const rewrites = [
     { source: '/webhooks/:provider', destination: '/api/webhooks/:provider' },
     { source: '/bus(/?)', destination: '/api/bus' },
     { source: '/bus/(.*)', destination: '/api/bus/console' },
   ];
   const { routes } = outputConfig(
-    { framework: null, buildCommand: '', functions: {}, crons: [], rewrites },
+    { framework: null, buildCommand: '', functions: {}, crons: [], headers, rewrites },
     functions.map((name) => ({ name, file: `${name}.ts`, settings: {} })),
   );
   const destinationOf = createRouting(routes, {
@@ -55,6 +59,14 @@ describe('the routes of a build', () => {
     ['/chat', 'nothing'],
   ])('%s leads to %s', (path, expected) => {
     expect(shown(path)).toBe(expected);
+  });
+
+  test('give a file the headers of its path', () => {
+    expect(destinationOf('/bus/console.css')).toEqual({
+      kind: 'file',
+      path: '/bus/console.css',
+      headers: { 'X-Content-Type-Options': 'nosniff' },
+    });
   });
 
   test('are refused when there is one of another kind, rather than gone past', () => {
@@ -95,8 +107,10 @@ describe('a project', () => {
   });
 
   test('is not built when its vercel.json says what the build would leave out', () => {
-    vercelJson({ headers: [{ source: '/(.*)', headers: [{ key: 'x', value: 'y' }] }] });
-    expect(() => readVercelJson(root)).toThrow(/vercel\.json:.*"headers"/s);
+    vercelJson({ redirects: [{ source: '/a', destination: '/b' }] });
+    expect(() => readVercelJson(root)).toThrow(/vercel\.json:.*"redirects"/s);
+    vercelJson({ headers: [{ source: '/a', headers: [], missing: [{ type: 'host', value: 'x' }] }] });
+    expect(() => readVercelJson(root)).toThrow(/vercel\.json:.*"missing"/s);
     vercelJson({ rewrites: [{ source: '/a', destination: '/b', has: [{ type: 'host', value: 'x' }] }] });
     expect(() => readVercelJson(root)).toThrow(/vercel\.json:.*"has"/s);
   });

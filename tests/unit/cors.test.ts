@@ -94,13 +94,13 @@ describe('an origin', () => {
 });
 
 describe('a star in a listed origin', () => {
-  const preview = withCors({ CORS_ORIGINS: 'https://*.preview.site.no,https://www.*.org:8443' });
+  const preview = withCors({ CORS_ORIGINS: 'https://*.preview.site.no,https://www.*.site.org:8443' });
 
   test.each([
     'https://a.preview.site.no',
     'https://pr-17.preview.site.no',
     'https://xn--brum-woa.preview.site.no',
-    'https://www.site.org:8443',
+    'https://www.pr-17.site.org:8443',
   ])('stands for a label: %s may call', async (origin) => {
     await expectAllowed(preview, origin);
   });
@@ -123,7 +123,7 @@ describe('a star in a listed origin', () => {
     ['a dot that is another character', 'https://a.previewxsite.no'],
     ['a port that is not listed', 'https://a.preview.site.no:8443'],
     ['a star', 'https://*.preview.site.no'],
-    ['two labels in the middle', 'https://www.a.b.org:8443'],
+    ['two labels in the middle', 'https://www.a.b.site.org:8443'],
   ])('does not stand for %s', async (_, origin) => {
     await expectForeign(preview, origin);
   });
@@ -146,6 +146,65 @@ describe('a star in a label of a listed origin', () => {
     ['another team', 'https://site-x-team-evil.vercel.app'],
   ])('does not stand for %s', async (_, origin) => {
     await expectForeign(preview, origin);
+  });
+});
+
+describe('a star that strangers could stand for', () => {
+  test.each([
+    'https://*',
+    'https://*.no',
+    'https://*.com:8443',
+    'https://*.co.uk',
+    'https://*.kommune.no',
+    'https://*.vercel.app',
+    'https://*.netlify.app',
+    'https://*.github.io',
+    'https://*.pages.dev',
+    'https://*.azurewebsites.net',
+    'https://*.s3.amazonaws.com',
+    'https://*.ck',
+    'https://*.intranet',
+    'https://www.*.org',
+    'https://www.*.co.uk',
+    'https://site.*.app',
+    'https://www.site.*',
+    'https://site-*.no',
+    'https://*-site.no',
+    'https://site-*-team.co.uk',
+    'https://site-*.vercel.app',
+    'https://www.*.vercel.app',
+    'http://10.0.0.*',
+  ])('is refused, with what would be right: %s', (origin) => {
+    expect(() => readConfig({ CORS_ORIGINS: `${SITE},${origin}` })).toThrow(
+      expect.objectContaining({
+        variable: 'CORS_ORIGINS',
+        message: expect.stringMatching(
+          /^CORS_ORIGINS: write a name of your own behind the star, for example https:\/\/\S+: \S+ lets pages of strangers call$/,
+        ),
+      }),
+    );
+  });
+
+  test.each([
+    'https://*.example.no',
+    'https://*.preview.example.no',
+    'https://*.example.co.uk',
+    'https://*.nordvag.kommune.no',
+    'https://pr-*.example.no',
+    'https://site-*-team.vercel.app',
+    'https://*-team.vercel.app',
+    'https://deploy-preview-*--site.netlify.app',
+    'https://*--site.netlify.app',
+    'https://*.site.pages.dev',
+    'https://www.*.example.org:8443',
+  ])('is not one behind which there is a name of one’s own: %s', (origin) => {
+    expect(readConfig({ CORS_ORIGINS: origin }).cors.origins).toEqual([origin]);
+  });
+
+  test('is refused with an example for the host that it is at', () => {
+    expect(() => readConfig({ CORS_ORIGINS: 'https://*.vercel.app' })).toThrow(
+      'CORS_ORIGINS: write a name of your own behind the star, for example https://site-*-team.vercel.app: https://*.vercel.app lets pages of strangers call',
+    );
   });
 });
 

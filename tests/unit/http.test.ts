@@ -7,6 +7,7 @@ import { endpoint } from '../../lib/http/endpoint.ts';
 import { badRequest, Problem, unavailable } from '../../lib/http/problem.ts';
 import { requireValid } from '../../lib/http/validated.ts';
 import { InvalidPayload } from '../../lib/outbox/errors.ts';
+import { traceparent } from '../../lib/telemetry/trace.ts';
 
 let lines: string[];
 
@@ -131,6 +132,27 @@ describe('the id of a request', () => {
     ['x-vercel-id', 'arn1::fra1::x7k2p-1771581600000-0a1b2c'],
   ])('is the %s it came with (%s)', async (header, id) => {
     expect((await fetch(get({ [header]: id }))).headers.get('x-request-id')).toBe(id);
+  });
+
+  test('is a new one for whoever calls anonymously, and so is the trace', async () => {
+    const headers = {
+      'x-request-id': 'req-1',
+      'x-vercel-id': 'fra1::x',
+      traceparent: `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`,
+    };
+    const heard: (string | null)[] = [];
+    const calls = [false, true].map((isAnonymous) =>
+      endpoint({
+        methods: ['GET'],
+        isAnonymous,
+        handle: async (_, { requestId }) => {
+          heard.push(requestId, traceparent());
+          return new Response();
+        },
+      }),
+    );
+    for (const { fetch } of calls) await fetch(get(headers));
+    expect(heard).toEqual(['req-1', headers.traceparent, expect.stringMatching(UUID), null]);
   });
 
   test.each(['', 'a'.repeat(129), 'a b', 'a,b', '<script>', 'a"b', 'å'])(

@@ -102,18 +102,29 @@ describe('the fields of an inquiry', () => {
     ['book-demo', 'book-demo'],
     ['kontakt-salg', 'kontakt'],
     ['kontakt-nordvåg_2', 'kontakt'],
+    ['kontakt-om oss', 'kontakt'],
+    ['kontakt-Priser & vilkår (2026): 50 % rabatt?', 'kontakt'],
+    ['kontakt-<b>', 'kontakt'],
+    ['kontakt-漢字 👍', 'kontakt'],
+    ['kontakt--', 'kontakt'],
   ])('source may be %s', (source, kind) => {
     expect(sourceKind(inquiryRequest.parse({ ...inquiry, source }))).toBe(kind);
   });
 
-  test.each(['kontakt-', 'kontakt', 'Chatbot', 'book-demo2', 'kontakt-a b', 'kontakt-<b>'])(
-    'source may not be %s',
+  test('source is one line, whatever it came as', () => {
+    const source = ' kontakt-om\r\noss\u0000\t2\u2028x ';
+    expect(inquiryRequest.parse({ ...inquiry, source }).source).toBe('kontakt-om oss 2 x');
+  });
+
+  test.each(['kontakt-', 'kontakt- \n', 'kontakt', 'Kontakt-a', 'Chatbot', 'book-demo2', 'x kontakt-a'])(
+    'source may not be %j',
     (source) => {
       expect(issuesOf({ source })).toEqual(['source: invalid_source']);
     },
   );
 
   test('source is at most 80 characters', () => {
+    expect(issuesOf({ source: `kontakt-${'a '.repeat(35)}a` })).toEqual([]);
     expect(issuesOf({ source: `kontakt-${'a'.repeat(72)}` })).toEqual([]);
     expect(issuesOf({ source: `kontakt-${'a'.repeat(73)}` })).toEqual(['source: too_big']);
   });

@@ -4,10 +4,10 @@ import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import type { RedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import { rateLimitHeaders, requireAllowed, takeBudget } from '../../lib/rate-limit/answers.ts';
 import { createLimiter } from '../../lib/rate-limit/create-limiter.ts';
-import type { Count, Limiter } from '../../lib/rate-limit/limiter.ts';
+import type { Count, Limit, Limiter } from '../../lib/rate-limit/limiter.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
 import { RedisLimiter } from '../../lib/rate-limit/redis.ts';
-import { createVisitors, networkOf } from '../../lib/rate-limit/visitors.ts';
+import { createVisitors, networksOf } from '../../lib/rate-limit/visitors.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
 import { redisServerPath, startRedis } from '../support/redis.ts';
 import type { RedisServer } from '../support/redis.ts';
@@ -15,6 +15,9 @@ import type { RedisServer } from '../support/redis.ts';
 const NOON = Date.UTC(2026, 10, 21, 12);
 const minute = { name: 'chat-min', limit: 3, windowMs: MINUTE };
 const day = { name: 'chat-day', limit: 5, windowMs: DAY };
+
+const take = (limiter: Limiter, key: string, limits: readonly Limit[]) =>
+  limiter.take(limits.map((limit) => ({ key, limit })));
 
 /** What every limiter does, whatever it counts in. */
 function conforms(create: () => Limiter): void {
@@ -29,17 +32,18 @@ function conforms(create: () => Limiter): void {
   });
   afterEach(() => void vi.useRealTimers());
 
-  const allowed = async (limits = [minute], of = key) => (await limiter.take(of, limits)).isAllowed;
+  const allowed = async (limits = [minute], of = key) => (await take(limiter, of, limits)).isAllowed;
 
   test('counts down to the limit and refuses the next call', async () => {
     const counts = [];
-    for (let call = 1; call <= 5; call++) counts.push((await limiter.take(key, [minute])).counts[0]);
+    for (let call = 1; call <= 5; call++) counts.push((await take(limiter, key, [minute])).counts[0]);
     expect(counts).toEqual(
       [2, 1, 0, 0, 0].map((remaining, index) => ({
         limit: minute,
         isRefused: index >= 3,
         remaining,
         resetsInMs: MINUTE,
+        giveBack: expect.any(Function),
       })),
     );
   });
@@ -47,26 +51,26 @@ function conforms(create: () => Limiter): void {
   test('lets calls through again when the window ends, and not a millisecond sooner', async () => {
     for (let call = 1; call <= 3; call++) expect(await allowed()).toBe(true);
     vi.setSystemTime(NOON + MINUTE - 1);
-    expect((await limiter.take(key, [minute])).counts).toEqual([
+    expect((await take(limiter, key, [minute])).counts).toMatchObject([
       { limit: minute, isRefused: true, remaining: 0, resetsInMs: 1 },
     ]);
     vi.setSystemTime(NOON + MINUTE);
-    expect((await limiter.take(key, [minute])).counts).toEqual([
+    expect((await take(limiter, key, [minute])).counts).toMatchObject([
       { limit: minute, isRefused: false, remaining: 2, resetsInMs: MINUTE },
     ]);
   });
 
   test('says how long the window still lasts', async () => {
     vi.setSystemTime(NOON + 18 * SECOND + 250);
-    expect((await limiter.take(key, [minute, day])).counts).toMatchObject([
+    expect((await take(limiter, key, [minute, day])).counts).toMatchObject([
       { resetsInMs: 41_750 },
       { resetsInMs: DAY / 2 - 18_250 },
     ]);
   });
 
   test('counts against several limits at once, and tells of each', async () => {
-    await limiter.take(key, [minute, day]);
-    const { isAllowed, counts } = await limiter.take(key, [minute, day]);
+    await take(limiter, key, [minute, day]);
+    const { isAllowed, counts } = await take(limiter, key, [minute, day]);
     expect(isAllowed).toBe(true);
     expect(counts).toMatchObject([
       { limit: minute, remaining: 1 },
@@ -75,14 +79,14 @@ function conforms(create: () => Limiter): void {
   });
 
   test('does not count against a longer limit what a shorter one refused', async () => {
-    for (let call = 1; call <= 20; call++) await limiter.take(key, [minute, day]);
-    expect((await limiter.take(key, [minute, day])).counts).toMatchObject([
+    for (let call = 1; call <= 20; call++) await take(limiter, key, [minute, day]);
+    expect((await take(limiter, key, [minute, day])).counts).toMatchObject([
       { limit: minute, isRefused: true },
     ]);
     vi.setSystemTime(NOON + MINUTE);
     expect(await allowed([minute, day])).toBe(true);
     expect(await allowed([minute, day])).toBe(true);
-    const { isAllowed, counts } = await limiter.take(key, [minute, day]);
+    const { isAllowed, counts } = await take(limiter, key, [minute, day]);
     expect(isAllowed).toBe(false);
     expect(counts).toMatchObject([
       { limit: minute, isRefused: false },
@@ -91,18 +95,18 @@ function conforms(create: () => Limiter): void {
   });
 
   test('counts each key for itself', async () => {
-    for (let call = 1; call <= 4; call++) await limiter.take(key, [minute]);
+    for (let call = 1; call <= 4; call++) await take(limiter, key, [minute]);
     expect(await allowed()).toBe(false);
     expect(await allowed([minute], `${key}-other`)).toBe(true);
   });
 
   test('counts limits of different names for themselves, of the same window too', async () => {
-    for (let call = 1; call <= 4; call++) await limiter.take(key, [minute]);
+    for (let call = 1; call <= 4; call++) await take(limiter, key, [minute]);
     expect(await allowed([{ ...minute, name: 'inquiry-min' }])).toBe(true);
   });
 
   test('lets through as many of the calls made at once as the limit says', async () => {
-    const verdicts = await Promise.all(Array.from({ length: 50 }, () => limiter.take(key, [minute])));
+    const verdicts = await Promise.all(Array.from({ length: 50 }, () => take(limiter, key, [minute])));
     expect(verdicts.filter(({ isAllowed }) => isAllowed)).toHaveLength(3);
     const left = verdicts.filter(({ isAllowed }) => isAllowed).map(({ counts }) => counts[0]!.remaining);
     expect(left.toSorted()).toEqual([0, 1, 2]);
@@ -116,8 +120,66 @@ function conforms(create: () => Limiter): void {
     },
   );
 
+  const taken = async (limit: Limit = minute) => (await take(limiter, key, [limit])).counts[0]!;
+
+  test('gives a call back once, however often it is asked to', async () => {
+    const counts = [await taken(), await taken(), await taken()];
+    const backs = await Promise.all([counts[1]!.giveBack(), counts[1]!.giveBack(), counts[1]!.giveBack()]);
+    expect(backs.map(({ remaining }) => remaining)).toEqual([1, 1, 1]);
+    expect([await allowed(), await allowed()]).toEqual([true, false]);
+  });
+
+  test('gives a call back after others were refused, and none for those', async () => {
+    const counts = [await taken(), await taken(), await taken(), await taken(), await taken()];
+    expect(counts.map(({ isRefused }) => isRefused)).toEqual([false, false, false, true, true]);
+    expect(await counts[4]!.giveBack()).toMatchObject({ isRefused: true, remaining: 0 });
+    expect(await allowed()).toBe(false);
+    expect(await counts[0]!.giveBack()).toMatchObject({ remaining: 1 });
+    expect([await allowed(), await allowed()]).toEqual([true, false]);
+  });
+
+  test('gives a call back to the window that counted it: a later one lets no more through', async () => {
+    const [old] = [await taken(), await taken()];
+    vi.setSystemTime(NOON + MINUTE);
+    expect((await taken()).remaining).toBe(2);
+    expect(await old.giveBack()).toMatchObject({ remaining: 2 });
+    expect([await allowed(), await allowed(), await allowed()]).toEqual([true, true, false]);
+  });
+
+  test('gives a call back when a new window has begun that nobody has called in', async () => {
+    const old = await taken();
+    vi.setSystemTime(NOON + 2 * MINUTE);
+    expect(await old.giveBack()).toMatchObject({ remaining: 3 });
+    expect((await taken()).remaining).toBe(2);
+  });
+
+  test('keeps to the limit while calls are taken and given back at once', async () => {
+    let held = 0;
+    let most = 0;
+    const call = async () => {
+      const count = await taken();
+      if (count.isRefused) return;
+      most = Math.max(most, (held += 1));
+      await Promise.resolve();
+      held -= 1;
+      await count.giveBack();
+    };
+    for (let turn = 0; turn < 5; turn++) await Promise.all(Array.from({ length: 20 }, call));
+    expect(most).toBe(3);
+    expect((await taken()).remaining).toBe(2);
+  });
+
+  test('gives one limit’s call back and leaves the other’s counted', async () => {
+    const { counts } = await take(limiter, key, [minute, day]);
+    await counts[0]!.giveBack();
+    expect((await take(limiter, key, [minute, day])).counts).toMatchObject([
+      { remaining: 2 },
+      { remaining: 3 },
+    ]);
+  });
+
   test('with no limits lets every call through', async () => {
-    expect(await limiter.take(key, [])).toEqual({ isAllowed: true, counts: [] });
+    expect(await take(limiter, key, [])).toEqual({ isAllowed: true, counts: [] });
   });
 }
 
@@ -127,9 +189,9 @@ describe('a limiter in memory', () => {
   test('takes its time from the clock that it is given', async () => {
     let now = 59_999;
     const limiter = new MemoryLimiter({ now: () => now });
-    expect((await limiter.take('a', [minute])).counts).toMatchObject([{ resetsInMs: 1, remaining: 2 }]);
+    expect((await take(limiter, 'a', [minute])).counts).toMatchObject([{ resetsInMs: 1, remaining: 2 }]);
     now += 1;
-    expect((await limiter.take('a', [minute])).counts).toMatchObject([{ resetsInMs: MINUTE, remaining: 2 }]);
+    expect((await take(limiter, 'a', [minute])).counts).toMatchObject([{ resetsInMs: MINUTE, remaining: 2 }]);
   });
 
   test('is what there is without Redis', () => {
@@ -138,7 +200,7 @@ describe('a limiter in memory', () => {
 
   describe('that keeps three keys', () => {
     const once = { ...minute, limit: 1 };
-    const taken = async (limiter: Limiter, key: string) => (await limiter.take(key, [once])).isAllowed;
+    const taken = async (limiter: Limiter, key: string) => (await take(limiter, key, [once])).isAllowed;
 
     test('forgets the one that called longest ago', async () => {
       const limiter = new MemoryLimiter({ keysKept: 3 });
@@ -181,27 +243,81 @@ describe.skipIf(!redisServerPath)('a limiter in Redis', () => {
     const limiters = [1, 2].map(() => new RedisLimiter({ ...rest, fallback }));
     const key = crypto.randomUUID();
     const verdicts = await Promise.all(
-      Array.from({ length: 20 }, (_, call) => limiters[call % 2]!.take(key, [day])),
+      Array.from({ length: 20 }, (_, call) => take(limiters[call % 2]!, key, [day])),
     );
     expect(verdicts.filter(({ isAllowed }) => isAllowed)).toHaveLength(5);
   });
 
   test('is what there is with Redis', async () => {
     const before = rest.commands.length;
-    expect((await createLimiter(rest).take('a', [minute])).counts).toMatchObject([{ remaining: 2 }]);
+    expect((await take(createLimiter(rest), 'a', [minute])).counts).toMatchObject([{ remaining: 2 }]);
     expect(rest.commands.length).toBeGreaterThan(before);
   });
 
-  test('leaves nothing in Redis for longer than its window', async () => {
-    const key = crypto.randomUUID();
-    await new RedisLimiter({ ...rest, fallback }).take(key, [minute]);
-    const sent = rest.commands.findLast(([verb]) => String(verb).startsWith('eval'))!;
+  const ask = async (...command: readonly unknown[]) => {
     const response = await fetch(rest.url, {
       method: 'POST',
       headers: { authorization: `Bearer ${rest.token}` },
-      body: JSON.stringify(['pttl', sent[3]]),
+      body: JSON.stringify(command),
     });
-    expect(await response.json()).toEqual({ result: expect.toSatisfy((ms) => ms > 0 && ms <= MINUTE) });
+    return ((await response.json()) as { result: unknown }).result;
+  };
+  const lastCounter = () => rest.commands.findLast(([verb]) => String(verb).startsWith('eval'))![3];
+
+  test('leaves nothing in Redis for longer than its window, also what was given back', async () => {
+    const { counts } = await take(new RedisLimiter({ ...rest, fallback }), crypto.randomUUID(), [minute]);
+    const counter = lastCounter();
+    for (const count of [undefined, counts[0]!]) {
+      await count?.giveBack();
+      expect(lastCounter()).toBe(counter);
+      expect(await ask('pttl', counter)).toSatisfy((ms: number) => ms > 0 && ms <= MINUTE);
+    }
+  });
+
+  test('counts nothing below zero where the window is gone when a call is given back', async () => {
+    const { counts } = await take(new RedisLimiter({ ...rest, fallback }), crypto.randomUUID(), [minute]);
+    await ask('del', lastCounter());
+    expect(await counts[0]!.giveBack()).toMatchObject({ remaining: 3 });
+    expect(await ask('get', lastCounter())).toBeNull();
+  });
+
+  test('gives a call back for all instances', async () => {
+    const [one, other] = [1, 2].map(() => new RedisLimiter({ ...rest, fallback }));
+    const key = crypto.randomUUID();
+    const { counts } = await take(one!, key, [{ ...minute, limit: 1 }]);
+    expect((await take(other!, key, [{ ...minute, limit: 1 }])).isAllowed).toBe(false);
+    await counts[0]!.giveBack();
+    expect((await take(other!, key, [{ ...minute, limit: 1 }])).isAllowed).toBe(true);
+  });
+
+  test('keeps a call counted that cannot be given back, and does not fail', async () => {
+    const limiter = new RedisLimiter({ ...rest, fallback, patienceMs: 100 });
+    const key = crypto.randomUUID();
+    vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+    for (const how of ['hang', 'answer 500', 'answer words', 'answer a count below zero'] as const) {
+      const { counts } = await take(limiter, key, [day]);
+      rest.misbehave(how);
+      expect(await counts[0]!.giveBack()).toMatchObject({ remaining: counts[0]!.remaining });
+      rest.misbehave(null);
+    }
+    vi.restoreAllMocks();
+    expect((await take(limiter, key, [day])).counts).toMatchObject([{ remaining: 0 }]);
+  });
+
+  test('gives back in this process what was counted here, though Redis is back', async () => {
+    const limiter = new RedisLimiter({ ...rest });
+    const key = crypto.randomUUID();
+    vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+    rest.misbehave('answer 500');
+    const here = [await take(limiter, key, [minute]), await take(limiter, key, [minute])];
+    rest.misbehave(null);
+    await take(limiter, key, [minute]);
+    await here[0]!.counts[0]!.giveBack();
+    expect((await take(limiter, key, [minute])).counts).toMatchObject([{ remaining: 1 }]);
+    rest.misbehave('answer 500');
+    expect((await take(limiter, key, [minute])).counts).toMatchObject([{ remaining: 1 }]);
+    rest.misbehave(null);
+    vi.restoreAllMocks();
   });
 });
 
@@ -211,24 +327,24 @@ describe('the key of a visitor', () => {
   const local = createVisitors({ isBehindPlatform: false, secret });
   const from = (headers: Record<string, string>, ip?: string) =>
     Object.assign(new Request('https://postbud.example/a', { headers }), ip && { ip });
-  const keyAt = (address: string) => platform.keyOf(from({ 'x-forwarded-for': address }));
+  const keyAt = (address: string) => platform.keysOf(from({ 'x-forwarded-for': address })).own;
 
   test('says nothing of the address, and is one only with the secret', () => {
     const key = keyAt('192.0.2.7');
     expect(key).toMatch(/^[A-Za-z0-9_-]{43}$/);
     const other = createVisitors({ isBehindPlatform: true, secret: 'another-token' });
-    expect(other.keyOf(from({ 'x-forwarded-for': '192.0.2.7' }))).not.toBe(key);
+    expect(other.keysOf(from({ 'x-forwarded-for': '192.0.2.7' })).own).not.toBe(key);
   });
 
   test('is the same on every instance with the same secret', () => {
     const again = createVisitors({ isBehindPlatform: true, secret });
-    expect(again.keyOf(from({ 'x-forwarded-for': '192.0.2.7' }))).toBe(keyAt('192.0.2.7'));
+    expect(again.keysOf(from({ 'x-forwarded-for': '192.0.2.7' })).own).toBe(keyAt('192.0.2.7'));
   });
 
   test('is another in every process that has no secret', () => {
     const [one, other] = [1, 2].map(() => createVisitors({ isBehindPlatform: false }));
-    expect(one!.keyOf(from({}))).not.toBe(other!.keyOf(from({})));
-    expect(one!.keyOf(from({}))).toBe(one!.keyOf(from({})));
+    expect(one!.keysOf(from({}))).not.toEqual(other!.keysOf(from({})));
+    expect(one!.keysOf(from({}))).toEqual(one!.keysOf(from({})));
   });
 
   test('is that of the first address that the platform forwards', () => {
@@ -237,8 +353,8 @@ describe('the key of a visitor', () => {
   });
 
   test('is that of x-real-ip where nothing else is forwarded', () => {
-    expect(platform.keyOf(from({ 'x-real-ip': '192.0.2.7' }))).toBe(keyAt('192.0.2.7'));
-    expect(platform.keyOf(from({ 'x-real-ip': '198.51.100.1', 'x-forwarded-for': '192.0.2.7' }))).toBe(
+    expect(platform.keysOf(from({ 'x-real-ip': '192.0.2.7' })).own).toBe(keyAt('192.0.2.7'));
+    expect(platform.keysOf(from({ 'x-real-ip': '198.51.100.1', 'x-forwarded-for': '192.0.2.7' })).own).toBe(
       keyAt('192.0.2.7'),
     );
   });
@@ -247,45 +363,62 @@ describe('the key of a visitor', () => {
     'does not listen to %s where no platform writes it',
     (header) => {
       const spoofed = { [header]: '198.51.100.1' };
-      expect(local.keyOf(from(spoofed))).toBe(local.keyOf(from({})));
-      expect(local.keyOf(from(spoofed, '192.0.2.7'))).toBe(local.keyOf(from({}, '192.0.2.7')));
+      expect(local.keysOf(from(spoofed))).toEqual(local.keysOf(from({})));
+      expect(local.keysOf(from(spoofed, '192.0.2.7'))).toEqual(local.keysOf(from({}, '192.0.2.7')));
     },
   );
 
   test('is that of the socket in the local server, and one for all where it is not known', () => {
-    expect(local.keyOf(from({}, '192.0.2.7'))).not.toBe(local.keyOf(from({}, '192.0.2.8')));
-    expect(local.keyOf(from({}))).toBe(local.keyOf(from({}, 'unix:/run/postbud.sock')));
+    expect(local.keysOf(from({}, '192.0.2.7'))).not.toEqual(local.keysOf(from({}, '192.0.2.8')));
+    expect(local.keysOf(from({}))).toEqual(local.keysOf(from({}, 'unix:/run/postbud.sock')));
+  });
+
+  test('has beside it those of the wider networks of IPv6, which say nothing of the address either', () => {
+    const at = (address: string) => platform.keysOf(from({ 'x-forwarded-for': address }));
+    const [here, neighbour, sameCustomer, other] = [
+      '2001:db8:1:200::1',
+      '2001:db8:1:2ff::1',
+      '2001:db8:1:ffff::1',
+      '2001:db8:2::1',
+    ].map(at);
+    expect(Object.keys(here!)).toEqual(['48', '56', 'own']);
+    for (const key of Object.values(here!)) expect(key).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect(new Set(Object.values(here!)).size).toBe(3);
+    expect([neighbour![56] === here![56], neighbour![48] === here![48]]).toEqual([true, true]);
+    expect([sameCustomer![56] === here![56], sameCustomer![48] === here![48]]).toEqual([false, true]);
+    expect([other![56] === here![56], other![48] === here![48]]).toEqual([false, false]);
+    expect(Object.keys(at('192.0.2.7'))).toEqual(['own']);
   });
 });
 
-describe('the network of an address', () => {
+describe('the networks of an address', () => {
   test.each([
     ['192.0.2.7', '192.0.2.7'],
-    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
-    ['2001:db8:1:2:ffff:ffff:ffff:ffff', '2001:db8:1:2::/64'],
-    ['2001:0DB8:0001:0002::', '2001:db8:1:2::/64'],
-    ['2001:db8:1:2::1', '2001:db8:1:2::/64'],
-    ['2001:db8:1:3::1', '2001:db8:1:3::/64'],
-    ['2001:db8::1', '2001:db8:0:0::/64'],
-    ['1::8', '1:0:0:0::/64'],
-    ['1:2:3:4:5:6:7::', '1:2:3:4::/64'],
-    ['::2:3:4:5:6:7:8', '0:2:3:4::/64'],
-    ['::1', '0:0:0:0::/64'],
-    ['::', '0:0:0:0::/64'],
-    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64', '2001:db8:1::/56', '2001:db8:1::/48'],
+    ['2001:db8:1:2ff:ffff:ffff:ffff:ffff', '2001:db8:1:2ff::/64', '2001:db8:1:200::/56', '2001:db8:1::/48'],
+    ['2001:0DB8:0001:0002::', '2001:db8:1:2::/64', '2001:db8:1::/56', '2001:db8:1::/48'],
+    ['2001:db8::1', '2001:db8::/64', '2001:db8::/56', '2001:db8::/48'],
+    ['1::8', '1::/64', '1::/56', '1::/48'],
+    ['1:2:3:4:5:6:7::', '1:2:3:4::/64', '1:2:3::/56', '1:2:3::/48'],
+    ['::1', '::/64', '::/56', '::/48'],
+    ['::', '::/64', '::/56', '::/48'],
+    ['fe80::1%eth0', 'fe80::/64', 'fe80::/56', 'fe80::/48'],
     ['::ffff:192.0.2.7', '192.0.2.7'],
     ['::FFFF:c000:207', '192.0.2.7'],
     ['0:0:0:0:0:ffff:192.0.2.7', '192.0.2.7'],
-    ['64:ff9b::192.0.2.7', '64:ff9b:0:0::/64'],
-    ['::ffff:0:192.0.2.7', '0:0:0:0::/64'],
+    ['64:ff9b::192.0.2.7', '192.0.2.7'],
+    ['::ffff:0:192.0.2.7', '192.0.2.7'],
+    ['2002:c000:207:1::1', '192.0.2.7'],
     ['', 'local'],
     ['unknown', 'local'],
     ['192.0.2.7:4711', 'local'],
     ['[2001:db8::1]:4711', 'local'],
+    ['2001:db8::1/64', 'local'],
     ['192.0.2', 'local'],
+    ['0x7f.1', 'local'],
     ['1::2::3', 'local'],
-  ])('of %j is %s', (address, network) => {
-    expect(networkOf(address)).toBe(network);
+  ])('of %j are %s, %s and %s', (address, own, wide?: string, wider?: string) => {
+    expect(networksOf(address)).toEqual({ own, ...(wide && { 56: wide, 48: wider }) });
   });
 });
 
@@ -299,6 +432,7 @@ describe('the headers of a limited answer', () => {
     remaining,
     resetsInMs,
     isRefused,
+    giveBack: () => Promise.reject(new Error('nobody asked')),
   });
   const headersOf = (...counts: Count[]) => rateLimitHeaders(limits, { isAllowed: true, counts });
 
@@ -351,6 +485,17 @@ describe('the budget of a day', () => {
       },
     });
     now = NOON + DAY / 2;
-    await expect(takeBudget(limiter, 'chat-budget', 2)).resolves.toBeUndefined();
+    await expect(takeBudget(limiter, 'chat-budget', 2)).resolves.toBeTruthy();
+  });
+
+  test('has again what was given back', async () => {
+    const limiter = new MemoryLimiter({ now: () => NOON });
+    const [first] = [
+      await takeBudget(limiter, 'chat-budget', 2),
+      await takeBudget(limiter, 'chat-budget', 2),
+    ];
+    await first.giveBack();
+    await takeBudget(limiter, 'chat-budget', 2);
+    await expect(takeBudget(limiter, 'chat-budget', 2)).rejects.toMatchObject({ status: 429 });
   });
 });

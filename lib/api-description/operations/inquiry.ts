@@ -23,7 +23,7 @@ export const inquiry: Operation = {
   tag: 'Inquiry',
   summary: 'Send an inquiry to the administrator',
   description:
-    'Answers when the mail provider has accepted the mail. The same `Idempotency-Key`, or the same inquiry of the same visitor within 10 minutes, is sent once. A page without script sends a form: it gets a 303 to its `redirect`, if that is of an allowed origin, else a page. Texts are trimmed before they are measured; a field that may be left out may also be empty.',
+    'Answers when the mail provider has accepted the mail. The same `Idempotency-Key`, or the same inquiry of the same visitor within 10 minutes, is sent once. A request that is not valid is not counted among the visitor’s inquiries, only among their tries. A page without script sends a form: it gets a 303 to its `redirect`, if that is of an allowed origin, else a page. Texts are trimmed before they are measured; a field that may be left out may also be empty.',
   access: 'anyone',
   cors: 'listed',
   isLimited: true,
@@ -78,6 +78,11 @@ export const inquiry: Operation = {
       parameters: { 'Idempotency-Key': '7c1f0c52-6d0e-4a55-b7c1-1f6d6f7f4a10' },
       json: { ...INQUIRY, message: 'Kan dere ringe meg på torsdag?' },
       answer: refused('idempotency_key_reused'),
+    },
+    'another-page': {
+      summary: 'From a page with a name of its own',
+      json: { ...INQUIRY, topic: 'Åpningstider', source: 'kontakt-om oss' },
+      answer: answered({ ok: true }),
     },
     'a-form': {
       summary: 'A form of a page without script',

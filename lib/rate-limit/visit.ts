@@ -1,0 +1,70 @@
+import { rateLimitHeaders, requireAllowed } from './answers.ts';
+import type { Limit, Limiter, Verdict } from './limiter.ts';
+import type { Visitors } from './visitors.ts';
+
+/** How often one visitor may call, who that is, and where it is counted. */
+export interface VisitorLimits {
+  readonly limiter: Limiter;
+  readonly visitors: Visitors;
+  /** From the shortest window on. */
+  readonly limits: readonly VisitorLimit[];
+}
+
+/** How often one visitor may call, or all visitors of one network. */
+export interface VisitorLimit extends Limit {
+  /** Counts whoever calls from the same /56 or /48 of IPv6 together; nobody else. Left out: each visitor alone. */
+  readonly network?: 56 | 48;
+  /** Counts only requests that are valid. */
+  readonly onlyValid?: boolean;
+  /** Counts only what a day's budget counts, whose part it is. */
+  readonly partOfBudget?: boolean;
+}
+
+/** A request that its visitor's limits have let through. */
+export interface Visit {
+  /** Stands for the visitor's address and can be kept. */
+  readonly visitor: string;
+  /** Takes a request that was not valid out of the limits that count only valid ones. Never rejects. */
+  giveBackInvalid(): Promise<void>;
+  /** Takes a request that was given back to the day's budget out of the parts of it too. Never rejects. */
+  giveBackPart(): Promise<void>;
+}
+
+/**
+ * Counts a request against the limits of its visitor.
+ *
+ * What is not valid is counted first and given back then: whoever looked at the limit first and counted later would let
+ * a burst through.
+ *
+ * @param headers is told what is left, also where the request is refused.
+ * @throws Problem 429 `rate_limited`
+ */
+export async function countVisit(
+  { limiter, visitors, limits }: VisitorLimits,
+  request: Request,
+  headers: Headers,
+): Promise<Visit> {
+  const { own, ...networks } = visitors.keysOf(request);
+  const takings = limits.flatMap((limit) => {
+    const key = limit.network === undefined ? own : networks[limit.network];
+    return key === undefined ? [] : [{ key, limit }];
+  });
+  const applied = takings.map(({ limit }) => limit);
+  const tell = (known: Verdict) => {
+    for (const [name, value] of Object.entries(rateLimitHeaders(applied, known))) headers.set(name, value);
+  };
+  const verdict = await limiter.take(takings);
+  tell(verdict);
+  requireAllowed(applied, verdict);
+  const giveBack = async (isToGiveBack: (limit: VisitorLimit) => boolean | undefined) => {
+    const counts = verdict.counts.map(async (count, index) =>
+      isToGiveBack(applied[index]!) ? await count.giveBack() : count,
+    );
+    tell({ ...verdict, counts: await Promise.all(counts) });
+  };
+  return {
+    visitor: own,
+    giveBackInvalid: () => giveBack(({ onlyValid }) => onlyValid),
+    giveBackPart: () => giveBack(({ partOfBudget }) => partOfBudget),
+  };
+}

@@ -1,0 +1,331 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
+import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
+import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
+import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
+import type { ReceivedMail, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
+import { freePort } from '../support/postgres.ts';
+import { redisServerPath, startRedis } from '../support/redis.ts';
+
+const NOON = Date.UTC(2026, 10, 21, 12);
+
+const inquiry = {
+  name: 'Sigrid Aasen',
+  email: 'sigrid.aasen@example.no',
+  organization: 'Nordvåg kommune',
+  topic: 'Demo',
+  persona: 'driftsleder',
+  source: 'book-demo',
+};
+const question = { system: 'Om lokalene.', messages: [{ role: 'user', content: 'Hei' }] };
+
+let model: MessagesApi;
+let sendgrid: SendGridStandIn;
+
+beforeAll(async () => {
+  model = await startMessagesApi();
+  sendgrid = await startSendGrid();
+});
+afterAll(async () => {
+  await model.close();
+  await sendgrid.close();
+});
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['Date'], now: NOON });
+  vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+  sendgrid.behave([]);
+  (sendgrid.mails as ReceivedMail[]).length = 0;
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+
+interface Answer {
+  readonly status: number;
+  readonly code: string | undefined;
+  readonly headers: Headers;
+}
+
+/** The deployed function, anew, in an environment of its own. */
+async function start(name: 'chat' | 'inquiry', variables: Record<string, string> = {}) {
+  const environment = {
+    VERCEL: '1',
+    DATABASE_URL: '',
+    CORS_ORIGINS: '',
+    UPSTASH_REDIS_REST_URL: '',
+    UPSTASH_REDIS_REST_TOKEN: '',
+    ANTHROPIC_API_KEY: 'sk-ant-x',
+    ANTHROPIC_BASE_URL: model.url,
+    SENDGRID_API_KEY: 'SG.x',
+    SENDGRID_BASE_URL: sendgrid.url,
+    ADMIN_EMAIL: 'admin@example.no',
+    FROM_EMAIL: 'noreply@example.no',
+    ...variables,
+  };
+  for (const [variable, value] of Object.entries(environment)) vi.stubEnv(variable, value);
+  vi.resetModules();
+  const { default: endpoint } = await (name === 'chat'
+    ? import('../../api/chat.ts')
+    : import('../../api/inquiry.ts'));
+  return async (address: string, body: object, headers: Record<string, string> = {}): Promise<Answer> => {
+    const request = new Request(`https://postbud.example/api/${name}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-forwarded-for': address, ...headers },
+      body: JSON.stringify(body),
+    });
+    const response = await endpoint.fetch(request);
+    const { code } = (await response.json()) as { code?: string };
+    return { status: response.status, code, headers: response.headers };
+  };
+}
+
+/** As many inquiries as one wants, none like another. */
+let written = 0;
+const another = () => ({ ...inquiry, topic: `Demo ${(written += 1)}` });
+
+const allowed = (answers: readonly Answer[]) => answers.filter(({ status }) => status === 200).length;
+
+/** The i-th /64 of a /56, and the i-th /56 of a /48. */
+const ofHousehold = (index: number) => `2001:db8:1:${(0x2_00 + index).toString(16)}::1`;
+const ofCompany = (index: number) => `2001:db8:1:${(index * 0x1_00).toString(16)}::1`;
+
+describe('the chat', () => {
+  const variables = { CHAT_RATE_PER_MINUTE: '100', CHAT_RATE_PER_DAY: '4', CHAT_DAILY_BUDGET: '40' };
+
+  async function askFrom(addresses: readonly string[], each: number) {
+    const post = await start('chat', variables);
+    const answers: Answer[] = [];
+    for (const address of addresses)
+      for (let call = 0; call < each; call++) answers.push(await post(address, question));
+    return { post, answers };
+  }
+
+  test('of a day can’t be used up by five /64 networks of one customer: a /56 has a fifth of it', async () => {
+    const { post, answers } = await askFrom([0, 1, 2, 3, 4].map(ofHousehold), 4);
+    expect(allowed(answers)).toBe(8);
+    expect(answers.at(-1)?.headers.get('ratelimit')).toBe('"chat-day-56";r=0;t=43200');
+    expect(answers.at(-1)?.headers.get('retry-after')).toBe('43200');
+    expect((await post('198.51.100.1', question)).status).toBe(200);
+    expect((await post('2001:db8:2::1', question)).status).toBe(200);
+  });
+
+  test('of a day can’t be used up by one /48: it has a quarter of it', async () => {
+    const { post, answers } = await askFrom(
+      Array.from({ length: 30 }, (_, index) => ofCompany(index)),
+      3,
+    );
+    expect(allowed(answers)).toBe(10);
+    expect(answers.at(-1)?.headers.get('ratelimit')).toBe('"chat-day-48";r=0;t=43200');
+    expect((await post('198.51.100.1', question)).status).toBe(200);
+  });
+
+  test('tells whoever calls from IPv6 of the wider limits, and nobody else', async () => {
+    const post = await start('chat', variables);
+    const policyOf = async (address: string) =>
+      (await post(address, question)).headers.get('ratelimit-policy');
+    expect(await policyOf('2001:db8:9::1')).toBe(
+      '"chat-min";q=100;w=60, "chat-day";q=4;w=86400, "chat-day-56";q=8;w=86400, "chat-day-48";q=10;w=86400',
+    );
+    expect(await policyOf('192.0.2.9')).toBe('"chat-min";q=100;w=60, "chat-day";q=4;w=86400');
+    expect(await policyOf('::ffff:192.0.2.9')).toBe('"chat-min";q=100;w=60, "chat-day";q=4;w=86400');
+  });
+
+  test('leaves a network its part of the day when the model could not be reached', async () => {
+    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const post = await start('chat', { ...variables, ANTHROPIC_BASE_URL: nowhere });
+    for (let index = 0; index < 20; index++) {
+      const { code, headers } = await post(ofHousehold(index), question);
+      expect([code, headers.get('ratelimit')]).toEqual(['provider_unreachable', '"chat-day";r=3;t=43200']);
+    }
+  });
+
+  test('has its day’s budget again when the model could not be reached', async () => {
+    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const post = await start('chat', { CHAT_DAILY_BUDGET: '2', ANTHROPIC_BASE_URL: nowhere });
+    for (let call = 0; call < 5; call++)
+      expect((await post(`192.0.2.${call}`, question)).code).toBe('provider_unreachable');
+  });
+});
+
+describe('the form for inquiries', () => {
+  test('takes ten inquiries of a hundred /64 networks of one customer in ten minutes, twenty of a /48', async () => {
+    const post = await start('inquiry');
+    const household: Answer[] = [];
+    for (let index = 0; index < 100; index++) household.push(await post(ofHousehold(index), another()));
+    expect(allowed(household)).toBe(10);
+    expect(household.at(-1)?.headers.get('ratelimit')).toBe('"inquiry-56";r=0;t=600');
+    const company: Answer[] = [];
+    for (let index = 10; index < 110; index++) company.push(await post(ofCompany(index), another()));
+    expect(allowed(company)).toBe(10);
+    expect(company.at(-1)?.headers.get('ratelimit')).toBe('"inquiry-48";r=0;t=600');
+    expect(sendgrid.mails).toHaveLength(20);
+    expect((await post('2001:db8:2::1', another())).status).toBe(200);
+  });
+
+  test('leaves a customer a quarter of the day at most, and one visitor a tenth', async () => {
+    const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '120' });
+    const sendFrom = async (addressOf: (index: number) => string) => {
+      let sent = 0;
+      for (let turn = 0; turn < 8; turn++) {
+        vi.setSystemTime(NOON + turn * 600_000);
+        const answers = [];
+        for (let index = 0; index < 5; index++) answers.push(await post(addressOf(index), another()));
+        sent += allowed(answers);
+      }
+      return sent;
+    };
+    expect(await sendFrom(() => '192.0.2.7')).toBe(12);
+    expect(await sendFrom(ofHousehold)).toBe(24);
+    expect(await sendFrom((index) => ofCompany(index + 10))).toBe(6);
+  });
+
+  test('sends no more mails in a day than INQUIRY_DAILY_BUDGET, over all visitors, and says when to come back', async () => {
+    const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '5' });
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, index) => post(`192.0.2.${index}`, another())),
+    );
+    expect([allowed(answers), sendgrid.mails.length]).toEqual([5, 5]);
+    const refused = answers.find(({ status }) => status !== 200)!;
+    expect([refused.status, refused.code]).toEqual([429, 'rate_limited']);
+    expect(refused.headers.get('ratelimit')).toBe('"inquiry-budget";r=0;t=43200');
+    expect(refused.headers.get('ratelimit-policy')).toBe('"inquiry-budget";q=5;w=86400');
+    expect(refused.headers.get('retry-after')).toBe('43200');
+    vi.setSystemTime(NOON + 43_200_000);
+    expect((await post('192.0.2.99', another())).status).toBe(200);
+  });
+
+  test('has a budget of 500 mails a day where the environment says nothing', async () => {
+    vi.resetModules();
+    const { readConfig } = await import('../../lib/config.ts');
+    expect(readConfig().rates.inquiryDailyBudget).toBe(500);
+    expect(() => readConfig({ INQUIRY_DAILY_BUDGET: 'many' })).toThrow(
+      'INQUIRY_DAILY_BUDGET: write a whole number, 1 to 10000000',
+    );
+  });
+
+  test('takes nothing of the day for what was sent before, for a honeypot and for what is not valid', async () => {
+    const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '2', INQUIRY_RATE_PER_10_MINUTES: '50' });
+    const first = another();
+    await post('192.0.2.1', first, { 'idempotency-key': 'k' });
+    for (const key of ['k', 'another', '']) {
+      const again = await post('192.0.2.1', first, { 'idempotency-key': key });
+      expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, 'true']);
+    }
+    expect((await post('192.0.2.2', { ...another(), website: 'https://spam.example' })).status).toBe(200);
+    expect((await post('192.0.2.3', {})).status).toBe(400);
+    expect((await post('192.0.2.4', another())).status).toBe(200);
+    expect((await post('192.0.2.5', another())).code).toBe('rate_limited');
+    // It is answered from memory: it needs no mail.
+    expect((await post('192.0.2.1', first)).status).toBe(200);
+    expect(sendgrid.mails).toHaveLength(2);
+  });
+
+  test.each<[what: string, behaviours: (number | 'hang' | 'reset')[], isGivenBack: boolean]>([
+    ['refuses the key', [401], true],
+    ['refuses the mail', [400], true],
+    ['is full twice', [429, 429], true],
+    ['is down twice', [500, 503], false],
+    ['is down, and then refuses the key', [500, 401], false],
+    ['hangs up', ['reset'], false],
+  ])('a provider that %s (%j): the day has its mail again: %s', async (_, behaviours, isGivenBack) => {
+    const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '1' });
+    sendgrid.behave(behaviours);
+    expect((await post('192.0.2.1', another())).status).toBe(502);
+    sendgrid.behave([]);
+    expect((await post('192.0.2.2', another())).status).toBe(isGivenBack ? 200 : 429);
+  });
+
+  test('has its day’s budget again when the mail provider could not be reached', async () => {
+    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '1', SENDGRID_BASE_URL: nowhere });
+    for (const address of ['192.0.2.1', '192.0.2.2'])
+      expect((await post(address, another())).code).toBe('email_unreachable');
+  });
+});
+
+test.each(['chat', 'inquiry'] as const)(
+  'a request to %s has an id of its own, whatever the caller calls it',
+  async (name) => {
+    const post = await start(name);
+    for (const body of [name === 'chat' ? question : another(), {}]) {
+      const { headers } = await post('192.0.2.7', body, {
+        'x-request-id': 'mine',
+        'x-vercel-id': 'fra1::mine',
+      });
+      expect(headers.get('x-request-id')).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+    }
+  },
+);
+
+describe('typing errors', () => {
+  const wrong = () => ({ ...another(), email: 'sigrid' });
+
+  test('leave a town hall its five inquiries', async () => {
+    const post = await start('inquiry');
+    const send = (body: object) => post('192.0.2.7', body);
+    for (let call = 1; call <= 20; call++) {
+      const { status, headers } = await send(wrong());
+      expect([status, headers.get('ratelimit')]).toEqual([400, '"inquiry";r=5;t=600']);
+    }
+    for (let call = 1; call <= 5; call++) {
+      const { status, headers } = await send(another());
+      expect([status, headers.get('ratelimit')]).toEqual([200, `"inquiry";r=${5 - call};t=600`]);
+    }
+    const sixth = await send(another());
+    expect([sixth.status, sixth.headers.get('ratelimit')]).toEqual([429, '"inquiry";r=0;t=600']);
+    // The visitor comes before the fields.
+    expect((await send(wrong())).status).toBe(429);
+  });
+
+  test('are refused as a flood once they are fifty more than the inquiries, of one visitor and no other', async () => {
+    const post = await start('inquiry');
+    const answers = [];
+    for (let call = 1; call <= 56; call++) answers.push(await post('192.0.2.7', wrong()));
+    expect(answers.map(({ status }) => status)).toEqual([...Array(55).fill(400), 429]);
+    expect(answers[53]?.headers.get('ratelimit')).toBe('"inquiry-tries";r=1;t=600');
+    expect(answers[55]?.headers.get('ratelimit')).toBe('"inquiry-tries";r=0;t=600');
+    expect((await post('192.0.2.8', another())).status).toBe(200);
+  });
+
+  test('that are no JSON at all leave them too', async () => {
+    const post = await start('inquiry', { INQUIRY_RATE_PER_10_MINUTES: '1' });
+    const form = { 'content-type': 'application/json; charset=utf-8' };
+    for (let call = 1; call <= 3; call++) expect((await post('192.0.2.7', [], form)).status).toBe(400);
+    expect((await post('192.0.2.7', another())).status).toBe(200);
+  });
+
+  /** What stands between the calls of a burst is another for each place that they are counted in. */
+  async function burst(variables: Record<string, string>) {
+    const post = await start('inquiry', variables);
+    for (let turn = 0; turn < 4; turn++) {
+      const bodies = Array.from({ length: 10 }, (_, index) => (index % 2 === 0 ? wrong() : another()));
+      await Promise.all(bodies.map((body) => post('192.0.2.7', body)));
+    }
+    expect(sendgrid.mails.length).toBeLessThanOrEqual(5);
+    // A burst is over: what was not valid holds nothing of the five.
+    while ((await post('192.0.2.7', another())).status === 200);
+    expect(sendgrid.mails).toHaveLength(5);
+  }
+
+  test('among many inquiries at once let no sixth through, and take none of the five', async () => {
+    await burst({});
+  });
+
+  test.skipIf(!redisServerPath)(
+    'among many inquiries at once, counted in Redis, let no sixth through, and take none of the five',
+    async () => {
+      const server = await startRedis();
+      const rest = await startRedisRest(server.port);
+      try {
+        await burst({ UPSTASH_REDIS_REST_URL: rest.url, UPSTASH_REDIS_REST_TOKEN: rest.token });
+        expect(JSON.stringify(rest.commands)).not.toContain('192.0.2.7');
+      } finally {
+        await rest.stop();
+        await server.stop();
+      }
+    },
+  );
+});
