@@ -1,4 +1,4 @@
-import { waitUntil } from '@vercel/functions';
+import { getDeadline, waitUntil } from '@vercel/functions';
 
 import { providersWithSharedSecrets, readConfig } from './config.ts';
 import type { Config } from './config.ts';
@@ -6,6 +6,7 @@ import { onEmitted } from './db/commits.ts';
 import { connect } from './db/connect.ts';
 import type { Database } from './db/connect.ts';
 import type { VisitorLimits } from './http/endpoint.ts';
+import { handlersUntil as untilLifeEnds } from './lifetime.ts';
 import { log, logError } from './log.ts';
 import { createLimiter } from './rate-limit/create-limiter.ts';
 import type { Limit, Limiter } from './rate-limit/limiter.ts';
@@ -64,6 +65,11 @@ export function kick(): void {
   kickRelay?.();
 }
 
+/** By when the handlers must have ended that the function of this request begins; see `RelayOptions`. */
+function handlersUntil(): number {
+  return untilLifeEnds(getDeadline());
+}
+
 async function open(): Promise<Database> {
   const { db } = await connect();
   kickRelay = createKick({
@@ -71,6 +77,7 @@ async function open(): Promise<Database> {
     subscribers: subscribers(),
     waitUntil,
     onError: (error) => logError('the relay stopped', error),
+    handlersUntil,
     // A laptop's terminal is for people, who have the console.
     isLogged: config().deployed,
   });

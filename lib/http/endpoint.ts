@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { z } from 'zod';
 
 import { InvalidConfiguration } from '../config.ts';
+import { FUNCTION_LIFE_MS, withinLife } from '../lifetime.ts';
 import { log, logError } from '../log.ts';
 import { rateLimitHeaders, requireAllowed } from '../rate-limit/answers.ts';
 import type { Limit, Limiter } from '../rate-limit/limiter.ts';
@@ -35,6 +36,8 @@ interface Guards {
   readonly route?: string;
   /** `HEAD` comes with `GET`. One that declares a body has `POST` alone. */
   readonly methods: readonly ('GET' | 'POST')[];
+  /** How long the platform lets the function live, if not as long as most; see `lib/lifetime.ts`. */
+  readonly lifeMs?: number;
   /** Whose pages may call and read the answers. Without it no answer has a CORS header, and `OPTIONS` is a 405. */
   readonly cors?: () => Cors;
   /** How often one visitor may call. */
@@ -92,8 +95,8 @@ export function endpoint<Body>(declaration: EndpointDeclaration<Body>): Endpoint
     async fetch(request) {
       const startedAt = performance.now();
       const requestId = requestIdOf(request.headers);
-      const { route } = declaration;
-      return await inRequestSpan({ request, route, requestId }, async () => {
+      const { route, lifeMs = FUNCTION_LIFE_MS } = declaration;
+      const answerInSpan = async () => {
         const guarded = new Headers();
         const response = await answer(declaration, request, requestId, guarded);
         log('info', 'request', {
@@ -104,7 +107,8 @@ export function endpoint<Body>(declaration: EndpointDeclaration<Body>): Endpoint
           requestId,
         });
         return finished(response, request.method, requestId, guarded);
-      });
+      };
+      return await withinLife(lifeMs, () => inRequestSpan({ request, route, requestId }, answerInSpan));
     },
   };
 }

@@ -151,7 +151,7 @@ describe('a kick', () => {
       waitUntil: (promise) => work.push(promise),
       onError: (error) => errors.push(error),
     });
-    return { kick, work, errors, relays, done: () => Promise.all(work) };
+    return { kick, errors, relays, done: () => Promise.all(work) };
   }
 
   it('after each commit that emitted has the event delivered, without a tick', async () => {
@@ -164,7 +164,7 @@ describe('a kick', () => {
     expect(errors).toEqual([]);
   });
 
-  it('while a relay runs is answered by one more after it, however many there are', async () => {
+  it('while a relay looks for work is answered by one more after it, however many there are', async () => {
     const begun = gate();
     const goOn = gate();
     const held = ledger(async (number) => {
@@ -172,7 +172,7 @@ describe('a kick', () => {
       begun.open();
       await goOn.opened;
     });
-    const { kick, work, relays, done } = kicker([held]);
+    const { kick, relays, done } = kicker([held]);
     await emitPayments(bus.db, 1, 1);
     kick();
     await begun.opened;
@@ -181,7 +181,7 @@ describe('a kick', () => {
     goOn.open();
     await done();
     expect(handed).toEqual([1, 2]);
-    expect([work.length, relays.count]).toEqual([1, 2]);
+    expect(relays.count).toBe(2);
   });
 
   it('after an error of the database tells of it, and the next one works', async () => {
