@@ -66,7 +66,7 @@ export function kick(): void {
 }
 
 /** By when the handlers must have ended that the function of this request begins; see `RelayOptions`. */
-function handlersUntil(): number {
+export function handlersUntil(): number {
   return untilLifeEnds(getDeadline());
 }
 

@@ -1,6 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { duties } from '../../lib/cron/duties.ts';
+import type { Duty } from '../../lib/cron/duties.ts';
+import { runCron } from '../../lib/cron/run-cron.ts';
 import { CRON_LIFE_MS, FUNCTION_LIFE_MS, handlersUntil, withinLife } from '../../lib/lifetime.ts';
+import { logTo } from '../../lib/log.ts';
+import type { LogLine } from '../../lib/log.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
@@ -16,6 +21,7 @@ vi.setConfig({ testTimeout: 60_000 });
 let time: SimulatedTime;
 /** Which payments handlers were handed, and when. */
 let handed: { payment: number; at: number }[];
+let lines: LogLine[];
 
 beforeAll(async () => {
   time = await simulateTime();
@@ -23,6 +29,8 @@ beforeAll(async () => {
 afterAll(() => time.close());
 beforeEach(async () => {
   handed = [];
+  lines = [];
+  logTo((line) => lines.push(line));
   await time.begin();
 });
 afterEach(() => vi.useRealTimers());
@@ -53,6 +61,95 @@ async function traffic(count: number, everyMs: number, { lanes }: { lanes: boole
   }
   return emittedAt;
 }
+
+describe('the cron, called each minute for three minutes', () => {
+  const END = 3 * MINUTE;
+
+  async function callsOfTheCron(calls: readonly number[], attached: AttachedSubscriber[], toDo = duties) {
+    const call = async (seconds: number) => {
+      await sleep(seconds * SECOND);
+      const life = () =>
+        runCron({ db: time.db, subscribers: attached, duties: toDo, handlersUntil: handlersUntil() });
+      const calledAt = time.now();
+      const response = await withinLife(CRON_LIFE_MS, life);
+      return { livedMs: time.now() - calledAt, answer: (await response.json()) as Record<string, unknown> };
+    };
+    return await Promise.all(calls.map(call));
+  }
+
+  /** The longest time in which no relay looked for work. */
+  function longestGap(): number {
+    const within = [...time.ticks.filter((at) => at <= END), END];
+    return Math.max(...within.map((at, index) => at - (within[index - 1] ?? 0)));
+  }
+
+  it.each<[how: string, at: number[]]>([
+    ['on time', [0, 60, 120]],
+    ['up to ten seconds late', [0, 70, 125]],
+    ['twice each time', [0, 0, 60, 61, 120, 122]],
+  ])('looks for work at least every six seconds when it is called %s', async (_, at) => {
+    await time.through(callsOfTheCron(at, [slow(0)]));
+    expect(longestGap()).toBeLessThanOrEqual(6 * SECOND);
+  });
+
+  it('looks for work as often while handlers take nine seconds each, and ends within its life', async () => {
+    const [calls] = await time.through(
+      Promise.all([
+        callsOfTheCron([0, 60, 120], [slow(9 * SECOND)]),
+        traffic(80, 2 * SECOND, { lanes: false }),
+      ]),
+    );
+    expect(longestGap()).toBeLessThanOrEqual(6 * SECOND);
+    for (const { livedMs } of calls) expect(livedMs).toBeLessThanOrEqual(CRON_LIFE_MS - 5 * SECOND);
+    expect(handed.map(({ payment }) => payment)).toEqual(numbers(handed.length));
+  });
+
+  it('looks for work as often while nothing else that it is to do can be done, and says what that was', async () => {
+    const failing: Duty = { name: 'one that throws', run: () => Promise.reject(new Error('no')) };
+    const hanging: Duty = { name: 'one that hangs', run: () => new Promise(() => undefined) };
+    const throwing: Duty = {
+      name: 'one that throws at once',
+      run: () => {
+        throw new Error('no');
+      },
+    };
+    const clock = duties[0]!;
+    const [calls, emittedAt] = await time.through(
+      Promise.all([
+        callsOfTheCron([0, 60, 120], [slow(0)], [failing, hanging, throwing, clock]),
+        traffic(30, 6 * SECOND, { lanes: false }),
+      ]),
+    );
+    expect(longestGap()).toBeLessThanOrEqual(6 * SECOND);
+    for (const { livedMs, answer } of calls) {
+      expect(livedMs).toBeLessThanOrEqual(CRON_LIFE_MS);
+      expect(answer).toMatchObject({
+        undone: ['one that throws', 'one that hangs', 'one that throws at once'],
+        struck: expect.any(Array),
+      });
+    }
+    expect(lines.filter(({ message }) => message === 'a duty of the cron failed')).toHaveLength(9);
+    for (const [index, { at }] of handed.entries()) expect(at - emittedAt[index]!).toBeLessThan(6 * SECOND);
+    expect(handed).toHaveLength(30);
+  });
+
+  it('goes on with the next tick after the database has failed under a relay', async () => {
+    const client = time.db.$client as { query(...asked: unknown[]): Promise<unknown> };
+    const { query } = client;
+    let failures = 3;
+    client.query = async (...asked) => {
+      if (String(asked[0]).includes('update last_pass') && (failures -= 1) >= 0) throw new Error('gone');
+      return await query(...asked);
+    };
+    const [[call]] = await time.through(
+      Promise.all([callsOfTheCron([0], [slow(0)]), traffic(1, 0, { lanes: false })]),
+    );
+    client.query = query;
+    expect(call!.answer).toMatchObject({ delivered: 1 });
+    expect(handed).toEqual([{ payment: 1, at: 15 * SECOND }]);
+    expect(lines.filter(({ message }) => message.startsWith('the relay stopped'))).toHaveLength(3);
+  });
+});
 
 describe('a kick', () => {
   /** How long each kick kept its function alive. */
@@ -135,12 +232,7 @@ describe('a kick', () => {
     expect(await attemptsOf('ledger')).toEqual(['pending 0']);
     await time.through(
       withinLife(CRON_LIFE_MS, () =>
-        relay({
-          db: time.db,
-          subscribers: both,
-          until: Date.now() + 10 * SECOND,
-          handlersUntil: handlersUntil(),
-        }),
+        runCron({ db: time.db, subscribers: both, duties: [], handlersUntil: handlersUntil() }),
       ),
     );
     expect(await attemptsOf('ledger')).toEqual(['delivered 1']);
