@@ -9,9 +9,11 @@ import { benchEdge } from './edge.ts';
 import { printSection } from './figures.ts';
 import type { Section } from './figures.ts';
 import { benchOperators } from './operators.ts';
+import { benchTime } from './time.ts';
 
 const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Section>>> = {
   ...busBenchmarks,
+  time: benchTime,
   edge: benchEdge,
   operators: benchOperators,
   'cold-start': benchColdStart,

@@ -4,18 +4,16 @@ import { styleText } from 'node:util';
 
 import { serve } from 'srvx';
 
-import { strikeDailyClock } from '../lib/clock/daily.ts';
 import { InvalidConfiguration, readConfig } from '../lib/config.ts';
+import { duties, perform } from '../lib/cron/duties.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { notFound, problemResponse } from '../lib/http/problem.ts';
-import { logError, logTo } from '../lib/log.ts';
+import { logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
 import { config, database, subscribers } from '../lib/postbud.ts';
-import { TICK_MS, keepRelaying } from '../lib/relay/keep-relaying.ts';
+import { keepRelaying } from '../lib/relay/keep-relaying.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
-import { settleSetAside } from '../lib/subscribers/payments/set-aside.ts';
-import { emitSurges } from '../lib/webhooks/surges.ts';
 import { unusable } from './cli/database.ts';
 import { Failure } from './cli/failure.ts';
 import { demo } from './demo.ts';
@@ -68,7 +66,7 @@ async function start(): Promise<void> {
 
   const stopped = new AbortController();
   void relayForever(db, stopped.signal);
-  void strikeClockForever(db, stopped.signal);
+  void performForever(db, stopped.signal);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
       stopped.abort();
@@ -94,28 +92,14 @@ function requireFolder(path: string): void {
 }
 
 async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      await keepRelaying({ db, subscribers: subscribers(), until: Date.now() + MINUTE, signal });
-    } catch (error) {
-      if (signal.aborted) return;
-      logError('the relay stopped; it goes on in 5 seconds', error);
-    }
-    await sleep(TICK_MS, signal);
-  }
+  // It throws when it ends, should it never have worked; the log has all that went wrong.
+  await keepRelaying({ db, subscribers: subscribers(), until: Infinity, signal }).catch(() => undefined);
 }
 
-/** What the platform’s cron does besides relaying and pruning, as often. */
-async function strikeClockForever(db: Database, signal: AbortSignal): Promise<void> {
+/** What the platform’s cron does besides relaying, as often. */
+async function performForever(db: Database, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    try {
-      await strikeDailyClock(db);
-      await emitSurges(db);
-      await settleSetAside(db);
-    } catch (error) {
-      if (signal.aborted) return;
-      logError('what the cron does each minute could not be done', error);
-    }
+    await perform(duties, db);
     await sleep(MINUTE, signal);
   }
 }

@@ -1,10 +1,11 @@
-import { waitUntil } from '@vercel/functions';
+import { getDeadline, waitUntil } from '@vercel/functions';
 
 import { providersWithSharedSecrets, readConfig } from './config.ts';
 import type { Config } from './config.ts';
 import { onEmitted } from './db/commits.ts';
 import { connect } from './db/connect.ts';
 import type { Database } from './db/connect.ts';
+import { handlersUntil as untilLifeEnds } from './lifetime.ts';
 import { log, logError } from './log.ts';
 import { createLimiter } from './rate-limit/create-limiter.ts';
 import type { Limiter } from './rate-limit/limiter.ts';
@@ -69,6 +70,11 @@ export function kick(): void {
   kickRelay?.();
 }
 
+/** By when the handlers must have ended that the function of this request begins; see `RelayOptions`. */
+export function handlersUntil(): number {
+  return untilLifeEnds(getDeadline());
+}
+
 async function open(): Promise<Database> {
   const { db } = await connect();
   if (!relays()) return db;
@@ -77,6 +83,7 @@ async function open(): Promise<Database> {
     subscribers: subscribers(),
     waitUntil,
     onError: (error) => logError('the relay stopped', error),
+    handlersUntil,
     // A laptop's terminal is for people, who have the console.
     isLogged: config().deployed,
   });

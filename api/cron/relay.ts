@@ -1,18 +1,21 @@
+import { duties } from '../../lib/cron/duties.ts';
+import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cron.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
-import { config, database, subscribers } from '../../lib/postbud.ts';
-import { requireCronSecret, runCron } from '../../lib/relay/cron.ts';
-import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
-import { emitSurges } from '../../lib/webhooks/surges.ts';
+import { CRON_LIFE_MS } from '../../lib/lifetime.ts';
+import { config, database, handlersUntil, relays, subscribers } from '../../lib/postbud.ts';
 
 export default endpoint({
   methods: ['GET'],
   route: '/api/cron/relay',
+  lifeMs: CRON_LIFE_MS,
   handle: async (request) => {
     requireCronSecret(request, config().cronSecret);
+    requireRelays(relays());
     return await runCron({
       db: await database(),
       subscribers: subscribers(),
-      alsoDue: (db) => Promise.all([emitSurges(db), settleSetAside(db)]),
+      duties,
+      handlersUntil: handlersUntil(),
       isLogged: true,
     });
   },

@@ -201,6 +201,8 @@ export type CronReport = RelayReport & {
   /** The days of which the daily clock struck. */
   readonly struck: readonly string[];
   readonly pruned: { readonly events: number; readonly deliveries: number };
+  /** What was to be done beside relaying and failed. */
+  readonly undone: readonly string[];
 };
 
 export const cronReport: z.ZodType<CronReport> = z.object({
@@ -214,6 +216,7 @@ export const cronReport: z.ZodType<CronReport> = z.object({
   nextRetryAt: numberOrNull,
   struck: z.array(text),
   pruned: z.object({ events: number, deliveries: number }),
+  undone: z.array(text),
 });
 
 /** RFC 9457, of it what is told. */

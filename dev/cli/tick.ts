@@ -1,5 +1,6 @@
 import { duration, until } from '../../lib/operators/console/instants.ts';
 import { count, counted, listed } from '../../lib/operators/console/words.ts';
+import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../../lib/lifetime.ts';
 import { SECOND, instantOf } from '../../lib/time.ts';
 import { cronReport } from './answers.ts';
 import type { CronReport } from './answers.ts';
@@ -8,16 +9,15 @@ import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
 import type { Pane } from './terminal.ts';
 
-/** The cron relays for 55 seconds, and what it has begun by then it ends. */
-const RELAYS_FOR_MS = 55 * SECOND;
-const DEFAULT_TIMEOUT_SECONDS = 90;
+/** What the relay has begun when its time is up it ends, within its function's life. */
+const DEFAULT_TIMEOUT_SECONDS = CRON_LIFE_MS / SECOND;
 
 export const tick: Command = {
   name: 'tick',
   summary: 'has the relay run once, as the cron does each minute',
-  usage: ['tick [--timeout <90>]'],
+  usage: [`tick [--timeout <${DEFAULT_TIMEOUT_SECONDS}>]`],
   notes: [
-    'The server goes on for 55 seconds, looking for work every 5 seconds, and then says what it did. It needs the secret of the cron, CRON_SECRET, instead of a token.',
+    `The server goes on for ${CRON_BUDGET_MS / SECOND} seconds, looking for work every 5 seconds, and then says what it did. It needs the secret of the cron, CRON_SECRET, instead of a token.`,
   ],
   options: {
     timeout: { value: '<seconds>', help: `how long to wait for the answer; else ${DEFAULT_TIMEOUT_SECONDS}` },
@@ -45,15 +45,15 @@ function showProgress({ terminal }: Call, startedAt: number): () => void {
   const { err, progress } = terminal;
   const { columns } = err;
   if (columns === null) {
-    err.write(`The relay runs for about ${RELAYS_FOR_MS / SECOND} seconds.`);
+    err.write(`The relay runs for about ${CRON_BUDGET_MS / SECOND} seconds.`);
     return () => undefined;
   }
   const show = () => {
     const ms = Date.now() - startedAt;
-    const share = Math.min(1, ms / RELAYS_FOR_MS);
+    const share = Math.min(1, ms / CRON_BUDGET_MS);
     const words =
-      ms < RELAYS_FOR_MS
-        ? `${Math.floor(ms / SECOND)} of ${RELAYS_FOR_MS / SECOND} s`
+      ms < CRON_BUDGET_MS
+        ? `${Math.floor(ms / SECOND)} of ${CRON_BUDGET_MS / SECOND} s`
         : `${Math.floor(ms / SECOND)} s, ending what it has begun`;
     const width = Math.max(0, Math.min(20, columns - `The relay runs  ${words} `.length));
     const done = Math.round(share * width);
@@ -68,7 +68,8 @@ function showProgress({ terminal }: Call, startedAt: number): () => void {
 }
 
 function write(report: CronReport, tookMs: number, { write: put, paint }: Pane): void {
-  const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned } = report;
+  const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned, undone } =
+    report;
   put(`The relay ran for ${duration(tookMs)}, in ${counted(ticks, 'tick')}.\n`);
   const rows: readonly (readonly [
     name: string,
@@ -90,6 +91,7 @@ function write(report: CronReport, tookMs: number, { write: put, paint }: Pane):
     put(`  ${name.padEnd(14)}  ${figure}${note && paint('dim', `  ${note}`)}`);
   }
   if (struck.length > 0) put(`\nThe daily clock struck for ${listed(struck)}.`);
+  if (undone.length > 0) put(paint('red', `\nNot done: ${listed(undone)}. The log says why.`));
 }
 
 function nextRetryWords({ failed, nextRetryAt }: CronReport): string {

@@ -60,6 +60,7 @@ export const problemCodes = {
       'This release’s catalog does not list accounting for payment.captured: replay from a release that does, or list it again. Nothing was replayed.',
     not_first: 'It is not the first of its lane that is unfinished: look again at what holds the lane.',
     not_waiting: 'It does not wait: it is due now, or it was delivered or given up.',
+    relay_off: 'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to let it.',
     under_way: 'A relay has its lane in hand at this moment. Look again in a few seconds.',
   }),
   ...described(413, { body_too_large: 'The body is longer than 65536 bytes. Send less.' }),

@@ -1,6 +1,8 @@
 import { sql } from 'drizzle-orm';
 import type { SQL } from 'drizzle-orm';
 
+import { SECOND } from '../time.ts';
+
 /** One SQL statement and its parameters, `$1` first. */
 export interface Statement {
   /**
@@ -61,6 +63,17 @@ export async function run<Row>(on: Executor, statement: Statement): Promise<Row[
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
   const result = (await on.execute(asDrizzle(statement))) as { rows: Row[] };
   return result.rows;
+}
+
+/**
+ * Has each statement of a transaction give up after so long, with SQLSTATE 57014: one that waits for a lock that nobody
+ * lets go would otherwise keep its connection for ever, also when nobody waits for the statement any more.
+ */
+export async function limitStatements(tx: Executor, limitMs = 10 * SECOND): Promise<void> {
+  await run(tx, {
+    text: `select set_config('statement_timeout', $1::text, true)`,
+    values: [`${limitMs}ms`],
+  });
 }
 
 /** The bare client beneath a Drizzle database, which saves Drizzle's own work on each statement. */

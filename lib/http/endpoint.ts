@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { z } from 'zod';
 
 import { InvalidConfiguration } from '../config.ts';
+import { FUNCTION_LIFE_MS, withinLife } from '../lifetime.ts';
 import { log, logError } from '../log.ts';
 import { countVisit } from '../rate-limit/visit.ts';
 import type { Visit, VisitorLimits } from '../rate-limit/visit.ts';
@@ -42,6 +43,8 @@ interface Guards {
    * there comes from one who has a secret or a token. Health keeps nothing.
    */
   readonly isAnonymous?: boolean;
+  /** How long the platform lets the function live, if not as long as most; see `lib/lifetime.ts`. */
+  readonly lifeMs?: number;
   /** Whose pages may call and read the answers. Without it no answer has a CORS header, and `OPTIONS` is a 405. */
   readonly cors?: () => Cors;
   /** How often one visitor may call. */
@@ -92,9 +95,9 @@ export function endpoint<Body>(declaration: EndpointDeclaration<Body>): Endpoint
   return {
     async fetch(request) {
       const startedAt = performance.now();
-      const { route, isAnonymous = false } = declaration;
+      const { route, isAnonymous = false, lifeMs = FUNCTION_LIFE_MS } = declaration;
       const requestId = isAnonymous ? randomUUID() : requestIdOf(request.headers);
-      return await inRequestSpan({ request, route, requestId, isAnonymous }, async () => {
+      const answerInSpan = async () => {
         const guarded = new Headers();
         const response = await answer(declaration, request, requestId, guarded);
         log('info', 'request', {
@@ -105,7 +108,10 @@ export function endpoint<Body>(declaration: EndpointDeclaration<Body>): Endpoint
           requestId,
         });
         return finished(response, request.method, requestId, guarded);
-      });
+      };
+      return await withinLife(lifeMs, () =>
+        inRequestSpan({ request, route, requestId, isAnonymous }, answerInSpan),
+      );
     },
   };
 }

@@ -340,8 +340,8 @@ function greatest(ages: readonly (number | null)[]): number | null {
   return known.length > 0 ? Math.max(...known) : null;
 }
 
-/** Longer than any lease: handlers have 5 minutes at most. */
-const LONGEST_LEASE_MS = 6 * MINUTE;
+/** Longer than any lease: handlers have a minute at most, and leases 20 seconds more. */
+const LONGEST_LEASE_MS = 2 * MINUTE;
 
 /** Lanes of one subscription that are looked at, those that have been due longest first. */
 const LANES_LOOKED_AT = 100;

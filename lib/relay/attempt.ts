@@ -33,6 +33,8 @@ export interface AttemptOptions {
   readonly db: Database;
   /** Aborts what runs when the process is told to stop; what was cut off counts as not tried. */
   readonly signal: AbortSignal | undefined;
+  /** Whether a handler with this time limit ends before its host does, if it is begun now. */
+  readonly fits: (limitMs: number) => boolean;
   /** Bounds how many transactions run at once. */
   readonly transactions: Slots;
 }
@@ -57,7 +59,8 @@ export async function attempt(
   from: number,
   options: AttemptOptions,
 ): Promise<AttemptResult> {
-  const isTransactional = lane.subscription.subscriber.transactional;
+  const { transactional: isTransactional, timeoutMs } = lane.subscription.subscriber;
+  if (!options.fits(timeoutMs)) return { outcome: 'not tried' };
   const startedAt = performance.now();
   try {
     if (isTransactional) await handleInTransaction(lane, delivery, atMs, from, options);
@@ -65,7 +68,7 @@ export async function attempt(
       const limit = new Limit();
       const handled = lane.subscription.handler(delivery.event, contextOf(lane, delivery, atMs, limit));
       if (isPromise(handled)) {
-        await withinLimit(handled, limit, lane.subscription.subscriber.timeoutMs, options.signal);
+        await withinLimit(handled, limit, timeoutMs, options.signal);
       }
     }
     return { outcome: 'delivered', durationMs: performance.now() - startedAt, isSettled: isTransactional };
@@ -81,7 +84,7 @@ async function handleInTransaction(
   delivery: ClaimedDelivery,
   atMs: number,
   from: number,
-  { db, signal, transactions }: AttemptOptions,
+  { db, signal, fits, transactions }: AttemptOptions,
 ): Promise<void> {
   const { subscriber, handler } = lane.subscription;
   const limit = new AbortController();
@@ -92,6 +95,8 @@ async function handleInTransaction(
     transact(
       db,
       async (tx) => {
+        // That took as long as the transactions before it did.
+        if (!fits(subscriber.timeoutMs)) throw new NotBegun();
         // The limit is the handler's: waiting for a connection is not its doing.
         const outOfTime = () => limit.abort(new HandlerTimeout(subscriber.timeoutMs));
         timer = setTimeout(outOfTime, subscriber.timeoutMs);
@@ -175,10 +180,12 @@ class Limit {
   }
 }
 
-/** There was no transaction to call the handler in. The claim that follows finds out what is wrong. */
+/**
+ * There was no transaction to call the handler in: the claim that follows finds out what is wrong. Or it came too late.
+ */
 class NotBegun extends Error {
-  constructor(options: ErrorOptions) {
-    super('the transaction could not begin', options);
+  constructor(options?: ErrorOptions) {
+    super('the handler could not be begun', options);
     this.name = 'NotBegun';
   }
 }

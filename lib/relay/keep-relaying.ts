@@ -1,24 +1,38 @@
+import { logError } from '../log.ts';
 import { SECOND, sleep } from '../time.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions, RelayReport } from './relay.ts';
 
 /** How often a relay looks for work when it knows of none. */
-export const TICK_MS = 5 * SECOND;
+const TICK_MS = 5 * SECOND;
 
 /**
- * Runs relays until the time is up: every 5 seconds, and sooner when a retry is due.
+ * Runs relays until the time is up: every 5 seconds, and sooner when a retry is due. What one throws is logged; the next
+ * one tries again.
  *
+ * @param options with `until: Infinity` it goes on until the signal aborts.
  * @returns what they did, together.
- * @throws what `relay` throws.
+ * @throws what the last relay threw, if all of them did.
  */
 export async function keepRelaying(options: RelayOptions): Promise<RelayReport> {
   const { until, signal } = options;
   let total: RelayReport | null = null;
   for (;;) {
-    const report = await relay(options);
-    total = total ? added(total, report) : report;
-    const nextAt = Math.min(Date.now() + TICK_MS, Math.max(report.nextRetryAt ?? Infinity, Date.now()));
-    if (nextAt >= until || signal?.aborted) return total;
+    let retryAt = Infinity;
+    let failure: unknown;
+    try {
+      const report = await relay(options);
+      total = total ? added(total, report) : report;
+      retryAt = report.nextRetryAt ?? Infinity;
+    } catch (error) {
+      failure = error;
+      if (!signal?.aborted) logError('the relay stopped; it goes on with the next tick', error);
+    }
+    const nextAt = Math.min(Date.now() + TICK_MS, Math.max(retryAt, Date.now()));
+    if (nextAt >= until || signal?.aborted) {
+      if (!total) throw failure;
+      return total;
+    }
     await sleep(nextAt - Date.now(), signal);
   }
 }

@@ -21,6 +21,11 @@ export interface RelayOptions {
   readonly subscribers: readonly AttachedSubscriber[];
   /** When to begin nothing more, in milliseconds since the epoch. */
   readonly until: number;
+  /**
+   * By when every handler must have ended, in milliseconds since the epoch; without it there is no bound. One whose time
+   * limit ends later is not begun, and its lane waits for a relay that has the time.
+   */
+  readonly handlersUntil?: number | undefined;
   /** Overrides the database's clock, in tests only. */
   readonly now?: number | Date | (() => number | Date);
   /** Aborts at once: what runs is cut off and counts as not tried. */
@@ -139,6 +144,7 @@ class Pass {
   readonly #options: RelayOptions;
   readonly #subscriptions: readonly Subscription[];
   readonly #overAt: number;
+  readonly #handlersOverAt: number;
   readonly #runs = new Set<LaneRun>();
   readonly #fence: QuietFence;
   readonly #transactions: Slots;
@@ -158,6 +164,7 @@ class Pass {
     this.#lines = options.isLogged ? new LogBatch() : undefined;
     this.#subscriptions = subscriptions;
     this.#overAt = performance.now() + remainingMs(options);
+    this.#handlersOverAt = performance.now() + ((options.handlersUntil ?? Infinity) - Date.now());
   }
 
   /** Looks for work, does it, and settles what is done. @returns whether there may be more to do. */
@@ -198,8 +205,9 @@ class Pass {
   async #claim(): Promise<Claim> {
     const { db, now, signal } = this.#options;
     const since = performance.now();
+    const beginnable = this.#subscriptions.filter(({ subscriber }) => this.#fits(subscriber.timeoutMs));
     const claimed = await claim(db, {
-      subscriptions: rotated(this.#subscriptions, this.report.ticks),
+      subscriptions: rotated(beginnable, this.report.ticks),
       maxLanes: MAX_LANES - this.#runs.size,
       maxDeliveries: this.#maxDeliveries,
       now: instantOf(now),
@@ -212,7 +220,8 @@ class Pass {
     const clocks = { clock: clockFrom(received), leaseClock: clockFrom(since) };
     for (const lane of claimed.lanes) {
       const isOver = () => this.#isOver();
-      const own = { transactions: this.#transactions, lines: this.#lines };
+      const fits = (limitMs: number) => this.#fits(limitMs);
+      const own = { fits, transactions: this.#transactions, lines: this.#lines };
       this.#runs.add(new LaneRun(lane, claimed.nowMs, { db, ...clocks, isOver, signal, ...own }));
     }
     return claimed;
@@ -274,6 +283,11 @@ class Pass {
 
   #isOver(): boolean {
     return this.#hasEnded || this.#options.signal?.aborted === true || performance.now() >= this.#overAt;
+  }
+
+  /** Whether a handler that is begun now ends in time, if it takes all of its limit. */
+  #fits(limitMs: number): boolean {
+    return performance.now() + limitMs <= this.#handlersOverAt;
   }
 
   #lookAgain(): number {

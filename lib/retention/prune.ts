@@ -1,6 +1,6 @@
 import { transact } from '../db/connect.ts';
-import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import type { Database, Transaction } from '../db/connect.ts';
+import { limitStatements, run } from '../db/statement.ts';
 import { DAY } from '../time.ts';
 
 export interface PruneOptions {
@@ -9,6 +9,8 @@ export interface PruneOptions {
   readonly keepMs?: number;
   /** When to begin no further batch, in milliseconds since the epoch. */
   readonly until: number;
+  /** After how long a statement gives up; never unless told. */
+  readonly statementLimitMs?: number;
   /** Overrides the database's clock in tests. */
   readonly now?: Date;
   readonly signal?: AbortSignal;
@@ -36,24 +38,29 @@ const BATCH = 1000;
  *
  * @throws what the database throws.
  */
-export async function prune({ db, keepMs = KEEP_MS, until, now, signal }: PruneOptions): Promise<Pruned> {
+export async function prune(options: PruneOptions): Promise<Pruned> {
+  const { db, keepMs = KEEP_MS, until, now, signal, statementLimitMs = 0 } = options;
+  const within = async <Result>(body: (tx: Transaction) => Promise<Result>) =>
+    await transact(
+      db,
+      async (tx) => {
+        await limitStatements(tx, statementLimitMs);
+        return await body(tx);
+      },
+      signal ?? new AbortController().signal,
+    );
   const total = { events: 0, deliveries: 0 };
   let after = FIRST_ID;
   for (;;) {
     if (Date.now() >= until || signal?.aborted) return total;
-    const batch = await pruneBatch(db, {
-      after,
-      keepMs,
-      now,
-      signal: signal ?? new AbortController().signal,
-    });
+    const batch = await within((tx) => pruneBatch(tx, { after, keepMs, now }));
     total.events += batch.events;
     total.deliveries += batch.deliveries;
     if (batch.last === null) break;
     after = batch.last;
   }
-  await run(driverOf(db), { text: FORGET_ADDRESSES, values: [keepMs, now?.toISOString() ?? null] });
-  await run(driverOf(db), { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] });
+  await within((tx) => run(tx, { text: FORGET_ADDRESSES, values: [keepMs, now?.toISOString() ?? null] }));
+  await within((tx) => run(tx, { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] }));
   return total;
 }
 
@@ -68,24 +75,14 @@ interface Asked {
   readonly after: string;
   readonly keepMs: number;
   readonly now: Date | undefined;
-  readonly signal: AbortSignal;
 }
 
-async function pruneBatch(db: Database, { after, keepMs, now, signal }: Asked): Promise<Batch> {
-  return await transact(
-    db,
-    async (tx) => {
-      // In a statement of its own: what the next one sees must be no older than the lock.
-      const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
-      if (!lock!.is_held) return { events: 0, deliveries: 0, last: null };
-      const [batch] = await run<Batch>(tx, {
-        text: PRUNE,
-        values: [after, keepMs, now?.toISOString() ?? null],
-      });
-      return batch!;
-    },
-    signal,
-  );
+async function pruneBatch(tx: Transaction, { after, keepMs, now }: Asked): Promise<Batch> {
+  // In a statement of its own: what the next one sees must be no older than the lock.
+  const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
+  if (!lock!.is_held) return { events: 0, deliveries: 0, last: null };
+  const [batch] = await run<Batch>(tx, { text: PRUNE, values: [after, keepMs, now?.toISOString() ?? null] });
+  return batch!;
 }
 
 /** Advisory lock space of pruning: a replay holds it shared, so that nothing is put back while it is deleted. */

@@ -2,7 +2,8 @@ import { catalog } from '../catalog/catalog.ts';
 import type { Payload, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import type { Transaction } from '../db/connect.ts';
-import { MINUTE, SECOND } from '../time.ts';
+import { LONGEST_TIME_LIMIT_MS } from '../lifetime.ts';
+import { SECOND } from '../time.ts';
 
 /** An event as a handler is given it. Shared with the topic's other subscribers, hence frozen. */
 export interface BusEvent<Name extends TopicName = TopicName> {
@@ -43,7 +44,7 @@ export interface TransactionalContext extends DeliveryContext {
 }
 
 export interface SubscriberOptions {
-  /** Time limit of one attempt in milliseconds; 10 seconds by default, 5 minutes at most. */
+  /** Time limit of one attempt in milliseconds; 10 seconds by default, a minute at most. */
   readonly timeoutMs?: number;
   /** The failed attempt that dead-letters a delivery, 1 to 6; 5 by default. */
   readonly maxAttempts?: number;
@@ -105,8 +106,10 @@ export function attach(
   options: SubscriberOptions & { readonly transactional?: boolean } = {},
 ): AttachedSubscriber {
   const { timeoutMs = 10 * SECOND, maxAttempts = 5, transactional = false } = options;
-  if (!(timeoutMs >= 1 && timeoutMs <= 5 * MINUTE)) {
-    throw new TypeError(`${name}: write a timeoutMs of 1 to ${5 * MINUTE} milliseconds`);
+  if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIME_LIMIT_MS)) {
+    throw new TypeError(
+      `${name}: a timeoutMs of ${timeoutMs} does not fit into the life of a function: write 1 to ${LONGEST_TIME_LIMIT_MS} milliseconds`,
+    );
   }
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > 6) {
     throw new TypeError(`${name}: write a maxAttempts of 1 to 6`);

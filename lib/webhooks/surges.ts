@@ -1,7 +1,7 @@
 import { providers } from '../config.ts';
 import type { Provider } from '../config.ts';
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { limitStatements, run } from '../db/statement.ts';
 import { log } from '../log.ts';
 import { emit } from '../outbox/emit.ts';
 
@@ -23,18 +23,19 @@ import { emit } from '../outbox/emit.ts';
  * @returns the dedupe keys of what had surged, in order; another caller may have emitted them just before.
  */
 export async function emitSurges(db: Database, now?: Date): Promise<string[]> {
-  const surges = await run<Surge>(driverOf(db), {
-    text: FIND_SURGES,
-    values: [JSON.stringify(providers), now?.toISOString() ?? null],
-  });
-  if (surges.length === 0) return [];
-  await db.transaction(async (tx) => {
-    for (const { dedupeKey, provider, reason, rejected, fromMs, untilMs } of surges) {
+  const surges = await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    const found = await run<Surge>(tx, {
+      text: FIND_SURGES,
+      values: [JSON.stringify(providers), now?.toISOString() ?? null],
+    });
+    for (const { dedupeKey, provider, reason, rejected, fromMs, untilMs } of found) {
       const fromAt = new Date(fromMs).toISOString();
       const untilAt = new Date(untilMs).toISOString();
       const payload = { provider, reason, rejected, fromAt, untilAt };
       await emit(tx, 'webhook.rejections.surged', payload, { dedupeKey });
     }
+    return found;
   });
   for (const { provider, reason, rejected } of surges) {
     log('warn', 'refusals of webhooks have surged', { provider, reason, rejected });

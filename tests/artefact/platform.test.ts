@@ -77,7 +77,7 @@ test('the build tells the platform how each function runs, and when the cron is 
       shouldAddHelpers: false,
       supportsResponseStreaming: true,
       regions: ['fra1'],
-      // The relay goes on for 55 seconds, and ends what it has begun by then, whoever has called it.
+      // The relay goes on for 70 seconds, and ends what it has begun by then, whoever has called it.
       ...(name === 'api/cron/relay' ? { maxDuration: 90 } : { maxDuration: 30, supportsCancellation: true }),
     });
   }

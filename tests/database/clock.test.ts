@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
-import { strikeDailyClock } from '../../lib/clock/daily.ts';
+import { strikeDailyClock } from '../../lib/cron/daily-clock.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';

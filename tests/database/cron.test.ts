@@ -1,10 +1,13 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { z } from 'zod';
 
+import { duties, perform } from '../../lib/cron/duties.ts';
+import { runCron } from '../../lib/cron/run-cron.ts';
 import { connect } from '../../lib/db/connect.ts';
+import { limitStatements, run } from '../../lib/db/statement.ts';
 import { onEmitted } from '../../lib/db/commits.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { runCron } from '../../lib/relay/cron.ts';
 import { keepRelaying } from '../../lib/relay/keep-relaying.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
@@ -16,11 +19,12 @@ import {
   gate,
   idsInOrder,
   openBus,
+  openTransaction,
   payment,
   recordingLedger,
   rows,
 } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
+import type { Bus, OpenTransaction } from '../support/bus.ts';
 
 let bus: Bus;
 /** The numbers of the payments that `ledger` was handed. */
@@ -42,9 +46,14 @@ const numbers = (from: number, to: number) =>
 
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
-const answer = z.object({ delivered: z.int(), fannedOut: z.int(), struck: z.array(z.string()) });
+const answer = z.object({
+  delivered: z.int(),
+  fannedOut: z.int(),
+  struck: z.array(z.string()),
+  undone: z.array(z.string()),
+});
 const cron = async (attached: readonly AttachedSubscriber[], budgetMs: number, db = bus.db) =>
-  answer.parse(await (await runCron({ db, subscribers: attached, budgetMs })).json());
+  answer.parse(await (await runCron({ db, subscribers: attached, duties, budgetMs })).json());
 
 describe('a run of the cron', () => {
   it('strikes the daily clock for what was missed, delivers, and says what it did', async () => {
@@ -102,6 +111,58 @@ describe('a run of the cron', () => {
   });
 });
 
+describe('what the cron does beside relaying', () => {
+  /** A day's strike that is missed, and one in a transaction that does not end: the clock waits for that one. */
+  async function heldClock(): Promise<OpenTransaction> {
+    const strike = (day: string) => ({ day, scheduledFor: `${day}T06:00:00.000Z` });
+    const [missedSince, held] = [dayOf(Date.now() - 3 * DAY), dayOf(Date.now() - 2 * DAY)];
+    await emit(bus.db, 'cron.daily.06_00', strike(missedSince), { dedupeKey: missedSince });
+    const open = await openTransaction(bus.url);
+    await open.emit('cron.daily.06_00', strike(held), { dedupeKey: held });
+    return open;
+  }
+
+  it('may wait for a lock that nobody lets go: what is due is delivered meanwhile', async () => {
+    const open = await heldClock();
+    const delivered = gate();
+    await emitPayments(bus.db, 1, 1);
+    const running = cron([ledger(() => delivered.open())], SECOND);
+    await delivered.opened;
+    await open.rollback();
+    expect((await running).undone).toEqual([]);
+    expect(handed).toEqual([1]);
+  });
+
+  it('gives up waiting by itself, so that it does not keep its connection', async () => {
+    const query = vi.spyOn(pg.Client.prototype, 'query');
+    const { undone } = await perform(duties, bus.db);
+    const { calls, contexts } = query.mock;
+    query.mockRestore();
+    const texts = calls.map(([asked]) =>
+      typeof asked === 'string' ? asked : (asked as { text: string }).text,
+    );
+    const transactions = [...new Set(contexts)].flatMap((client) =>
+      texts
+        .filter((_, index) => contexts[index] === client)
+        .join('; ')
+        .split(/; (?=begin)/),
+    );
+    expect(undone).toEqual([]);
+    expect(transactions.length).toBeGreaterThanOrEqual(duties.length);
+    for (const transaction of transactions)
+      expect(transaction).toMatch(/^begin[^;]*; select set_config\('statement_timeout'/);
+  });
+
+  it('a limited statement gives up, and the limit ends with its transaction', async () => {
+    const waiting = bus.db.transaction(async (tx) => {
+      await limitStatements(tx, 20);
+      await run(tx, { text: 'select pg_sleep(60)', values: [] });
+    });
+    await expect(waiting).rejects.toMatchObject({ code: '57014' });
+    expect(await rows(bus.db, 'show statement_timeout')).toEqual([{ statement_timeout: '0' }]);
+  });
+});
+
 describe('relaying until the time is up', () => {
   it('takes a retry up when it is due, before the next tick', async () => {
     const patient = ledger(() => {
@@ -151,7 +212,7 @@ describe('a kick', () => {
       waitUntil: (promise) => work.push(promise),
       onError: (error) => errors.push(error),
     });
-    return { kick, work, errors, relays, done: () => Promise.all(work) };
+    return { kick, errors, relays, done: () => Promise.all(work) };
   }
 
   it('after each commit that emitted has the event delivered, without a tick', async () => {
@@ -164,7 +225,7 @@ describe('a kick', () => {
     expect(errors).toEqual([]);
   });
 
-  it('while a relay runs is answered by one more after it, however many there are', async () => {
+  it('while a relay looks for work is answered by one more after it, however many there are', async () => {
     const begun = gate();
     const goOn = gate();
     const held = ledger(async (number) => {
@@ -172,7 +233,7 @@ describe('a kick', () => {
       begun.open();
       await goOn.opened;
     });
-    const { kick, work, relays, done } = kicker([held]);
+    const { kick, relays, done } = kicker([held]);
     await emitPayments(bus.db, 1, 1);
     kick();
     await begun.opened;
@@ -181,7 +242,7 @@ describe('a kick', () => {
     goOn.open();
     await done();
     expect(handed).toEqual([1, 2]);
-    expect([work.length, relays.count]).toEqual([1, 2]);
+    expect(relays.count).toBe(2);
   });
 
   it('after an error of the database tells of it, and the next one works', async () => {

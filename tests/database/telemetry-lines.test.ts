@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { runCron } from '../../lib/relay/cron.ts';
+import { runCron } from '../../lib/cron/run-cron.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
@@ -154,7 +154,7 @@ describe('a relay', () => {
 
   test('is logged when the cron or a kick runs it, where that is asked for', async () => {
     await emitPayments(bus.db, 1, 1);
-    await runCron({ db: bus.db, subscribers: [ledger()], budgetMs: 300, isLogged: true });
+    await runCron({ db: bus.db, subscribers: [ledger()], duties: [], budgetMs: 300, isLogged: true });
     expect([linesOf('delivery').length, linesOf('tick').length]).toEqual([1, 1]);
     for (const isLogged of [true, false]) {
       writes = [];

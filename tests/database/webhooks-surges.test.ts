@@ -4,7 +4,8 @@ import { providers } from '../../lib/config.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
-import { runCron } from '../../lib/relay/cron.ts';
+import { duties } from '../../lib/cron/duties.ts';
+import { runCron } from '../../lib/cron/run-cron.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY } from '../../lib/time.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
@@ -142,8 +143,7 @@ describe('webhook.rejections.surged', () => {
     const audit = subscriber('audit', {
       'webhook.rejections.surged': ({ payload }) => void handed.push(payload.provider),
     });
-    const cron = () =>
-      runCron({ db: connection.db, subscribers: [audit], budgetMs: 500, alsoDue: emitSurges });
+    const cron = () => runCron({ db: connection.db, subscribers: [audit], duties, budgetMs: 500 });
     await Promise.all([cron(), cron(), cron()]);
     // One that was just being emitted is left to the next.
     await cron();
@@ -161,7 +161,7 @@ describe('webhook.rejections.surged', () => {
     ]);
   });
 
-  test('costs one statement and writes nothing while nothing has surged, beside ten years of counts', async () => {
+  test('costs one look and writes nothing while nothing has surged, beside ten years of counts', async () => {
     await rows(`insert into webhook_rejections (provider, reason, day, count, last_at)
       select provider, 'reason_' || reason, day::date, 19, day
       from unnest(array['cardpayments', 'walletpayments', 'identityprovider']) provider, generate_series(1, 10) reason,

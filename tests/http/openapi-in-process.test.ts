@@ -9,7 +9,8 @@ import webhooks from '../../api/webhooks/[provider].ts';
 import document from '../../docs/openapi.json' with { type: 'json' };
 import { connect } from '../../lib/db/connect.ts';
 import type { Endpoint } from '../../lib/http/endpoint.ts';
-import { runCron } from '../../lib/relay/cron.ts';
+import { duties } from '../../lib/cron/duties.ts';
+import { runCron } from '../../lib/cron/run-cron.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';
 import { exchangesOf, operationsOf } from '../support/contract.ts';
 import type { DocumentedOperation, OpenApiDocument } from '../support/contract.ts';
@@ -26,7 +27,7 @@ afterAll(() => void vi.unstubAllEnvs());
 
 test('a run of the cron reports as described', async () => {
   const { db, close } = await connect(await createDatabase(inject('postgresUrl')));
-  const response = await runCron({ db, subscribers: [], budgetMs: 0 });
+  const response = await runCron({ db, subscribers: [], duties, budgetMs: 0 });
   await close();
   const { schema } = operationOf('runRelay').responses[200]!.content!['application/json']!;
   expect(judge.faultsOf(schema, await response.json())).toEqual([]);

@@ -6,7 +6,8 @@ import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
 import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
-import { requireCronSecret, runCron } from '../../lib/relay/cron.ts';
+import { duties } from '../../lib/cron/duties.ts';
+import { requireCronSecret, runCron } from '../../lib/cron/run-cron.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 
 /** The functions of operators and of the cron, listening on a port. */
@@ -63,7 +64,7 @@ export async function startOperatorServer(
     methods: ['GET'],
     handle: async (request) => {
       requireCronSecret(request, CRON_SECRET);
-      return await runCron({ db, subscribers, budgetMs: 500 });
+      return await runCron({ db, subscribers, duties, budgetMs: 500 });
     },
   });
   const functionAt = (path: string) => (path === '/api/cron/relay' ? cron : operators);

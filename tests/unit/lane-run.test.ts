@@ -33,6 +33,7 @@ it('a lane is gone on with only when its lease is long enough once it is known, 
     clock: () => now,
     leaseClock: () => now,
     isOver: () => false,
+    fits: () => true,
   });
   await sleep(1);
   // The first handler takes so long that too little of the lease is left for another.

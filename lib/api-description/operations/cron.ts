@@ -1,7 +1,9 @@
 import * as z from 'zod';
 
+import type { Performed } from '../../cron/duties.ts';
+import { CRON_BUDGET_MS } from '../../lifetime.ts';
 import type { RelayReport } from '../../relay/relay.ts';
-import type { Pruned } from '../../retention/prune.ts';
+import { SECOND } from '../../time.ts';
 import { count } from '../answers/values.ts';
 import { JSON_TYPE, refused } from '../operation.ts';
 import type { Operation } from '../operation.ts';
@@ -18,9 +20,12 @@ const relayRun = z
     nextRetryAt: z.number().nullable().meta({ description: 'Milliseconds since 1970.' }),
     struck: z.array(z.iso.date()).meta({ description: 'Days whose daily clock was due.' }),
     pruned: z.object({ events: count, deliveries: count }),
+    undone: z
+      .array(z.string())
+      .meta({ description: 'What was to be done beside relaying and failed; the log says why.' }),
   })
   .meta({ id: 'RelayRun', description: 'What a run of the relay did.' }) satisfies z.ZodType<
-  RelayReport & { readonly struck: readonly string[]; readonly pruned: Pruned }
+  RelayReport & Performed
 >;
 
 export const runRelay: Operation = {
@@ -28,12 +33,12 @@ export const runRelay: Operation = {
   method: 'get',
   path: '/api/cron/relay',
   tag: 'Relay',
-  summary: 'Relay for 55 seconds',
+  summary: `Relay for ${CRON_BUDGET_MS / SECOND} seconds`,
   description:
     'The platform’s cron calls it once a minute. Runs may be missed, doubled or overlap: they share the work.',
   access: 'cron',
   answers: [{ status: 200, description: 'What it did.', content: { [JSON_TYPE]: relayRun } }],
-  problems: ['unauthorized', 'cron_not_configured'],
+  problems: ['unauthorized', 'cron_not_configured', 'relay_off'],
   examples: {
     'without-the-secret': {
       summary: 'Without the secret',

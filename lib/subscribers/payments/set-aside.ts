@@ -1,7 +1,7 @@
 import { webhooksSetAside } from '../../../drizzle/schema.ts';
 import type { PaymentOutcome } from '../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../db/connect.ts';
-import { driverOf, run } from '../../db/statement.ts';
+import { driverOf, limitStatements, run } from '../../db/statement.ts';
 import { logError } from '../../log.ts';
 import { emit } from '../../outbox/emit.ts';
 import { HOUR, instantOf, SECOND } from '../../time.ts';
@@ -76,6 +76,7 @@ export async function settleSetAside(
     if (performance.now() > until) break;
     try {
       await db.transaction(async (tx) => {
+        await limitStatements(tx);
         const intent = await lockIntent(tx, provider, intentId);
         if (intent) await takeUp(tx, intent);
       });
@@ -87,7 +88,10 @@ export async function settleSetAside(
   let unclaimed = 0;
   let found = BATCH;
   while (found === BATCH && performance.now() < until) {
-    found = await db.transaction((tx) => emitUnclaimed(tx, now));
+    found = await db.transaction(async (tx) => {
+      await limitStatements(tx);
+      return await emitUnclaimed(tx, now);
+    });
     unclaimed += found;
   }
   return { takenUp, unclaimed };

@@ -1,5 +1,5 @@
-import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import type { Database, Transaction } from '../db/connect.ts';
+import { limitStatements, run } from '../db/statement.ts';
 import { emit } from '../outbox/emit.ts';
 import { DAY, HOUR } from '../time.ts';
 
@@ -19,7 +19,19 @@ const CATCH_UP_DAYS = 31;
  * @returns the days that were due, oldest first, as `YYYY-MM-DD`; another caller may have emitted them just before.
  */
 export async function strikeDailyClock(db: Database, now?: Date): Promise<string[]> {
-  const [row] = await run<{ lastDay: string | null; nowMs: number }>(driverOf(db), {
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    const days = await dueDays(tx, now);
+    for (const day of days) {
+      const scheduledFor = new Date(Date.parse(day) + STRIKES_AFTER_MS).toISOString();
+      await emit(tx, 'cron.daily.06_00', { day, scheduledFor }, { dedupeKey: day });
+    }
+    return days;
+  });
+}
+
+async function dueDays(tx: Transaction, now: Date | undefined): Promise<string[]> {
+  const [row] = await run<{ lastDay: string | null; nowMs: number }>(tx, {
     text: `
       select max(dedupe_key) as "lastDay", (extract(epoch from clock_timestamp()) * 1000)::float8 as "nowMs"
       from events where topic = 'cron.daily.06_00' and dedupe_key is not null`,
@@ -33,13 +45,6 @@ export async function strikeDailyClock(db: Database, now?: Date): Promise<string
     : today;
   const days: string[] = [];
   for (let at = first; at <= newest; at += DAY) days.push(new Date(at).toISOString().slice(0, 10));
-  if (days.length === 0) return days;
-  await db.transaction(async (tx) => {
-    for (const day of days) {
-      const scheduledFor = new Date(Date.parse(day) + STRIKES_AFTER_MS).toISOString();
-      await emit(tx, 'cron.daily.06_00', { day, scheduledFor }, { dedupeKey: day });
-    }
-  });
   return days;
 }
 

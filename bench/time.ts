@@ -1,0 +1,159 @@
+import type pg from 'pg';
+
+import { catalog } from '../lib/catalog/catalog.ts';
+import { duties } from '../lib/cron/duties.ts';
+import { runCron } from '../lib/cron/run-cron.ts';
+import { connect } from '../lib/db/connect.ts';
+import type { Connection } from '../lib/db/connect.ts';
+import { CRON_LIFE_MS, KICK_BUDGET_MS, handlersUntil, withinLife } from '../lib/lifetime.ts';
+import { logTo } from '../lib/log.ts';
+import { emit } from '../lib/outbox/emit.ts';
+import { createKick } from '../lib/relay/kick.ts';
+import { subscriber } from '../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND, sleep } from '../lib/time.ts';
+import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
+import { goal } from './figures.ts';
+import type { Section } from './figures.ts';
+
+/** The cron's calls: on time and late. */
+const CALLED_AT_MS = [0, 63 * SECOND, 120 * SECOND];
+const OBSERVED_MS = 3 * MINUTE;
+
+/** Of handlers whose limit is 10 seconds. */
+const HANDLER_MS = 9 * SECOND;
+const LIMIT_MS = 10 * SECOND;
+const KICK_EVERY_MS = SECOND / 2;
+
+/** What rule 5 of the contract promises. */
+const GOALS = { gapMs: 6 * SECOND, kickMs: KICK_BUDGET_MS + LIMIT_MS };
+
+/** Measures on a real clock how often relays look for work, and how long their functions live: three minutes of it. */
+export async function benchTime(): Promise<Section> {
+  logTo(() => undefined);
+  const server = await startPostgres();
+  const databases = await Promise.all(
+    [1, 2, 3].map(async () => await connect(await createDatabase(server.url))),
+  );
+  console.log(`Calls of the cron and kicks for ${OBSERVED_MS / MINUTE} minutes …`);
+  const [cron, oneLane, manyLanes] = await Promise.all([
+    observeCron(databases[0]!),
+    observeKicks(databases[1]!, () => ''),
+    observeKicks(databases[2]!, (number) => `lane ${number}`),
+  ]);
+  await Promise.all(databases.map(({ close }) => close()));
+  await server.stop();
+  const calls = CALLED_AT_MS.map((at) => at / SECOND).join(', ');
+  return {
+    title: 'Time',
+    rows: [
+      {
+        what: `the longest gap between looks for work, the cron called after ${calls} s`,
+        figure: inSeconds(cron.longestGapMs),
+        goal: goal('at most 6 s', cron.longestGapMs <= GOALS.gapMs),
+      },
+      {
+        what: 'the longest life of a call of the cron',
+        figure: inSeconds(cron.longestLifeMs),
+        goal: goal('under 90 s', cron.longestLifeMs < CRON_LIFE_MS),
+      },
+      {
+        what: 'the longest that a kick kept its function alive, a lane for all',
+        figure: inSeconds(oneLane.longestLifeMs),
+        goal: goal('at most 20 s', oneLane.longestLifeMs <= GOALS.kickMs),
+      },
+      {
+        what: 'the longest that a kick kept its function alive, a lane each',
+        figure: inSeconds(manyLanes.longestLifeMs),
+        goal: goal('at most 20 s', manyLanes.longestLifeMs <= GOALS.kickMs),
+      },
+      {
+        what: 'commit to handler, a lane each, longest',
+        figure: inSeconds(manyLanes.longestWaitMs),
+        goal: goal('under 1 s', manyLanes.longestWaitMs < SECOND),
+      },
+    ],
+    notes: [
+      `Each for ${OBSERVED_MS / MINUTE} minutes, on a real Postgres with default durability: events and kicks twice a second, handlers that take ${HANDLER_MS / SECOND} s and have ${LIMIT_MS / SECOND}. The cron has five such events to deliver, in one lane, and then nothing.`,
+    ],
+  };
+}
+
+const inSeconds = (ms: number) => `${(ms / SECOND).toFixed(2)} s`;
+
+/** A ledger that is slow, and when it was called with which payment. */
+function slowLedger() {
+  const calledAt = new Map<number, number>();
+  const handle = async (number: number) => {
+    calledAt.set(number, performance.now());
+    await sleep(HANDLER_MS);
+  };
+  const ledger = subscriber(
+    'ledger',
+    { 'payment.captured': ({ payload }) => handle(payload.amountMinor) },
+    { timeoutMs: LIMIT_MS },
+  );
+  return { ledger, calledAt };
+}
+
+/** Emits payments at an even pace until the time is up. @returns when each was committed, by its number. */
+async function produce({ db }: Connection, keyOf: (number: number) => string, then: () => void) {
+  const committedAt = new Map<number, number>();
+  const startedAt = performance.now();
+  for (let number = 1; performance.now() - startedAt < OBSERVED_MS; number += 1) {
+    const payload = { ...catalog['payment.captured'].example, amountMinor: number };
+    await emit(db, 'payment.captured', payload, { orderingKey: keyOf(number) });
+    committedAt.set(number, performance.now());
+    then();
+    await sleep(startedAt + number * KICK_EVERY_MS - performance.now());
+  }
+  return committedAt;
+}
+
+async function observeCron(connection: Connection) {
+  const { db } = connection;
+  const startedAt = performance.now();
+  const looks = [0];
+  const pool = db.$client as pg.Pool;
+  const query = pool.query.bind(pool) as (...asked: unknown[]) => unknown;
+  Object.assign(pool, {
+    query(...asked: [{ name?: string }]) {
+      if (asked[0].name === 'claim') looks.push(performance.now() - startedAt);
+      return query(...asked);
+    },
+  });
+  const { ledger } = slowLedger();
+  const call = async (at: number) => {
+    await sleep(at);
+    const calledAt = performance.now();
+    await withinLife(CRON_LIFE_MS, () =>
+      runCron({ db, subscribers: [ledger], duties, handlersUntil: handlersUntil() }),
+    );
+    return performance.now() - calledAt;
+  };
+  // A burst to wait for, then nothing for two minutes: as relays are most of the time.
+  for (let number = 1; number <= 5; number += 1) {
+    await emit(db, 'payment.captured', catalog['payment.captured'].example);
+  }
+  const lives = await Promise.all(CALLED_AT_MS.map(call));
+  const within = [...looks.filter((at) => at <= OBSERVED_MS), OBSERVED_MS];
+  const gaps = within.slice(1).map((at, index) => at - within[index]!);
+  return { longestGapMs: Math.max(...gaps), longestLifeMs: Math.max(...lives) };
+}
+
+async function observeKicks(connection: Connection, keyOf: (number: number) => string) {
+  const { ledger, calledAt } = slowLedger();
+  const lives: Promise<number>[] = [];
+  const kick = createKick({
+    db: connection.db,
+    subscribers: [ledger],
+    waitUntil: (work) => {
+      const kickedAt = performance.now();
+      lives.push(work.then(() => performance.now() - kickedAt));
+    },
+    onError: (error) => console.error(error),
+  });
+  const committedAt = await produce(connection, keyOf, kick);
+  const lived = await Promise.all(lives);
+  const waits = Array.from(calledAt, ([number, at]) => at - committedAt.get(number)!);
+  return { longestLifeMs: Math.max(...lived), longestWaitMs: Math.max(...waits) };
+}

@@ -1,0 +1,98 @@
+import type { Database } from '../db/connect.ts';
+import { logError } from '../log.ts';
+import { prune } from '../retention/prune.ts';
+import type { Pruned } from '../retention/prune.ts';
+import { settleSetAside } from '../subscribers/payments/set-aside.ts';
+import { SECOND, sleep } from '../time.ts';
+import { emitSurges } from '../webhooks/surges.ts';
+import { strikeDailyClock } from './daily-clock.ts';
+
+/** What is done once a minute beside relaying. Runs overlap, so that doing it twice must do it once. */
+export interface Duty {
+  /** In the log and in the cron's answer, where it failed. */
+  readonly name: string;
+  /** Its statements give up by themselves (`limitStatements`): one that waits for a lock would keep its connection. */
+  readonly run: (db: Database) => Promise<Partial<Done>>;
+}
+
+/** What duties tell of themselves in the cron's answer. */
+interface Done {
+  /** The days whose daily clock was due. */
+  readonly struck: readonly string[];
+  readonly pruned: Pruned;
+}
+
+export interface Performed extends Done {
+  /** The names of the duties that failed, or had not ended in time. */
+  readonly undone: readonly string[];
+}
+
+export const duties: readonly Duty[] = [
+  { name: 'daily clock', run: async (db) => ({ struck: await strikeDailyClock(db) }) },
+  {
+    name: 'surges of refused webhooks',
+    run: async (db) => {
+      await emitSurges(db);
+      return {};
+    },
+  },
+  {
+    name: 'webhooks set aside',
+    run: async (db) => {
+      await settleSetAside(db);
+      return {};
+    },
+  },
+  { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
+];
+
+/** How long a duty is waited for: less than the cron relays for, so that none makes its function live longer. */
+const DUTY_LIMIT_MS = 30 * SECOND;
+
+/**
+ * Performs all duties side by side. Never rejects: what one throws is logged, and keeps nothing else from being done.
+ */
+export async function perform(toDo: readonly Duty[], db: Database): Promise<Performed> {
+  const undone = new Set<Duty>();
+  const done = await Promise.all(
+    toDo.map(async (duty) => {
+      const ended = new AbortController();
+      const overdue = sleep(DUTY_LIMIT_MS, ended.signal).then(() => {
+        throw new DutyOverdue();
+      });
+      try {
+        return await Promise.race([duty.run(db), overdue]);
+      } catch (error) {
+        undone.add(duty);
+        logError('a duty of the cron failed', error, { duty: duty.name });
+        return {};
+      } finally {
+        overdue.catch(() => undefined);
+        ended.abort();
+      }
+    }),
+  );
+  return {
+    struck: [],
+    pruned: { events: 0, deliveries: 0 },
+    ...Object.assign({}, ...done),
+    undone: toDo.filter((duty) => undone.has(duty)).map(({ name }) => name),
+  };
+}
+
+/** Some tens of thousands of events: more than a minute brings. */
+const PRUNE_BUDGET_MS = 1 * SECOND;
+
+async function pruneBriefly(db: Database): Promise<Pruned> {
+  return await prune({ db, until: Date.now() + PRUNE_BUDGET_MS, statementLimitMs: DUTY_LIMIT_MS / 2 });
+}
+
+/** A duty had not ended when it was no longer waited for. */
+class DutyOverdue extends Error {
+  readonly code = 'duty_overdue';
+
+  constructor() {
+    super(`the duty had not ended after ${DUTY_LIMIT_MS} ms`);
+    this.name = 'DutyOverdue';
+  }
+}
