@@ -4,7 +4,8 @@ import { ADD_TO_BACKLOG, EVENTS_MOVED, NOTHING_SETTLED, eventState } from '../ba
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { PRUNE_LOCK } from '../retention/prune.ts';
-import { msOf, replayRequest } from './replay-request.ts';
+import { msOf } from '../time.ts';
+import { replayRequest } from './replay-request.ts';
 import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';
 
 export interface Replay {

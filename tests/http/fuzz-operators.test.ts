@@ -54,7 +54,13 @@ const bus: Bus = {
   kick: () => undefined,
 };
 const { fetch } = operatorEndpoint({
-  settings: () => ({ kind: 'secret', secret: SECRET, issuer: 'postbud', audience: 'postbud-operators' }),
+  settings: () => ({
+    kind: 'secret',
+    secret: SECRET,
+    issuer: 'postbud',
+    audience: 'postbud-operators',
+    maxAgeSeconds: 86_400,
+  }),
   environment: () => 'Local',
   deadLetters: async () => null,
   routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
