@@ -178,7 +178,7 @@ const statement = (matching: string) => `
   ),
   is_on as materialized (
     select not $10::boolean and not exists (select from earlier)
-      and ($11::int is null or $11::int = (select count(*) from matching)) as so
+      and ($11::bigint is null or $11::bigint = (select count(*) from matching)) as so
   ),
   chosen as materialized (
     select * from matching where (select so from is_on)

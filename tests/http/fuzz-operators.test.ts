@@ -87,6 +87,11 @@ const text = fc.oneof(
     '0',
     '51',
     '1e9',
+    '1e400',
+    '-1',
+    '3000000000',
+    '9007199254740993',
+    '9'.repeat(400),
     '\0',
     '\ud800',
     "'",
@@ -102,6 +107,8 @@ const text = fc.oneof(
   ),
   fc.string({ unit: 'binary', maxLength: 20 }),
 );
+
+const number = fc.constantFrom(-1, 0, 0.5, 2 ** 31, 3e9, 2 ** 53 - 1, 2 ** 53, 1e300);
 
 const names = fc.constantFrom(
   'topic',
@@ -149,7 +156,9 @@ const path = fc.oneof(
 const fields = fc.array(fc.tuple(names, text), { maxLength: 6 });
 const json = fc.oneof(
   fields.map((pairs) => JSON.stringify(Object.fromEntries(pairs))),
-  fc.dictionary(names, fc.oneof(text, fc.jsonValue({ maxDepth: 2 }))).map((value) => JSON.stringify(value)),
+  fc
+    .dictionary(names, fc.oneof(text, number, fc.jsonValue({ maxDepth: 2 })))
+    .map((value) => JSON.stringify(value)),
   fc.string(),
 );
 
