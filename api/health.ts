@@ -6,5 +6,5 @@ export default endpoint({
   methods: ['GET'],
   route: '/api/health',
   cors: () => 'any',
-  handle: async () => Response.json(healthOf(config)),
+  handle: async () => Response.json(healthOf(config())),
 });

@@ -6,7 +6,7 @@ import { problemForVisitor } from '../lib/inquiry/form-answers.ts';
 import { handleInquiry } from '../lib/inquiry/handle-inquiry.ts';
 import { inquiryLimits } from '../lib/inquiry/inquiry-limits.ts';
 import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../lib/inquiry/inquiry-request.ts';
-import { config, database, limiter, perVisitor } from '../lib/postbud.ts';
+import { config, database, hasDatabase, limiter, perVisitor } from '../lib/postbud.ts';
 import { takeBudget } from '../lib/rate-limit/answers.ts';
 
 const sent = createOnce(() => config().redis);
@@ -29,7 +29,7 @@ const inquiry = endpoint({
       takeBudget: () => takeBudget(limiter(), 'inquiry-budget', config().rates.inquiryDailyBudget, visit),
       mail: config().mail,
       cors: config().cors,
-      database: config().database.kind === 'none' ? undefined : database,
+      database: hasDatabase() ? database : undefined,
     }),
 });
 

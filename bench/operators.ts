@@ -296,6 +296,7 @@ async function pages(db: Database): Promise<Figure[]> {
   const settings = {
     issuer: 'postbud',
     audience: 'postbud-operators',
+    maxAgeSeconds: 86_400,
     kind: 'secret',
     secret: new TextEncoder().encode('a secret of thirty-two bytes or more'),
   } as const;

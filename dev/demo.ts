@@ -64,17 +64,24 @@ async function get({ url }: Development, path: string): Promise<unknown> {
   return await response.json();
 }
 
+/** @returns null where nobody answers. */
+async function statusOf(url: URL): Promise<number | null> {
+  return await fetch(url).then(
+    ({ status }) => status,
+    () => null,
+  );
+}
+
 /** `npm run demo`. */
 async function main(): Promise<void> {
   const development = read(dataDir());
-  const isUp =
-    development &&
-    (await fetch(new URL('/dev/newest', development.url)).then(
-      (response) => response.ok,
-      () => false,
-    ));
-  if (!development || !isUp) {
-    console.error('No local server is running here. In another terminal: npm start');
+  const status = development && (await statusOf(new URL('/dev/newest', development.url)));
+  if (!development || status !== 200) {
+    console.error(
+      status === 404
+        ? `The server at ${development?.url} uses the database of DATABASE_URL, to which the demo sends nothing. Start one without DATABASE_URL: npm start`
+        : 'No local server is running here. In another terminal: npm start',
+    );
     process.exitCode = 1;
     return;
   }

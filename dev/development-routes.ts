@@ -6,6 +6,7 @@ import { readValidated } from '../lib/http/validated.ts';
 import { createPaymentIntent } from '../lib/subscribers/payments.ts';
 import { createAccounting } from './accounting.ts';
 import { journeysSince, newestSeq } from './journeys.ts';
+import { requireLocalOrigin } from './local-names.ts';
 import type { StandIns } from './stand-ins.ts';
 
 const paymentIntent = z.strictObject({
@@ -16,7 +17,7 @@ const paymentIntent = z.strictObject({
   currency: z.string().regex(/^[A-Z]{3}$/, 'write three capital letters, for example NOK'),
 });
 
-/** What only the local server answers; null for any other path. */
+/** What only the local server answers; null for any other path. Throws a Problem for a page of another machine. */
 export type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
 
 /** `/dev/…`: what the demo needs to make traffic and to watch it. */
@@ -35,6 +36,7 @@ export function developmentRoutes(
   });
   return async (request) => {
     const { pathname, searchParams } = new URL(request.url);
+    if (pathname.startsWith('/dev/')) requireLocalOrigin(request);
     if (pathname === '/dev/payment-intents') return await paymentIntents.fetch(request);
     switch (`${request.method} ${pathname}`) {
       case 'POST /dev/accounting':

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { z } from 'zod';
@@ -22,16 +22,21 @@ const SCHEMES: Readonly<Record<string, Scheme>> = {
 };
 
 /**
- * Gives each unset secret of the environment a made-up one, the same at every start.
+ * Gives each unset secret of the environment that lets in a person a made-up one, the same at every start.
  *
  * @returns the variables that it set.
  */
-export function makeUpSecrets(dataDir: string, port: number): Record<string, string> {
-  const kept = read(dataDir)?.variables ?? {};
-  const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
+export function makeUpSecrets(dataDir: string): Record<string, string> {
   const wanted: Record<string, string> = { CRON_SECRET: randomBytes(18).toString('base64url') };
   if (!process.env['OPERATOR_JWKS_URL'])
     wanted['OPERATOR_JWT_SECRET'] = randomBytes(36).toString('base64url');
+  return setUnset(dataDir, wanted);
+}
+
+/** Does the same for those whom the demo plays: the providers, and an accounting system at `/dev/accounting`. */
+export function makeUpPlayers(dataDir: string, port: number): Record<string, string> {
+  const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
+  const wanted: Record<string, string> = {};
   for (const [provider, scheme] of Object.entries(SCHEMES)) {
     if (process.env[`WEBHOOK_${provider}_SECRET`]) continue;
     wanted[`WEBHOOK_${provider}_SECRET`] = secret();
@@ -41,6 +46,11 @@ export function makeUpSecrets(dataDir: string, port: number): Record<string, str
     wanted['SUBSCRIBER_ACCOUNTING_SECRET'] = secret();
     wanted['SUBSCRIBER_ACCOUNTING_URL'] = `http://localhost:${port}/dev/accounting`;
   }
+  return setUnset(dataDir, wanted);
+}
+
+function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Record<string, string> {
+  const kept = read(dataDir)?.variables ?? {};
   const madeUp: Record<string, string> = {};
   for (const [name, value] of Object.entries(wanted)) {
     if (process.env[name]) continue;
@@ -52,10 +62,29 @@ export function makeUpSecrets(dataDir: string, port: number): Record<string, str
 
 /** Writes down where the server listens and the secrets it goes by, for this user only. */
 export function publish(dataDir: string, url: string, madeUp: Readonly<Record<string, string>>): void {
-  mkdirSync(dataDir, { recursive: true });
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, 'development.json');
-  writeFileSync(path, `${JSON.stringify({ url, variables: madeUp } satisfies Development, null, 2)}\n`);
+  const text = `${JSON.stringify({ url, variables: madeUp } satisfies Development, null, 2)}\n`;
+  writeFileSync(path, text, { mode: 0o600 });
+  // One that is there keeps its mode.
   chmodSync(path, 0o600);
+}
+
+/** What a database of Postgres has in its folder; in one that is used for other things too, the rest is not ours. */
+const OF_POSTGRES = /^(base|global|pg_[\w.]+|PG_VERSION|post[\w.]+)$/;
+
+/** Keeps the embedded database to this user: it makes files that everybody may write. */
+export function keepPrivate(folder: string): void {
+  chmodSync(folder, 0o700);
+  for (const name of readdirSync(folder).filter((entry) => OF_POSTGRES.test(entry)))
+    restrict(join(folder, name));
+}
+
+function restrict(path: string): void {
+  const stat = lstatSync(path);
+  if (stat.isSymbolicLink()) return;
+  chmodSync(path, stat.isDirectory() ? 0o700 : 0o600);
+  if (stat.isDirectory()) for (const name of readdirSync(path)) restrict(join(path, name));
 }
 
 /** What the local server published, or null when none has run here. */

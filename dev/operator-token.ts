@@ -1,6 +1,8 @@
 import { SignJWT } from 'jose';
 
 import { readConfig } from '../lib/config.ts';
+import type { OperatorSettings } from '../lib/config.ts';
+import { SECOND, msOf } from '../lib/time.ts';
 
 /** A token's claims, as `npm run token` takes them. */
 export interface TokenClaims {
@@ -12,7 +14,7 @@ export interface TokenClaims {
 }
 
 /**
- * Mints an operator's token with `OPERATOR_JWT_SECRET`.
+ * Mints an operator's token with `OPERATOR_JWT_SECRET`, which lasts no longer than the server takes it.
  *
  * @param secret takes the place of the variable, and of a key server’s.
  * @returns null where operators' tokens come from a key server, or no secret is set.
@@ -21,16 +23,21 @@ export async function mintToken(
   { sub, scope, expires }: TokenClaims,
   secret?: string,
 ): Promise<string | null> {
-  const { operators } = readConfig(
-    secret === undefined ? {} : { OPERATOR_JWT_SECRET: secret, OPERATOR_JWKS_URL: '' },
-  );
+  const operators = operatorSettings(secret);
   if (operators.kind !== 'secret') return null;
+  const now = Math.floor(Date.now() / SECOND);
   return await new SignJWT({ scope })
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
     .setSubject(sub)
     .setIssuer(operators.issuer)
     .setAudience(operators.audience)
-    .setIssuedAt()
-    .setExpirationTime(expires)
+    .setIssuedAt(now)
+    .setExpirationTime(now + Math.min(msOf(expires) / SECOND, operators.maxAgeSeconds))
     .sign(operators.secret);
+}
+
+/** How a server with this environment verifies tokens. @param secret as `mintToken` takes it. */
+export function operatorSettings(secret?: string): OperatorSettings {
+  const own = secret === undefined ? {} : { OPERATOR_JWT_SECRET: secret, OPERATOR_JWKS_URL: '' };
+  return readConfig(own).operators;
 }

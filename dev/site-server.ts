@@ -2,6 +2,8 @@ import { readFile } from 'node:fs/promises';
 
 import { serve } from 'srvx';
 
+import { asksForThisMachine, NOT_LOCAL } from './local-names.ts';
+
 const FILES: Readonly<Record<string, { readonly name: string; readonly type: string }>> = {
   '/': { name: 'index.html', type: 'text/html; charset=utf-8' },
   '/site.css': { name: 'site.css', type: 'text/css; charset=utf-8' },
@@ -15,6 +17,7 @@ export async function serveSite(port: number): Promise<{ url: string; close: () 
     hostname: 'localhost',
     silent: true,
     fetch: async (request) => {
+      if (!asksForThisMachine(request.runtime?.node?.req)) return new Response(NOT_LOCAL, { status: 421 });
       const file = FILES[new URL(request.url).pathname];
       if (!file) return new Response('Not found', { status: 404 });
       const content = await readFile(new URL(`site/${file.name}`, import.meta.url), 'utf8');

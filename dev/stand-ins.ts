@@ -12,6 +12,9 @@ export interface StandIns {
   readonly mails: () => { readonly to: string; readonly subject: string }[];
 }
 
+/** Nobody is played. */
+export const NO_STAND_INS: StandIns = { chat: false, mailUrl: null, mails: () => [] };
+
 /**
  * Starts a stand-in for each hosted service that has no key, and points the functions at it.
  *
@@ -19,7 +22,7 @@ export interface StandIns {
  */
 export async function startStandIns(port: number): Promise<StandIns> {
   const { standIns, chat } = readConfig();
-  if (!standIns) return { chat: false, mailUrl: null, mails: () => [] };
+  if (!standIns) return NO_STAND_INS;
   if (!chat.apiKey) {
     const messages = await startMessagesApi({ port: 0 });
     process.env['ANTHROPIC_API_KEY'] = 'stand-in';

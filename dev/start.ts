@@ -3,61 +3,77 @@ import { accessSync, constants, mkdirSync } from 'node:fs';
 import { styleText } from 'node:util';
 
 import { serve } from 'srvx';
+import type { ServerRequest } from 'srvx';
 
-import { InvalidConfiguration, readConfig } from '../lib/config.ts';
+import { InvalidConfiguration, readable, readConfig, wrongVariables } from '../lib/config.ts';
 import { duties, perform } from '../lib/cron/duties.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
-import { notFound, problemResponse } from '../lib/http/problem.ts';
+import { notFound, Problem, problemResponse } from '../lib/http/problem.ts';
 import { logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
-import { config, database, subscribers } from '../lib/postbud.ts';
+import { config, database, relays, subscribers } from '../lib/postbud.ts';
 import { keepRelaying } from '../lib/relay/keep-relaying.ts';
+import { remoteSubscriber } from '../lib/subscribers/http.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
 import { unusable } from './cli/database.ts';
-import { Failure } from './cli/failure.ts';
+import { EXIT, Failure } from './cli/failure.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
-import { dataDir, makeUpSecrets, publish } from './development.ts';
+import { dataDir, keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
+import { requireLocalHost } from './local-names.ts';
 import { createRouter } from './router.ts';
 import { signInUrl } from './sign-in-url.ts';
 import { serveSite } from './site-server.ts';
-import { near, startStandIns } from './stand-ins.ts';
+import { near, NO_STAND_INS, startStandIns } from './stand-ins.ts';
 import type { StandIns } from './stand-ins.ts';
 
 /**
  * `npm start`: the functions of `api/` behind the routes of `vercel.json`, a database, and a relay that never stops.
  *
- * Beside them `/dev/…`, which only the local server has: what the demo needs to make traffic and to watch it.
+ * Beside the embedded database, which is nobody's but the developer's, it plays who is missing, sends the demo's
+ * traffic, and has `/dev/…`, where the demo makes and watches it. With `DATABASE_URL` it does none of that.
  */
 async function start(): Promise<void> {
   logTo((line) => console.log(inWords(line)));
+  requireRightVariables();
   // Not `config()`, which is read once: the secrets are still to be made up.
-  const { port, demo: isDemoWanted } = readConfig();
-  requireFolder(dataDir());
-  const madeUp = makeUpSecrets(dataDir(), port);
-  const standIns = await startStandIns(port === 0 ? 0 : port + 2);
+  const { port, demo: isDemoWanted, database: where } = readConfig();
+  const isEmbedded = where.kind === 'embedded';
+  const folder = isEmbedded ? folderOf(where.dataDir) : null;
+  process.umask(0o077);
+  requireOwnFolder(dataDir());
+  if (folder !== null) requireOwnFolder(folder);
+  const madeUp = { ...makeUpSecrets(dataDir()), ...(isEmbedded && makeUpPlayers(dataDir(), port)) };
+  const standIns = isEmbedded ? await startStandIns(port === 0 ? 0 : port + 2) : NO_STAND_INS;
   const route = createRouter(new URL('../', import.meta.url));
   let open: (routes: DevelopmentRoutes) => void = () => undefined;
   const opened = new Promise<DevelopmentRoutes>((resolve) => (open = resolve));
+  const answer = async (request: ServerRequest) => {
+    requireLocalHost(request);
+    const dev = await opened;
+    return (await dev(request)) ?? (await route(request)) ?? nothingAt(request);
+  };
   const server = serve({
     port,
     hostname: 'localhost',
     silent: true,
-    fetch: async (request) => {
-      const dev = await opened;
-      return (await dev(request)) ?? (await route(request)) ?? nothingAt(request);
-    },
+    fetch: async (request) =>
+      await answer(request).catch((error: unknown) => {
+        if (error instanceof Problem) return problemResponse(error, randomUUID());
+        throw error;
+      }),
   });
   // First, so that a port that is taken is found before a database is made.
   await server.ready();
   const db = await database();
   await migrate(db).catch((error: unknown) => {
-    const { database: where } = config();
     throw 'url' in where ? unusable(error, new URL(where.url)) : error;
   });
-  open(developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '', standIns));
+  if (folder !== null) keepPrivate(folder);
+  const accountingSecret = process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '';
+  open(isEmbedded ? developmentRoutes(db, accountingSecret, standIns) : async () => null);
   const url = `http://localhost:${new URL(server.url ?? '').port}`;
   publish(dataDir(), url, madeUp);
   const site = await near(port === 0 ? 0 : port + 1, serveSite);
@@ -65,8 +81,10 @@ async function start(): Promise<void> {
   console.log(banner({ url, siteUrl: `${site.url}/?api=${url}`, operatorUrl, standIns, madeUp }));
 
   const stopped = new AbortController();
-  void relayForever(db, stopped.signal);
-  void performForever(db, stopped.signal);
+  if (relays()) {
+    void relayForever(db, stopped.signal);
+    void performForever(db, stopped.signal);
+  } else console.log('RELAY=off: this server does not relay. Events wait for one that does.\n');
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
       stopped.abort();
@@ -74,20 +92,39 @@ async function start(): Promise<void> {
     });
   }
 
-  if (config().database.kind === 'embedded' && isDemoWanted) {
+  if (isEmbedded && isDemoWanted) {
     console.log('The demo’s traffic, sent once at the start (DEMO=off leaves it out):\n');
     await demo({ url, variables: madeUp }, console.log);
     console.log('Next: npm run demo in a second terminal sends it again, and npx postbud shows the bus.\n');
   }
 }
 
+/** A function does without what it does not need; a person who starts a server is told of everything at once. */
+function requireRightVariables(): void {
+  const wrong = wrongVariables();
+  for (const component of readConfig().remoteSubscribers) {
+    readable(
+      () => remoteSubscriber(component),
+      (error) => wrong.some(({ variable }) => variable === error.variable) || wrong.push(error),
+    );
+  }
+  if (wrong.length === 0) return;
+  throw new Failure(EXIT.usage, wrong.map(({ message }) => message).join('\n  '));
+}
+
+/** Where an embedded database has its files; null in memory. */
+function folderOf(where: string): string | null {
+  return where.startsWith('memory://') ? null : where.replace(/^file:\/\//, '');
+}
+
 /** The embedded database would say so in terms of the first statement that fails. */
-function requireFolder(path: string): void {
+function requireOwnFolder(path: string): void {
   try {
     mkdirSync(path, { recursive: true });
     accessSync(path, constants.W_OK);
+    keepPrivate(path);
   } catch {
-    throw new InvalidConfiguration('DATA_DIR', `write a folder that you may write to, other than ${path}`);
+    throw new InvalidConfiguration('DATA_DIR', `write a folder of your own, other than ${path}`);
   }
 }
 
@@ -136,22 +173,22 @@ interface Greeting {
 
 function banner({ url, siteUrl, operatorUrl, standIns, madeUp }: Greeting): string {
   const { database: where } = config();
-  const database =
-    where.kind === 'embedded'
-      ? `embedded Postgres in ${where.dataDir}/ (DATABASE_URL=postgres://… takes another)`
-      : `${where.kind === 'neon' ? 'Neon' : 'Postgres'} from DATABASE_URL`;
-  const count = new Set(subscribers().map(({ name }) => name)).size;
+  const isEmbedded = where.kind === 'embedded';
+  const database = isEmbedded
+    ? `embedded Postgres in ${where.dataDir}/ (DATABASE_URL=postgres://… takes another)`
+    : `${where.kind === 'neon' ? 'Neon' : 'Postgres'} from DATABASE_URL: no stand-ins, no demo and no /dev/…, as in a deployment`;
+  const attached = [...new Set(subscribers().map(({ name }) => name))];
   const lines = [
     '',
     `Postbud listens on ${url}`,
     '',
     `  database     ${database}`,
-    `  relay        every 5 seconds and on every emit, for ${count} subscribers`,
+    `  relay        every 5 seconds and on every emit, for ${isEmbedded ? `${attached.length} subscribers` : `${attached.join(', ')}; what is for others waits`}`,
     '  webhooks     POST /webhooks/cardpayments, /webhooks/walletpayments, /webhooks/identityprovider',
     '  cron         GET  /api/cron/relay',
     '  operators    GET  /platform/event-bus, and what is beneath it',
-    `  chat         POST /api/chat, answered by ${standIns.chat ? 'a stand-in (ANTHROPIC_API_KEY takes the real one)' : 'Anthropic'}`,
-    `  inquiry      POST /api/inquiry, mail ${standIns.mailUrl ? 'to a stand-in (SENDGRID_API_KEY takes the real one)' : 'through SendGrid'}`,
+    `  chat         POST /api/chat, ${chatWords(standIns)}`,
+    `  mail         of POST /api/inquiry and of notifications, ${mailWords(standIns)}`,
     '  health       GET  /api/health',
   ];
   if (Object.keys(madeUp).length > 0) {
@@ -179,8 +216,21 @@ function banner({ url, siteUrl, operatorUrl, standIns, madeUp }: Greeting): stri
     '',
     `  curl -i -X POST ${url}/webhooks/cardpayments -d '{}' -H 'content-type: application/json'`,
   );
-  lines.push('  npm run demo', '  npx postbud topics', '');
+  if (isEmbedded) lines.push('  npm run demo');
+  lines.push('  npx postbud topics', '');
   return lines.join('\n');
+}
+
+function chatWords({ chat }: StandIns): string {
+  if (chat) return 'answered by a stand-in (ANTHROPIC_API_KEY takes the real one)';
+  return config().chat.apiKey ? 'answered by Anthropic' : 'which answers 503 without ANTHROPIC_API_KEY';
+}
+
+function mailWords({ mailUrl }: StandIns): string {
+  if (mailUrl) return 'to a stand-in (SENDGRID_API_KEY takes the real one)';
+  return config().mail
+    ? 'through SendGrid'
+    : 'which nobody is sent without SENDGRID_API_KEY, FROM_EMAIL and ADMIN_EMAIL';
 }
 
 try {

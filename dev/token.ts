@@ -1,12 +1,14 @@
 import process from 'node:process';
 
+import type { OperatorSettings } from '../lib/config.ts';
 import type { Scope } from '../lib/operators/operator.ts';
 import { ago } from '../lib/operators/replay-request.ts';
+import { SECOND, msOf } from '../lib/time.ts';
 import { EXIT, Failure, misused } from './cli/failure.ts';
 import { nearest } from './cli/nearest.ts';
 import { runProgram } from './cli/program.ts';
 import { dataDir, read } from './development.ts';
-import { mintToken } from './operator-token.ts';
+import { mintToken, operatorSettings } from './operator-token.ts';
 
 const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:replay"] [--expires 8h]
 
@@ -25,9 +27,9 @@ await runProgram({
   async run(given, { out }) {
     const sub = subjectOf(given.text('sub') ?? 'developer');
     const scope = scopeOf(given.text('scope') ?? 'event-bus:read event-bus:replay');
-    const expires = lifetimeOf(given.text('expires') ?? '8h');
     const madeUp = read(dataDir())?.variables['OPERATOR_JWT_SECRET'];
     const secret = process.env['OPERATOR_JWT_SECRET']?.trim() ? undefined : madeUp;
+    const expires = lifetimeOf(given.text('expires'), operatorSettings(secret));
     const token = await mintToken({ sub, scope, expires }, secret);
     if (token === null) throw withoutSecret();
     out.write(token);
@@ -49,10 +51,17 @@ function scopeOf(scope: string): string {
   throw misused(`“${wrong}” is no scope.`, advice);
 }
 
-function lifetimeOf(expires: string): string {
+function lifetimeOf(expires: string | undefined, { maxAgeSeconds }: OperatorSettings): string {
+  // A day's work; less where the server takes tokens for less.
+  if (expires === undefined) return '8h';
   const { error } = ago.safeParse(expires);
   if (error) throw misused(`--expires: ${error.issues[0]!.message}`);
-  return expires;
+  if (msOf(expires) <= maxAgeSeconds * SECOND) return expires;
+  const longest = process.env['OPERATOR_TOKEN_MAX_AGE']?.trim() || '24h';
+  throw misused(
+    `--expires: ${expires} is longer than a server takes a token, which is ${longest}.`,
+    `Write ${longest} or less, or set OPERATOR_TOKEN_MAX_AGE to what the server has.`,
+  );
 }
 
 function withoutSecret(): Failure {

@@ -283,7 +283,7 @@ export const pauses = pgTable(
   (table) => [primaryKey({ columns: [table.subscriber, table.topic] })],
 );
 
-/** What operators did besides replays: who, when, why. Only ever added to. */
+/** What operators did besides replays: who, when, why. Triggers refuse updates, deletes and truncation. */
 export const operatorActions = pgTable(
   'operator_actions',
   {
@@ -335,7 +335,7 @@ export const webhookRejections = pgTable(
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
 );
 
-/** Every replay: who, when, why, what. */
+/** Every replay: who, when, why, what. Triggers refuse updates, deletes and truncation. */
 export const replays = pgTable(
   'replays',
   {
@@ -354,7 +354,7 @@ export const replays = pgTable(
   (table) => [index('replays_requested').on(table.requestedAt, table.id)],
 );
 
-/** The audit trail, one row per event that `audit` was handed. A trigger refuses updates and deletes. */
+/** The audit trail, one row per event that `audit` was handed. Triggers refuse updates, deletes and truncation. */
 export const auditLog = pgTable('audit_log', {
   eventId: uuid('event_id').primaryKey(),
   topic: text('topic').notNull(),

@@ -1,20 +1,21 @@
 import * as z from 'zod';
 
 import { wrongInOrigin } from './http/origin-pattern.ts';
+import {
+  httpUrl,
+  InvalidConfiguration,
+  isDeployed,
+  optional,
+  parsed,
+  readable,
+  variablesOf,
+} from './environment.ts';
+import type { Source } from './environment.ts';
+import { DAY, MINUTE, SECOND, msOf } from './time.ts';
 import { schemes } from './webhooks/verify.ts';
 import type { Scheme } from './webhooks/verify.ts';
 
-/** The environment has a wrong value; `variable` says which, the message what it should be. */
-export class InvalidConfiguration extends Error {
-  readonly code = 'invalid_configuration';
-  readonly variable: string;
-
-  constructor(variable: string, should: string) {
-    super(`${variable}: ${should}`);
-    this.name = 'InvalidConfiguration';
-    this.variable = variable;
-  }
-}
+export { InvalidConfiguration, readable } from './environment.ts';
 
 export const providers = ['cardpayments', 'walletpayments', 'identityprovider'] as const;
 export type Provider = (typeof providers)[number];
@@ -22,14 +23,6 @@ export type Provider = (typeof providers)[number];
 /** What the environment says, once parsed. */
 export type Config = ReturnType<typeof readConfig>;
 
-/** An empty or blank variable is an unset one: that is how hosts let people clear it. */
-const optional = <Schema extends z.ZodType>(schema: Schema) =>
-  z.preprocess(
-    (value) => (typeof value === 'string' && value.trim() === '' ? undefined : value),
-    schema.optional(),
-  );
-
-const httpUrl = z.url({ protocol: /^https?$/, error: 'write a URL that begins with https:// or http://' });
 const secrets = z.string().transform((value) => value.split(/\s+/).filter(Boolean));
 const scheme = z.enum(schemes, { error: `write one of ${schemes.join(', ')}` });
 
@@ -41,6 +34,12 @@ const mailAddress = z
   .string()
   .trim()
   .pipe(z.email({ pattern: z.regexes.unicodeEmail, error: 'write one e-mail address' }));
+
+const TOKEN_AGE =
+  'write a whole number and a unit, s, m, h or d, for example 24h or 90m; a minute at least, 30 days at most';
+
+/** Longer-lived tokens are passwords that nobody can change. */
+const LONGEST_TOKEN_AGE_MS = 30 * DAY;
 
 function wholeNumber(least: number, most: number) {
   const should = `write a whole number, ${least} to ${most}`;
@@ -71,7 +70,7 @@ const environment = z.object({
   CRON_SECRET: optional(z.string().regex(/^\S{16,}$/, 'write at least 16 characters, without spaces')),
   CORS_ORIGINS: optional(z.string()),
   ANTHROPIC_API_KEY: optional(z.string().trim()),
-  ANTHROPIC_BASE_URL: optional(httpUrl),
+  ANTHROPIC_BASE_URL: httpUrl,
   CHAT_MODEL: optional(z.string().trim()),
   CHAT_MAX_TOKENS: optional(wholeNumber(1, 8192)),
   CHAT_RATE_PER_MINUTE: optional(wholeNumber(1, 100_000)),
@@ -80,16 +79,17 @@ const environment = z.object({
   INQUIRY_RATE_PER_10_MINUTES: optional(wholeNumber(1, 100_000)),
   INQUIRY_DAILY_BUDGET: optional(wholeNumber(1, 10_000_000)),
   SENDGRID_API_KEY: optional(z.string().trim()),
-  SENDGRID_BASE_URL: optional(httpUrl),
+  SENDGRID_BASE_URL: httpUrl,
   SENDGRID_RESIDENCY: optional(z.enum(['eu', 'global'], 'write eu or global, or leave it unset')),
   ADMIN_EMAIL: optional(mailAddress),
   CC_EMAIL: optional(mailAddress),
   FROM_EMAIL: optional(mailAddress),
-  UPSTASH_REDIS_REST_URL: optional(httpUrl),
+  UPSTASH_REDIS_REST_URL: httpUrl,
   UPSTASH_REDIS_REST_TOKEN: optional(z.string().trim()),
   STAND_INS: optional(z.enum(['on', 'off'], 'write off, or leave it unset')),
   LOG_LEVEL: optional(z.enum(['info', 'warn', 'error'], 'write info, warn or error')),
-  OTEL_EXPORTER_OTLP_ENDPOINT: optional(httpUrl),
+  OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl,
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: httpUrl,
   OTEL_SERVICE_NAME: optional(z.string().trim()),
   OTEL_TRACES_SAMPLER: optional(z.enum(samplers, { error: `write one of ${samplers.join(', ')}` })),
   OTEL_TRACES_SAMPLER_ARG: optional(
@@ -100,9 +100,15 @@ const environment = z.object({
       .string()
       .refine((value) => Buffer.byteLength(value) >= 32, 'write at least 32 bytes: openssl rand -base64 48'),
   ),
-  OPERATOR_JWKS_URL: optional(httpUrl),
+  OPERATOR_JWKS_URL: httpUrl,
   OPERATOR_JWT_ISSUER: optional(z.string()),
   OPERATOR_JWT_AUDIENCE: optional(z.string()),
+  OPERATOR_TOKEN_MAX_AGE: optional(
+    z
+      .string()
+      .trim()
+      .refine((text) => msOf(text) >= MINUTE && msOf(text) <= LONGEST_TOKEN_AGE_MS, TOKEN_AGE),
+  ),
   WEBHOOK_CARDPAYMENTS_SECRET: optional(secrets),
   WEBHOOK_CARDPAYMENTS_SCHEME: optional(scheme),
   WEBHOOK_WALLETPAYMENTS_SECRET: optional(secrets),
@@ -112,50 +118,108 @@ const environment = z.object({
 });
 
 /**
- * Reads and checks the environment. The only place that does.
+ * Reads the environment. The only place that does.
+ *
+ * Each part is read and checked when it is asked for, so that a wrong variable stops what needs it and nothing else.
+ * Any of them throws `InvalidConfiguration` for its first wrong variable.
  *
  * @param overrides take the place of variables of the same name.
- * @throws InvalidConfiguration for the first wrong value.
  */
 export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
   const source = { ...process.env, ...overrides };
-  const parsed = environment.safeParse(source);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw new InvalidConfiguration(String(issue?.path[0]), issue?.message ?? 'is wrong');
-  }
-  const env = parsed.data;
+  const env = variablesOf(environment, source);
   return {
-    database: database(env),
-    dataDir: env.DATA_DIR ?? DATA_DIR,
-    port: env.PORT ?? 3000,
-    demo: env.DEMO !== 'off',
-    deployed: env.VERCEL === '1',
+    get database() {
+      return database(env);
+    },
+    get dataDir() {
+      return env.DATA_DIR ?? DATA_DIR;
+    },
+    get port() {
+      return env.PORT ?? 3000;
+    },
+    get demo() {
+      return env.DEMO !== 'off';
+    },
+    deployed: isDeployed(source),
     environment: environmentName(env),
     // A preview's database may be a branch of production's, with production's deliveries in it.
-    relays: env.RELAY === undefined ? env.VERCEL_ENV !== 'preview' : env.RELAY === 'on',
-    cronSecret: env.CRON_SECRET,
-    standIns: env.STAND_INS !== 'off',
-    cors: corsOrigins(env),
-    chat: {
-      apiKey: env.ANTHROPIC_API_KEY,
-      baseUrl: env.ANTHROPIC_BASE_URL,
-      model: env.CHAT_MODEL ?? 'claude-haiku-5-5',
-      maxTokens: env.CHAT_MAX_TOKENS ?? 1024,
+    get relays() {
+      return env.RELAY === undefined ? env.VERCEL_ENV !== 'preview' : env.RELAY === 'on';
     },
-    mail: mail(env),
+    get cronSecret() {
+      return env.CRON_SECRET;
+    },
+    get standIns() {
+      return env.STAND_INS !== 'off';
+    },
+    get cors() {
+      return corsOrigins(env);
+    },
+    get chat() {
+      return {
+        apiKey: env.ANTHROPIC_API_KEY,
+        baseUrl: env.ANTHROPIC_BASE_URL,
+        model: env.CHAT_MODEL ?? 'claude-haiku-5-5',
+        maxTokens: env.CHAT_MAX_TOKENS ?? 1024,
+      };
+    },
+    get mail() {
+      return mail(env);
+    },
     rates: {
-      chatPerMinute: env.CHAT_RATE_PER_MINUTE ?? 20,
-      chatPerDay: env.CHAT_RATE_PER_DAY ?? 300,
-      chatDailyBudget: env.CHAT_DAILY_BUDGET ?? 1500,
-      inquiryPer10Minutes: env.INQUIRY_RATE_PER_10_MINUTES ?? 5,
-      inquiryDailyBudget: env.INQUIRY_DAILY_BUDGET ?? 500,
+      get chatPerMinute() {
+        return env.CHAT_RATE_PER_MINUTE ?? 20;
+      },
+      get chatPerDay() {
+        return env.CHAT_RATE_PER_DAY ?? 300;
+      },
+      get chatDailyBudget() {
+        return env.CHAT_DAILY_BUDGET ?? 1500;
+      },
+      get inquiryPer10Minutes() {
+        return env.INQUIRY_RATE_PER_10_MINUTES ?? 5;
+      },
+      get inquiryDailyBudget() {
+        return env.INQUIRY_DAILY_BUDGET ?? 500;
+      },
     },
-    redis: redis(env),
-    operators: operators(env),
+    get redis() {
+      return redis(env);
+    },
+    get operators() {
+      return operators(env);
+    },
     webhooks: webhooks(env),
     remoteSubscribers: remoteSubscribers(source),
   };
+}
+
+/**
+ * Finds all that is wrong with the environment, for a person who starts a server and for the log of a function.
+ *
+ * @returns one error for each wrong variable.
+ */
+export function wrongVariables(): InvalidConfiguration[] {
+  const config = readConfig();
+  const parts = [
+    variablesOf(environment, process.env),
+    config,
+    config.rates,
+    config.webhooks,
+    ...config.remoteSubscribers,
+  ];
+  const found = new Map<string, InvalidConfiguration>();
+  for (const part of parts) {
+    // Reads each of its properties, by name.
+    for (const name of Object.keys(part)) {
+      readable(
+        () => Reflect.get(part, name),
+        (error) => found.set(error.variable, error),
+      );
+    }
+  }
+  return [...found.values()];
 }
 
 /** Where the embedded database lives, under the folder that the server was started in. */
@@ -171,9 +235,13 @@ function database(env: Environment) {
       (!env.DATABASE_DRIVER && new URL(url).hostname.endsWith('.neon.tech'));
     return { kind: isNeon ? 'neon' : 'postgres', url } as const;
   }
-  if (url) return { kind: 'embedded', dataDir: url } as const;
   // A function's disk is gone with the function: an embedded database there would lose what it was told.
-  if (env.VERCEL === '1') return { kind: 'none' } as const;
+  if (env.VERCEL === '1') {
+    if (url)
+      throw new InvalidConfiguration('DATABASE_URL', 'write the URL of a Postgres database, postgres://…');
+    return { kind: 'none' } as const;
+  }
+  if (url) return { kind: 'embedded', dataDir: url } as const;
   return { kind: 'embedded', dataDir: env.DATA_DIR ?? DATA_DIR } as const;
 }
 
@@ -186,17 +254,23 @@ function environmentName(env: Environment): 'Production' | 'Preview' | 'Local' {
 
 function webhooks(env: Environment): Readonly<Record<Provider, WebhookSettings>> {
   return {
-    cardpayments: {
-      secrets: env.WEBHOOK_CARDPAYMENTS_SECRET ?? [],
-      scheme: env.WEBHOOK_CARDPAYMENTS_SCHEME ?? 'standard',
+    get cardpayments() {
+      return {
+        secrets: env.WEBHOOK_CARDPAYMENTS_SECRET ?? [],
+        scheme: env.WEBHOOK_CARDPAYMENTS_SCHEME ?? 'standard',
+      };
     },
-    walletpayments: {
-      secrets: env.WEBHOOK_WALLETPAYMENTS_SECRET ?? [],
-      scheme: env.WEBHOOK_WALLETPAYMENTS_SCHEME ?? 'standard',
+    get walletpayments() {
+      return {
+        secrets: env.WEBHOOK_WALLETPAYMENTS_SECRET ?? [],
+        scheme: env.WEBHOOK_WALLETPAYMENTS_SCHEME ?? 'standard',
+      };
     },
-    identityprovider: {
-      secrets: env.WEBHOOK_IDENTITYPROVIDER_SECRET ?? [],
-      scheme: env.WEBHOOK_IDENTITYPROVIDER_SCHEME ?? 'standard',
+    get identityprovider() {
+      return {
+        secrets: env.WEBHOOK_IDENTITYPROVIDER_SECRET ?? [],
+        scheme: env.WEBHOOK_IDENTITYPROVIDER_SCHEME ?? 'standard',
+      };
     },
   };
 }
@@ -206,14 +280,20 @@ function webhooks(env: Environment): Readonly<Record<Provider, WebhookSettings>>
  * request of the one could send it to the other. A mistake in most cases, and to be told of; each works as it should.
  */
 export function providersWithSharedSecrets(settings: Config['webhooks']): Provider[] {
-  return providers.filter((provider) =>
-    providers.some(
-      (other) =>
-        other !== provider &&
-        settings[other].scheme === settings[provider].scheme &&
-        settings[other].secrets.some((secret) => settings[provider].secrets.includes(secret)),
-    ),
-  );
+  const usable = providers.flatMap((provider) => {
+    const own = readable(() => settings[provider]);
+    return own ? [{ provider, ...own }] : [];
+  });
+  return usable
+    .filter((own) =>
+      usable.some(
+        (other) =>
+          other !== own &&
+          other.scheme === own.scheme &&
+          other.secrets.some((secret) => own.secrets.includes(secret)),
+      ),
+    )
+    .map(({ provider }) => provider);
 }
 
 /** Which pages of other origins may call the public functions. */
@@ -272,35 +352,36 @@ export interface TracingSettings {
   readonly ratio: number;
 }
 
-/** What is logged and traced; the rest of the environment may be wrong, and that has to be logged too. */
-const observed = environment.pick({
-  LOG_LEVEL: true,
-  OTEL_EXPORTER_OTLP_ENDPOINT: true,
-  OTEL_SERVICE_NAME: true,
-  OTEL_TRACES_SAMPLER: true,
-  OTEL_TRACES_SAMPLER_ARG: true,
-});
-
 /**
  * Reads how much is logged, and how much is traced, if it is. Never throws: where one of these is wrong, the usual is
- * logged and nothing traced, and it is `readConfig` that says so.
+ * logged and nothing traced, and the log says which one.
  */
 export function readObserved() {
-  const { data: env = {} } = observed.safeParse(process.env);
-  const tracing: TracingSettings = {
+  const env = variablesOf(environment, process.env);
+  return {
+    logLevel: readable(() => env.LOG_LEVEL) ?? 'info',
+    tracing: readable(() => tracing(env)),
+  };
+}
+
+function tracing(env: Environment): TracingSettings | undefined {
+  const endpoint = env.OTEL_EXPORTER_OTLP_ENDPOINT;
+  // Without a place to send them to there is no use in traces.
+  if (!(env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? endpoint)) return undefined;
+  return {
     serviceName: env.OTEL_SERVICE_NAME ?? 'postbud',
     sampler: env.OTEL_TRACES_SAMPLER ?? 'parentbased_always_on',
     ratio: env.OTEL_TRACES_SAMPLER_ARG ?? 1,
   };
-  return {
-    logLevel: env.LOG_LEVEL ?? 'info',
-    // Without a place to send them to there is no use in traces.
-    tracing: env.OTEL_EXPORTER_OTLP_ENDPOINT ? tracing : undefined,
-  };
 }
 
 /** How operators' tokens are verified. */
-export type OperatorSettings = { readonly issuer: string; readonly audience: string } & (
+export type OperatorSettings = {
+  readonly issuer: string;
+  readonly audience: string;
+  /** How long after it was issued a token is taken, whatever it says itself. */
+  readonly maxAgeSeconds: number;
+} & (
   | { readonly kind: 'secret'; readonly secret: Uint8Array }
   | { readonly kind: 'jwks'; readonly url: string }
   | { readonly kind: 'none' }
@@ -310,6 +391,7 @@ function operators(env: Environment): OperatorSettings {
   const expected = {
     issuer: env.OPERATOR_JWT_ISSUER ?? 'postbud',
     audience: env.OPERATOR_JWT_AUDIENCE ?? 'postbud-operators',
+    maxAgeSeconds: msOf(env.OPERATOR_TOKEN_MAX_AGE ?? '24h') / SECOND,
   };
   if (env.OPERATOR_JWT_SECRET && env.OPERATOR_JWKS_URL) {
     throw new InvalidConfiguration('OPERATOR_JWKS_URL', 'write this or OPERATOR_JWT_SECRET, not both');
@@ -333,7 +415,7 @@ export interface WebhookSettings {
   readonly secrets: readonly string[];
 }
 
-/** A component that runs elsewhere and is handed its events over HTTP. */
+/** A component that runs elsewhere and is handed its events over HTTP. To read a wrong part of it throws. */
 export interface RemoteSubscriber {
   readonly name: string;
   readonly url: string;
@@ -341,22 +423,33 @@ export interface RemoteSubscriber {
   readonly secret: string;
 }
 
-function remoteSubscribers(source: Readonly<Record<string, string | undefined>>): RemoteSubscriber[] {
+function remoteSubscribers(source: Source): RemoteSubscriber[] {
   return Object.entries(source).flatMap(([variable, value]) => {
     const name = /^SUBSCRIBER_([A-Z]+)_URL$/.exec(variable)?.[1];
     if (!name || !value?.trim()) return [];
-    const url = httpUrl.safeParse(value);
-    if (!url.success) throw new InvalidConfiguration(variable, url.error.issues[0]!.message);
-    if (new URL(url.data).username) {
-      throw new InvalidConfiguration(variable, 'leave out the user and password: what is sent is signed');
-    }
-    const secret = source[`SUBSCRIBER_${name}_SECRET`];
-    if (!secret || !/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(secret)) {
-      throw new InvalidConfiguration(
-        `SUBSCRIBER_${name}_SECRET`,
-        'write whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber',
-      );
-    }
-    return [{ name: name.toLowerCase(), url: url.data, secret }];
+    return {
+      name: name.toLowerCase(),
+      get url() {
+        return subscriberUrl(variable, source);
+      },
+      get secret() {
+        return subscriberSecret(`SUBSCRIBER_${name}_SECRET`, source);
+      },
+    };
   });
+}
+
+function subscriberUrl(variable: string, source: Source): string {
+  const url = parsed(variable, httpUrl, source) ?? '';
+  if (!new URL(url).username) return url;
+  throw new InvalidConfiguration(variable, 'leave out the user and password: what is sent is signed');
+}
+
+function subscriberSecret(variable: string, source: Source): string {
+  const secret = source[variable] ?? '';
+  if (/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(secret)) return secret;
+  throw new InvalidConfiguration(
+    variable,
+    'write whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber',
+  );
 }

@@ -1,6 +1,6 @@
 import { getDeadline, waitUntil } from '@vercel/functions';
 
-import { providersWithSharedSecrets, readConfig } from './config.ts';
+import { providersWithSharedSecrets, readConfig, readable, wrongVariables } from './config.ts';
 import type { Config } from './config.ts';
 import { onEmitted } from './db/commits.ts';
 import { connect } from './db/connect.ts';
@@ -24,23 +24,30 @@ let kickRelay: (() => void) | undefined;
 let counting: Limiter | undefined;
 let visitors: Visitors | undefined;
 
-/** The environment, read once. @throws InvalidConfiguration */
+/** The environment; what is wrong with it is logged once. A part of it that is wrong throws InvalidConfiguration. */
 export function config(): Config {
   if (read) return read;
   read = readConfig();
+  for (const { variable, message } of wrongVariables())
+    log('error', 'a variable is wrong: what needs it does not work', { variable, reason: message });
   const shared = providersWithSharedSecrets(read.webhooks);
   if (shared.length > 0) log('warn', 'webhook providers have a secret in common', { providers: shared });
   return read;
 }
 
-/** Who is attached in this process. @throws InvalidConfiguration */
+/** Who is attached in this process. @throws InvalidConfiguration when it can't be known which database there is. */
 export function subscribers(): readonly AttachedSubscriber[] {
   return (attached ??= subscribersOf(config()));
 }
 
-/** Whether this deployment relays. A preview leaves that to others, unless it is told to. @throws InvalidConfiguration */
+/** Whether this deployment relays. A preview leaves that to others, unless it is told to; so does a wrong `RELAY`. */
 export function relays(): boolean {
-  return config().relays;
+  return readable(() => config().relays) ?? false;
+}
+
+/** Whether a database is configured, be it wrongly: what is not recorded then must not go unnoticed. */
+export function hasDatabase(): boolean {
+  return readable(() => config().database)?.kind !== 'none';
 }
 
 /** The database, opened at the first call. @throws InvalidConfiguration when there is none to open. */

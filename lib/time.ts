@@ -4,6 +4,20 @@ export const MINUTE = 60 * SECOND;
 export const HOUR = 60 * MINUTE;
 export const DAY = 24 * HOUR;
 
+const UNIT_MS = new Map([
+  ['s', SECOND],
+  ['m', MINUTE],
+  ['h', HOUR],
+  ['d', DAY],
+  ['w', 7 * DAY],
+]);
+
+/** How long a text like `24h` means, in milliseconds; 0 for any other text. */
+export function msOf(text: string): number {
+  const [, count = '', unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
+  return Number(count) * (UNIT_MS.get(unit) ?? 0);
+}
+
 /** An instant as ISO 8601 in UTC. @param ms since the epoch. */
 export function instantOf(ms: number): string {
   return new Date(ms).toISOString();

@@ -2,7 +2,7 @@ import { duties } from '../../lib/cron/duties.ts';
 import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cron.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { CRON_LIFE_MS } from '../../lib/lifetime.ts';
-import { config, database, handlersUntil, relays, subscribers } from '../../lib/postbud.ts';
+import { config, database, handlersUntil, subscribers } from '../../lib/postbud.ts';
 
 export default endpoint({
   methods: ['GET'],
@@ -10,7 +10,7 @@ export default endpoint({
   lifeMs: CRON_LIFE_MS,
   handle: async (request) => {
     requireCronSecret(request, config().cronSecret);
-    requireRelays(relays());
+    requireRelays(config().relays);
     return await runCron({
       db: await database(),
       subscribers: subscribers(),

@@ -4,7 +4,8 @@ import { readConfig } from '../../lib/config.ts';
 import { connect, migrate } from '../../lib/db/connect.ts';
 import { demo } from '../demo.ts';
 import { developmentRoutes } from '../development-routes.ts';
-import { dataDir, makeUpSecrets, publish } from '../development.ts';
+import { dataDir, makeUpPlayers, makeUpSecrets, publish } from '../development.ts';
+import { isLocalHost } from '../local-names.ts';
 import { signInUrl } from '../sign-in-url.ts';
 import { startStandIns } from '../stand-ins.ts';
 import { startComponents } from './components.ts';
@@ -19,8 +20,10 @@ import { serveOutput } from './serve-output.ts';
  */
 async function main(): Promise<void> {
   const { port, demo: isDemoWanted, database } = readConfig();
-  if (database.kind !== 'postgres') throw new Error('DATABASE_URL: write the URL of a Postgres server');
-  const madeUp = makeUpSecrets(dataDir(), port);
+  // What is played here, and the demo, must not end up among real events.
+  if (database.kind !== 'postgres' || !isLocalHost(new URL(database.url).hostname))
+    throw new Error('DATABASE_URL: write the URL of a Postgres server on this machine');
+  const madeUp = { ...makeUpSecrets(dataDir()), ...makeUpPlayers(dataDir(), port) };
   const standIns = await startStandIns(0);
   const { db } = await connect(database.url);
   await migrate(db);

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 import { bundle } from '../build/bundle.ts';
 import { OUTPUT } from '../build/output.ts';
+import { secured } from './https.ts';
 import { node24 } from './node-24.ts';
 
 /** A build's output that is being served. */
@@ -47,6 +48,7 @@ export async function serveOutput(options: ServeOptions): Promise<ServedOutput> 
   const remove = () => rmSync(folder, { recursive: true, force: true });
   process.once('exit', remove);
   cpSync(fileURLToPath(new URL(OUTPUT, root)), join(folder, 'output'), { recursive: true });
+  const services = await secured(variables);
   const [server] = await bundle(root, ['dev/serve-output/server.ts']);
   writeFileSync(join(folder, 'server.mjs'), server!.code);
 
@@ -61,7 +63,7 @@ export async function serveOutput(options: ServeOptions): Promise<ServedOutput> 
       ...(crons ? ['--crons'] : []),
     ],
     // Its input ends when this process does, however that comes about, and then it ends too.
-    { cwd: folder, env: { ...PLATFORM, ...variables }, stdio: ['pipe', 'pipe', 'pipe'] },
+    { cwd: folder, env: { ...PLATFORM, ...services.variables }, stdio: ['pipe', 'pipe', 'pipe'] },
   );
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
   let written = '';
@@ -80,6 +82,7 @@ export async function serveOutput(options: ServeOptions): Promise<ServedOutput> 
     async stop() {
       child.stdin.end();
       await ended;
+      services.close();
       process.off('exit', remove);
       remove();
     },

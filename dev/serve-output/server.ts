@@ -7,6 +7,7 @@ import type { ServerRequest } from 'srvx';
 
 import type { OutputConfig } from '../build/routes.ts';
 import type { FunctionSettings } from '../build/vercel-json.ts';
+import { asksForThisMachine, NOT_LOCAL } from '../local-names.ts';
 import { fileResponse, pathsOf } from '../platform/files.ts';
 import { isForbidden, loadFunction, urlFor } from '../platform/function-file.ts';
 import { createRouting } from '../platform/routing.ts';
@@ -52,8 +53,10 @@ const server = serve({
   fetch: async (request) => {
     if (isForbidden(request)) return platformError(405, 'INVALID_REQUEST_METHOD');
     const url = new URL(request.url);
-    if (values.beside !== undefined && url.pathname.startsWith('/dev/'))
+    if (values.beside !== undefined && url.pathname.startsWith('/dev/')) {
+      if (!asksForThisMachine(request.runtime?.node?.req)) return new Response(NOT_LOCAL, { status: 421 });
       return await fetch(new URL(url.pathname + url.search, values.beside), passedOn(request));
+    }
     const destination = destinationOf(url.pathname);
     switch (destination.kind) {
       case 'file':

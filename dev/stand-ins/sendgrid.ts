@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { z } from 'zod';
 
 import { escapeHtml } from '../../lib/mail/escape-html.ts';
+import { asksForThisMachine, NOT_LOCAL } from '../local-names.ts';
 
 const address = z.object({ email: z.email(), name: z.string().optional() });
 
@@ -64,6 +65,7 @@ export async function startSendGrid({ port = 0 }: { readonly port?: number } = {
   };
 
   const server = createServer((request, response) => {
+    if (!asksForThisMachine(request)) return refuse(response, 421, NOT_LOCAL, null);
     const { pathname } = new URL(request.url ?? '/', 'http://stand-in');
     if (request.method === 'POST' && pathname === '/v3/mail/send') return void take(request, response);
     if (request.method === 'GET' && pathname === '/') {

@@ -1,4 +1,4 @@
-import { InvalidConfiguration } from '../config.ts';
+import { readable } from '../config.ts';
 import type { Config } from '../config.ts';
 
 /** What anyone may know of this process. */
@@ -12,27 +12,18 @@ export interface Health {
   readonly auditConfigured: boolean;
 }
 
-/** Tells what this process is set up for. Asks nobody: a probe must not wait, wake a database or cost anything. */
-export function healthOf(config: () => Config): Health {
-  const known = readable(config);
+/**
+ * Tells what this process is set up for. Asks nobody: a probe must not wait, wake a database or cost anything.
+ *
+ * What has a wrong variable does not count as configured. The process is up all the same, which is what a probe asks.
+ */
+export function healthOf(config: Config): Health {
+  const database = readable(() => config.database);
   return {
     ok: true,
     uptime: process.uptime(),
-    llmConfigured: Boolean(known?.chat.apiKey),
-    emailConfigured: Boolean(known?.mail),
-    auditConfigured: known !== null && known.database.kind !== 'none',
+    llmConfigured: Boolean(readable(() => config.chat)?.apiKey),
+    emailConfigured: readable(() => config.mail) !== undefined,
+    auditConfigured: database !== undefined && database.kind !== 'none',
   };
-}
-
-/**
- * One wrong variable stops every function that reads the environment, so nothing counts as configured then. The
- * process is up all the same, which is what a probe asks: the log of a failing function names the variable.
- */
-function readable(config: () => Config): Config | null {
-  try {
-    return config();
-  } catch (error) {
-    if (error instanceof InvalidConfiguration) return null;
-    throw error;
-  }
 }

@@ -77,25 +77,25 @@ function tokenOf(request: Request): { readonly token: string; readonly via: Oper
 
 /** What a valid token says. */
 export interface VerifiedToken extends Omit<Operator, 'via'> {
-  /** Seconds since 1970, as in the token. */
+  /** Seconds since 1970: as in the token, or when it is too old, whichever is first. */
   readonly expiresAtSeconds: number;
 }
 
 /**
- * Verifies a token, whatever it allows.
+ * Verifies a token, whatever it allows. It ends when it says so, and once it is older than the settings allow.
  *
  * @throws Problem 401 `invalid_token`, 503 when no key is configured or the key server does not answer.
  */
 export async function verifyToken(token: string, settings: OperatorSettings): Promise<VerifiedToken> {
-  const { sub, exp, name, scope } = await claimsOf(token, settings);
+  const { sub, exp, iat, name, scope } = await claimsOf(token, settings);
   // A token may hold anything under the names; what is written down beside each act must be a text that a database takes.
-  if (typeof sub !== 'string' || !sub.trim() || /\p{Cc}/u.test(sub) || exp === undefined)
-    throw invalidToken();
+  if (typeof sub !== 'string' || !sub.trim() || /\p{Cc}/u.test(sub)) throw invalidToken();
+  if (exp === undefined || iat === undefined) throw invalidToken();
   return {
     subject: sub,
     name: typeof name === 'string' && name.trim() ? name.trim() : sub,
     scopes: new Set(typeof scope === 'string' ? scope.split(' ').filter(Boolean) : []),
-    expiresAtSeconds: exp,
+    expiresAtSeconds: Math.min(exp, iat + settings.maxAgeSeconds),
   };
 }
 
@@ -106,6 +106,8 @@ async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTP
     // Without these a token that lacks them passes.
     requiredClaims: ['exp', 'iat', 'sub', 'scope'],
     clockTolerance: 30,
+    // With it, a token that was issued in the future does not pass either.
+    maxTokenAge: settings.maxAgeSeconds,
   };
   try {
     // The algorithm goes with the key: a public key must never be taken for a shared secret.

@@ -1,7 +1,7 @@
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
+import { msOf } from '../time.ts';
 import type { Cursor, DeadLetterQuery } from './dead-letter-query.ts';
-import { msOf } from './replay-request.ts';
 
 /** A page of dead letters as the statement answers. Times are epoch milliseconds. */
 export interface Found {

@@ -4,10 +4,9 @@ import { catalog, isTopicName } from '../catalog/catalog.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
-import { instantOf, instantOrNull } from '../time.ts';
+import { instantOf, instantOrNull, msOf } from '../time.ts';
 import type { LastError } from './dead-letters.ts';
 import { MATCHING, matchingValues, wayOf } from './replay.ts';
-import { msOf } from './replay-request.ts';
 import type { ParsedReplayRequest } from './replay-request.ts';
 
 /** What a replay would do. Nothing has been put back. */

@@ -1,15 +1,7 @@
 import * as z from 'zod';
 
 import { catalog, isTopicName } from '../catalog/catalog.ts';
-import { DAY, HOUR, MINUTE, SECOND } from '../time.ts';
-
-const UNIT_MS = new Map([
-  ['s', SECOND],
-  ['m', MINUTE],
-  ['h', HOUR],
-  ['d', DAY],
-  ['w', 7 * DAY],
-]);
+import { DAY, msOf } from '../time.ts';
 
 /** The bus is younger than this, so no window needs to be wider. */
 const WIDEST_MS = 3650 * DAY;
@@ -37,12 +29,6 @@ export function isInstant(text: string): boolean {
 function isAgo(text: string): boolean {
   const ms = msOf(text);
   return ms > 0 && ms <= WIDEST_MS;
-}
-
-/** How long a text like `24h` means, in milliseconds; 0 for any other text. */
-export function msOf(text: string): number {
-  const [, count = '', unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
-  return Number(count) * (UNIT_MS.get(unit) ?? 0);
 }
 
 const TOPIC = 'write a topic of the catalog';

@@ -5,7 +5,8 @@ import { ADD_TO_BACKLOG, EVENTS_MOVED, NOTHING_SETTLED, eventState } from '../ba
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { PRUNE_LOCK } from '../retention/prune.ts';
-import { msOf, replayRequest } from './replay-request.ts';
+import { msOf } from '../time.ts';
+import { replayRequest } from './replay-request.ts';
 import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';
 
 export interface Replay {
@@ -229,7 +230,7 @@ const statement = (matching: string) => `
   ),
   is_on as materialized (
     select not $11::boolean and not exists (select from earlier)
-      and ($12::int is null or $12::int = (select count(*) from matching))
+      and ($12::bigint is null or $12::bigint = (select count(*) from matching))
       -- Nothing is recorded of a request that is refused.
       and case when $6::text is null then not exists (select from found) or exists (select from matching)
         else not exists (select from found where not is_listed) end as so

@@ -1,4 +1,6 @@
+import { readable } from '../config.ts';
 import type { Config } from '../config.ts';
+import { log } from '../log.ts';
 import { audit } from './audit.ts';
 import { remoteSubscriber } from './http.ts';
 import { identity } from './identity.ts';
@@ -7,23 +9,39 @@ import { notificationsBy } from './notifications.ts';
 import { payments } from './payments.ts';
 import type { AttachedSubscriber } from './subscriber.ts';
 
-/** The components that run in this process. */
-const inProcess = ({ mail }: Partial<Pick<Config, 'mail'>>) => [
-  audit,
-  identity,
-  notificationsBy(mail),
-  payments,
-];
+type Settings = Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail'>>;
 
 /**
  * Who is attached: the components in this process, those that the configuration gives an address, and in the embedded
  * mode a journal in place of all others. An address takes the place of the component in this process.
+ *
+ * One with a wrong variable is left out, which the log says: its deliveries wait, and nobody else's do.
  */
-export function subscribersOf(
-  config: Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail'>>,
-): AttachedSubscriber[] {
-  const remote = config.remoteSubscribers.map(remoteSubscriber);
-  const local = inProcess(config).filter(({ name }) => !remote.some((other) => other.name === name));
-  const attached = [...local, ...remote];
-  return config.database.kind === 'embedded' ? [...attached, ...journalFor(attached)] : attached;
+export function subscribersOf(settings: Settings): AttachedSubscriber[] {
+  const attached: AttachedSubscriber[] = [];
+  const misconfigured = new Set<string>();
+  for (const [name, attach] of Object.entries(componentsOf(settings))) {
+    const component = readable(attach, ({ variable, message }) => {
+      misconfigured.add(name);
+      const fields = { subscriber: name, variable, reason: message };
+      log('error', 'a subscriber is not attached: its deliveries wait', fields);
+    });
+    if (component) attached.push(component);
+  }
+  if (settings.database.kind !== 'embedded') return attached;
+  return [...attached, ...journalFor(attached).filter(({ name }) => !misconfigured.has(name))];
+}
+
+/** By name, so that an address takes the place of the component in this process, also a wrong one. */
+function componentsOf(settings: Settings): Readonly<Record<string, () => AttachedSubscriber>> {
+  const remote = settings.remoteSubscribers.map(
+    (component) => [component.name, () => remoteSubscriber(component)] as const,
+  );
+  return {
+    audit: () => audit,
+    identity: () => identity,
+    notifications: () => notificationsBy(settings.mail),
+    payments: () => payments,
+    ...Object.fromEntries(remote),
+  };
 }

@@ -3,13 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import type { Browser, Page, Request } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { serveSite } from '../../dev/site-server.ts';
 import { launchBrowser } from '../support/browser.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
-import { createDatabase, freePort } from '../support/postgres.ts';
+import { freePort } from '../support/postgres.ts';
 
 let folder: string;
 let server: LocalServer;
@@ -28,7 +28,6 @@ beforeAll(async () => {
     PORT: String(await freePort()),
     DATA_DIR: folder,
     DEMO: 'off',
-    DATABASE_URL: await createDatabase(inject('postgresUrl')),
     CORS_ORIGINS: allowed.url,
     CHAT_RATE_PER_MINUTE: '4',
   });

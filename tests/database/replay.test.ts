@@ -3,13 +3,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 import { catalog } from '../../lib/catalog/catalog.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
-import { driverOf, run } from '../../lib/db/statement.ts';
 import { CountChanged, replay } from '../../lib/operators/replay.ts';
 import type { ReplayRequest } from '../../lib/operators/replay-request.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { rows as rowsOf } from '../support/bus.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 let connection: Connection;
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => connection.close());
 
-const rows = <Row>(text: string) => run<Row>(driverOf(connection.db), { text, values: [] });
+const rows = <Row>(text: string) => rowsOf<Row>(connection.db, text);
 const soon = () => Date.now() + 5000;
 const payload = catalog['resource.published'].example;
 

@@ -6,7 +6,8 @@ import { afterEach, describe, expect, inject, test, vi } from 'vitest';
 
 import { withDatabase } from '../../dev/cli/database.ts';
 import { EXIT } from '../../dev/cli/failure.ts';
-import { freePort } from '../support/postgres.ts';
+import { runProgram } from '../support/local-server.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -73,6 +74,16 @@ describe('a program that needs a database', () => {
     await expect(withDatabase(VARIABLES, () => Promise.reject(fault))).rejects.toBe(fault);
   });
 });
+
+test.each(['doctor', 'prune', 'migrate'])(
+  'npm run %s needs the database, and no other variable',
+  async (name) => {
+    const DATABASE_URL = await createDatabase(inject('postgresUrl'));
+    const wrong = { CHAT_MAX_TOKENS: 'many', PORT: 'http', CORS_ORIGINS: '*', FROM_EMAIL: 'nobody' };
+    const { code, output } = await runProgram(`dev/${name}.ts`, { DATABASE_URL, ...wrong });
+    expect([code, output]).toEqual([EXIT.ok, expect.not.stringContaining('write')]);
+  },
+);
 
 test.each([
   ['doctor', ['--event', '3'], 'There is no option --event.\nDid you mean --events?'],

@@ -226,4 +226,35 @@ describe('GET /api/cron/relay', () => {
     expect(await rows(db, `select topic from audit_log where topic = 'user.signed_in'`)).toHaveLength(1);
     expect(written).toContain('"duty":"surges of refused webhooks"');
   });
+
+  test('delivers to everybody but a component with a wrong variable, whose deliveries wait for it', async () => {
+    const url = await createDatabase(inject('postgresUrl'));
+    const { db, close } = await connect(url);
+    onTestFinished(close);
+    await emit(db, 'user.signed_up', payloadOf('user.signed_up'));
+    const { fetch } = await deployed({
+      CRON_SECRET: SECRET,
+      DATABASE_URL: url,
+      VERCEL: '1',
+      SENDGRID_API_KEY: 'SG.test',
+      ADMIN_EMAIL: 'post@example.no',
+      FROM_EMAIL: 'nobody',
+      SUBSCRIBER_INTELLIGENCE_URL: 'http://intelligence.example.no/events',
+      SUBSCRIBER_INTELLIGENCE_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
+    });
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
+    const response = await afterTicks(fetch(call(`Bearer ${SECRET}`)));
+    vi.useRealTimers();
+    expect(response.status).toBe(200);
+    const statement = `select subscriber, state::text, attempts from deliveries join lanes on lanes.id = lane_id
+      where topic = 'user.signed_up' order by subscriber`;
+    expect(await rows(db, statement)).toEqual([
+      { subscriber: 'audit', state: 'delivered', attempts: 1 },
+      { subscriber: 'intelligence', state: 'pending', attempts: 0 },
+      { subscriber: 'notifications', state: 'pending', attempts: 0 },
+    ]);
+    expect(await rows(db, 'select from notifications')).toEqual([]);
+    for (const variable of ['FROM_EMAIL', 'SUBSCRIBER_INTELLIGENCE_URL'])
+      expect(written).toContain(`"variable":"${variable}"`);
+  });
 });

@@ -55,7 +55,13 @@ const bus: Bus = {
   kick: () => undefined,
 };
 const { fetch } = operatorEndpoint({
-  settings: () => ({ kind: 'secret', secret: SECRET, issuer: 'postbud', audience: 'postbud-operators' }),
+  settings: () => ({
+    kind: 'secret',
+    secret: SECRET,
+    issuer: 'postbud',
+    audience: 'postbud-operators',
+    maxAgeSeconds: 86_400,
+  }),
   environment: () => 'Local',
   deadLetters: async () => null,
   routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
@@ -82,6 +88,11 @@ const text = fc.oneof(
     '0',
     '51',
     '1e9',
+    '1e400',
+    '-1',
+    '3000000000',
+    '9007199254740993',
+    '9'.repeat(400),
     '\0',
     '\ud800',
     "'",
@@ -97,6 +108,8 @@ const text = fc.oneof(
   ),
   fc.string({ unit: 'binary', maxLength: 20 }),
 );
+
+const number = fc.constantFrom(-1, 0, 0.5, 2 ** 31, 3e9, 2 ** 53 - 1, 2 ** 53, 1e300);
 
 const names = fc.constantFrom(
   'topic',
@@ -144,7 +157,9 @@ const path = fc.oneof(
 const fields = fc.array(fc.tuple(names, text), { maxLength: 6 });
 const json = fc.oneof(
   fields.map((pairs) => JSON.stringify(Object.fromEntries(pairs))),
-  fc.dictionary(names, fc.oneof(text, fc.jsonValue({ maxDepth: 2 }))).map((value) => JSON.stringify(value)),
+  fc
+    .dictionary(names, fc.oneof(text, number, fc.jsonValue({ maxDepth: 2 })))
+    .map((value) => JSON.stringify(value)),
   fc.string(),
 );
 

@@ -75,10 +75,12 @@ describe('GET /api/health', () => {
     ['the sender is missing', { ...MAIL, FROM_EMAIL: undefined }, [false, false, true]],
     ['the administrator is missing', { ...MAIL, ADMIN_EMAIL: undefined }, [false, false, true]],
     [
-      'a variable is wrong',
+      'a variable of the chat is wrong',
       { ...MAIL, ANTHROPIC_API_KEY: 'sk-x', CHAT_MAX_TOKENS: 'many' },
-      [false, false, false],
+      [false, true, true],
     ],
+    ['a variable of the mail is wrong', { ...MAIL, FROM_EMAIL: 'nobody' }, [false, false, true]],
+    ['the database is of no use', { VERCEL: '1', DATABASE_URL: 'memory://' }, [false, false, false]],
   ])('when %s, tells so', async (_, variables, [llmConfigured, emailConfigured, auditConfigured]) => {
     expect(await flags(variables)).toEqual({ llmConfigured, emailConfigured, auditConfigured });
   });

@@ -1,23 +1,32 @@
 import { spawnSync } from 'node:child_process';
 import { createServer, request } from 'node:http';
 import type { IncomingMessage, Server } from 'node:http';
+import { connect } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import {
+  chmodSync,
   cpSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  readdirSync,
   rmSync,
   statSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 
+import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
+import { connect as connectDatabase } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { payloadOf, rows } from '../support/bus.ts';
 import { expectDemo } from '../support/demo.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
@@ -47,6 +56,23 @@ const published = () =>
     url: string;
     variables: Record<string, string>;
   };
+
+/** What of a folder others than its owner may read or write. */
+const openToOthers = (path: string) =>
+  ['', ...readdirSync(path, { recursive: true, encoding: 'utf8' })].filter(
+    (name) => (statSync(join(path, name)).mode & 0o077) !== 0,
+  );
+
+/** Sends a request whose `Host` is not what its address says, as a browser does that a page has led astray. */
+async function askAs(url: string, headers: Record<string, string>, path = '/', method = 'GET') {
+  const { port, hostname } = new URL(url);
+  const answer = await new Promise<IncomingMessage>((resolve, reject) =>
+    request({ port, host: hostname.replace(/^\[|\]$/g, ''), path, method, headers, agent: false }, resolve)
+      .on('error', reject)
+      .end(method === 'POST' ? '{}' : undefined),
+  );
+  return { status: answer.statusCode, text: await text(answer) };
+}
 
 describe('the local server', () => {
   let server: LocalServer;
@@ -107,6 +133,11 @@ describe('the local server', () => {
       ({ topic, subscriber }) => topic === 'payment.captured' && subscriber === 'accounting',
     );
     expect(accounted).toEqual(expect.arrayContaining(captured.map(({ eventId }) => eventId)));
+  });
+
+  test('keeps the embedded database to this user, also one that others could write until now', () => {
+    expect(statSync(join(dataDir, 'PG_VERSION')).isFile()).toBe(true);
+    expect(openToOthers(dataDir)).toEqual([]);
   });
 
   test.each(['cardpayments', 'walletpayments', 'identityprovider'])(
@@ -176,13 +207,120 @@ describe('the local server', () => {
     }
   });
 
+  describe('answers only by the names of this machine', () => {
+    /** The main server, the example page and the mails. */
+    const all = () => [server.url, ...[1, 2].map((more) => `http://localhost:${Number(port) + more}`)];
+
+    test.each([
+      'localhost',
+      'localhost:3000',
+      'LOCALHOST:80',
+      'localhost.',
+      'localhost.:3000',
+      '127.0.0.1',
+      '127.0.0.1:9',
+      '[::1]',
+      '[::1]:3000',
+    ])('%s', async (host) => {
+      const answers = await Promise.all([
+        askAs(all()[0]!, { host }, '/api/health'),
+        ...all()
+          .slice(1)
+          .map((url) => askAs(url, { host })),
+      ]);
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    });
+
+    test.each([
+      'evil.example',
+      `evil.example:3000`,
+      'localhost.evil.example',
+      'evil-localhost',
+      '127.0.0.1.evil.example',
+      '127.0.0.10',
+      '0.0.0.0',
+      '[::]',
+      '[::1].evil.example',
+      'evil.example@localhost',
+      'localhost@evil.example',
+      'localhost evil.example',
+      'localhost,evil.example',
+    ])('and not %j, on any path and port', async (host) => {
+      const paths = ['/api/health', '/platform/event-bus', '/dev/mails', '/dev/newest', '/', '/elsewhere'];
+      const answers = await Promise.all(
+        all().flatMap((url) => paths.map(async (path) => await askAs(url, { host }, path))),
+      );
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([421]));
+      for (const { text: answer } of answers) {
+        expect(answer).toContain('localhost, 127.0.0.1 or [::1]');
+        expect(answer).not.toContain('solvik');
+      }
+    });
+
+    test('nor a request that names none, nor one that names two', async () => {
+      const raw = async (url: string, lines: string[]) => {
+        const socket = connect(Number(new URL(url).port), 'localhost');
+        socket.end(`${lines.join('\r\n')}\r\n\r\n`);
+        return (await text(socket)).split('\r\n')[0];
+      };
+      for (const url of all()) {
+        expect(await raw(url, ['GET /dev/mails HTTP/1.0'])).toContain(' 421 ');
+        const named = async (...hosts: string[]) =>
+          await raw(url, [
+            'GET /dev/mails HTTP/1.1',
+            'Connection: close',
+            ...hosts.map((host) => `Host: ${host}`),
+          ]);
+        expect(await named()).toContain(' 400 ');
+        expect(await named('')).toContain(' 421 ');
+        expect(await named('localhost', 'evil.example')).toContain(' 421 ');
+        expect(await named('evil.example', 'localhost')).toContain(' 421 ');
+      }
+    });
+
+    test('and on no address that others reach', async () => {
+      const others = Object.values(networkInterfaces()).flatMap((addresses) =>
+        (addresses ?? []).filter(({ internal, scopeid }) => !internal && !scopeid),
+      );
+      for (const { address } of others) {
+        const url = `http://${address.includes(':') ? `[${address}]` : address}`;
+        for (const own of all())
+          await expect(fetch(`${url}:${new URL(own).port}/`), `${url} ${own}`).rejects.toThrow(
+            'fetch failed',
+          );
+      }
+    });
+  });
+
+  test.each([
+    [undefined, 400],
+    ['http://localhost:3001', 400],
+    ['http://127.0.0.1', 400],
+    ['http://[::1]:3001', 400],
+    ['https://evil.example', 403],
+    ['http://localhost.evil.example', 403],
+    ['null', 403],
+    ['', 403],
+  ])('answers a POST to /dev from a page of %j with %i', async (origin, status) => {
+    for (const path of ['/dev/payment-intents', '/dev/../dev/payment-intents']) {
+      const answer = await askAs(
+        server.url,
+        { host: 'localhost', 'content-type': 'application/json', ...(origin !== undefined && { origin }) },
+        path,
+        'POST',
+      );
+      expect(answer.status).toBe(status);
+      if (status === 403) expect(JSON.parse(answer.text)).toMatchObject({ code: 'origin_not_allowed' });
+    }
+  });
+
   test('says so when its folder is none', async () => {
     const { code, output } = await runProgram('dev/start.ts', {
       PORT: String(await freePort()),
       DATA_DIR: import.meta.filename,
     });
     expect(code).toBe(1);
-    expect(output).toContain('DATA_DIR: write a folder that you may write to');
+    expect(output).toContain('DATA_DIR: write a folder of your own');
     expect(output).not.toMatch(/\n\s+at /);
   });
 
@@ -204,6 +342,7 @@ describe('the local server', () => {
         journeys: await journeys(server),
       };
       expect((await server.stop()).code).toBe(0);
+      for (const path of ['', 'base', 'base/1', 'base/1/1259']) chmodSync(join(dataDir, path), 0o777);
       server = await startLocalServer({ PORT: port, DATA_DIR: dataDir, DEMO: 'off' });
     });
 
@@ -216,6 +355,8 @@ describe('the local server', () => {
       expect(published().variables).toMatchObject(first.variables);
       expect(server.output()).not.toContain('duplicate');
     });
+
+    test('has made its files its own again', () => expect(openToOthers(dataDir)).toEqual([]));
 
     test('takes the demo, which shows every step, the failing delivery and the one that waits behind it', async () => {
       const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR: dataDir });
@@ -249,6 +390,106 @@ describe('the local server', () => {
   });
 });
 
+describe('the local server with a database of its own', () => {
+  let server: LocalServer;
+  let connection: Connection;
+  beforeAll(async () => {
+    const DATABASE_URL = await createDatabase(inject('postgresUrl'));
+    connection = await connectDatabase(DATABASE_URL);
+    server = await startLocalServer({
+      PORT: String(await freePort()),
+      DATA_DIR: join(folder, 'beside'),
+      DATABASE_URL,
+    });
+  });
+  afterAll(async () => {
+    await server?.stop();
+    await connection?.close();
+  });
+
+  test('plays nobody: what is for those that a deployment does not attach waits, and nobody is mailed', async () => {
+    const { db } = connection;
+    await emit(db, 'payment.captured', payloadOf('payment.captured'));
+    await emit(db, 'user.signed_up', { ...payloadOf('user.signed_up'), email: 'kari@example.no' });
+    const statement = `
+      select topic, subscriber, state::text from deliveries join lanes on lanes.id = lane_id
+      where topic <> 'cron.daily.06_00' order by topic, subscriber`;
+    await vi.waitFor(
+      async () =>
+        expect(await rows(db, statement)).toEqual([
+          { topic: 'payment.captured', subscriber: 'accounting', state: 'pending' },
+          { topic: 'payment.captured', subscriber: 'bookings', state: 'pending' },
+          { topic: 'payment.captured', subscriber: 'ledger', state: 'pending' },
+          { topic: 'payment.captured', subscriber: 'notifications', state: 'delivered' },
+          { topic: 'user.signed_up', subscriber: 'audit', state: 'delivered' },
+          { topic: 'user.signed_up', subscriber: 'intelligence', state: 'pending' },
+          { topic: 'user.signed_up', subscriber: 'notifications', state: 'delivered' },
+        ]),
+      { timeout: 15_000 },
+    );
+    expect(await rows(db, 'select mailed_at from notifications where mailed_at is not null')).toEqual([]);
+    expect(await rows(db, 'select from journal')).toEqual([]);
+    const daily = `select subscriber from deliveries join lanes on lanes.id = lane_id
+      where topic = 'cron.daily.06_00' and state <> 'pending' and subscriber <> 'audit'`;
+    expect(await rows(db, daily)).toEqual([]);
+  });
+
+  test('answers chat, inquiries and webhooks as a deployment without keys does', async () => {
+    const codeOf = async (path: string, body: object) => {
+      const response = await fetch(`${server.url}${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      return [response.status, ((await response.json()) as { code: string }).code];
+    };
+    const question = { system: 'x', messages: [{ role: 'user', content: 'x' }] };
+    expect(await codeOf('/api/chat', question)).toEqual([503, 'chat_not_configured']);
+    expect(await codeOf('/webhooks/cardpayments', {})).toEqual([503, 'webhook_not_configured']);
+    const inquiry = { name: 'x', email: 'x@example.no', organization: 'x', topic: 'x', persona: 'x' };
+    const answer = await codeOf('/api/inquiry', { ...inquiry, source: 'book-demo' });
+    expect(answer).toEqual([503, 'email_not_configured']);
+  });
+
+  test('has no /dev/…', async () => {
+    const intent = { id: 'pi_1', bookingId: 'b', provider: 'cardpayments', amountMinor: 1, currency: 'NOK' };
+    const asked = ['newest', 'journeys?since=0', 'mails', 'accounting', 'payment-intents'].flatMap((path) => [
+      fetch(`${server.url}/dev/${path}`),
+      fetch(`${server.url}/dev/${path}`, { method: 'POST', body: JSON.stringify(intent) }),
+    ]);
+    for (const response of await Promise.all(asked)) {
+      expect([response.url, response.status]).toEqual([response.url, 404]);
+      expect(await response.json()).toMatchObject({ code: 'not_found' });
+    }
+    expect(await rows(connection.db, 'select from payment_intents')).toEqual([]);
+  });
+
+  test('says so, makes up only the secrets of operators and the cron, and sends no traffic', async () => {
+    const output = server.output();
+    expect(output).toContain('Postgres from DATABASE_URL: no stand-ins, no demo and no /dev/…');
+    expect(output).toContain('for audit, identity, notifications, payments; what is for others waits');
+    expect(output).toContain('answers 503 without ANTHROPIC_API_KEY');
+    expect(output).not.toContain('npm run demo');
+    const { variables } = JSON.parse(
+      readFileSync(join(folder, 'beside', 'development.json'), 'utf8'),
+    ) as ReturnType<typeof published>;
+    expect(Object.keys(variables).toSorted()).toEqual(['CRON_SECRET', 'OPERATOR_JWT_SECRET']);
+    const foreign = `select topic from events
+      where topic not in ('payment.captured', 'user.signed_up', 'cron.daily.06_00')`;
+    expect(await rows(connection.db, foreign)).toEqual([]);
+  });
+
+  test('gets nothing from npm run demo, which says why', async () => {
+    const before = await rows(connection.db, 'select count(*)::int from events');
+    const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR: join(folder, 'beside') });
+    expect(code).toBe(1);
+    expect(output.trim()).toBe(
+      `The server at ${server.url} uses the database of DATABASE_URL, to which the demo sends nothing. Start one without DATABASE_URL: npm start`,
+    );
+    expect(await rows(connection.db, 'select count(*)::int from events')).toEqual(before);
+  });
+});
+
 describe.concurrent('a program of dev/ that cannot do its work says what to do', () => {
   test('the demo where no server ever ran', async () => {
     const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR: join(folder, 'nowhere') });
@@ -256,10 +497,41 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
     expect(output).toContain('npm start');
   });
 
+  test('the server that finds several variables wrong, which tells of all of them', async () => {
+    const { code, output } = await runProgram('dev/start.ts', {
+      PORT: 'http',
+      DATA_DIR: join(folder, 'wrong'),
+      CHAT_MAX_TOKENS: 'many',
+      SUBSCRIBER_LEGDER_URL: 'http://localhost:4000',
+      SUBSCRIBER_LEGDER_SECRET: `whsec_${Buffer.alloc(32, 3).toString('base64')}`,
+    });
+    expect(code).toBe(1);
+    expect(output).toContain('PORT: write a port number');
+    expect(output).toContain('CHAT_MAX_TOKENS: write a whole number');
+    expect(output).toContain('SUBSCRIBER_LEGDER_URL: the catalog has no subscriber legder');
+  });
+
   test('the token where there is no secret', async () => {
     const { code, output } = await runProgram('dev/token.ts', { DATA_DIR: join(folder, 'nowhere') });
     expect(code).toBe(1);
     expect(output).toContain('OPERATOR_JWT_SECRET: set it, or run npm start once');
+  });
+
+  test('the token that would outlive what a server takes', async () => {
+    const variables = { DATA_DIR: join(folder, 'nowhere'), OPERATOR_JWT_SECRET: 'x'.repeat(32) };
+    const mint = async (args: string[], more = {}) =>
+      await runProgram('dev/token.ts', { ...variables, ...more }, args);
+    const refused = await mint(['--expires', '48h']);
+    expect([refused.code, refused.output]).toEqual([
+      2,
+      expect.stringContaining('--expires: 48h is longer than a server takes a token, which is 24h.'),
+    ]);
+    const allowed = await mint(['--expires', '48h'], { OPERATOR_TOKEN_MAX_AGE: '2d' });
+    const { iat = 0, exp = 0 } = decodeJwt(allowed.output.trim());
+    expect([allowed.code, exp - iat]).toEqual([0, 2 * 86_400]);
+    // Nobody asked for longer: it is cut.
+    const cut = decodeJwt((await mint([], { OPERATOR_TOKEN_MAX_AGE: '1h' })).output.trim());
+    expect(cut.exp! - cut.iat!).toBe(3600);
   });
 
   test.each([

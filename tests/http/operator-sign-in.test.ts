@@ -26,7 +26,7 @@ import { freePort } from '../support/postgres.ts';
 const ORIGIN = 'https://postbud.example';
 const NOON = Date.UTC(2026, 10, 21, 12);
 const SECRET = 'an operator secret of the tests, 32 bytes and more';
-const expected = { issuer: 'postbud', audience: 'postbud-operators' };
+const expected = { issuer: 'postbud', audience: 'postbud-operators', maxAgeSeconds: 86_400 };
 const shared: OperatorSettings = { ...expected, kind: 'secret', secret: Buffer.from(SECRET) };
 
 let lines: string;
@@ -300,6 +300,13 @@ const attacks: readonly Attack[] = [
 const wrongClaims: readonly (readonly [name: string, claims: () => JWTPayload])[] = [
   ['that has expired', () => claimsOf({ exp: now() - 60 })],
   ['whose exp is a word', () => claimsOf({ exp: 'never' as unknown as number })],
+  ['that is older than a day', () => claimsOf({ iat: now() - 86_500 })],
+  [
+    'that is older than a day and ends in 9999',
+    () => claimsOf({ iat: now() - 86_500, exp: 253_402_300_799 }),
+  ],
+  ['that was issued in the future', () => claimsOf({ iat: now() + 60 })],
+  ['that was issued in 9999', () => claimsOf({ iat: 253_402_300_700, exp: 253_402_300_799 })],
   ['without exp', () => without('exp')],
   ['without iat', () => without('iat')],
   ['without sub', () => without('sub')],
@@ -606,6 +613,18 @@ describe('signing in', () => {
     const maxAge = Number(/Max-Age=(\d+)/.exec(headers['set-cookie'] ?? '')?.[1]);
     expect(maxAge).toBeLessThanOrEqual(seconds);
     expect(maxAge).toBeGreaterThan(seconds - 5);
+  });
+
+  test('with a token that ends in 9999 lasts until that token is too old', async () => {
+    const settings = { ...shared, maxAgeSeconds: HOUR / SECOND };
+    const good = await token({ iat: now() - 600, exp: 253_402_300_799 });
+    const { headers } = await ask(consoleOf({ settings }), `${HOME}/sign-in`, signInWith(good));
+    const maxAge = Number(/Max-Age=(\d+)/.exec(headers['set-cookie'] ?? '')?.[1]);
+    expect(maxAge).toBeGreaterThan(2900);
+    expect(maxAge).toBeLessThanOrEqual(3000);
+    const tooOld = await token({ iat: now() - 3700, exp: 253_402_300_799 });
+    expect((await ask(consoleOf({ settings }), `${HOME}/sign-in`, signInWith(tooOld))).status).toBe(401);
+    expect((await ask(consoleOf(), `${HOME}/sign-in`, signInWith(tooOld))).status).toBe(303);
   });
 
   test('with a token that is let live a moment longer gives no session that is gone at once', async () => {

@@ -21,6 +21,7 @@ const SECRET = 'an operator secret of the tests, 32 bytes and more';
 const settings: OperatorSettings = {
   issuer: 'postbud',
   audience: 'postbud-operators',
+  maxAgeSeconds: 86_400,
   kind: 'secret',
   secret: Buffer.from(SECRET),
 };

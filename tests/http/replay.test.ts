@@ -19,7 +19,7 @@ import type { Bus } from '../support/bus.ts';
 import { freePort } from '../support/postgres.ts';
 
 const SECRET = 'an operator secret of the tests, 32 bytes and more';
-const expected = { issuer: 'postbud', audience: 'postbud-operators' };
+const expected = { issuer: 'postbud', audience: 'postbud-operators', maxAgeSeconds: 86_400 };
 const shared: OperatorSettings = { ...expected, kind: 'secret', secret: Buffer.from(SECRET) };
 
 let bus: Bus;

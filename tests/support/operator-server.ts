@@ -24,6 +24,7 @@ export const CRON_SECRET = 'a-cron-secret-of-the-tests';
 const settings: OperatorSettings = {
   issuer: 'postbud',
   audience: 'postbud-operators',
+  maxAgeSeconds: 86_400,
   kind: 'secret',
   secret: Buffer.from(OPERATOR_SECRET),
 };

@@ -1,6 +1,10 @@
+import { readFileSync } from 'node:fs';
+
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { InvalidConfiguration, providersWithSharedSecrets, readConfig } from '../../lib/config.ts';
+import { providersWithSharedSecrets, readConfig, wrongVariables } from '../../lib/config.ts';
+import type { InvalidConfiguration } from '../../lib/config.ts';
+import { logTo } from '../../lib/log.ts';
 import { subscribersOf } from '../../lib/subscribers/registry.ts';
 
 const OURS = /^(DATABASE_|DATA_DIR$|VERCEL$|VERCEL_ENV$|PORT$|DEMO$|CRON_|OPERATOR_|WEBHOOK_|SUBSCRIBER_)/;
@@ -12,15 +16,13 @@ afterEach(() => vi.unstubAllEnvs());
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 
-/** What `readConfig` refuses the variables with. */
+/** What the environment is refused with first, with these variables and no others. */
 function refused(variables: Record<string, string>): InvalidConfiguration {
-  try {
-    readConfig(variables);
-  } catch (error) {
-    if (error instanceof InvalidConfiguration) return error;
-    throw error;
-  }
-  throw new Error('it was taken');
+  for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
+  const [error] = wrongVariables();
+  for (const name of Object.keys(variables)) vi.stubEnv(name, undefined);
+  if (!error) throw new Error('it was taken');
+  return error;
 }
 
 describe('with nothing set', () => {
@@ -53,6 +55,7 @@ describe('with nothing set', () => {
     'OPERATOR_JWKS_URL',
     'OPERATOR_JWT_ISSUER',
     'OPERATOR_JWT_AUDIENCE',
+    'OPERATOR_TOKEN_MAX_AGE',
     'WEBHOOK_CARDPAYMENTS_SECRET',
     'WEBHOOK_CARDPAYMENTS_SCHEME',
     'WEBHOOK_WALLETPAYMENTS_SECRET',
@@ -80,6 +83,9 @@ describe('a wrong value names its variable and what to write', () => {
     ['DEMO', 'no', 'write off'],
     ['CRON_SECRET', 'fifteen letters', 'write at least 16 characters'],
     ['OPERATOR_JWT_SECRET', 'x'.repeat(31), 'write at least 32 bytes'],
+    ['OPERATOR_TOKEN_MAX_AGE', '24', 'write a whole number and a unit'],
+    ['OPERATOR_TOKEN_MAX_AGE', '0h', 'a minute at least'],
+    ['OPERATOR_TOKEN_MAX_AGE', '31d', '30 days at most'],
     ['OPERATOR_JWKS_URL', 'keys.example.no', 'write a URL that begins with https:// or http://'],
     ['OPERATOR_JWKS_URL', 'file:///keys.json', 'write a URL that begins with https:// or http://'],
     ['WEBHOOK_CARDPAYMENTS_SCHEME', 'foo', 'write one of standard, stripe, vipps, criipto, github-style'],
@@ -193,6 +199,7 @@ describe('operators', () => {
       kind: 'secret',
       issuer: 'postbud',
       audience: 'postbud-operators',
+      maxAgeSeconds: 86_400,
       secret: Uint8Array.from(Buffer.from('x'.repeat(32))),
     });
   });
@@ -207,6 +214,7 @@ describe('operators', () => {
       url: jwks.OPERATOR_JWKS_URL,
       issuer: jwks.OPERATOR_JWT_ISSUER,
       audience: jwks.OPERATOR_JWT_AUDIENCE,
+      maxAgeSeconds: 86_400,
     });
     for (const variable of ['OPERATOR_JWT_ISSUER', 'OPERATOR_JWT_AUDIENCE']) {
       const error = refused({ ...jwks, [variable]: '' });
@@ -251,10 +259,112 @@ describe('remote subscribers', () => {
     expect(error.message).toContain('write whsec_ and the base64 of 24 to 64 random bytes');
   });
 
-  test('that the catalog does not know are refused by the name of their variable', () => {
-    const remote = { name: 'legder', url: 'https://ledger.example.no', secret: SECRET };
-    expect(() => subscribersOf({ remoteSubscribers: [remote], database: { kind: 'none' } })).toThrow(
-      'SUBSCRIBER_LEGDER_URL: the catalog has no subscriber legder',
-    );
+  test('that the catalog does not know, or with a wrong variable, wait, and the log says why', () => {
+    const lines: object[] = [];
+    logTo((line) => lines.push(line));
+    const { remoteSubscribers } = readConfig({
+      SUBSCRIBER_LEGDER_URL: 'https://ledger.example.no/events',
+      SUBSCRIBER_LEGDER_SECRET: SECRET,
+      SUBSCRIBER_AUDIT_URL: 'audit.example.no',
+      SUBSCRIBER_AUDIT_SECRET: SECRET,
+      SUBSCRIBER_INTELLIGENCE_URL: 'https://intelligence.example.no/events',
+      SUBSCRIBER_INTELLIGENCE_SECRET: SECRET,
+    });
+    const attached = subscribersOf({ remoteSubscribers, database: { kind: 'none' } });
+    // The audit trail of this process must not take what was meant for the one elsewhere.
+    expect(attached.map(({ name }) => name)).toEqual([
+      'identity',
+      'notifications',
+      'payments',
+      'intelligence',
+    ]);
+    expect(lines).toEqual([
+      expect.objectContaining({
+        level: 'error',
+        subscriber: 'audit',
+        variable: 'SUBSCRIBER_AUDIT_URL',
+      }),
+      expect.objectContaining({
+        subscriber: 'legder',
+        reason: expect.stringContaining('SUBSCRIBER_LEGDER_URL: the catalog has no subscriber legder'),
+      }),
+    ]);
   });
+
+  test('for notifications that can not be mailed wait: unset nothing is mailed, but a slip must not lose a mail', () => {
+    logTo(() => undefined);
+    const names = (variables: Record<string, string>) =>
+      subscribersOf(readConfig({ VERCEL: '1', ...variables })).map(({ name }) => name);
+    const mail = { SENDGRID_API_KEY: 'SG.x', FROM_EMAIL: 'post@example.no', ADMIN_EMAIL: 'post@example.no' };
+    expect(names({})).toContain('notifications');
+    expect(names(mail)).toContain('notifications');
+    expect(names({ ...mail, FROM_EMAIL: 'nobody' })).toEqual(['audit', 'identity', 'payments']);
+  });
+});
+
+describe('in a deployment', () => {
+  const SERVICES = [
+    'ANTHROPIC_BASE_URL',
+    'SENDGRID_BASE_URL',
+    'UPSTASH_REDIS_REST_URL',
+    'OPERATOR_JWKS_URL',
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    'SUBSCRIBER_LEDGER_URL',
+  ];
+  /** What goes with them. */
+  const complete = {
+    UPSTASH_REDIS_REST_TOKEN: 'x',
+    UPSTASH_REDIS_REST_URL: 'https://redis.example.no',
+    OPERATOR_JWT_ISSUER: 'http://an.issuer.is.a.name.and.nobody.calls.it',
+    OPERATOR_JWT_AUDIENCE: 'x',
+    SUBSCRIBER_LEDGER_SECRET: SECRET,
+  };
+  const wrong = (variables: Record<string, string>) => {
+    for (const [name, value] of Object.entries({ ...complete, ...variables })) vi.stubEnv(name, value);
+    return wrongVariables().map(({ message }) => message);
+  };
+
+  test.each(SERVICES)('%s begins with https://', (variable) => {
+    for (const url of ['http://service.example.no', 'HTTP://service.example.no', 'http://127.0.0.1:1']) {
+      expect(wrong({ VERCEL: '1', [variable]: url })).toEqual([
+        `${variable}: write a URL that begins with https://`,
+      ]);
+      expect(wrong({ VERCEL: '', [variable]: url })).toEqual([]);
+    }
+    expect(wrong({ VERCEL: '1', [variable]: 'https://service.example.no' })).toEqual([]);
+  });
+
+  test('no variable that ends in URL or ENDPOINT is left out of that rule', () => {
+    const declared = readFileSync(new URL('../../lib/config.ts', import.meta.url), 'utf8');
+    const names = [...declared.matchAll(/^ {2}(\w+(?:_URL|_ENDPOINT)):/gm)].map(([, name]) => name!);
+    expect(names.toSorted()).toEqual([...SERVICES.slice(0, -1), 'DATABASE_URL'].toSorted());
+  });
+
+  test.each(['memory://', 'file:///tmp/there'])('the database is Postgres, and not %s', (url) => {
+    expect(wrong({ VERCEL: '1', DATABASE_URL: url })).toEqual([
+      'DATABASE_URL: write the URL of a Postgres database, postgres://…',
+    ]);
+    expect(wrong({ VERCEL: '', DATABASE_URL: url })).toEqual([]);
+  });
+});
+
+test('all that is wrong is found at once, each variable once', () => {
+  const variables = {
+    PORT: 'http',
+    FROM_EMAIL: 'nobody',
+    CC_EMAIL: 'nobody',
+    CORS_ORIGINS: '*',
+    UPSTASH_REDIS_REST_URL: 'https://redis.example.no',
+    OPERATOR_TOKEN_MAX_AGE: 'long',
+    SUBSCRIBER_LEDGER_URL: 'nowhere',
+    WEBHOOK_WALLETPAYMENTS_SCHEME: 'foo',
+  };
+  for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
+  const { UPSTASH_REDIS_REST_URL: _, ...wrong } = variables;
+  expect(
+    wrongVariables()
+      .map(({ variable }) => variable)
+      .toSorted(),
+  ).toEqual([...Object.keys(wrong), 'SUBSCRIBER_LEDGER_SECRET', 'UPSTASH_REDIS_REST_TOKEN'].toSorted());
 });

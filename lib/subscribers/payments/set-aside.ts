@@ -1,7 +1,7 @@
 import { webhooksSetAside } from '../../../drizzle/schema.ts';
 import type { PaymentOutcome } from '../../../drizzle/schema.ts';
 import type { Database, Transaction } from '../../db/connect.ts';
-import { driverOf, limitStatements, run } from '../../db/statement.ts';
+import { limitStatements, run } from '../../db/statement.ts';
 import { logError } from '../../log.ts';
 import { emit } from '../../outbox/emit.ts';
 import { HOUR, instantOf, SECOND } from '../../time.ts';
@@ -67,9 +67,9 @@ export async function settleSetAside(
   now?: Date,
 ): Promise<{ takenUp: number; unclaimed: number }> {
   const until = performance.now() + BUDGET_MS;
-  const recorded = await run<{ provider: PaymentProvider; intentId: string }>(driverOf(db), {
-    text: RECORDED,
-    values: [],
+  const recorded = await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    return await run<{ provider: PaymentProvider; intentId: string }>(tx, { text: RECORDED, values: [] });
   });
   let takenUp = 0;
   for (const { provider, intentId } of recorded) {

@@ -1,0 +1,258 @@
+import { readFileSync } from 'node:fs';
+
+import { SignJWT } from 'jose';
+import Stripe from 'stripe';
+import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+
+import type * as RunCron from '../../lib/cron/run-cron.ts';
+import type { Endpoint } from '../../lib/http/endpoint.ts';
+import { freePort } from '../support/postgres.ts';
+
+const OPERATOR_SECRET = 'an operator secret of the tests, 32 bytes and more';
+const WEBHOOK_SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+const CRON_SECRET = 'a-cron-secret-of-the-tests';
+const ORIGIN = 'https://postbud.example';
+
+/** Every function, and the routes of one function that need different variables. */
+const names = [
+  'chat',
+  'inquiry',
+  'health',
+  'openapi',
+  'cardpayments',
+  'walletpayments',
+  'identityprovider',
+  'cron',
+  'overview',
+  'dead-letters',
+  'replay',
+  'console',
+  'sign-in',
+  'metrics',
+] as const;
+type Name = (typeof names)[number];
+
+const PUBLIC: Name[] = ['chat', 'inquiry'];
+const COUNTED: Name[] = [...PUBLIC, 'sign-in'];
+const WEBHOOKS: Name[] = ['cardpayments', 'walletpayments', 'identityprovider'];
+const BUS: Name[] = ['overview', 'dead-letters', 'replay', 'console', 'metrics'];
+const OPERATORS: Name[] = [...BUS, 'sign-in'];
+const DATABASE: Name[] = [...WEBHOOKS, 'cron', ...BUS];
+
+/** A wrong value for each variable that can have one, and what it stops. Nothing else may answer `misconfigured`. */
+const table: readonly (readonly [variable: string, value: string, stopped: readonly Name[]])[] = [
+  ['DATABASE_URL', 'mysql://db.example.no/x', DATABASE],
+  ['DATABASE_URL', 'memory://', DATABASE],
+  ['DATABASE_DRIVER', 'mysql', DATABASE],
+  ['RELAY', 'maybe', ['cron']],
+  ['CRON_SECRET', 'short', ['cron']],
+  ['CORS_ORIGINS', '*', PUBLIC],
+  ['ANTHROPIC_BASE_URL', 'http://127.0.0.1:1', ['chat']],
+  ['CHAT_MAX_TOKENS', 'many', ['chat']],
+  ['CHAT_RATE_PER_MINUTE', '0', ['chat']],
+  ['CHAT_RATE_PER_DAY', '-1', ['chat']],
+  ['CHAT_DAILY_BUDGET', '1.5', ['chat']],
+  ['INQUIRY_RATE_PER_10_MINUTES', 'few', ['inquiry']],
+  ['INQUIRY_DAILY_BUDGET', '0', ['inquiry']],
+  ['SENDGRID_BASE_URL', 'http://127.0.0.1:1', ['inquiry']],
+  ['SENDGRID_RESIDENCY', 'no', ['inquiry']],
+  ['ADMIN_EMAIL', 'nobody', ['inquiry']],
+  ['CC_EMAIL', 'nobody', ['inquiry']],
+  ['FROM_EMAIL', 'nobody', ['inquiry']],
+  ['UPSTASH_REDIS_REST_URL', 'http://127.0.0.1:1', COUNTED],
+  ['UPSTASH_REDIS_REST_URL', '', COUNTED],
+  ['UPSTASH_REDIS_REST_TOKEN', '', COUNTED],
+  ['OPERATOR_JWT_SECRET', 'short', OPERATORS],
+  ['OPERATOR_JWKS_URL', 'https://keys.example.no', OPERATORS],
+  ['OPERATOR_JWKS_URL', 'http://keys.example.no', OPERATORS],
+  ['OPERATOR_TOKEN_MAX_AGE', 'long', OPERATORS],
+  ['WEBHOOK_CARDPAYMENTS_SCHEME', 'foo', ['cardpayments']],
+  ['WEBHOOK_WALLETPAYMENTS_SCHEME', 'foo', ['walletpayments']],
+  ['WEBHOOK_IDENTITYPROVIDER_SCHEME', 'foo', ['identityprovider']],
+  ['SUBSCRIBER_LEDGER_URL', 'http://127.0.0.1:1', []],
+  ['SUBSCRIBER_LEDGER_SECRET', 'short', []],
+  ['SUBSCRIBER_LEGDER_URL', 'https://127.0.0.1:1', []],
+  ['LOG_LEVEL', 'loud', []],
+  ['OTEL_EXPORTER_OTLP_ENDPOINT', 'http://127.0.0.1:1', []],
+  ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'http://127.0.0.1:1', []],
+  ['OTEL_TRACES_SAMPLER', 'often', []],
+  ['OTEL_TRACES_SAMPLER_ARG', '2', []],
+  ['PORT', 'http', []],
+  ['DEMO', 'no', []],
+  ['STAND_INS', 'no', []],
+];
+
+// Without its database the cron's function tries again for more than a minute. Here it is the way to that which counts.
+vi.mock('../../lib/cron/run-cron.ts', async (original) => ({
+  ...(await original<typeof RunCron>()),
+  runCron: async () => Response.json({}),
+}));
+
+let right: Readonly<Record<string, string>>;
+beforeAll(async () => {
+  // Everything is set, and nobody is there: what has its variables goes on to a service that refuses it at once.
+  const nowhere = `127.0.0.1:${await freePort()}`;
+  right = {
+    VERCEL: '1',
+    DATABASE_URL: `postgres://nobody@${nowhere}/none`,
+    CRON_SECRET,
+    CORS_ORIGINS: 'https://www.example.no',
+    ANTHROPIC_API_KEY: 'sk-ant-test',
+    ANTHROPIC_BASE_URL: `https://${nowhere}`,
+    SENDGRID_API_KEY: 'SG.test',
+    SENDGRID_BASE_URL: `https://${nowhere}`,
+    ADMIN_EMAIL: 'post@example.no',
+    FROM_EMAIL: 'post@example.no',
+    UPSTASH_REDIS_REST_URL: `https://${nowhere}`,
+    UPSTASH_REDIS_REST_TOKEN: 'token',
+    OPERATOR_JWT_SECRET: OPERATOR_SECRET,
+    SUBSCRIBER_LEDGER_URL: `https://${nowhere}`,
+    SUBSCRIBER_LEDGER_SECRET: WEBHOOK_SECRET,
+    // For the address of a component that is not in the catalog.
+    SUBSCRIBER_LEGDER_SECRET: WEBHOOK_SECRET,
+    ...Object.fromEntries(
+      WEBHOOKS.flatMap((name) => [
+        [`WEBHOOK_${name.toUpperCase()}_SECRET`, WEBHOOK_SECRET],
+        [`WEBHOOK_${name.toUpperCase()}_SCHEME`, 'stripe'],
+      ]),
+    ),
+  };
+});
+
+let written: string[];
+beforeEach(() => {
+  written = [];
+  vi.spyOn(process.stdout, 'write').mockImplementation((line) => written.push(String(line)) > 0);
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+});
+
+async function functionOf(name: Name): Promise<Endpoint> {
+  switch (name) {
+    case 'chat':
+      return (await import('../../api/chat.ts')).default;
+    case 'inquiry':
+      return (await import('../../api/inquiry.ts')).default;
+    case 'health':
+      return (await import('../../api/health.ts')).default;
+    case 'openapi':
+      return (await import('../../api/openapi.ts')).default;
+    case 'cron':
+      return (await import('../../api/cron/relay.ts')).default;
+    case 'overview':
+      return (await import('../../api/platform/event-bus/index.ts')).default;
+    case 'dead-letters':
+      return (await import('../../api/platform/event-bus/dead-letters.ts')).default;
+    case 'replay':
+      return (await import('../../api/platform/event-bus/replay.ts')).default;
+    case 'console':
+    case 'sign-in':
+      return (await import('../../api/platform/event-bus/console.ts')).default;
+    case 'metrics':
+      return (await import('../../api/platform/metrics.ts')).default;
+    case 'cardpayments':
+    case 'walletpayments':
+    case 'identityprovider':
+      return (await import('../../api/webhooks/[provider].ts')).default;
+  }
+}
+
+const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
+  new Request(`${ORIGIN}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+
+/** A request that gets as far as there are variables. */
+async function requestFor(name: Name): Promise<Request> {
+  const token = await new SignJWT({ scope: 'event-bus:read event-bus:replay' })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setSubject('kari')
+    .setIssuer('postbud')
+    .setAudience('postbud-operators')
+    .setIssuedAt()
+    .setExpirationTime('5m')
+    .sign(Buffer.from(OPERATOR_SECRET));
+  const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
+  const get = (path: string) => new Request(`${ORIGIN}${path}`, { headers });
+  switch (name) {
+    case 'chat':
+      return post('/api/chat', { system: 'x', messages: [{ role: 'user', content: 'x' }] });
+    case 'inquiry':
+      return post('/api/inquiry', {
+        name: 'Kari',
+        email: 'kari@example.no',
+        organization: 'Solvik',
+        topic: 'Demo',
+        persona: 'innbygger',
+        source: 'book-demo',
+      });
+    case 'health':
+      return get('/api/health');
+    case 'openapi':
+      return get('/api/openapi.json');
+    case 'cron':
+      return new Request(`${ORIGIN}/api/cron/relay`, { headers: { authorization: `Bearer ${CRON_SECRET}` } });
+    case 'overview':
+      return get('/platform/event-bus');
+    case 'dead-letters':
+      return get('/platform/event-bus/dead-letters');
+    case 'replay':
+      return post('/platform/event-bus/replay', { topic: 'payment.captured', since: '1h' }, headers);
+    case 'console':
+      return get('/platform/event-bus/replays');
+    case 'sign-in':
+      return post('/platform/event-bus/sign-in', { token }, { origin: ORIGIN, accept: 'application/json' });
+    case 'metrics':
+      return get('/platform/metrics');
+    case 'cardpayments':
+    case 'walletpayments':
+    case 'identityprovider': {
+      const payload = JSON.stringify({ id: 'evt_1', type: 'x' });
+      const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: WEBHOOK_SECRET });
+      return post(`/webhooks/${name}`, payload, { 'stripe-signature': signature });
+    }
+  }
+}
+
+/** @returns which functions answer 503 `misconfigured`, each in a process of this environment. */
+async function stoppedBy(variables: Readonly<Record<string, string>>): Promise<Name[]> {
+  for (const [name, value] of Object.entries({ ...right, ...variables })) vi.stubEnv(name, value);
+  vi.resetModules();
+  const answers = await Promise.all(
+    names.map(async (name) => {
+      const endpoint = await functionOf(name);
+      const response = await endpoint.fetch(await requestFor(name));
+      const text = await response.text();
+      return { name, isStopped: response.status === 503 && text.includes('"misconfigured"') };
+    }),
+  );
+  return answers.filter(({ isStopped }) => isStopped).map(({ name }) => name);
+}
+
+const inOrder = (some: readonly Name[]) => names.filter((name) => some.includes(name));
+
+describe('a wrong variable stops the functions that need it and no others', () => {
+  test.each(table)('%s=%s stops %j', async (variable, value, stopped) => {
+    expect(await stoppedBy({ [variable]: value })).toEqual(inOrder(stopped));
+    expect(written.join('')).toContain(`"variable":"${variable}"`);
+  });
+
+  test('and none is stopped where none is wrong', async () => {
+    expect(await stoppedBy({})).toEqual([]);
+    expect(written.join('')).not.toContain('"variable"');
+  });
+
+  test('the table has every variable that a schema can refuse', () => {
+    const source = readFileSync(new URL('../../lib/config.ts', import.meta.url), 'utf8');
+    const declared = [...source.matchAll(/^ {2}([A-Z][A-Z0-9_]+): (.*)$/gm)]
+      // Any text will do for these.
+      .filter(([, , schema]) => !/^optional\((z\.string\(\)(\.trim\(\))?|secrets)\),$/.test(schema!))
+      .map(([, name]) => name!);
+    expect(declared).toContain('DATABASE_URL');
+    expect(declared.filter((name) => !table.some(([variable]) => variable === name))).toEqual([]);
+  });
+});
