@@ -14,7 +14,7 @@ import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
-import { drain, openBus, payloadOf, rows } from '../support/bus.ts';
+import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 const SECRET = 'an operator secret of the tests, 32 bytes and more';
@@ -198,7 +198,7 @@ describe('a canary in every personal field of every topic, in dead letters and i
   beforeAll(async () => {
     attached = indiscreet();
     for (const topic of TOPICS) await emit(bus.db, topic, canariesOf(topic));
-    await drain(bus.db, attached, { now: () => Date.now() });
+    await drainLive(bus.db, attached);
     letters = await dead();
   });
 
@@ -335,7 +335,7 @@ describe('what does not fit its schema, or was said of someone who is not in the
         },
       }),
     ];
-    await drain(bus.db, attached, { now: () => Date.now() });
+    await drainLive(bus.db, attached);
     return (await dead())[0]!.id;
   }
 
@@ -397,7 +397,7 @@ describe('what does not fit its schema, or was said of someone who is not in the
       }),
     ];
     await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
-    await drain(bus.db, attached, { now: () => Date.now() });
+    await drainLive(bus.db, attached);
     const [waiting] = await failing();
     const skipped = await ask(`/deliveries/${waiting!.id}/skip`, {
       scope: 'event-bus:replay',
@@ -420,7 +420,7 @@ describe('a long text of a person’s own', () => {
         },
       }),
     ];
-    await drain(bus.db, attached, { now: () => Date.now() });
+    await drainLive(bus.db, attached);
     const [letter] = await dead();
     for (const path of ['', '/topics/booking.created', '/dead-letters', `/dead-letters/${letter!.id}`]) {
       expect([path, seenIn(await bothOf(path)).length]).toEqual([path, 0]);
@@ -439,7 +439,7 @@ describe('a long text of a person’s own', () => {
         },
       }),
     ];
-    await drain(bus.db, attached, { now: () => Date.now() });
+    await drainLive(bus.db, attached);
     const [letter] = await dead();
     expect(seenIn((await ask(`/dead-letters/${letter!.id}`)).text)).toEqual([]);
   });

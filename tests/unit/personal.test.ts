@@ -11,6 +11,7 @@ import {
 } from '../../lib/catalog/personal.ts';
 import { subjectOf } from '../../lib/catalog/subject.ts';
 import { payloadOf } from '../support/bus.ts';
+import { cpuMs } from '../support/cpu.ts';
 
 /** A JSON Schema as far as it is walked here. */
 interface Schema {
@@ -256,11 +257,12 @@ describe('an error’s message', () => {
   });
 
   test('takes no longer for a text that was made to be slow', () => {
-    const startedAt = performance.now();
-    maskPersonalData('a.'.repeat(1000), []);
-    maskPersonalData(`${'a'.repeat(1000)}@${'b.'.repeat(500)}`, []);
-    maskPersonalData(`+${'1 '.repeat(1000)}`, []);
-    expect(performance.now() - startedAt).toBeLessThan(500);
+    const tookMs = cpuMs(() => {
+      maskPersonalData('a.'.repeat(1000), []);
+      maskPersonalData(`${'a'.repeat(1000)}@${'b.'.repeat(500)}`, []);
+      maskPersonalData(`+${'1 '.repeat(1000)}`, []);
+    });
+    expect(tookMs).toBeLessThan(500);
   });
 });
 
