@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 
 import { expectDemo } from '../support/demo.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
@@ -97,9 +97,7 @@ describe('the local server', () => {
   });
 
   test('sends the demo’s traffic at its start and shows where each event has got to', async () => {
-    await vi.waitFor(() => expect(server.output()).toMatch(/\d+ events, \d+ deliveries/), {
-      timeout: 15_000,
-    });
+    await expect.poll(() => server.output()).toMatch(/\d+ events, \d+ deliveries/);
     expectDemo(server.output());
     expect(server.output()).toContain('DEMO=off');
     expect(server.output()).toMatch(/15 events, 35 deliveries: 35 delivered/);

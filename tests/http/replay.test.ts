@@ -10,11 +10,10 @@ import type { OperatorSettings } from '../../lib/config.ts';
 import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
 import { replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
-import { openBus, payloadOf, rows } from '../support/bus.ts';
+import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { freePort } from '../support/postgres.ts';
 
@@ -102,7 +101,7 @@ async function deadLetters(count: number): Promise<void> {
       throw new PermanentError('refused');
     },
   });
-  const report = await relay({ db: bus.db, subscribers: [ledger], until: Date.now() + 10 * SECOND });
+  const report = await drainLive(bus.db, [ledger]);
   expect(report.deadLettered).toBe(count);
 }
 

@@ -270,7 +270,11 @@ export async function statementsDuring(db: Database, body: () => Promise<unknown
 /** Runs something on connections of its own, which end with it. */
 export async function onConnectionsOf(url: string, body: (db: Database) => Promise<unknown>): Promise<void> {
   const { db, close } = await connect(url);
-  await body(db).finally(close);
+  try {
+    await body(db);
+  } finally {
+    await close();
+  }
 }
 
 /** How many rows of a table were read so far by connections that have ended: others have not told of all yet. */
