@@ -6,11 +6,12 @@ import { join } from 'node:path';
 import type axeCore from 'axe-core';
 import type { AxeResults } from 'axe-core';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 
 import { launchBrowser } from '../support/browser.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
+import { PATIENTLY } from '../support/patience.ts';
 import { freePort } from '../support/postgres.ts';
 
 const WCAG = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
@@ -27,7 +28,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'postbud-console-'));
   axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   server = await startLocalServer({ PORT: String(await freePort()), DATA_DIR: folder });
-  await expect.poll(() => server.output()).toContain('Next: npm run demo');
+  await vi.waitUntil(() => server.output().includes('Next: npm run demo'), PATIENTLY);
   link = /\S+\/platform\/event-bus\/sign-in#token=\S+/.exec(server.output())?.[0] ?? '';
   browser = await launchBrowser();
 });

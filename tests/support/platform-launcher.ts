@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { startDevServer } from '@vercel/node';
 import { vi } from 'vitest';
 
-import { SECOND } from '../../lib/time.ts';
+import { PATIENTLY } from './patience.ts';
 
 /** The package describes only Node's request and response as its launcher dresses them up. */
 declare module '@vercel/node' {
@@ -50,7 +50,7 @@ export async function launchFunction(
   const end = () => isRunning(pid) && process.kill(pid, 'SIGKILL');
   process.once('exit', end);
   const ended = async () => {
-    await vi.waitUntil(() => !isRunning(pid), { timeout: 30 * SECOND, interval: 20 });
+    await vi.waitUntil(() => !isRunning(pid), PATIENTLY);
     process.off('exit', end);
   };
   return {
