@@ -114,7 +114,8 @@ describe('the emitter lock of the topic', () => {
     await holder.query('select pg_advisory_xact_lock($1, hashtext($2))', [EMITTER_LOCKS, 'payment.captured']);
     expect(await receive()).toMatchObject({ duplicate: false });
     const { rows } = await admin.query(
-      "select * from pg_locks where locktype = 'advisory' and mode = 'ShareLock'",
+      `select * from pg_locks where locktype = 'advisory' and mode = 'ShareLock'
+         and database = (select oid from pg_database where datname = current_database())`,
     );
     expect(rows).toEqual([]);
   });
