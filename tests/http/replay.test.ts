@@ -6,6 +6,7 @@ import { UnsecuredJWT, SignJWT, exportJWK, exportSPKI, generateKeyPair } from 'j
 import type { JWTPayload } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
+import { provideRequestContext } from '../../dev/serve-output/request-context.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
 import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
 import { replayRoutes } from '../../lib/operators/routes.ts';
@@ -156,8 +157,12 @@ describe('a replay that an operator asks for', () => {
     vi.stubEnv('OPERATOR_JWKS_URL', '');
     vi.resetModules();
     const { default: replay } = await import('../../api/platform/event-bus/replay.ts');
-    const response = await replay.fetch(requestOf(`Bearer ${await token()}`, good));
+    const authorization = `Bearer ${await token()}`;
+    const background = provideRequestContext();
+    const response = await background.run(() => replay.fetch(requestOf(authorization, good)));
     expect(await response.json()).toMatchObject({ matched: 1, replayed: 1 });
+    // The relay that it kicked would go on into the next test.
+    await background.settled();
     expect(response.headers.get('x-request-id')).toBeTruthy();
     const put = await replay.fetch(
       new Request('https://postbud.example/platform/event-bus/replay', { method: 'PUT' }),
