@@ -71,8 +71,10 @@ function bundledFunctions(): Plugin {
 
 export default defineConfig({
   test: {
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // Deadlines are for what hangs: a machine may have other things to do.
+    testTimeout: 90_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000, interval: 20 } },
     // Without it two cores get one worker, and most of a test's time is waiting.
     maxWorkers: 2,
     projects: artefact === undefined ? sources : built,

@@ -11,7 +11,7 @@ const newest = z.object({ seq: z.number() });
 const mails = z.array(z.object({ to: z.string(), subject: z.string() }));
 
 /** How long the demo waits for what it sent to arrive. */
-const PATIENCE_MS = 8000;
+const PATIENCE_MS = 30_000;
 
 /** Sends the demo's traffic to a local server and shows, for each event, how it went with each subscriber. */
 export async function demo(development: Development, write: (text: string) => void): Promise<void> {

@@ -31,7 +31,7 @@ export interface ServeOptions {
 }
 
 /** What the platform sets for every function. */
-const PLATFORM = {
+export const PLATFORM = {
   VERCEL: '1',
   VERCEL_ENV: 'production',
   VERCEL_REGION: 'fra1',

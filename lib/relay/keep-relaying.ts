@@ -4,7 +4,7 @@ import { relay } from './relay.ts';
 import type { RelayOptions, RelayReport } from './relay.ts';
 
 /** How often a relay looks for work when it knows of none. */
-const TICK_MS = 5 * SECOND;
+export const TICK_MS = 5 * SECOND;
 
 /**
  * Runs relays until the time is up: every 5 seconds, and sooner when a retry is due. What one throws is logged; the next

@@ -10,7 +10,7 @@ import { freePort } from '../support/postgres.ts';
 
 test(
   'the demo goes through the functions of the build as through their sources',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const DATA_DIR = mkdtempSync(join(tmpdir(), 'postbud-demo-'));
     const server = await startLocalServer({ PORT: `${await freePort()}`, DATA_DIR, DEMO: 'off' });

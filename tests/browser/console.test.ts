@@ -11,6 +11,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import { launchBrowser } from '../support/browser.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
+import { PATIENTLY } from '../support/patience.ts';
 import { freePort } from '../support/postgres.ts';
 
 const WCAG = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
@@ -27,13 +28,10 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'postbud-console-'));
   axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   server = await startLocalServer({ PORT: String(await freePort()), DATA_DIR: folder });
-  await vi.waitUntil(() => server.output().includes('Next: npm run demo'), {
-    timeout: 30_000,
-    interval: 100,
-  });
+  await vi.waitUntil(() => server.output().includes('Next: npm run demo'), PATIENTLY);
   link = /\S+\/platform\/event-bus\/sign-in#token=\S+/.exec(server.output())?.[0] ?? '';
   browser = await launchBrowser();
-}, 60_000);
+});
 
 afterAll(async () => {
   await browser?.close();
@@ -99,9 +97,7 @@ describe('an operator in a browser', () => {
       await page.waitForURL('**/replays/*');
       // With script the page refreshes itself.
       const reload = options.colorScheme === 'dark' ? () => page.reload() : async () => undefined;
-      await expect
-        .poll(async () => (await reload(), words(page)), { timeout: 15_000 })
-        .toContain('1 delivery was delivered');
+      await expect.poll(async () => (await reload(), words(page))).toContain('1 delivery was delivered');
       await nav(page, 'Replays').click();
       await expect.poll(() => words(page)).toContain('the period is open again');
       expect(await words(page)).toContain('developer');
@@ -111,7 +107,7 @@ describe('an operator in a browser', () => {
       await page.getByRole('button', { name: /Retry now/ }).click();
       await page.waitForURL('**/topics/payment.captured');
       await expect
-        .poll(async () => (await page.reload(), words(page)), { timeout: 15_000 })
+        .poll(async () => (await page.reload(), words(page)))
         .not.toMatch(/behind\s+payment\.captured/);
       await nav(page, 'Overview').click();
       await expect.poll(() => words(page)).toContain('All quiet');
@@ -123,7 +119,7 @@ describe('an operator in a browser', () => {
       mistakes = mistakes.filter((mistake) => !mistake.includes('401'));
       await runProgram('dev/demo.ts', { DATA_DIR: folder });
     },
-    60_000,
+    180_000,
   );
 
   it('pauses a subscriber with a reason, and resumes it', async () => {

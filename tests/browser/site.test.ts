@@ -29,7 +29,7 @@ beforeAll(async () => {
     DATA_DIR: folder,
     DEMO: 'off',
     CORS_ORIGINS: allowed.url,
-    CHAT_RATE_PER_MINUTE: '4',
+    CHAT_RATE_PER_DAY: '4',
   });
   browser = await launchBrowser();
 });
@@ -74,7 +74,7 @@ describe('a marketing site on another origin, in a browser', () => {
     await open(allowed);
     await ask('Har dere et møterom for tolv?');
     const answer = page.locator('#turns li[data-role="assistant"]');
-    await expect.poll(() => answer.textContent(), { timeout: 10_000 }).toMatch(/\w{3}/);
+    await expect.poll(() => answer.textContent()).toMatch(/\w{3}/);
     await expect.poll(() => page.locator('#chat-status').textContent()).toBe('');
     // The browser keeps preflights from its own listeners: the server tells of them.
     expect(server.output()).toMatch(/OPTIONS.*\/api\/chat.*204/);
@@ -87,22 +87,19 @@ describe('a marketing site on another origin, in a browser', () => {
   it('sends an inquiry, which becomes a mail', async () => {
     await open(allowed);
     await fillInquiry();
-    await expect
-      .poll(() => page.locator('#inquiry-status').textContent(), { timeout: 10_000 })
-      .toContain('Takk');
+    await expect.poll(() => page.locator('#inquiry-status').textContent()).toContain('Takk');
     expect(mistakes).toEqual([]);
   });
 
   it('reads what is wrong with an inquiry, and when to come back after too many questions', async () => {
     await open(allowed);
-    for (let turn = 0; turn < 4; turn += 1) {
+    const status = () => page.locator('#chat-status').textContent();
+    // A day may end among them, and a new count begin.
+    for (let turn = 0; turn < 9 && !(await status())?.includes('Prøv igjen'); turn += 1) {
       await ask(`Spørsmål ${turn}`);
-      await expect
-        .poll(() => page.locator('#chat-status').textContent(), { timeout: 10_000 })
-        .not.toBe('Skriver …');
+      await expect.poll(status).not.toBe('Skriver …');
     }
-    await ask('Ett til');
-    await expect.poll(() => page.locator('#chat-status').textContent()).toMatch(/Prøv igjen om \d+ sekunder/);
+    expect(await status()).toMatch(/Prøv igjen om \d+ sekunder/);
   });
 
   it('is kept out when its origin is not allowed', async () => {

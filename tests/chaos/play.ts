@@ -28,7 +28,7 @@ export interface World {
 }
 
 /** How long a run may take to come to rest once nothing goes wrong any more. What is open then stays so. */
-const PATIENCE_MS = 20 * SECOND;
+const PATIENCE_MS = 60 * SECOND;
 
 /** A relay that holds a lane and has not been heard of for so long hangs: the longest handler takes half of it. */
 const UNHEARD_MS = 1 * SECOND;

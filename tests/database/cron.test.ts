@@ -8,11 +8,11 @@ import { connect } from '../../lib/db/connect.ts';
 import { limitStatements, run } from '../../lib/db/statement.ts';
 import { onEmitted } from '../../lib/db/commits.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { keepRelaying } from '../../lib/relay/keep-relaying.ts';
+import { TICK_MS, keepRelaying } from '../../lib/relay/keep-relaying.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE, SECOND, sleep } from '../../lib/time.ts';
+import { DAY, MINUTE, sleep } from '../../lib/time.ts';
 import {
   contradictions,
   emitPayments,
@@ -46,6 +46,9 @@ const numbers = (from: number, to: number) =>
 
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
+/** Of a run, to which it has ample time and makes no second look: shorter than a tick, so that it ends when nothing is due. */
+const AMPLE = TICK_MS - 1;
+
 const answer = z.object({
   delivered: z.int(),
   fannedOut: z.int(),
@@ -63,14 +66,14 @@ describe('a run of the cron', () => {
     const payload = { day: missedSince, scheduledFor };
     await emit(bus.db, 'cron.daily.06_00', payload, { dedupeKey: missedSince });
     await emitPayments(bus.db, 1, 3);
-    const { delivered, struck } = await cron([ledger()], 2 * SECOND);
+    const { delivered, struck } = await cron([ledger()], AMPLE);
     expect(delivered).toBe(3);
     expect(handed).toEqual([1, 2, 3]);
     expect(struck.slice(0, 2)).toEqual([dayOf(now - 2 * DAY), dayOf(now - DAY)].slice(0, struck.length));
     expect(struck.length).toBeGreaterThanOrEqual(1);
     expect(await idsInOrder(bus.db, 'cron.daily.06_00')).toHaveLength(1 + struck.length);
     // Struck already, unless 06:00 has just passed.
-    const again = await cron([ledger()], 2 * SECOND);
+    const again = await cron([ledger()], AMPLE);
     expect(again.struck.filter((day) => struck.includes(day))).toEqual([]);
     expect(await idsInOrder(bus.db, 'cron.daily.06_00')).toHaveLength(
       1 + struck.length + again.struck.length,
@@ -91,7 +94,7 @@ describe('a run of the cron', () => {
     expect(handedThen).toBe(delivered);
     expect(handedThen).toBeLessThan(50);
     expect(await rows(bus.db, 'select id from lanes where lease_token is not null')).toEqual([]);
-    expect((await cron([ledger()], 5 * SECOND)).delivered).toBe(50 - handedThen);
+    expect((await cron([ledger()], AMPLE)).delivered).toBe(50 - handedThen);
     expect(handed).toEqual(numbers(1, 50));
   });
 
@@ -99,11 +102,11 @@ describe('a run of the cron', () => {
     const other = await connect(bus.url);
     await emitPayments(bus.db, 1, 300);
     const runs = await Promise.all([
-      cron([ledger()], SECOND),
-      cron([ledger()], SECOND, other.db),
+      cron([ledger()], AMPLE),
+      cron([ledger()], AMPLE, other.db),
       emitPayments(bus.db, 301, 350),
     ]);
-    const { delivered } = await cron([ledger()], SECOND);
+    const { delivered } = await cron([ledger()], AMPLE);
     await other.close();
     expect(runs[0].delivered + runs[1].delivered + delivered).toBe(350);
     expect(handed).toEqual(numbers(1, 350));
@@ -126,7 +129,7 @@ describe('what the cron does beside relaying', () => {
     const open = await heldClock();
     const delivered = gate();
     await emitPayments(bus.db, 1, 1);
-    const running = cron([ledger(() => delivered.open())], SECOND);
+    const running = cron([ledger(() => delivered.open())], AMPLE);
     await delivered.opened;
     await open.rollback();
     expect((await running).undone).toEqual([]);
@@ -169,8 +172,8 @@ describe('relaying until the time is up', () => {
       if (handed.length === 1) throw new RetryAfter(50);
     });
     await emitPayments(bus.db, 1, 1);
-    // Shorter than a tick of five seconds, so there is no other one.
-    const report = await keepRelaying({ db: bus.db, subscribers: [patient], until: Date.now() + 4 * SECOND });
+    // Shorter than a tick, so there is no other one.
+    const report = await keepRelaying({ db: bus.db, subscribers: [patient], until: Date.now() + AMPLE });
     expect(report).toMatchObject({ waited: 1, delivered: 1, failed: 0, nextRetryAt: null });
     expect(handed).toEqual([1, 1]);
   });

@@ -5,6 +5,7 @@ import { migrate } from '../../lib/db/connect.ts';
 import { openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { runProgram } from '../support/local-server.ts';
+import { PATIENTLY } from '../support/patience.ts';
 
 let bus: Bus;
 beforeAll(async () => {
@@ -33,16 +34,13 @@ it('npm run migrate tries again while a table is in use, until it is not', async
   await holder.query('lock table drizzle.__drizzle_migrations');
   const running = runProgram('dev/migrate.ts', { DATABASE_URL: bus.url });
   const waited = new Set<number>();
-  await vi.waitFor(
-    async () => {
-      const { rows: waiting } = await holder.query<{ pid: number }>(
-        `select pid from pg_locks where not granted and relation = 'drizzle.__drizzle_migrations'::regclass`,
-      );
-      for (const { pid } of waiting) waited.add(pid);
-      expect(waited.size).toBe(2);
-    },
-    { timeout: 15_000, interval: 100 },
-  );
+  await vi.waitFor(async () => {
+    const { rows: waiting } = await holder.query<{ pid: number }>(
+      `select pid from pg_locks where not granted and relation = 'drizzle.__drizzle_migrations'::regclass`,
+    );
+    for (const { pid } of waiting) waited.add(pid);
+    expect(waited.size).toBe(2);
+  }, PATIENTLY);
   await holder.query('rollback');
   await holder.end();
   expect(await running).toEqual({

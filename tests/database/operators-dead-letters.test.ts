@@ -9,11 +9,19 @@ import type { DeadLetterPage } from '../../lib/operators/dead-letters.ts';
 import { retryNow, skip } from '../../lib/operators/lanes.ts';
 import { replay } from '../../lib/operators/replay.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND, sleep } from '../../lib/time.ts';
-import { START, contradictions, drain, emitPayments, openBus, payloadOf, rows } from '../support/bus.ts';
+import {
+  START,
+  contradictions,
+  drain,
+  drainLive,
+  emitPayments,
+  openBus,
+  payloadOf,
+  rows,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 let bus: Bus;
@@ -411,7 +419,7 @@ describe('groups of errors', () => {
       },
     });
     // On the real clock: the other stands still while a handler works.
-    await relay({ db: bus.db, subscribers: [closesAtThree], until: Date.now() + 15 * SECOND });
+    await drainLive(bus.db, [closesAtThree]);
     expect((await list()).groups.map((group) => group.isStillFailing)).toEqual([true]);
   });
 

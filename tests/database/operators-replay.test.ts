@@ -13,7 +13,7 @@ import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { HOUR } from '../../lib/time.ts';
-import { contradictions, drain, emitPayments, openBus, payloadOf, rows } from '../support/bus.ts';
+import { contradictions, drain, drainLive, emitPayments, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 let bus: Bus;
@@ -39,7 +39,7 @@ const well = (name: Name = 'ledger', handed: number[] = []) =>
   subscriber(name, { 'payment.captured': (event) => handed.push(event.payload.amountMinor) });
 
 /** With the real clock: a preview has no other. */
-const live = (attached: readonly AttachedSubscriber[]) => drain(bus.db, attached, { now: () => Date.now() });
+const live = (attached: readonly AttachedSubscriber[]) => drainLive(bus.db, attached);
 
 const asked = (request: Partial<ReplayRequest> = {}) =>
   replayRequest.parse({ topic: 'payment.captured', since: '1h', ...request });

@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => connection.close());
 
 const rows = <Row>(text: string) => rowsOf<Row>(connection.db, text);
-const soon = () => Date.now() + 5000;
+const soon = () => Date.now() + 45_000;
 const payload = catalog['resource.published'].example;
 
 /** What the subscribers were handed, oldest first: the number of the event in order of creation. */

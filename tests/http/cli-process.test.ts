@@ -18,8 +18,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { drain, emitPayments, openBus } from '../support/bus.ts';
+import { drainLive, emitPayments, openBus } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { PATIENTLY } from '../support/patience.ts';
 import { operatorToken, startOperatorServer } from '../support/operator-server.ts';
 import type { OperatorServer } from '../support/operator-server.ts';
 
@@ -73,7 +74,7 @@ async function died(count: number): Promise<void> {
     throw new PermanentError('refused');
   };
   await emitPayments(bus.db, 1, count);
-  await drain(bus.db, [subscriber('ledger', { 'payment.captured': refuse })], { now: () => Date.now() });
+  await drainLive(bus.db, [subscriber('ledger', { 'payment.captured': refuse })]);
 }
 
 describe('npx postbud', () => {
@@ -130,21 +131,20 @@ describe('npx postbud', () => {
       lines.push(JSON.parse(line) as Record<string, unknown>),
     );
     const told = (type: string) => lines.filter((line) => line['type'] === type);
-    const patiently = { timeout: 15_000, interval: 20 };
-    await vi.waitFor(() => expect(told('counts')).toHaveLength(1), patiently);
+    await vi.waitFor(() => expect(told('counts')).toHaveLength(1), PATIENTLY);
     await died(2);
-    await vi.waitFor(() => expect(told('dead_letter')).toHaveLength(2), patiently);
+    await vi.waitFor(() => expect(told('dead_letter')).toHaveLength(2), PATIENTLY);
     expect(told('dead_letter')[0]).toMatchObject({
       topic: 'payment.captured',
       lastError: { message: 'refused' },
     });
-    await vi.waitFor(() => expect(told('counts').at(-1)).toMatchObject({ deadLettered: 2 }), patiently);
+    await vi.waitFor(() => expect(told('counts').at(-1)).toMatchObject({ deadLettered: 2 }), PATIENTLY);
 
     const port = Number(new URL(server.url).port);
     await server.close();
-    await vi.waitFor(() => expect(err()).toContain('Trying again until it answers.'), patiently);
+    await vi.waitFor(() => expect(err()).toContain('Trying again until it answers.'), PATIENTLY);
     server = await startOperatorServer(bus.db, [ledger], port);
-    await vi.waitFor(() => expect(err()).toContain('Connected again after'), patiently);
+    await vi.waitFor(() => expect(err()).toContain('Connected again after'), PATIENTLY);
     expect(err().match(/can’t be reached/g)).toHaveLength(1);
     expect(told('dead_letter')).toHaveLength(2);
     child.kill('SIGINT');

@@ -10,7 +10,7 @@ import { widthOf } from '../../dev/cli/text.ts';
 import { replay } from '../../lib/operators/replay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import { drainLive, emitPayments, openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import {
   CRON_SECRET,
@@ -87,7 +87,7 @@ async function died(count: number, message = 'refused'): Promise<void> {
     throw new PermanentError(message);
   };
   await emitPayments(bus.db, 1, count);
-  await drain(bus.db, [ledger(refuse)], { now: () => Date.now() });
+  await drainLive(bus.db, [ledger(refuse)]);
 }
 
 async function inState(state: string): Promise<string[]> {

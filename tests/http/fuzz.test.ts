@@ -553,7 +553,7 @@ async function fuzz(name: Name, fetch: Endpoint['fetch'], least: number): Promis
 const numbers = (statuses: Record<number, number>) => Object.keys(statuses).map(Number);
 
 describe('whatever is sent, the answer is one of the contract’s', () => {
-  test('from the chat', { timeout: 120_000 }, async () => {
+  test('from the chat', { timeout: 300_000 }, async () => {
     const { fetch, faults } = await deployed('chat', await configured('chat'));
     const statuses = await fuzz('chat', fetch, 10_000);
     // Every branch was seen, and no limit swallowed the run.
@@ -561,7 +561,7 @@ describe('whatever is sent, the answer is one of the contract’s', () => {
     expect(faults).toEqual([]);
   });
 
-  test('from the inquiry', { timeout: 120_000 }, async () => {
+  test('from the inquiry', { timeout: 300_000 }, async () => {
     const { fetch, faults } = await deployed('inquiry', await configured('inquiry'));
     const { database } = await import('../../lib/postbud.ts');
     close = async () => await ((await database()).$client as pg.Pool).end();
@@ -570,7 +570,7 @@ describe('whatever is sent, the answer is one of the contract’s', () => {
     expect(faults).toEqual([]);
   });
 
-  test('from health', { timeout: 120_000 }, async () => {
+  test('from health', { timeout: 300_000 }, async () => {
     const { fetch, faults } = await deployed('health', await configured('health'));
     const statuses = await fuzz('health', fetch, 10_000);
     expect(numbers(statuses)).toEqual([200, 204, 405]);

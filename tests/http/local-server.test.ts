@@ -123,9 +123,7 @@ describe('the local server', () => {
   });
 
   test('sends the demo’s traffic at its start and shows where each event has got to', async () => {
-    await vi.waitFor(() => expect(server.output()).toMatch(/\d+ events, \d+ deliveries/), {
-      timeout: 15_000,
-    });
+    await expect.poll(() => server.output()).toMatch(/\d+ events, \d+ deliveries/);
     expectDemo(server.output());
     expect(server.output()).toContain('DEMO=off');
     expect(server.output()).toMatch(/15 events, 35 deliveries: 35 delivered/);

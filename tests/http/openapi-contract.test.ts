@@ -23,6 +23,7 @@ import { exchangesOf, mintToken, operationsOf, send, sendExample } from '../supp
 import type { DocumentedOperation, OpenApiDocument, Target } from '../support/contract.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
+import { PATIENTLY } from '../support/patience.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 /** As strangers have it: what runs is asked for its own, and must have the one that is kept. */
@@ -115,17 +116,14 @@ async function untilTroubled(): Promise<void> {
     contentType: JSON_TYPE,
     body: { type: 'nothing.of.interest' },
   });
-  await vi.waitFor(
-    async () => {
-      const parameters = [{ place: 'path', parameter: 'topic', text: 'payment.dispute.closed' }];
-      const topic = await send(target, operationOf('readTopic'), { parameters });
-      const dead = await send(target, operationOf('listDeadLetters'), {});
-      const { heldLanes } = (await topic.json()) as { heldLanes: unknown[] };
-      const { total } = (await dead.json()) as { total: number };
-      expect([heldLanes.length, total >= 2]).toEqual([1, true]);
-    },
-    { timeout: 15_000, interval: 100 },
-  );
+  await vi.waitFor(async () => {
+    const parameters = [{ place: 'path', parameter: 'topic', text: 'payment.dispute.closed' }];
+    const topic = await send(target, operationOf('readTopic'), { parameters });
+    const dead = await send(target, operationOf('listDeadLetters'), {});
+    const { heldLanes } = (await topic.json()) as { heldLanes: unknown[] };
+    const { total } = (await dead.json()) as { total: number };
+    expect([heldLanes.length, total >= 2]).toEqual([1, true]);
+  }, PATIENTLY);
 }
 
 /** What is wrong with an answer. */

@@ -31,10 +31,15 @@ const shared: OperatorSettings = { ...expected, kind: 'secret', secret: Buffer.f
 
 let lines: string;
 beforeEach(() => {
+  // A token's times and the reading of them are of one moment.
+  vi.useFakeTimers({ toFake: ['Date'], now: NOON });
   lines = '';
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => (lines += String(text)).length > 0);
 });
-afterEach(() => vi.restoreAllMocks());
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 // The console under test: a page of each kind, and the session's own.
 
@@ -595,7 +600,7 @@ describe('signing in', () => {
     expect(headers['set-cookie']?.split(/[=;]/)[1]).toBe(good);
     expect(attributesOf(headers['set-cookie'])).toEqual([
       'HttpOnly',
-      expect.stringMatching(/^Max-Age=(300|299)$/),
+      'Max-Age=300',
       'Path=/',
       'SameSite=Strict',
       'Secure',
@@ -610,9 +615,7 @@ describe('signing in', () => {
   ])('with a token of %i %s lasts as long as it, and 8 hours at most', async (hours, _, seconds) => {
     const good = await token({ exp: now() + (hours * HOUR) / SECOND });
     const { headers } = await ask(consoleOf(), `${HOME}/sign-in`, signInWith(good));
-    const maxAge = Number(/Max-Age=(\d+)/.exec(headers['set-cookie'] ?? '')?.[1]);
-    expect(maxAge).toBeLessThanOrEqual(seconds);
-    expect(maxAge).toBeGreaterThan(seconds - 5);
+    expect(headers['set-cookie']).toContain(`; Max-Age=${seconds};`);
   });
 
   test('with a token that ends in 9999 lasts until that token is too old', async () => {

@@ -8,7 +8,7 @@ import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '.
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { HOUR, SECOND } from '../../lib/time.ts';
-import { drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import { drain, drainLive, emitPayments, openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 const SECRET = 'an operator secret of the tests, 32 bytes and more';
@@ -118,14 +118,14 @@ async function ask(path: string, sent: Sent = {}) {
 /** Makes so many dead letters of the ledger. @returns their ids, oldest first. */
 async function died(count: number): Promise<string[]> {
   await emitPayments(bus.db, 1, count);
-  await drain(bus.db, [ledger(refuse)], { now: () => Date.now() });
+  await drainLive(bus.db, [ledger(refuse)]);
   return await idsIn('dead_lettered');
 }
 
 /** Makes a lane of the ledger wait. @returns the deliveries in it, the one that holds it first. */
 async function held(count: number): Promise<string[]> {
   await emitPayments(bus.db, 1, count);
-  await drain(bus.db, [ledger(fail)], { now: () => Date.now() });
+  await drainLive(bus.db, [ledger(fail)]);
   return [...(await idsIn('failing')), ...(await idsIn('pending'))];
 }
 

@@ -67,7 +67,7 @@ const answer =
     response.writeHead(status, headers).end('said');
 
 /** Emits one event and has it delivered to the server, or to another address. */
-async function deliver({ to = url, timeoutMs = 5 * SECOND, forMs = 10 * SECOND } = {}): Promise<RelayReport> {
+async function deliver({ to = url, timeoutMs = 5 * SECOND, forMs = 45 * SECOND } = {}): Promise<RelayReport> {
   await emit(bus.db, 'payment.captured', payloadOf('payment.captured', { bookingId: 'bkg_blåbær' }), {
     correlationId: 'req-1',
     causationId: 'evt-0',
@@ -263,7 +263,7 @@ describe('what a component elsewhere answers', () => {
     behave = answer(204);
     const accounting = remoteSubscriber({ name: 'accounting', url, secret });
     const now = Date.now() + 2 * MINUTE;
-    await relay({ db: bus.db, subscribers: [accounting], until: Date.now() + 10 * SECOND, now });
+    await relay({ db: bus.db, subscribers: [accounting], until: Date.now() + 45 * SECOND, now });
     expect(got.map(({ headers }) => headers['x-attempt'])).toEqual(['1', '2']);
     expect(got[1]!.headers['webhook-id']).toBe(got[0]!.headers['webhook-id']);
     expect(new Webhook(secret).verify(got[1]!.body, got[1]!.headers)).toBeTruthy();

@@ -6,15 +6,15 @@ import { UnsecuredJWT, SignJWT, exportJWK, exportSPKI, generateKeyPair } from 'j
 import type { JWTPayload } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
+import { provideRequestContext } from '../../dev/serve-output/request-context.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
 import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
 import { replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
-import { openBus, payloadOf, rows } from '../support/bus.ts';
+import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { freePort } from '../support/postgres.ts';
 
@@ -103,7 +103,7 @@ async function deadLetters(count: number): Promise<void> {
       throw new PermanentError('refused');
     },
   });
-  const report = await relay({ db: bus.db, subscribers: [ledger], until: Date.now() + 10 * SECOND });
+  const report = await drainLive(bus.db, [ledger]);
   expect(report.deadLettered).toBe(count);
 }
 
@@ -158,8 +158,12 @@ describe('a replay that an operator asks for', () => {
     vi.stubEnv('OPERATOR_JWKS_URL', '');
     vi.resetModules();
     const { default: replay } = await import('../../api/platform/event-bus/replay.ts');
-    const response = await replay.fetch(requestOf(`Bearer ${await token()}`, good));
+    const authorization = `Bearer ${await token()}`;
+    const background = provideRequestContext();
+    const response = await background.run(() => replay.fetch(requestOf(authorization, good)));
     expect(await response.json()).toMatchObject({ matched: 1, replayed: 1 });
+    // The relay that it kicked would go on into the next test.
+    await background.settled();
     expect(response.headers.get('x-request-id')).toBeTruthy();
     const put = await replay.fetch(
       new Request('https://postbud.example/platform/event-bus/replay', { method: 'PUT' }),

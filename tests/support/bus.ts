@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { vi } from 'vitest';
+import { expect, vi } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { PayloadInput, TopicName } from '../../lib/catalog/catalog.ts';
@@ -53,13 +53,24 @@ export async function rows<Row>(db: Database, text: string, values: readonly unk
 const unhindered = (statement: string) =>
   `do $$ begin set local session_replication_role = replica; ${statement}; end $$`;
 
-/** Delivers what is due with the clock at `START`, giving up after 15 real seconds, unless told otherwise. */
+/** Delivers what is due with the clock at `START`, giving up after 45 real seconds, unless told otherwise. */
 export async function drain(
   db: Database,
   subscribers: readonly AttachedSubscriber[],
   options: Partial<RelayOptions> = {},
 ): Promise<RelayReport> {
-  return await relay({ db, subscribers, until: Date.now() + 15_000, now: START, ...options });
+  return await relay({ db, subscribers, until: Date.now() + 45_000, now: START, ...options });
+}
+
+/**
+ * Delivers what is due by the database's own clock. Not by this process's: what was just put back is due from a
+ * microsecond on that `Date.now()` has not reached.
+ */
+export async function drainLive(
+  db: Database,
+  subscribers: readonly AttachedSubscriber[],
+): Promise<RelayReport> {
+  return await relay({ db, subscribers, until: Date.now() + 45_000 });
 }
 
 /** A ledger that writes down the numbers of the payments that it is handed, and then does this with each. */
@@ -265,6 +276,31 @@ export async function statementsDuring(db: Database, body: () => Promise<unknown
   } finally {
     query.mockRestore();
   }
+}
+
+/** Runs something on connections of its own, which end with it. */
+export async function onConnectionsOf(url: string, body: (db: Database) => Promise<unknown>): Promise<void> {
+  const { db, close } = await connect(url);
+  try {
+    await body(db);
+  } finally {
+    await close();
+  }
+}
+
+/** How many rows of a table were read so far by connections that have ended: others have not told of all yet. */
+export async function rowsRead(url: string, table: string): Promise<number> {
+  const { db, close } = await connect(url);
+  const others =
+    "select pid from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()";
+  await expect.poll(() => rows(db, others)).toEqual([]);
+  const [found] = await rows<{ read: number }>(
+    db,
+    'select (seq_tup_read + idx_tup_fetch)::float8 as read from pg_stat_user_tables where relname = $1',
+    [table],
+  );
+  await close();
+  return found!.read;
 }
 
 /** A promise that the test settles. */

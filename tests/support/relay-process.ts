@@ -76,7 +76,7 @@ async function main(orders: RelayOrders): Promise<void> {
   await relay({
     db,
     subscribers: [ledger],
-    until: Date.now() + 15_000,
+    until: Date.now() + 45_000,
     ...(orders.now === undefined ? {} : { now: orders.now }),
   });
   await close();

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import { errorGroupOf } from '../../lib/backlog/error-group.ts';
+import { cpuMs } from '../support/cpu.ts';
 
 const group = (message: string, kind = 'TypeError', subscriber = 'ledger', topic = 'payment.captured') =>
   errorGroupOf(topic, subscriber, kind, message);
@@ -78,10 +79,11 @@ describe('a group', () => {
   });
 
   test('takes no longer for a message that was made to be slow', () => {
-    const startedAt = performance.now();
-    group('1-'.repeat(1000));
-    group('…:'.repeat(1000));
-    group(`${'a'.repeat(1000)}${' '.repeat(1000)}`);
-    expect(performance.now() - startedAt).toBeLessThan(200);
+    const tookMs = cpuMs(() => {
+      group('1-'.repeat(1000));
+      group('…:'.repeat(1000));
+      group(`${'a'.repeat(1000)}${' '.repeat(1000)}`);
+    });
+    expect(tookMs).toBeLessThan(200);
   });
 });

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { requireAcceptable, wantsHtml } from '../../lib/http/negotiate.ts';
 import { Problem } from '../../lib/http/problem.ts';
+import { cpuMs } from '../support/cpu.ts';
 
 const FIREFOX = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
 const CHROME =
@@ -135,14 +136,14 @@ describe('what is no media range counts as left out', () => {
     ['of one range', `text/html;x=${'y'.repeat(200_000)}`],
     ['of quotes', '"\\'.repeat(100_000)],
   ])('a header longer than any browser’s, %s, is JSON at once', (_, accept) => {
-    const startedAt = performance.now();
     expect(answerTo(accept)).toBe('JSON');
-    expect(performance.now() - startedAt).toBeLessThan(50);
+    expect(cpuMs(() => answerTo(accept))).toBeLessThan(50);
   });
 
   test('one of quotes that is just short enough is read at once too', () => {
-    const startedAt = performance.now();
-    for (const part of ['"\\', '"', '",', ';x="', ',']) answerTo(part.repeat(2000 / part.length));
-    expect(performance.now() - startedAt).toBeLessThan(200);
+    const tookMs = cpuMs(() => {
+      for (const part of ['"\\', '"', '",', ';x="', ',']) answerTo(part.repeat(2000 / part.length));
+    });
+    expect(tookMs).toBeLessThan(200);
   });
 });
