@@ -1,5 +1,16 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFinished,
+  test,
+  vi,
+} from 'vitest';
 
+import { secured } from '../../dev/serve-output/https.ts';
 import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
@@ -51,7 +62,7 @@ interface Answer {
 
 /** The deployed function, anew, in an environment of its own. */
 async function start(name: 'chat' | 'inquiry', variables: Record<string, string> = {}) {
-  const environment = {
+  const { variables: environment, close } = await secured({
     VERCEL: '1',
     DATABASE_URL: '',
     CORS_ORIGINS: '',
@@ -63,8 +74,11 @@ async function start(name: 'chat' | 'inquiry', variables: Record<string, string>
     SENDGRID_BASE_URL: sendgrid.url,
     ADMIN_EMAIL: 'admin@example.no',
     FROM_EMAIL: 'noreply@example.no',
+    // For the certificate in front of the stand-ins: a deployment calls them by HTTPS only.
+    NODE_TLS_REJECT_UNAUTHORIZED: '0',
     ...variables,
-  };
+  });
+  onTestFinished(close);
   for (const [variable, value] of Object.entries(environment)) vi.stubEnv(variable, value);
   vi.resetModules();
   const { default: endpoint } = await (name === 'chat'
@@ -134,7 +148,7 @@ describe('the chat', () => {
   });
 
   test('leaves a network its part of the day when the model could not be reached', async () => {
-    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const nowhere = `https://127.0.0.1:${await freePort()}`;
     const post = await start('chat', { ...variables, ANTHROPIC_BASE_URL: nowhere });
     for (let index = 0; index < 20; index++) {
       const { code, headers } = await post(ofHousehold(index), question);
@@ -143,7 +157,7 @@ describe('the chat', () => {
   });
 
   test('has its day’s budget again when the model could not be reached', async () => {
-    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const nowhere = `https://127.0.0.1:${await freePort()}`;
     const post = await start('chat', { CHAT_DAILY_BUDGET: '2', ANTHROPIC_BASE_URL: nowhere });
     for (let call = 0; call < 5; call++)
       expect((await post(`192.0.2.${call}`, question)).code).toBe('provider_unreachable');
@@ -201,7 +215,7 @@ describe('the form for inquiries', () => {
     vi.resetModules();
     const { readConfig } = await import('../../lib/config.ts');
     expect(readConfig().rates.inquiryDailyBudget).toBe(500);
-    expect(() => readConfig({ INQUIRY_DAILY_BUDGET: 'many' })).toThrow(
+    expect(() => readConfig({ INQUIRY_DAILY_BUDGET: 'many' }).rates.inquiryDailyBudget).toThrow(
       'INQUIRY_DAILY_BUDGET: write a whole number, 1 to 10000000',
     );
   });
@@ -239,7 +253,7 @@ describe('the form for inquiries', () => {
   });
 
   test('has its day’s budget again when the mail provider could not be reached', async () => {
-    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const nowhere = `https://127.0.0.1:${await freePort()}`;
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '1', SENDGRID_BASE_URL: nowhere });
     for (const address of ['192.0.2.1', '192.0.2.2'])
       expect((await post(address, another())).code).toBe('email_unreachable');
