@@ -9,6 +9,8 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 
 import { functionsOf } from '../../dev/build/functions.ts';
 import { readVercelJson } from '../../dev/build/vercel-json.ts';
+import { secured } from '../../dev/serve-output/https.ts';
+import type { Secured } from '../../dev/serve-output/https.ts';
 import { PLATFORM } from '../../dev/serve-output/serve-output.ts';
 import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
@@ -112,13 +114,14 @@ const asked: Readonly<Record<string, readonly Asked[]>> = {
 
 let folder: string;
 let messages: MessagesApi;
-let variables: Record<string, string>;
+/** What the launched functions have: a deployment calls nothing without HTTPS. */
+let deployed: Secured;
 let ours: LocalServer;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'postbud-launcher-'));
   messages = await startMessagesApi();
-  variables = {
+  const variables = {
     LOG_LEVEL: 'error',
     CORS_ORIGINS: SITE,
     ANTHROPIC_API_KEY: 'sk-ant-launcher',
@@ -127,6 +130,7 @@ beforeAll(async () => {
     OPERATOR_JWT_SECRET: operatorSecret,
     WEBHOOK_IDENTITYPROVIDER_SECRET: webhookSecret,
   };
+  deployed = await secured(variables);
   ours = await startLocalServer({
     ...variables,
     // One that verifies nothing: a local server would make one up.
@@ -138,6 +142,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await ours?.stop();
+  deployed?.close();
   await messages?.close();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -148,7 +153,12 @@ describe.each([
 ] as const)('the platform’s launcher runs the %s of', (_, within, fileOf) => {
   const launch = async (name: string, more: Record<string, string> = {}) => {
     const DATABASE_URL = await createDatabase(inject('postgresUrl'));
-    return await launchFunction(within, fileOf(name), { ...PLATFORM, ...variables, DATABASE_URL, ...more });
+    return await launchFunction(within, fileOf(name), {
+      ...PLATFORM,
+      ...deployed.variables,
+      DATABASE_URL,
+      ...more,
+    });
   };
 
   describe.each(functions)('%s', (name) => {
