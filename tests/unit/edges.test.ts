@@ -2,11 +2,13 @@ import { readFileSync } from 'node:fs';
 
 import { describe, expect, test } from 'vitest';
 
+type Proof = readonly [file: string, title: string];
+
 /**
  * Where releases, names, databases, providers and strangers meet the bus: what must hold there, and the tests that show
  * it. A row names each of its tests by file and title, as they stand in the source.
  */
-const edges: readonly (readonly [point: string, ...proofs: (readonly [file: string, title: string])[]])[] = [
+const edges: readonly (readonly [point: string, ...proofs: Proof[]])[] = [
   [
     'an event reaches exactly whom it was emitted for, whatever release fans it out',
     [
@@ -167,7 +169,7 @@ const edges: readonly (readonly [point: string, ...proofs: (readonly [file: stri
 
 describe('at the edges', () => {
   test.each(edges)('%s: there is a test of it', (_, ...proofs) => {
-    for (const [file, title] of proofs) {
+    for (const [file, title] of proofs as readonly Proof[]) {
       const suffix = file.startsWith('chaos/') ? '.ts' : '.test.ts';
       const source = readFileSync(new URL(`../${file}${suffix}`, import.meta.url), 'utf8');
       expect(source).toContain(`'${title}'`);
