@@ -1,0 +1,87 @@
+import type pg from 'pg';
+import { z } from 'zod';
+
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import { rows } from './bus.ts';
+
+/** A connection that notes how many rows the plans of its statements handle. */
+export interface WatchedConnection extends Connection {
+  /** Rows that the nodes of the plans handled since the last call, by the statement's first words. */
+  readonly takeWork: () => ReadonlyMap<string, number>;
+}
+
+/** Has the database tell with each statement which plan it took. Counts for connections that are opened afterwards. */
+export async function explainAll(connection: Connection): Promise<void> {
+  const [{ name }] = (await rows<{ name: string }>(connection.db, 'select current_database() as name')) as [
+    { name: string },
+  ];
+  const settings = {
+    session_preload_libraries: 'auto_explain',
+    'auto_explain.log_min_duration': '0',
+    'auto_explain.log_analyze': 'on',
+    'auto_explain.log_timing': 'off',
+    'auto_explain.log_format': 'json',
+    client_min_messages: 'log',
+  };
+  for (const [setting, value] of Object.entries(settings))
+    await rows(connection.db, `alter database ${name} set ${setting} = '${value}'`);
+}
+
+/** Opens a connection to a database that explains all. */
+export async function watch(url: string): Promise<WatchedConnection> {
+  const connection = await connect(url);
+  const work = new Map<string, number>();
+  (connection.db.$client as pg.Pool).on('connect', (client) => {
+    client.on('notice', ({ message = '' }) => {
+      const [, json] = /plan:\s*(\{[^]*)$/.exec(message) ?? [];
+      if (json === undefined) return;
+      const { 'Query Text': text, Plan: plan } = explained.parse(JSON.parse(json));
+      const name = nameOf(text);
+      work.set(name, (work.get(name) ?? 0) + handledBy(plan));
+    });
+  });
+  return {
+    ...connection,
+    takeWork() {
+      const taken = new Map(work);
+      work.clear();
+      return taken;
+    },
+  };
+}
+
+interface PlanNode {
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number | undefined;
+  readonly 'Rows Removed by Join Filter'?: number | undefined;
+  readonly Plans?: readonly PlanNode[] | undefined;
+}
+
+const planNode: z.ZodType<PlanNode> = z.lazy(() =>
+  z.object({
+    'Actual Rows': z.number(),
+    'Actual Loops': z.number(),
+    'Rows Removed by Filter': z.number().optional(),
+    'Rows Removed by Join Filter': z.number().optional(),
+    Plans: z.array(planNode).optional(),
+  }),
+);
+const explained = z.object({ 'Query Text': z.string(), Plan: planNode });
+
+function handledBy(node: PlanNode): number {
+  const removed = (node['Rows Removed by Filter'] ?? 0) + (node['Rows Removed by Join Filter'] ?? 0);
+  const own = (node['Actual Rows'] + removed) * node['Actual Loops'];
+  return own + (node.Plans ?? []).reduce((sum, inner) => sum + handledBy(inner), 0);
+}
+
+/** Statements begin alike: each is known by something that only it has. */
+function nameOf(text: string): string {
+  if (text.includes('fan_out_lock')) return 'fan out';
+  if (text.includes('subscription as materialized')) return 'claim';
+  if (text.includes('outcome as materialized')) return 'settle';
+  if (text.includes('settled_lane as')) return 'settle one';
+  if (text.includes('emitter_lock')) return 'emit';
+  return text.trim().slice(0, 40);
+}
