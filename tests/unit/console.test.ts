@@ -464,6 +464,27 @@ describe('the overview', () => {
     );
   });
 
+  test('says that this deployment does not relay, before anything else', () => {
+    const view = { ...quietOverview(), relay: { ...quietOverview().relay, runsHere: false } };
+    expect(textOf(overviewPage(view, contextOf()))).toContain(
+      'This deployment does not relay. Another deployment relays on this database, last at 14:32. Set RELAY=on to let it.',
+    );
+  });
+
+  test('says what waits for another release, and that it is not quiet then', () => {
+    const forgotten = subscriberOf('calendar', { inCatalog: false, attached: false, pending: 2 });
+    const newer = subscriberOf('ledger', { neededVersion: 2, pending: 1 });
+    const view = quietOverview([
+      topicOf('payment.captured', { pending: 3, subscribers: [forgotten, newer] }),
+    ]);
+    const text = textOf(overviewPage(view, contextOf()));
+    expect(text).toContain('3 deliveries wait for another release.');
+    expect(text).toMatch(/calendar not in this release’s catalog/);
+    expect(text).toMatch(/ledger waits for a release that reads version 2/);
+    expect(text).toContain('2 deliveries wait for calendar, which this release’s catalog does not list.');
+    expect(text).not.toContain('All quiet');
+  });
+
   test('says first that the relay has stopped', () => {
     const relay = {
       state: 'stalled',

@@ -23,14 +23,19 @@ export function subscribersToTell(topic: TopicOverview): readonly SubscriberOver
   );
 }
 
-/** Whether deliveries wait that only another release can hand over. */
+/** Dead letters and deliveries of a subscriber that the catalog does not list, or versions that it does not have. */
 function isForgotten({ inCatalog, neededVersion }: SubscriberOverview): boolean {
   return !inCatalog || neededVersion !== null;
 }
 
+/** Whether deliveries wait that only another release can hand over. */
+export function waitsForRelease(subscriber: SubscriberOverview): boolean {
+  return isForgotten(subscriber) && subscriber.pending > 0;
+}
+
 /** Deliveries of a subscriber without handler or endpoint wait on purpose. */
-export function waitsForAttachment({ attached, pending }: SubscriberOverview): boolean {
-  return !attached && pending > 0;
+export function waitsForAttachment({ inCatalog, attached, pending }: SubscriberOverview): boolean {
+  return inCatalog && !attached && pending > 0;
 }
 
 type Troubles = Pick<TopicOverview, 'deadLettered' | 'failing' | 'oldestDueAgeSeconds'>;

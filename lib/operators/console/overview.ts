@@ -1,6 +1,13 @@
-import type { Overview } from '../overview.ts';
+import type { Overview, SubscriberOverview } from '../overview.ts';
 import { lacking, mayReplay } from './acts.ts';
-import { filtered, needsAttention, sorted, sortOf, waitsForAttachment } from './attention.ts';
+import {
+  filtered,
+  needsAttention,
+  sorted,
+  sortOf,
+  waitsForAttachment,
+  waitsForRelease,
+} from './attention.ts';
 import { HOME, sameWith } from './links.ts';
 import { html } from './markup.ts';
 import type { Html } from './markup.ts';
@@ -68,7 +75,7 @@ function topicsSection(view: Overview, context: PageContext): Html {
       }
     </div>
     <p class="muted small note" data-none hidden>No topic matches.</p>
-    ${unattachedNote(view)}
+    ${waitingNote(view)}
   </section>`;
 }
 
@@ -123,14 +130,22 @@ function quietWords(number: number): string {
   return `${counted(number, 'quiet topic')}: nothing failing, nothing dead-lettered, nothing late`;
 }
 
-function unattachedNote({ topics }: Overview): Html | null {
-  const waiting = topics.flatMap((topic) => topic.subscribers.filter(waitsForAttachment));
+function waitingNote(view: Overview): Html {
+  const waiting = view.topics.flatMap((topic) => topic.subscribers);
+  return html`${noteOn(waiting.filter(waitsForAttachment), 'not attached here: without handler or endpoint. They flow when one is')}
+  ${noteOn(
+    waiting.filter((one) => !one.inCatalog && waitsForRelease(one)),
+    'which this release’s catalog does not list. A release that lists them delivers them',
+  )}`;
+}
+
+/** @param why follows the subscribers' names. */
+function noteOn(waiting: readonly SubscriberOverview[], why: string): Html | null {
   if (waiting.length === 0) return null;
   const names = [...new Set(waiting.map(({ subscriber }) => subscriber))].toSorted();
   const number = waiting.reduce((sum, { pending }) => sum + pending, 0);
   return html`<p class="muted small note">
-    ${counted(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for ${listed(names)}, not attached here:
-    without handler or endpoint. They flow when one is.
+    ${counted(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for ${listed(names)}, ${why}.
   </p>`;
 }
 

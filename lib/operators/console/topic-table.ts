@@ -87,11 +87,12 @@ function topicRows(topic: TopicOverview, now: string, { operator }: PageContext)
   </tbody>`;
 }
 
-function subscriberRow({ topic }: TopicOverview, one: SubscriberOverview, now: string): Html {
+function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string): Html {
+  const { topic } = row;
   const { subscriber, lastDeliveredAt } = one;
   const last = lastDeliveredAt === null ? 'never delivered' : `last delivered ${ago(lastDeliveredAt, now)}`;
   return html`<tr class="r sub">
-    <th class="first row" scope="row"><span class="mono">${subscriber}</span> ${subscriberTags(one)}</th>
+    <th class="first row" scope="row"><span class="mono">${subscriber}</span> ${subscriberTags(one, row)}</th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber} on ${topic}` })}
     <td class="muted small" colspan="2">${last}${pauseWords(one, now)}</td>
   </tr>`;
@@ -99,9 +100,12 @@ function subscriberRow({ topic }: TopicOverview, one: SubscriberOverview, now: s
 
 const NOT_IN_CATALOG = html`<span class="tag">not in this release’s catalog</span>`;
 
-/** `unattached`, `paused`: why a subscriber's deliveries wait. */
-export function subscriberTags({ inCatalog, neededVersion, attached, paused }: SubscriberOverview): Html {
-  return html`${!inCatalog && NOT_IN_CATALOG}
+/** `unattached`, `paused`: why a subscriber's deliveries wait. What its topic already says is not said again. */
+export function subscriberTags(
+  { inCatalog, neededVersion, attached, paused }: SubscriberOverview,
+  topic: TopicOverview,
+): Html {
+  return html`${!inCatalog && topic.inCatalog && NOT_IN_CATALOG}
   ${inCatalog && !attached && html`<span class="tag">unattached</span>`}
   ${neededVersion !== null && html`<span class="tag late">waits for a release that reads version ${neededVersion}</span>`}
   ${paused && html`<span class="tag late">${PAUSE_ICON}paused</span>`}`;

@@ -1,4 +1,4 @@
-import type { SubscriberOverview } from '../overview.ts';
+import type { SubscriberOverview, TopicOverview } from '../overview.ts';
 import type { RecentEvent, TopicView } from '../topic-view.ts';
 import { lacking, mayReplay, pauseForm, replayLink, resumeForm } from './acts.ts';
 import { errorGroupTable } from './error-groups.ts';
@@ -91,7 +91,7 @@ function subscribersSection({ topic, generatedAt }: TopicView, context: PageCont
             </tr>
           </thead>
           <tbody>
-            ${topic.subscribers.map((one) => subscriberRow(topic.topic, one, generatedAt, context))}
+            ${topic.subscribers.map((one) => subscriberRow(topic, one, generatedAt, context))}
           </tbody>
         </table>
       </div>
@@ -99,11 +99,12 @@ function subscribersSection({ topic, generatedAt }: TopicView, context: PageCont
   </section>`;
 }
 
-function subscriberRow(topic: string, one: SubscriberOverview, now: string, context: PageContext): Html {
+function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string, context: PageContext): Html {
+  const { topic } = row;
   const { subscriber } = one;
   return html`<tr class="r">
     <th class="first row" scope="row">
-      <span class="mono t">${subscriber}</span> ${subscriberTags(one)}${pauseWords(one, now)}
+      <span class="mono t">${subscriber}</span> ${subscriberTags(one, row)}${pauseWords(one, now)}
     </th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber}` })}
     <td class="nowrap">${instantOr(one.lastDeliveredAt, now, 'never')}</td>

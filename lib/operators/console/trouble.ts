@@ -1,6 +1,6 @@
 import type { Overview, WorstError } from '../overview.ts';
-import { holdsBack, isLate } from './attention.ts';
-import { CHECK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from './icons.ts';
+import { holdsBack, isLate, waitsForRelease } from './attention.ts';
+import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from './icons.ts';
 import { age, toTheMinute, until } from './instants.ts';
 import { deadLettersPath, HOME, topicPath } from './links.ts';
 import { html } from './markup.ts';
@@ -8,7 +8,7 @@ import type { Child, Html } from './markup.ts';
 import { failsHow } from './states.ts';
 import { count, counted, listed } from './words.ts';
 
-/** One sentence on the worst trouble, and where to go with it: a relay that does not run, then what is dead, failing, late or paused. */
+/** One sentence on the worst trouble, and where to go with it: a relay that does not run, then what is dead, failing, late, paused or another release's. */
 export function troubleAlert(view: Overview): Html {
   return (
     notHere(view) ??
@@ -17,6 +17,7 @@ export function troubleAlert(view: Overview): Html {
     failingTrouble(view) ??
     lateTrouble(view) ??
     pausedTrouble(view) ??
+    otherReleaseTrouble(view) ??
     allQuiet()
   );
 }
@@ -136,6 +137,22 @@ function pausedTrouble({ topics }: Overview): Html | null {
     PAUSE_ICON,
     html`<b>${listed(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b> ${counted(waiting, 'delivery')}
       ${waiting === 1 ? 'waits' : 'wait'} until someone resumes ${names.length === 1 ? 'it' : 'them'}.`,
+    openTopic(first.topic),
+  );
+}
+
+function otherReleaseTrouble({ topics }: Overview): Html | null {
+  const waiting = topics.flatMap(({ topic, subscribers }) =>
+    subscribers.filter(waitsForRelease).map(({ pending }) => ({ topic, pending })),
+  );
+  const [first] = waiting;
+  if (first === undefined) return null;
+  const number = waiting.reduce((sum, { pending }) => sum + pending, 0);
+  return alert(
+    'warn',
+    CLOCK_ICON,
+    html`<b>${counted(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for another release.</b> This
+      one’s catalog does not list the subscriber, or not the payload’s version.`,
     openTopic(first.topic),
   );
 }
