@@ -336,7 +336,7 @@ describe('in a deployment', () => {
   });
 
   test('no variable that ends in URL or ENDPOINT is left out of that rule', () => {
-    const declared = readFileSync(new URL('../../lib/config.ts', import.meta.url), 'utf8');
+    const declared = readFileSync(new URL('../../lib/variables.ts', import.meta.url), 'utf8');
     const names = [...declared.matchAll(/^ {2}(\w+(?:_URL|_ENDPOINT)):/gm)].map(([, name]) => name!);
     expect(names.toSorted()).toEqual([...SERVICES.slice(0, -1), 'DATABASE_URL'].toSorted());
   });
