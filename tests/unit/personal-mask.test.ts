@@ -170,6 +170,9 @@ describe('a known name', () => {
     ['as HTML', 'Bjørn Sørås', 'Bj&oslash;rn S&Oslash;R&Aring;S'],
     ['with letters of others', 'Łukasz Strauß', 'LUKASZ STRAUSS'],
     ['that is double', 'Anne-Marie Holm Berg', 'ANNE MARIE of Holm-Berg'],
+    ['spelt without letters of ours', 'Kåre Ødegård', 'KAARE OEDEGAARD, kaare, Odegaard and Oedega...'],
+    ['spelt with letters of ours', 'Kaare Oedegaard', 'Kåre Ødegård, kåre and ØDEGÅRD'],
+    ['spelt in another way', 'Bjørg Aas', 'Bjoerg Aas, bjorg and AAS'],
     ['of an address', 'ola.nordmann@example.no', 'user ola.nordmann, user Nordmann'],
     ['within a longer text', 'Bursdag for Kari Lunde i storsalen på lørdag', 'no such LUNDE, kari'],
   ])('is masked %s', (_, name, message) => {
@@ -182,6 +185,17 @@ describe('a known name', () => {
   test('leaves words alone that merely hold it, and ids', () => {
     const message = 'nordmannsgata is no id; 9f00ada4-0ada-7ada-8ada-0123456789ab; pi_3Ada9x; adapter';
     expect(maskPersonalData(message, ['Ada Nordmann'])).toBe(message);
+  });
+
+  test('is masked where it has two letters and stands alone', () => {
+    expect(maskPersonalData('no person Li, no li_12 for BØ, no x-bo', ['Bø Li'])).toBe(
+      'no person [hidden], no li_12 for [hidden], no x-bo',
+    );
+  });
+
+  test('leaves short words of errors alone', () => {
+    const message = 'as it is, no row of 3 in /by/id or so';
+    expect(maskPersonalData(message, ['Åse Ås', 'Noor By', 'Aas', 'IT Nå AS'])).toBe(message);
   });
 
   test('leaves words of errors alone that are names, too', () => {
