@@ -44,6 +44,11 @@ describe('an error’s message', () => {
     ['one in threes', 'cannot text 912-345-67', 'cannot text [hidden]'],
     ['a landline that is called one', 'tlf. 22334455 rang', 'tlf. [hidden] rang'],
     ['one that is called so in any groups', 'tel: 91 234 567', 'tel: [hidden]'],
+    ['one in a field of JSON', '{"phoneNumber":"22334455"}', '{"phoneNumber":"[hidden]"}'],
+    ['one in a key', 'no key citizen_phone_91234567', 'no key citizen_phone_[hidden]'],
+    ['a national id in a key', 'no key user_fnr_01019012345', 'no key user_fnr_[hidden]'],
+    ['one without a space', 'fnr01019012345, nationalId-010190-12345', 'fnr[hidden], nationalId-[hidden]'],
+    ['one after its Norwegian name', 'fødselsnummer_01019012345', 'fødselsnummer_[hidden]'],
     ['a landline with the code', 'cannot call +4722334455', 'cannot call [hidden]'],
     ['a percent-encoded address', 'GET /users/Ola%40Example.no 404', 'GET /users/[hidden] 404'],
     ['one that is encoded twice', 'GET /users/ola%2540example.no 404', 'GET /users/[hidden] 404'],
@@ -86,6 +91,7 @@ describe('an error’s message', () => {
     'organization 999 000 111',
     'order 4242424242424241 is no card: its check digit is wrong',
     'REFUNDED:bkg-48190-1 of 100%25',
+    'hotel 12345678, domain_12345678901, min 12345678901234',
   ])('keeps what is no personal data: %s', (message) => {
     expect(maskPersonalData(message, [])).toBe(message);
   });
