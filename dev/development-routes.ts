@@ -34,7 +34,7 @@ export function developmentRoutes(
       return Response.json(await createPaymentIntent(db, intent), { status: 201 });
     },
   });
-  return async (request) => {
+  const answer: DevelopmentRoutes = async (request) => {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname.startsWith('/dev/')) requireLocalOrigin(request);
     if (pathname === '/dev/payment-intents') return await paymentIntents.fetch(request);
@@ -50,6 +50,11 @@ export function developmentRoutes(
       default:
         return null;
     }
+  };
+  return async (request) => {
+    const response = await answer(request);
+    response?.headers.set('x-content-type-options', 'nosniff');
+    return response;
   };
 }
 

@@ -12,7 +12,8 @@ const LOCAL_HOST = /^(localhost\.?|127\.0\.0\.1|\[::1\])(:\d*)?$/i;
 
 /** @param host as a header or a URL says it, with a port or without. */
 export function isLocalHost(host: string | undefined): boolean {
-  return host !== undefined && LOCAL_HOST.test(host);
+  // A port that is too large makes no URL.
+  return host !== undefined && LOCAL_HOST.test(host) && URL.canParse(`http://${host}`);
 }
 
 /** For a person whose hosts file or proxy has another name for this machine. */

@@ -17,11 +17,13 @@ export async function serveSite(port: number): Promise<{ url: string; close: () 
     hostname: 'localhost',
     silent: true,
     fetch: async (request) => {
-      if (!asksForThisMachine(request.runtime?.node?.req)) return new Response(NOT_LOCAL, { status: 421 });
+      const headers = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' };
+      if (!asksForThisMachine(request.runtime?.node?.req))
+        return new Response(NOT_LOCAL, { status: 421, headers });
       const file = FILES[new URL(request.url).pathname];
-      if (!file) return new Response('Not found', { status: 404 });
+      if (!file) return new Response('Not found', { status: 404, headers });
       const content = await readFile(new URL(`site/${file.name}`, import.meta.url), 'utf8');
-      return new Response(content, { headers: { 'content-type': file.type, 'cache-control': 'no-store' } });
+      return new Response(content, { headers: { ...headers, 'content-type': file.type } });
     },
   });
   await server.ready();

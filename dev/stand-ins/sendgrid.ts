@@ -66,10 +66,15 @@ export async function startSendGrid({ port = 0 }: { readonly port?: number } = {
 
   const server = createServer((request, response) => {
     if (!asksForThisMachine(request)) return refuse(response, 421, NOT_LOCAL, null);
-    const { pathname } = new URL(request.url ?? '/', 'http://stand-in');
-    if (request.method === 'POST' && pathname === '/v3/mail/send') return void take(request, response);
-    if (request.method === 'GET' && pathname === '/') {
-      response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(pageOf(mails));
+    // Not as a URL: what a stranger's page writes there may be none, and an error here would end the whole server.
+    const [path] = (request.url ?? '/').split('?');
+    if (request.method === 'POST' && path === '/v3/mail/send') {
+      // Of a caller that hung up in the midst of its mail nothing is left to answer.
+      take(request, response).catch(() => response.destroy());
+    } else if (request.method === 'GET' && path === '/') {
+      response
+        .writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'x-content-type-options': 'nosniff' })
+        .end(pageOf(mails));
     } else refuse(response, 404, 'not found', null);
   });
   await new Promise<void>((resolve, reject) => {
@@ -114,7 +119,7 @@ function problemWith(body: string): { message: string; field: string } | undefin
 
 function refuse(response: ServerResponse, status: number, message: string, field: string | null): void {
   response
-    .writeHead(status, { 'content-type': 'application/json' })
+    .writeHead(status, { 'content-type': 'application/json', 'x-content-type-options': 'nosniff' })
     .end(JSON.stringify({ errors: [{ message, field, help: null }] }));
 }
 

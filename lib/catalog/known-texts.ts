@@ -19,7 +19,7 @@ export function knownSpans(message: string, known: readonly string[]): Span[] {
   const phrases = tokens.flatMap((token, index) =>
     [1, 2, 3].flatMap((count) => {
       const taken = tokens.slice(index, index + count);
-      return look.phrases.has(taken.map(({ text }) => text).join(' '))
+      return look.phrases.has(taken.map(({ text }) => spelt(text)).join(' '))
         ? [{ start: token.start, end: taken.at(-1)!.end }]
         : [];
     }),
@@ -42,6 +42,9 @@ interface Look {
 /** Shorter ones are found in words that have nothing to do with them. */
 const SHORTEST = 3;
 
+/** Shorter names, such as Li and Bø, are found only where they stand alone. */
+const SHORTEST_NAME = 2;
+
 /** Words next to a digit are parts of ids more often than of names; longer ones are not. */
 const LONG_WORD = 5;
 
@@ -56,17 +59,32 @@ const UUID_LENGTH = 36;
 const COMMON: ReadonlySet<string> = new Set(
   `admin and are art bank bent but can dag day den det dig end error even event failed for fra from har has her him his
    ikke info kan key kontakt mail max may med men min name new not odd off old one our per post set she som support test
-   the this til two type use user val var was will with you`.split(/\s+/),
+   the this til two type use user val var was will with you
+   am an as at av be by da de di do du ei en er et go gå ha he hi id if in io ip is it ja jo la me mr ms my ne no nr nå
+   of og ok om on or os pr på se so så to tv uk un up us ut vi vs we`
+    .split(/\s+/)
+    .map(fold),
 );
+
+/**
+ * The one spelling of a word whose letters are written in two ways: Ødegård is Oedegaard too, and Bærum Barum. One that
+ * is too short for that, or becomes a word of errors, stays: Aas is not `as`.
+ *
+ * @param word folded.
+ */
+function spelt(word: string): string {
+  const short = word.replaceAll(/aa|ae/g, 'a').replaceAll('oe', 'o');
+  return short.length >= SHORTEST && !COMMON.has(short) ? short : word;
+}
 
 function lookOut(known: readonly string[]): Look {
   const look: Look = { phrases: new Set(), words: new Set(), numbers: new Set(), tokens: new Set() };
   for (const text of new Set(known)) {
+    for (const word of namesIn(text)) look.words.add(spelt(word));
     if (text.trim().length < SHORTEST) continue;
-    const tokens = fold(text).match(TOKEN) ?? [];
+    const tokens = (fold(text).match(TOKEN) ?? []).map(spelt);
     for (const phrase of phrasesOf(tokens)) look.phrases.add(phrase);
     for (const token of tokens) look.tokens.add(token);
-    for (const word of namesIn(text)) look.words.add(word);
     for (const number of numbersIn(fold(text))) look.numbers.add(number.digits);
   }
   return look;
@@ -103,16 +121,17 @@ function namesIn(text: string): string[] {
   const isName = NAME_LIKE.test(text) && written.length <= WORDS_IN_NAME;
   const words = (isName ? written : written.filter((word) => /^\p{Lu}/u.test(word)))
     .map(fold)
-    .filter((word) => word.length >= SHORTEST && !COMMON.has(word));
+    .filter((word) => word.length >= (isName ? SHORTEST_NAME : SHORTEST) && !COMMON.has(word));
   const joined = fold(written.join(''));
   return isName && written.length > 1 && joined.length > LONG_WORD ? [...words, joined] : words;
 }
 
 function wordsFound(message: string, { words }: Look): Span[] {
   return [...message.matchAll(/\p{L}+/gu)].flatMap(({ 0: word, index }) => {
-    const isKnown = words.has(word) || (word.endsWith('s') && words.has(word.slice(0, -1)));
-    const [end, before, after] = [index + word.length, message[index - 1], message[index + word.length]];
-    const isInId = /\d/.test(`${before}${after}`);
+    const isKnown = words.has(spelt(word)) || (word.endsWith('s') && words.has(spelt(word.slice(0, -1))));
+    const end = index + word.length;
+    const around = `${message[index - 1] ?? ''}${message[end] ?? ''}`;
+    const isInId = (word.length < SHORTEST ? /[\d_./=-]/ : /\d/).test(around);
     return isKnown && (!isInId || word.length >= LONG_WORD) ? [{ start: index, end }] : [];
   });
 }
@@ -144,7 +163,7 @@ function cutOff(message: string, { tokens, numbers }: Look): Span[] {
     const isCut = end < message.length || message.length >= CUT_FROM;
     const digits = cut.replaceAll(/\D/g, '');
     const isKnown =
-      [...tokens].some((token) => token.startsWith(cut)) ||
+      [...tokens].some((token) => token.startsWith(spelt(cut))) ||
       (digits.length >= SHORTEST && [...numbers].some((number) => `47${number}`.includes(digits)));
     return isCut && isKnown ? [{ start: index, end }] : [];
   });

@@ -110,11 +110,15 @@ function isClosed(schema: z.core.$ZodType): boolean {
   );
 }
 
-/** One word, and neither an address nor a national id: eleven digits. */
-const CODE = /^(?!\d{6}[.-]?\d{5}$)[\p{L}\p{N}_.:/+=~?#&-]+$/u;
+/** One word, and no address. */
+const CODE = /^[\p{L}\p{N}_.:/+=~?#&-]+$/u;
+
+/** A national id, eleven digits, or a telephone number with its plus; also behind what it is, `fnr:` or `tel:`. */
+const OF_A_PERSON = /^(?:\p{L}+[:=])?(?:(?:\d{2}[.-]?){3}\d{3}[.-]?\d{2}|\+\d(?:[.-]?\d){6,14})$/u;
 
 function looksLikeCode(value: unknown): boolean {
-  return typeof value === 'string' && CODE.test(value);
+  // Full-width digits, too.
+  return typeof value === 'string' && CODE.test(value) && !OF_A_PERSON.test(value.normalize('NFKC'));
 }
 
 function kindOf(schema: z.core.$ZodType): string | null {

@@ -42,9 +42,14 @@ const PATTERNS: readonly Pattern[] = [
   { pattern: whole(`(?:${NORWAY})?(?:${GROUPED})`), isOne: (found) => !isIpAddress(found) },
   // Landlines without groups look like amounts, so that only what stands before them tells.
   { pattern: whole(String.raw`(?:${NORWAY})?[49]\d{7}|(?:\(\+?|\+|00)47\)?[ .-]{0,3}\d{8}`) },
+  // Also where a field's name has other words and no space: `phoneNumber`, `citizen_mobile`, `fnr_`.
   {
     pattern:
-      /(?<=\b(?:tlf|tel|telefon|telephone|phone|mobil|mobile|mob|sms)\W{0,4})\d(?:[ ().-]{0,2}\d){7}(?!\w)/gu,
+      /(?<=(?:(?<!\p{L})(?:tlf|tel|mob|sms)|telefon|telephone|phone|mobile?)(?:[ _-]?(?:number|nummer|nr|no))?[\W_]{0,4})\d(?:[ ().-]{0,2}\d){7}(?!\w)/gu,
+  },
+  {
+    pattern:
+      /(?<=(?:(?<!\p{L})(?:fnr|nin|pnr|ssn)|fodselsn(?:ummer|r)|personn(?:ummer|r)|national[ _-]?id)[\W_]{0,4})\d(?:[ ./_-]{0,2}\d){10}(?!\w)/gu,
   },
   // Other countries' codes: with a plus, or two zeros and a space.
   { pattern: /(?<![\w-])(?:\(?\+\d{1,3}\)?|00\d{1,3}[ .-])(?:[ ./()-]{0,3}\d){6,14}(?![\w-])/gu },

@@ -4,7 +4,7 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose';
 
 import type { OperatorSettings } from '../config.ts';
 import { Problem, unauthorized, unavailable } from '../http/problem.ts';
-import { MINUTE, SECOND } from '../time.ts';
+import { DAY, MINUTE, SECOND } from '../time.ts';
 import type { Operator, Scope } from './operator.ts';
 
 export type { Operator, Scope } from './operator.ts';
@@ -82,6 +82,12 @@ export interface VerifiedToken extends Omit<Operator, 'via'> {
 }
 
 /**
+ * A token that is said to be good for longer was made as a password. It ends with its age before that, but whoever made
+ * it counts on more.
+ */
+const LONGEST_LIFE_SECONDS = (366 * DAY) / SECOND;
+
+/**
  * Verifies a token, whatever it allows. It ends when it says so, and once it is older than the settings allow.
  *
  * @throws Problem 401 `invalid_token`, 503 when no key is configured or the key server does not answer.
@@ -90,7 +96,7 @@ export async function verifyToken(token: string, settings: OperatorSettings): Pr
   const { sub, exp, iat, name, scope } = await claimsOf(token, settings);
   // A token may hold anything under the names; what is written down beside each act must be a text that a database takes.
   if (typeof sub !== 'string' || !sub.trim() || /\p{Cc}/u.test(sub)) throw invalidToken();
-  if (exp === undefined || iat === undefined) throw invalidToken();
+  if (exp === undefined || iat === undefined || exp - iat > LONGEST_LIFE_SECONDS) throw invalidToken();
   return {
     subject: sub,
     name: typeof name === 'string' && name.trim() ? name.trim() : sub,

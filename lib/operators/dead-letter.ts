@@ -168,6 +168,7 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       return { outcome, at: at.toISOString(), by, reason, replayId };
     }
     const { kind, message = '', durationMs, outcome, attempt } = entry;
+    const told = (text: string) => (texts ? maskPersonalData(text, texts) : text);
     const next = log[index + 1];
     const nextAtMs = next ? Date.parse(next.at) : found.next_attempt_at;
     return {
@@ -175,8 +176,7 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       attempt,
       at: at.toISOString(),
       durationMs,
-      error:
-        kind === undefined ? null : { kind, message: texts ? maskPersonalData(message, texts) : message },
+      error: kind === undefined ? null : { kind: told(kind), message: told(message) },
       waitedMs: nextAtMs === null ? null : Math.max(0, Math.round(nextAtMs - at.getTime() - durationMs)),
     };
   });

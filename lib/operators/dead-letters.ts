@@ -113,10 +113,10 @@ export async function readDeadLetters(
 function itemOf(found: FoundItem): DeadLetterItem {
   const { topic, payload, version, last } = found;
   // Of a long payload it isn't known what the message must not repeat: the group's has nothing of it.
-  const message =
-    payload === null || last.message === undefined
-      ? found.group_message
-      : maskPersonalData(last.message, personalTexts(topic, payload, version));
+  const told = (text: string | undefined, ofGroup: string) =>
+    payload === null || text === undefined
+      ? ofGroup
+      : maskPersonalData(text, personalTexts(topic, payload, version));
   return {
     deliveryId: `${found.lane}-${found.position}`,
     eventId: found.event_id,
@@ -127,7 +127,11 @@ function itemOf(found: FoundItem): DeadLetterItem {
     deadLetteredAt: instantOf(found.dead_lettered_at),
     failures: found.attempts,
     replays: found.replays,
-    lastError: { kind: last.kind ?? found.group_kind, message, group: found.error_group },
+    lastError: {
+      kind: told(last.kind, found.group_kind),
+      message: told(last.message, found.group_message),
+      group: found.error_group,
+    },
   };
 }
 

@@ -153,6 +153,7 @@ interface FoundLane {
 
 function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
   const { subscriber, payload, version, last, behind } = found;
+  const told = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
   const { pending = 0, failing = 1 } = subscribers.find((row) => row.subscriber === subscriber) ?? {};
   return {
     subscriber,
@@ -162,13 +163,7 @@ function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview): Held
     subject: subjectOf(topic, payload, version),
     attempts: found.attempts,
     nextAttemptAt: instantOf(found.due_at),
-    lastError:
-      last?.kind === undefined
-        ? null
-        : {
-            kind: last.kind,
-            message: maskPersonalData(last.message ?? '', personalTexts(topic, payload, version)),
-          },
+    lastError: last?.kind === undefined ? null : { kind: told(last.kind), message: told(last.message ?? '') },
     behind: behind === null ? pending + failing - 1 : Math.min(behind, COUNTED_BEHIND),
     isMoreBehind: behind !== null && behind > COUNTED_BEHIND,
   };

@@ -283,8 +283,10 @@ export class LaneRun {
   /** Groups are shown to every operator, so that nothing of the payload may stand in them. */
   #errorGroup({ event }: ClaimedDelivery, { kind, message }: Failure): ErrorGroup {
     const { topic, subscriber } = this.lane.subscription;
-    const masked = maskPersonalData(message, personalTexts(topic, event.payload, event.version));
-    return errorGroupOf(topic, subscriber.name, kind, masked);
+    const known = personalTexts(topic, event.payload, event.version);
+    // A kind is a code or a class, but a handler may throw anything under any name.
+    const told = (text: string) => maskPersonalData(text, known);
+    return errorGroupOf(topic, subscriber.name, told(kind), told(message));
   }
 
   #backoff(delivery: ClaimedDelivery, { isPermanent }: Failure): number | null {

@@ -235,6 +235,16 @@ describe('beside a release that emits each outcome once and writes down no parts
     ]);
   });
 
+  it('what that release took without a pspReference keeps no later part from being emitted', async () => {
+    await createPaymentIntent(bus.db, wallet);
+    const { pspReference: _, ...body } = walletPart('CAPTURED', 'psp-1', 30_000);
+    await handledBefore(wallet, 'captured', body, 30_000);
+    // Handed over again it is a dead letter.
+    await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
+    await hand(walletPart('CAPTURED', 'psp-2', 20_000), walletPart('CAPTURED', 'psp-2', 20_000));
+    expect(await told(bus.db)).toEqual(['wallet-1 captured 30000', 'wallet-1 captured 20000']);
+  });
+
   it('what the provider says of the amount before counts where the event of that is pruned', async () => {
     await createPaymentIntent(bus.db, card);
     await handledBefore(card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);

@@ -173,6 +173,13 @@ describe('payments', () => {
     ['webhook.cardpayments.received', { type: 'invoice.paid', data: { object: { id: 'in_1' } } }],
     ['webhook.cardpayments.received', { type: 'PAYMENT_INTENT.SUCCEEDED' }],
     ['webhook.cardpayments.received', { type: ['payment_intent.succeeded'] }],
+    [
+      'webhook.cardpayments.received',
+      {
+        type: 'charge.refunded',
+        data: { object: { id: 'ch_1', payment_intent: null, amount_refunded: 5, currency: 'nok' } },
+      },
+    ],
     ['webhook.cardpayments.received', {}],
     ['webhook.walletpayments.received', { name: 'AUTHORIZED', reference: 'wallet-1' }],
     ['webhook.walletpayments.received', { name: null }],

@@ -71,7 +71,7 @@ async function askAs(url: string, headers: Record<string, string>, path = '/', m
       .on('error', reject)
       .end(method === 'POST' ? '{}' : undefined),
   );
-  return { status: answer.statusCode, text: await text(answer) };
+  return { status: answer.statusCode, headers: answer.headers, text: await text(answer) };
 }
 
 describe('the local server', () => {
@@ -243,6 +243,7 @@ describe('the local server', () => {
       'localhost@evil.example',
       'localhost evil.example',
       'localhost,evil.example',
+      'localhost:99999',
     ])('and not %j, on any path and port', async (host) => {
       const paths = ['/api/health', '/platform/event-bus', '/dev/mails', '/dev/newest', '/', '/elsewhere'];
       const answers = await Promise.all(
@@ -273,6 +274,37 @@ describe('the local server', () => {
         expect(await named('')).toContain(' 421 ');
         expect(await named('localhost', 'evil.example')).toContain(' 421 ');
         expect(await named('evil.example', 'localhost')).toContain(' 421 ');
+      }
+    });
+
+    test('and stays up, whatever a path or a body that ends early is', async () => {
+      for (const url of all()) {
+        for (const path of ['//', '///:', '/%', '/?//', 'http://['])
+          await askAs(url, { host: 'localhost' }, path);
+        const socket = connect(Number(new URL(url).port), 'localhost');
+        const head = ['POST /v3/mail/send HTTP/1.1', 'Host: localhost', 'Content-Length: 9'];
+        await new Promise((resolve) => socket.end(`${head.join('\r\n')}\r\n\r\nx`, () => resolve(null)));
+        socket.destroy();
+      }
+      for (const url of all()) expect((await askAs(url, { host: 'localhost' }, '/')).status).toBeDefined();
+    });
+
+    test('and has no answer sniffed', async () => {
+      const paths = [
+        '/',
+        '/dev/newest',
+        '/dev/mails',
+        '/dev/journeys?since=0',
+        '/dev/journeys',
+        '/elsewhere',
+      ];
+      for (const url of all()) {
+        for (const host of ['localhost', 'evil.example']) {
+          for (const path of paths) {
+            const { headers } = await askAs(url, { host }, path);
+            expect([url, path, headers['x-content-type-options']]).toEqual([url, path, 'nosniff']);
+          }
+        }
       }
     });
 

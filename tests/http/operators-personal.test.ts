@@ -481,3 +481,33 @@ describe('a long text of a person’s own', () => {
     expect(seenIn((await ask(`/dead-letters/${letter!.id}`)).text)).toEqual([]);
   });
 });
+
+describe('the kind of an error', () => {
+  test.each([1, 5])('is masked like its message, after the first of %i attempts', async (maxAttempts) => {
+    await bus.reset();
+    await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+    const code = 'no user kanarifugl@example.no';
+    attached = [
+      subscriber(
+        'accounting',
+        {
+          'payment.captured': () => {
+            throw Object.assign(new Error('refused'), { code });
+          },
+        },
+        { maxAttempts },
+      ),
+    ];
+    await drainLive(bus.db, attached);
+    const letters = await dead();
+    expect(letters).toHaveLength(maxAttempts === 1 ? 1 : 0);
+    const pages = [
+      '',
+      '/topics/payment.captured',
+      '/dead-letters',
+      '/replay?topic=payment.captured&since=1h',
+    ];
+    expect(await seenAt([...pages, ...letters.map(({ id }) => `/dead-letters/${id}`)])).toEqual([]);
+    expect(await bothOf('/topics/payment.captured')).toContain(maxAttempts === 1 ? '' : 'no user [hidden]');
+  });
+});

@@ -120,7 +120,7 @@ const edges: readonly (readonly [point: string, ...proofs: Proof[]])[] = [
     ['http/inquiry', 'leaves nothing in the events of the ids that its visitor has made up'],
     ['unit/config', '%s begins with https://'],
     ['database/append-only', '%s can be added to, and neither changed, nor deleted from, nor truncated'],
-    ['http/operator-sign-in', 'with a token that ends in 9999 lasts until that token is too old'],
+    ['http/operator-sign-in', 'with a token that ends in a year lasts until that token is too old'],
     ['http/operator-numbers', 'as the expected count is one that no count is, or wrong'],
     ['unit/cors', 'is refused, with what would be right: %s'],
     ['http/nosniff', 'of api/%s, %s'],

@@ -44,6 +44,11 @@ describe('an error’s message', () => {
     ['one in threes', 'cannot text 912-345-67', 'cannot text [hidden]'],
     ['a landline that is called one', 'tlf. 22334455 rang', 'tlf. [hidden] rang'],
     ['one that is called so in any groups', 'tel: 91 234 567', 'tel: [hidden]'],
+    ['one in a field of JSON', '{"phoneNumber":"22334455"}', '{"phoneNumber":"[hidden]"}'],
+    ['one in a key', 'no key citizen_phone_91234567', 'no key citizen_phone_[hidden]'],
+    ['a national id in a key', 'no key user_fnr_01019012345', 'no key user_fnr_[hidden]'],
+    ['one without a space', 'fnr01019012345, nationalId-010190-12345', 'fnr[hidden], nationalId-[hidden]'],
+    ['one after its Norwegian name', 'fødselsnummer_01019012345', 'fødselsnummer_[hidden]'],
     ['a landline with the code', 'cannot call +4722334455', 'cannot call [hidden]'],
     ['a percent-encoded address', 'GET /users/Ola%40Example.no 404', 'GET /users/[hidden] 404'],
     ['one that is encoded twice', 'GET /users/ola%2540example.no 404', 'GET /users/[hidden] 404'],
@@ -86,6 +91,7 @@ describe('an error’s message', () => {
     'organization 999 000 111',
     'order 4242424242424241 is no card: its check digit is wrong',
     'REFUNDED:bkg-48190-1 of 100%25',
+    'hotel 12345678, domain_12345678901, min 12345678901234',
   ])('keeps what is no personal data: %s', (message) => {
     expect(maskPersonalData(message, [])).toBe(message);
   });
@@ -170,6 +176,9 @@ describe('a known name', () => {
     ['as HTML', 'Bjørn Sørås', 'Bj&oslash;rn S&Oslash;R&Aring;S'],
     ['with letters of others', 'Łukasz Strauß', 'LUKASZ STRAUSS'],
     ['that is double', 'Anne-Marie Holm Berg', 'ANNE MARIE of Holm-Berg'],
+    ['spelt without letters of ours', 'Kåre Ødegård', 'KAARE OEDEGAARD, kaare, Odegaard and Oedega...'],
+    ['spelt with letters of ours', 'Kaare Oedegaard', 'Kåre Ødegård, kåre and ØDEGÅRD'],
+    ['spelt in another way', 'Bjørg Aas', 'Bjoerg Aas, bjorg and AAS'],
     ['of an address', 'ola.nordmann@example.no', 'user ola.nordmann, user Nordmann'],
     ['within a longer text', 'Bursdag for Kari Lunde i storsalen på lørdag', 'no such LUNDE, kari'],
   ])('is masked %s', (_, name, message) => {
@@ -182,6 +191,17 @@ describe('a known name', () => {
   test('leaves words alone that merely hold it, and ids', () => {
     const message = 'nordmannsgata is no id; 9f00ada4-0ada-7ada-8ada-0123456789ab; pi_3Ada9x; adapter';
     expect(maskPersonalData(message, ['Ada Nordmann'])).toBe(message);
+  });
+
+  test('is masked where it has two letters and stands alone', () => {
+    expect(maskPersonalData('no person Li, no li_12 for BØ, no x-bo', ['Bø Li'])).toBe(
+      'no person [hidden], no li_12 for [hidden], no x-bo',
+    );
+  });
+
+  test('leaves short words of errors alone', () => {
+    const message = 'as it is, no row of 3 in /by/id or so';
+    expect(maskPersonalData(message, ['Åse Ås', 'Noor By', 'Aas', 'IT Nå AS'])).toBe(message);
   });
 
   test('leaves words of errors alone that are names, too', () => {

@@ -213,6 +213,11 @@ describe('a code', () => {
     'kari@example.no',
     '01019012345',
     '010190-12345',
+    '01.01.90.12345',
+    '０１０１９０12345',
+    'fnr:01019012345',
+    '+4791234567',
+    'tel:+47-912-34-567',
     'Kari%20Lunde',
     'declined: see the note',
   ])('is hidden where it does not look like one, though the payload fits: %s', (bookingId) => {
@@ -229,6 +234,9 @@ describe('a code', () => {
     '2026/1182-3',
     'REFUNDED:bkg-48190-1:10026640221',
     '019a3c1e-9f00-7000-8000-0123456789ab',
+    '4791234567',
+    'org:999000111',
+    'q+4791234567',
   ])('is shown: %s', (bookingId) => {
     const payload = payloadOf('booking.assigned', { bookingId });
     expect(hidePersonalData('booking.assigned', payload, 1)).toMatchObject({ payload: { bookingId } });

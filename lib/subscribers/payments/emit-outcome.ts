@@ -7,6 +7,7 @@ import { run } from '../../db/statement.ts';
 import { emit } from '../../outbox/emit.ts';
 import type { LockedIntent } from './locked-intent.ts';
 import { providerOutcome } from './provider-outcome.ts';
+import type { PaymentProvider } from './provider-outcome.ts';
 
 /** The webhook that tells of an outcome. */
 export interface ToldBy {
@@ -80,6 +81,16 @@ async function change(tx: Transaction, intent: LockedIntent): Promise<LockedInte
   return intent;
 }
 
+/** Which part a webhook told of that has been emitted. Without a name where it names none, which was taken once. */
+function partIn(provider: PaymentProvider, body: Record<string, unknown>): string {
+  try {
+    const told = providerOutcome(provider, body);
+    return told && told.state !== 'failed' ? told.part : '';
+  } catch {
+    return '';
+  }
+}
+
 /**
  * The parts that have been emitted, also by a release that wrote down none: it emitted each outcome of an intent once,
  * with the intent's id as the dedupe key.
@@ -101,8 +112,7 @@ async function knownParts(
     values: [`payment.${state}`, intent.id],
   });
   if (event) {
-    const told = event.body && providerOutcome(provider, event.body);
-    const emitted = told && told.state !== 'failed' ? told.part : part;
+    const emitted = event.body ? partIn(provider, event.body) : part;
     return [...parts, { state, part: emitted, amountMinor: event.amountMinor }];
   }
   // No capture was emitted of what was refunded before it was captured.

@@ -8,7 +8,7 @@ export type PaymentProvider = 'cardpayments' | 'walletpayments';
 /**
  * Reads what a provider's webhook says has happened to an intent.
  *
- * @returns null for a type that means nothing here, or a capture or refund that did not succeed.
+ * @returns null for what means nothing here: a type, a charge without an intent, a capture or refund that did not succeed.
  * @throws PermanentError for a body that is not what its type promises.
  */
 export function providerOutcome(
@@ -51,7 +51,7 @@ const cardBody = z.discriminatedUnion('type', [
     data: z.object({
       object: z.object({
         id: providersId.optional(),
-        payment_intent: providersId,
+        payment_intent: providersId.nullable(),
         amount_refunded: amountMinor,
         currency: currencyCode,
       }),
@@ -86,6 +86,8 @@ function cardOutcome(body: Record<string, unknown>): PaymentOutcome | null {
       };
     case 'charge.refunded': {
       const { id = '', payment_intent, amount_refunded, currency } = data.object;
+      // A charge that was made without an intent, which nobody here does: another shop's.
+      if (payment_intent === null) return null;
       return {
         intentId: payment_intent,
         state: 'refunded',
