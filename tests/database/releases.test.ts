@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
 import { prune } from '../../lib/retention/prune.ts';
-import { DAY } from '../../lib/time.ts';
+import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
 import { contradictions, deliveriesOf, openBus, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { openRelease } from '../support/releases.ts';
@@ -202,6 +202,34 @@ describe('a payload of a newer version', () => {
     await present.bus.replay(present.db, request, 'op', new Date(START));
     await drain(present, 'calendar');
     expect(handed).toEqual([`present calendar ${one}`, `present calendar ${one}`]);
+  });
+
+  /** As when the relay that has calendar's lane dies now: its lease runs out, and what it does is passed over. */
+  const diesHoldingTheLane = () =>
+    rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), due_at = to_timestamp($1::float8)
+       where subscriber = 'calendar'`,
+      [START / SECOND + 1],
+    );
+
+  it('does not hold an older one behind it where the relay that was through with it died then', async () => {
+    await next.emit('booking.rescheduled', 1);
+    const behind = await present.emit('booking.rescheduled', 2);
+    await drain(present, 'calendar');
+    const dieAtTheSecond = async ({ id }: { readonly id: string }) => {
+      if (id === behind) await diesHoldingTheLane();
+    };
+    await next.drain({ calendar: dieAtTheSecond }, { isTransactional: true });
+    // Only the older release is left: the second was begun once, in vain, and is due again in a minute.
+    expect(await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND })).toMatchObject({
+      failed: 1,
+    });
+    expect(await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * MINUTE })).toMatchObject({
+      delivered: 1,
+    });
+    expect(handed).toEqual([`present calendar ${behind}`]);
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 
   it('is handed over in the version that it was written in, also when the handler knows a newer one', async () => {
