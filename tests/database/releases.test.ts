@@ -232,6 +232,28 @@ describe('a payload of a newer version', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  it('has failed once where the relay that was handing it over died, also when an older release finds that', async () => {
+    await next.emit('booking.rescheduled', 1);
+    const two = await next.emit('booking.rescheduled', 2);
+    await next.drain({ calendar: diesHoldingTheLane });
+    await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND });
+    expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([
+      { state: 'failing', attempts: 1, log: [{ kind: 'lease_expired' }] },
+      { state: 'pending', attempts: 0 },
+    ]);
+    // Which of the others were begun is unknown: one at a time, until they are through.
+    const [lane] = await rows<{ careful: boolean }>(
+      bus.db,
+      `select careful_to = tail as careful from lanes where subscriber = 'calendar'`,
+    );
+    expect(lane).toEqual({ careful: true });
+    await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * MINUTE });
+    await next.drain(handlersOf(next, 'calendar'), { laterMs: 2 * MINUTE });
+    expect(handed.at(-1)).toBe(`next calendar ${two}`);
+    expect(handed).toHaveLength(2);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   it('is handed over in the version that it was written in, also when the handler knows a newer one', async () => {
     await present.emit('booking.rescheduled', 1);
     const versions: number[] = [];
