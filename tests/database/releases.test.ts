@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 
 import { prune } from '../../lib/retention/prune.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
-import { contradictions, deliveriesOf, openBus, rows, START } from '../support/bus.ts';
+import { contradictions, deliveriesOf, openBus, payloadOf, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { openRelease } from '../support/releases.ts';
 import type { RunningRelease } from '../support/releases.ts';
@@ -367,6 +367,29 @@ describe('what the catalog of a release does not have', () => {
     await drain(next, 'ledger');
     await prune({ db: bus.db, until: Date.now() + 10_000, now: monthsLater });
     expect(await rows(bus.db, 'select from events')).toEqual([]);
+  });
+
+  it('does not hide what is due behind many that wait for a newer release', async () => {
+    const emitFor = async ({ db, bus: release }: RunningRelease, keys: readonly string[]) =>
+      await db.transaction(async (tx) => {
+        for (const orderingKey of keys)
+          await release.emit(tx, 'booking.rescheduled', payloadOf('booking.rescheduled'), { orderingKey });
+      });
+    await emitFor(
+      next,
+      Array.from({ length: 120 }, (_, index) => `booking ${index}`),
+    );
+    await drain(present, 'calendar');
+    // By the clock that the next one is recorded by they have been due before it.
+    await rows(bus.db, 'update lanes set due_at = clock_timestamp() where needed_version = 2');
+    await emitFor(present, ['another']);
+    await drain(present, 'bookings');
+    const attached = [present.bus.attach('calendar', { 'booking.rescheduled': () => undefined })];
+    const { topics } = await present.bus.readOverview(present.db, attached, new Date(START + MINUTE));
+    const { subscribers = [] } = topics.find(({ topic }) => topic === 'booking.rescheduled') ?? {};
+    const calendar = subscribers.find(({ subscriber }) => subscriber === 'calendar');
+    expect(calendar).toMatchObject({ pending: 121, neededVersion: 2 });
+    expect(calendar?.oldestDueAgeSeconds).toBeGreaterThan(60);
   });
 
   it('tells that a subscriber waits for a release that reads a newer version', async () => {
