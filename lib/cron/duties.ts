@@ -1,5 +1,6 @@
 import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
+import { Slots } from '../relay/slots.ts';
 import { prune } from '../retention/prune.ts';
 import type { Pruned } from '../retention/prune.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
@@ -46,32 +47,39 @@ export const duties: readonly Duty[] = [
   { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
 ];
 
-/** How long a duty is waited for: less than the cron relays for, so that none makes its function live longer. */
+/** How long a duty is waited for: also two of them take less than the cron relays for, and make no function live longer. */
 const DUTY_LIMIT_MS = 30 * SECOND;
 
+/** Cron runs of one process share the pool, and so these. */
+const slots = new WeakMap<Database, Slots>();
+
+/** Duties at once: each keeps a connection, also while it waits for a lock, and the relay must find one. */
+const MAX_DUTIES = 2;
+
 /**
- * Performs all duties side by side. Never rejects: what one throws is logged, and keeps nothing else from being done.
+ * Performs all duties, two at a time. Never rejects: what one throws is logged, and keeps nothing else from being done.
  */
 export async function perform(toDo: readonly Duty[], db: Database): Promise<Performed> {
   const undone = new Set<Duty>();
-  const done = await Promise.all(
-    toDo.map(async (duty) => {
-      const ended = new AbortController();
-      const overdue = sleep(DUTY_LIMIT_MS, ended.signal).then(() => {
-        throw new DutyOverdue();
-      });
-      try {
-        return await Promise.race([duty.run(db), overdue]);
-      } catch (error) {
-        undone.add(duty);
-        logError('a duty of the cron failed', error, { duty: duty.name });
-        return {};
-      } finally {
-        overdue.catch(() => undefined);
-        ended.abort();
-      }
-    }),
-  );
+  const free = slots.get(db) ?? new Slots(MAX_DUTIES);
+  slots.set(db, free);
+  const one = async (duty: Duty) => {
+    const ended = new AbortController();
+    const overdue = sleep(DUTY_LIMIT_MS, ended.signal).then(() => {
+      throw new DutyOverdue();
+    });
+    try {
+      return await Promise.race([duty.run(db), overdue]);
+    } catch (error) {
+      undone.add(duty);
+      logError('a duty of the cron failed', error, { duty: duty.name });
+      return {};
+    } finally {
+      overdue.catch(() => undefined);
+      ended.abort();
+    }
+  };
+  const done = await Promise.all(toDo.map((duty) => free.within(() => one(duty))));
   return {
     struck: [],
     pruned: { events: 0, deliveries: 0 },

@@ -122,13 +122,14 @@ const OVERVIEW = `
     ) as addressed_alike, unnest(subscribers || ''::text) as subscriber
     group by topic, subscriber
   ),
+  -- Those that wait for another release are due for long, and would keep the others from being looked at.
   due_lane as (
-    select subscription.topic, subscription.subscriber, lane.*, lane.needed_version > version as is_unreadable
+    select subscription.topic, subscription.subscriber, lane.*
     from clock, subscription, lateral (
-      select id, head, needed_version from lanes
+      select id, head from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
         and due_at <= clock.now + ${LONGEST_LEASE_MS} * interval '1 millisecond'
-        and (due_at <= clock.now or lease_token is not null)
+        and (due_at <= clock.now or lease_token is not null) and coalesce(needed_version, 0) <= version
       order by due_at limit ${LANES_LOOKED_AT}
     ) as lane
     where is_attached
@@ -140,13 +141,16 @@ const OVERVIEW = `
       where lane_id = due_lane.id and position > due_lane.head and state in ('pending', 'failing')
       order by position limit 1
     ) as first join events on events.id = first.event_id
-    where is_unreadable is not true
     group by due_lane.topic, due_lane.subscriber
   ),
   wait as (
     select topic, subscriber, extract(epoch from due.since) * 1000 as due_since, (
-      select min(needed_version) from due_lane
-      where due_lane.topic = subscription.topic and due_lane.subscriber = subscription.subscriber and is_unreadable
+      select min(needed_version) from (
+        select needed_version from lanes
+        where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber and is_attached
+          and due_at <= clock.now
+        order by due_at limit ${LANES_LOOKED_AT}
+      ) as looked_at where needed_version > version
     ) as needed_version, (
       select extract(epoch from due_at) * 1000 from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber

@@ -11,7 +11,7 @@ import type { ActedOn } from './lanes.ts';
 import { readSent } from './operator-endpoint.ts';
 import type { OperatorRoute, OperatorVisit } from './operator-endpoint.ts';
 import { pause, resume } from './pauses.ts';
-import { topicName } from './replay-request.ts';
+import { topicName, topicText } from './replay-request.ts';
 import { nextPath } from './session.ts';
 
 /** What is done to lanes and subscribers. Whoever did it comes back to the page they did it from. */
@@ -58,8 +58,12 @@ export function laneRoutes({ database, kick }: Bus): readonly OperatorRoute[] {
       scope: 'event-bus:replay',
       handle: async (visit) => {
         const { reason = null, topic, next } = await readSent(visit.request, resumeRequest);
-        const subscriber = subscriberOf(visit, topic);
-        await resume(await database(), { subscriber, topic }, visit.operator.subject, reason);
+        const subscriber = visit.parameters['subscriber'] ?? '';
+        // Whatever is paused can be resumed, also what this release's catalog no longer lists.
+        const isResumed =
+          SUBSCRIBER.test(subscriber) &&
+          (await resume(await database(), { subscriber, topic }, visit.operator.subject, reason));
+        if (!isResumed) subscriberOf(visit, topic);
         kick();
         return { json: { subscriber, topic, paused: false }, seeOther: nextPath(next) };
       },
@@ -67,15 +71,19 @@ export function laneRoutes({ database, kick }: Bus): readonly OperatorRoute[] {
   ];
 }
 
-const subscriptionTopic = z
-  .union([z.literal('').transform(() => null), topicName])
-  .nullish()
-  .transform((topic) => topic ?? null)
-  .meta({ description: 'Of this topic alone; without it, of all its topics.' });
+/** A name that a catalog may have. */
+const SUBSCRIBER = /^[\w.-]{1,100}$/;
+
+const oneTopicOrAll = (topic: z.ZodType<string, string>) =>
+  z
+    .union([z.literal('').transform(() => null), topic])
+    .nullish()
+    .transform((named) => named ?? null)
+    .meta({ description: 'Of this topic alone; without it, of all its topics.' });
 
 export const skipRequest = optionalReason.extend({ reason: requiredReason }).meta(needsReason);
-export const pauseRequest = skipRequest.extend({ topic: subscriptionTopic }).meta(needsReason);
-export const resumeRequest = optionalReason.extend({ topic: subscriptionTopic });
+export const pauseRequest = skipRequest.extend({ topic: oneTopicOrAll(topicName) }).meta(needsReason);
+export const resumeRequest = optionalReason.extend({ topic: oneTopicOrAll(topicText) });
 
 /** The subscriber that a path names. @throws Problem 404 when the catalog lists no such one for the topic. */
 function subscriberOf({ parameters }: OperatorVisit, topic: string | null): string {

@@ -22,8 +22,8 @@ export interface ClaimedLane {
   readonly lapsedAtMs: number | null;
   /** Up to the first whose payload is of a newer version than the handler was written for. */
   readonly deliveries: readonly ClaimedDelivery[];
-  /** The version of that first one; null when there is none. It waits for a relay of a release that can read it. */
-  readonly neededVersion: number | null;
+  /** That first one, and those behind it: they wait for a relay of a release that can read it. */
+  readonly unreadable: readonly ClaimedDelivery[];
   /** Whether `deliveries` reaches the lane's end. */
   readonly isWhole: boolean;
 }
@@ -76,6 +76,7 @@ export async function claim(db: Database, options: ClaimOptions): Promise<Claim>
     const subscription = bySubscription.get(`${lane.topic} ${lane.subscriber}`)!;
     const all = deliveriesOf(lane, events);
     const newer = all.findIndex(({ event }) => event.version > subscription.version);
+    const readable = newer === -1 ? all.length : newer;
     return {
       id: String(lane.id),
       token,
@@ -83,8 +84,8 @@ export async function claim(db: Database, options: ClaimOptions): Promise<Claim>
       head: lane.head,
       newest: lane.newest ?? lane.head,
       lapsedAtMs: lane.lapsed_at,
-      deliveries: newer === -1 ? all : all.slice(0, newer),
-      neededVersion: all[newer]?.event.version ?? null,
+      deliveries: all.slice(0, readable),
+      unreadable: all.slice(readable),
       isWhole: lane.is_whole && newer === -1,
     };
   });

@@ -145,21 +145,19 @@ export class LaneRun {
   }
 
   async #run(): Promise<void> {
-    const { deliveries, lapsedAtMs } = this.lane;
-    const { clock, isOver, signal } = this.#options;
+    const { deliveries, unreadable, lapsedAtMs } = this.lane;
+    const { isOver, signal } = this.#options;
     const startedAt = performance.now();
-    for (const [index, delivery] of deliveries.entries()) {
+    // Also where this release can't read the head: one that can began it.
+    const head = deliveries[0] ?? unreadable[0];
+    if (head && lapsedAtMs !== null && !signal?.aborted && !this.#isEarly(head)) {
+      this.#recordLapse(head, lapsedAtMs);
+      return;
+    }
+    for (const delivery of deliveries) {
       if (this.#isLost || signal?.aborted) return;
-      if (delivery.nextAttemptAtMs !== null && delivery.nextAttemptAtMs > clock()) {
+      if (this.#isEarly(delivery)) {
         this.#retryAtMs = delivery.nextAttemptAtMs;
-        return;
-      }
-      if (index === 0 && lapsedAtMs !== null) {
-        // The relay before this one died while it held the lane. The head is the one that it surely began; which of
-        // the others it began is unknown, so they are claimed one by one until they are through.
-        this.#carefulTo = deliveries.at(-1)!.position;
-        const outcome = this.#record(delivery, lapsedAtMs, 0, LEASE_EXPIRED);
-        this.#observed(delivery)?.end({ outcome, durationMs: 0, kind: LEASE_EXPIRED.kind });
         return;
       }
       if (isOver()) return;
@@ -172,9 +170,25 @@ export class LaneRun {
       // The next transaction to commit would move the head past a dead letter that is not recorded yet.
       if (this.lane.subscription.subscriber.transactional && this.#unfinished.length > 0) return;
     }
-    this.#neededVersion = this.lane.neededVersion;
+    this.#neededVersion = unreadable[0]?.event.version ?? null;
     // Past the end there may be settled deliveries only: what a replay once moved the head back over.
     if (this.lane.isWhole) this.#to = Math.max(this.#to, this.lane.newest);
+  }
+
+  /** Whether a delivery waits for its next attempt. */
+  #isEarly({ nextAttemptAtMs }: ClaimedDelivery): boolean {
+    return nextAttemptAtMs !== null && nextAttemptAtMs > this.#options.clock();
+  }
+
+  /**
+   * The relay before this one died while it held the lane. The head is the one that it surely began; which of the others
+   * it began is unknown, so they are claimed one by one until they are through.
+   */
+  #recordLapse(head: ClaimedDelivery, lapsedAtMs: number): void {
+    const { deliveries, unreadable } = this.lane;
+    this.#carefulTo = (unreadable.at(-1) ?? deliveries.at(-1)!).position;
+    const outcome = this.#record(head, lapsedAtMs, 0, LEASE_EXPIRED);
+    this.#observed(head)?.end({ outcome, durationMs: 0, kind: LEASE_EXPIRED.kind });
   }
 
   /** Waits until the lease is long enough for a whole attempt. @returns false when the lane is no longer ours. */

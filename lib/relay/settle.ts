@@ -333,7 +333,8 @@ const SETTLE_ONE = `
     select clock_timestamp() as now
   ),
   settled_lane as (
-    update lanes set head = case when head = $3::bigint then $4::bigint else head end
+    -- What the head needed a newer release for is done, also should this relay die before it settles the lane.
+    update lanes set head = case when head = $3::bigint then $4::bigint else head end, needed_version = null
     where id = $1::bigint and lease_token = $2::uuid
     returning id, topic, subscriber
   ),

@@ -136,6 +136,35 @@ describe('what the cron does beside relaying', () => {
     expect(handed).toEqual([1]);
   });
 
+  it('leaves the relay connections, also where all of it waits and transactional handlers have the rest', async () => {
+    const locker = await openTransaction(bus.url);
+    await locker.client.query('select pg_advisory_xact_lock(17)');
+    const lock = (shared: Parameters<Parameters<typeof bus.db.transaction>[0]>[0]) =>
+      run(shared, { text: 'select pg_advisory_xact_lock_shared(17)', values: [] });
+    const waiting = duties.map(({ name }) => ({
+      name,
+      run: async (db: typeof bus.db) => {
+        await db.transaction(lock);
+        return {};
+      },
+    }));
+    // As many as handlers get, and two runs in one instance.
+    const { opened, open } = gate();
+    const handlers = numbers(1, 6).map(() => bus.db.transaction(() => opened));
+    const performing = [perform(waiting, bus.db), perform(waiting, bus.db)];
+    try {
+      await emitPayments(bus.db, 1, 1);
+      expect(
+        await keepRelaying({ db: bus.db, subscribers: [ledger()], until: Date.now() + AMPLE }),
+      ).toMatchObject({ delivered: 1 });
+    } finally {
+      await locker.commit();
+      open();
+    }
+    for (const { undone } of await Promise.all(performing)) expect(undone).toEqual([]);
+    await Promise.all(handlers);
+  });
+
   it('gives up waiting by itself, so that it does not keep its connection', async () => {
     const query = vi.spyOn(pg.Client.prototype, 'query');
     const { undone } = await perform(duties, bus.db);

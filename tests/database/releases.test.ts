@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
 import { prune } from '../../lib/retention/prune.ts';
-import { DAY } from '../../lib/time.ts';
-import { contradictions, deliveriesOf, openBus, rows, START } from '../support/bus.ts';
+import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
+import { contradictions, deliveriesOf, openBus, payloadOf, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { openRelease } from '../support/releases.ts';
 import type { RunningRelease } from '../support/releases.ts';
@@ -204,6 +204,56 @@ describe('a payload of a newer version', () => {
     expect(handed).toEqual([`present calendar ${one}`, `present calendar ${one}`]);
   });
 
+  /** As when the relay that has calendar's lane dies now: its lease runs out, and what it does is passed over. */
+  const diesHoldingTheLane = () =>
+    rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), due_at = to_timestamp($1::float8)
+       where subscriber = 'calendar'`,
+      [START / SECOND + 1],
+    );
+
+  it('does not hold an older one behind it where the relay that was through with it died then', async () => {
+    await next.emit('booking.rescheduled', 1);
+    const behind = await present.emit('booking.rescheduled', 2);
+    await drain(present, 'calendar');
+    const dieAtTheSecond = async ({ id }: { readonly id: string }) => {
+      if (id === behind) await diesHoldingTheLane();
+    };
+    await next.drain({ calendar: dieAtTheSecond }, { isTransactional: true });
+    // Only the older release is left: the second was begun once, in vain, and is due again in a minute.
+    expect(await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND })).toMatchObject({
+      failed: 1,
+    });
+    expect(await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * MINUTE })).toMatchObject({
+      delivered: 1,
+    });
+    expect(handed).toEqual([`present calendar ${behind}`]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('has failed once where the relay that was handing it over died, also when an older release finds that', async () => {
+    await next.emit('booking.rescheduled', 1);
+    const two = await next.emit('booking.rescheduled', 2);
+    await next.drain({ calendar: diesHoldingTheLane });
+    await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND });
+    expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([
+      { state: 'failing', attempts: 1, log: [{ kind: 'lease_expired' }] },
+      { state: 'pending', attempts: 0 },
+    ]);
+    // Which of the others were begun is unknown: one at a time, until they are through.
+    const [lane] = await rows<{ careful: boolean }>(
+      bus.db,
+      `select careful_to = tail as careful from lanes where subscriber = 'calendar'`,
+    );
+    expect(lane).toEqual({ careful: true });
+    await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * MINUTE });
+    await next.drain(handlersOf(next, 'calendar'), { laterMs: 2 * MINUTE });
+    expect(handed.at(-1)).toBe(`next calendar ${two}`);
+    expect(handed).toHaveLength(2);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   it('is handed over in the version that it was written in, also when the handler knows a newer one', async () => {
     await present.emit('booking.rescheduled', 1);
     const versions: number[] = [];
@@ -317,6 +367,29 @@ describe('what the catalog of a release does not have', () => {
     await drain(next, 'ledger');
     await prune({ db: bus.db, until: Date.now() + 10_000, now: monthsLater });
     expect(await rows(bus.db, 'select from events')).toEqual([]);
+  });
+
+  it('does not hide what is due behind many that wait for a newer release', async () => {
+    const emitFor = async ({ db, bus: release }: RunningRelease, keys: readonly string[]) =>
+      await db.transaction(async (tx) => {
+        for (const orderingKey of keys)
+          await release.emit(tx, 'booking.rescheduled', payloadOf('booking.rescheduled'), { orderingKey });
+      });
+    await emitFor(
+      next,
+      Array.from({ length: 120 }, (_, index) => `booking ${index}`),
+    );
+    await drain(present, 'calendar');
+    // By the clock that the next one is recorded by they have been due before it.
+    await rows(bus.db, 'update lanes set due_at = clock_timestamp() where needed_version = 2');
+    await emitFor(present, ['another']);
+    await drain(present, 'bookings');
+    const attached = [present.bus.attach('calendar', { 'booking.rescheduled': () => undefined })];
+    const { topics } = await present.bus.readOverview(present.db, attached, new Date(START + MINUTE));
+    const { subscribers = [] } = topics.find(({ topic }) => topic === 'booking.rescheduled') ?? {};
+    const calendar = subscribers.find(({ subscriber }) => subscriber === 'calendar');
+    expect(calendar).toMatchObject({ pending: 121, neededVersion: 2 });
+    expect(calendar?.oldestDueAgeSeconds).toBeGreaterThan(60);
   });
 
   it('tells that a subscriber waits for a release that reads a newer version', async () => {

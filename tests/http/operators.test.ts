@@ -468,6 +468,26 @@ describe('a form', () => {
     ]);
   });
 
+  test('to resume what this release’s catalog does not list, and is paused all the same', async () => {
+    await rows(
+      bus.db,
+      `insert into pauses (subscriber, topic, paused_at, paused_by, reason)
+       values ('ledger', 'payment.retired', now(), 'ola', 'x'), ('retired', '', now(), 'ola', 'x')`,
+    );
+    const resumed = async (subscriber: string, topic: string | null) => {
+      const path = `/subscribers/${encodeURIComponent(subscriber)}/resume`;
+      const { status, json } = await ask(path, { json: { topic } });
+      return [status, json['code'] ?? json['paused']];
+    };
+    expect(await resumed('ledger', 'payment.retired')).toEqual([200, false]);
+    expect(await resumed('retired', null)).toEqual([200, false]);
+    expect(await rows(bus.db, 'select from pauses')).toEqual([]);
+    // There is nothing any more that could be resumed.
+    expect(await resumed('ledger', 'payment.retired')).toEqual([404, 'not_found']);
+    expect(await resumed('retired\0', null)).toEqual([404, 'not_found']);
+    expect(kicks).toBe(2);
+  });
+
   test('to reveal answers with the page itself, which is kept nowhere', async () => {
     const [letter] = await died(1);
     const answer = await ask(`/dead-letters/${letter}/reveal`, {

@@ -11,8 +11,15 @@ export interface RunningRelease {
   readonly db: Parameters<Build['bus']['readOverview']>[0];
   /** Emits one event, with the number as its amount or its id. */
   readonly emit: (topic: string, number: number) => Promise<string>;
-  /** Relays with the clock at `START`. @param handlers by subscriber; each is attached to all topics that it is listed for. */
-  readonly drain: (handlers: Readonly<Record<string, Handler>>) => ReturnType<Build['bus']['relay']>;
+  /**
+   * Relays with the clock at `START`, or so much later.
+   *
+   * @param handlers by subscriber; each is attached to all topics that it is listed for.
+   */
+  readonly drain: (
+    handlers: Readonly<Record<string, Handler>>,
+    options?: { readonly isTransactional?: boolean; readonly laterMs?: number },
+  ) => ReturnType<Build['bus']['relay']>;
   readonly close: () => Promise<void>;
 }
 
@@ -33,14 +40,15 @@ export async function openRelease(name: Release, url: string): Promise<RunningRe
           : payloadOf(topic as 'payment.failed', { providerEventId: `evt_${number}` });
       return (await db.transaction((tx) => bus.emit(tx, topic as 'payment.failed', payload as never))).id;
     },
-    drain(handlers) {
+    drain(handlers, { isTransactional = false, laterMs = 0 } = {}) {
       const attached = Object.entries(handlers).map(([subscriber, handle]) => {
         const listed = bus
           .topics()
           .filter(([, row]) => row.subscribers.some((known) => known === subscriber));
-        return bus.attach(subscriber, Object.fromEntries(listed.map(([topic]) => [topic, handle])));
+        const toAll = Object.fromEntries(listed.map(([topic]) => [topic, handle]));
+        return bus.attach(subscriber, toAll, { transactional: isTransactional });
       });
-      return bus.relay({ db, subscribers: attached, until: Date.now() + 15_000, now: START });
+      return bus.relay({ db, subscribers: attached, until: Date.now() + 15_000, now: START + laterMs });
     },
     async close() {
       await close();

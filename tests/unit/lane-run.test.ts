@@ -67,7 +67,7 @@ function laneOf({
     newest: positions.at(-1)!,
     lapsedAtMs: null,
     isWhole: true,
-    neededVersion: null,
+    unreadable: [],
     deliveries: positions.map((position) => ({
       position,
       attempts: 0,
