@@ -114,6 +114,8 @@ export const lanes = pgTable(
     carefulTo: bigint('careful_to', { mode: 'number' }).notNull().default(0),
     /** The payload version that the head needs a handler for, when a relay found it newer than its own catalog's. */
     neededVersion: smallint('needed_version'),
+    /** The newest payload version that the relay which took the lease can read: what it died of is no newer. */
+    heldVersion: smallint('held_version'),
     /** When a relay should next look here: now, at the head's retry, or when the lease runs out. Null: nothing to do. */
     dueAt: at('due_at'),
     /** Set while a relay holds the lane; a token that has run out (`dueAt` in the past) means that the relay died. */

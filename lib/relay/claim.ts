@@ -20,6 +20,8 @@ export interface ClaimedLane {
   readonly newest: number;
   /** When the relay that held the lane before was due to settle, in epoch milliseconds; null unless it died. */
   readonly lapsedAtMs: number | null;
+  /** The newest payload version that the relay before could read; null: any. It has begun nothing newer. */
+  readonly lapsedVersion: number | null;
   /** Up to the first whose payload is of a newer version than the handler was written for. */
   readonly deliveries: readonly ClaimedDelivery[];
   /** That first one, and those behind it: they wait for a relay of a release that can read it. */
@@ -84,6 +86,7 @@ export async function claim(db: Database, options: ClaimOptions): Promise<Claim>
       head: lane.head,
       newest: lane.newest ?? lane.head,
       lapsedAtMs: lane.lapsed_at,
+      lapsedVersion: lane.lapsed_version,
       deliveries: all.slice(0, readable),
       unreadable: all.slice(readable),
       isWhole: lane.is_whole && newer === -1,
@@ -119,6 +122,7 @@ interface FoundLane {
   readonly head: number;
   readonly newest: number | null;
   readonly lapsed_at: number | null;
+  readonly lapsed_version: number | null;
   readonly is_whole: boolean;
   readonly positions: readonly number[] | null;
   /** Those that were tried, put back or asked to wait before. */
@@ -234,9 +238,9 @@ const CLAIM = `
     where last_pass.ctid = outdated.id
   ),
   due as materialized (
-    select lane.*, subscription.lease
+    select lane.*, subscription.lease, subscription.version as readable_version
     from clock, subscription, lateral (
-      select id, due_at, lease_token, xmin::text as version from lanes
+      select id, due_at, lease_token, held_version, xmin::text as version from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
         and lanes.due_at <= clock.now and coalesce(needed_version, 0) <= subscription.version
       order by due_at limit ${LANES_PER_SUBSCRIPTION} for update skip locked
@@ -244,11 +248,11 @@ const CLAIM = `
     limit $3::int
   ),
   leased as (
-    update lanes set lease_token = $2::uuid, due_at = clock.now + due.lease
+    update lanes set lease_token = $2::uuid, due_at = clock.now + due.lease, held_version = due.readable_version
     from clock, due join lanes as as_seen on as_seen.id = due.id and as_seen.xmin::text = due.version
     where lanes.id = due.id
     returning lanes.id, lanes.topic, lanes.subscriber, lanes.head, lanes.careful_to,
-      case when due.lease_token is not null then due.due_at end as lapsed_at
+      case when due.lease_token is not null then due.due_at end as lapsed_at, due.held_version as lapsed_version
   ),
   lane as materialized (
     select leased.*,
@@ -292,7 +296,8 @@ const CLAIM = `
     'events', (select json_agg(fields) from event),
     'lanes', (
       select json_agg(json_build_object('id', id, 'topic', topic, 'subscriber', subscriber, 'head', head,
-        'newest', newest, 'lapsed_at', extract(epoch from lapsed_at) * 1000, 
+        'newest', newest, 'lapsed_at', extract(epoch from lapsed_at) * 1000,
+        'lapsed_version', lapsed_version,
         'is_whole', coalesce(found < asked and fits, true), 'positions', positions, 'begun', begun))
       from lane left join batch on batch.lane_id = lane.id
     )

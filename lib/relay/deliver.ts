@@ -145,12 +145,13 @@ export class LaneRun {
   }
 
   async #run(): Promise<void> {
-    const { deliveries, unreadable, lapsedAtMs } = this.lane;
+    const { deliveries, unreadable, lapsedAtMs, lapsedVersion } = this.lane;
     const { isOver, signal } = this.#options;
     const startedAt = performance.now();
-    // Also where this release can't read the head: one that can began it.
+    // Also where this release can't read the head, if the relay that died could.
     const head = deliveries[0] ?? unreadable[0];
-    if (head && lapsedAtMs !== null && !signal?.aborted && !this.#isEarly(head)) {
+    const wasBegun = head && head.event.version <= (lapsedVersion ?? Infinity);
+    if (wasBegun && lapsedAtMs !== null && !signal?.aborted && !this.#isEarly(head)) {
       this.#recordLapse(head, lapsedAtMs);
       return;
     }

@@ -254,6 +254,17 @@ describe('a payload of a newer version', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  it('has not failed where a relay died that could not read it, and so had not begun it', async () => {
+    const id = await next.emit('booking.rescheduled', 1);
+    await present.drain({});
+    await diesHoldingTheLane();
+    await rows(bus.db, `update lanes set held_version = 1 where subscriber = 'calendar'`);
+    await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND });
+    expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([{ state: 'pending', attempts: 0 }]);
+    await next.drain(handlersOf(next, 'calendar'), { laterMs: 2 * SECOND });
+    expect(handed).toEqual([`next calendar ${id}`]);
+  });
+
   it('is handed over in the version that it was written in, also when the handler knows a newer one', async () => {
     await present.emit('booking.rescheduled', 1);
     const versions: number[] = [];

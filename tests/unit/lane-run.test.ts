@@ -66,6 +66,7 @@ function laneOf({
     head: 0,
     newest: positions.at(-1)!,
     lapsedAtMs: null,
+    lapsedVersion: null,
     isWhole: true,
     unreadable: [],
     deliveries: positions.map((position) => ({
