@@ -1,2 +1,2 @@
 /** Of the descriptions: the package's own. */
-export const VERSION = '0.1.0';
+export const VERSION = '0.2.0';

@@ -179,7 +179,7 @@ export const readAsyncApi: Operation = showing({
   examples: {
     'as-json': {
       summary: 'The document',
-      answer: answered({ asyncapi: '3.0.0', info: { title: 'Postbud’s event bus', version: '0.1.0' } }),
+      answer: answered({ asyncapi: '3.0.0', info: { title: 'Postbud’s event bus', version: '0.2.0' } }),
     },
     'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },
