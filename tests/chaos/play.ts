@@ -59,6 +59,8 @@ class Stage {
   readonly #folder: string;
   readonly #clock: Clock;
   readonly #relays: RelayProcess[] = [];
+  /** Not to be taken again in this run: its calls are numbered from 1 each time. */
+  readonly #rested: RelayProcess[] = [];
   readonly #emits: Emit[] = [];
   #control: Promise<pg.Client> | null = null;
   #crash: Promise<void> | null = null;
@@ -143,6 +145,7 @@ class Stage {
   async #dismiss(): Promise<void> {
     this.#isOver = true;
     const { pools } = this.#world;
+    for (const relay of this.#rested.splice(0)) pools[relay.release].giveBack(relay);
     await Promise.all(
       this.#relays.splice(0).map(async (relay) => {
         if (await relay.rest(3 * SECOND)) pools[relay.release].giveBack(relay);
@@ -243,7 +246,7 @@ class Stage {
     this.#note(`rests, and a relay of the ${release} release takes its place`, relay.name);
     this.#relays.splice(this.#relays.indexOf(relay), 1);
     await this.#addRelay(release);
-    if (await relay.rest(3 * SECOND)) this.#world.pools[relay.release].giveBack(relay);
+    if (await relay.rest(3 * SECOND)) this.#rested.push(relay);
   }
 
   async #crashDatabase(): Promise<void> {
