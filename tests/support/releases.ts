@@ -48,7 +48,7 @@ export async function openRelease(name: Release, url: string): Promise<RunningRe
         const toAll = Object.fromEntries(listed.map(([topic]) => [topic, handle]));
         return bus.attach(subscriber, toAll, { transactional: isTransactional });
       });
-      return bus.relay({ db, subscribers: attached, until: Date.now() + 15_000, now: START + laterMs });
+      return bus.relay({ db, subscribers: attached, until: Date.now() + 45_000, now: START + laterMs });
     },
     async close() {
       await close();
