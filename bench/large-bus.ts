@@ -81,6 +81,7 @@ interface PlannedTopic {
   readonly producer: string;
   readonly version: number;
   readonly open: number;
+  readonly subscribers: readonly string[];
   readonly payload: Topic['example'];
 }
 
@@ -343,7 +344,7 @@ const LANES = `
 const EVENTS = `
   with numbered as materialized (
     select n, topic, n / ${SLOTS} * weight + slot.rank as rank, topic.keys, topic.ordered, topic.producer,
-      topic.version, topic.payload, topic.payload_bytes,
+      topic.version, topic.subscribers, topic.payload, topic.payload_bytes,
       now() - interval '20 minutes' - ($3::int - n) * (interval '${HISTORY_DAYS} days' / $3::int) as created_at
     from generate_series($1::int, $2::int - 1) as n join slot on slot.slot = n % ${SLOTS} join topic using (topic)
   ),
