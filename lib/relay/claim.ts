@@ -20,7 +20,7 @@ export interface ClaimedLane {
   readonly newest: number;
   /** When the relay that held the lane before was due to settle, in epoch milliseconds; null unless it died. */
   readonly lapsedAtMs: number | null;
-  /** The newest payload version that the relay before could read; null: any. It has begun nothing newer. */
+  /** The newest payload version that the relay before could read, and so may have begun; null where that is unknown. */
   readonly lapsedVersion: number | null;
   /** Up to the first whose payload is of a newer version than the handler was written for. */
   readonly deliveries: readonly ClaimedDelivery[];
