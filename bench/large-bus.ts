@@ -1,6 +1,6 @@
 import pg from 'pg';
 
-import { errorGroupOf } from '../lib/backlog/error-group.ts';
+import { errorGroupOf } from '../lib/deliveries/error-group.ts';
 import { catalog } from '../lib/catalog/catalog.ts';
 import type { TopicName } from '../lib/catalog/catalog.ts';
 import type { Topic } from '../lib/catalog/topic.ts';
@@ -398,7 +398,7 @@ const EVENTS = `
   select id, topic, payload, version, created_at, ordering_key, producer, id::text, open, failing, dead, subscribers
   from event join change using (n) order by n`;
 
-/** Statements that run at the same time seldom share a row of a total; see lib/backlog/tally.ts. */
+/** Statements that run at the same time seldom share a row of a total; see lib/deliveries/tally.ts. */
 const SHARDS = 64;
 
 const HOURS_KEPT = 7 * 24;

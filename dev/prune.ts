@@ -1,4 +1,4 @@
-import { KEEP_MS, prune } from '../lib/retention/prune.ts';
+import { KEEP_MS, prune } from '../lib/deliveries/prune.ts';
 import { DAY, HOUR } from '../lib/time.ts';
 import { withDatabase } from './cli/database.ts';
 import { EXIT } from './cli/failure.ts';

@@ -2,7 +2,7 @@ import process from 'node:process';
 
 import type { OperatorSettings } from '../lib/config.ts';
 import type { Scope } from '../lib/operators/operator.ts';
-import { ago } from '../lib/operators/replay-request.ts';
+import { ago } from '../lib/deliveries/replay-request.ts';
 import { SECOND, msOf } from '../lib/time.ts';
 import { EXIT, Failure, misused } from './cli/failure.ts';
 import { nearest } from './cli/nearest.ts';

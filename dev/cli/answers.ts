@@ -5,7 +5,7 @@ import type { DeadLetterPage } from '../../lib/operators/dead-letters.ts';
 import type { Examination } from '../../lib/operators/doctor.ts';
 import type { Overview } from '../../lib/operators/overview.ts';
 import type { ReplayPreview } from '../../lib/operators/preview.ts';
-import type { Replay } from '../../lib/operators/replay.ts';
+import type { Replay } from '../../lib/deliveries/replay.ts';
 import type { TopicView } from '../../lib/operators/topic-view.ts';
 import type { RelayReport } from '../../lib/relay/relay.ts';
 

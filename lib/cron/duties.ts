@@ -1,8 +1,8 @@
 import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
 import { Slots } from '../relay/slots.ts';
-import { prune } from '../retention/prune.ts';
-import type { Pruned } from '../retention/prune.ts';
+import { prune } from '../deliveries/prune.ts';
+import type { Pruned } from '../deliveries/prune.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
 import { SECOND, sleep } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';

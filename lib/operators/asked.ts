@@ -4,7 +4,7 @@ import type { Database } from '../db/connect.ts';
 import { notFound } from '../http/problem.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import type { OperatorVisit } from './operator-endpoint.ts';
-import { deliveryId, ownWords } from './replay-request.ts';
+import { deliveryId, ownWords } from '../deliveries/replay-request.ts';
 
 /** What the routes act on. */
 export interface Bus {

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { pageLimit } from './asked.ts';
-import { ago, isInstant, topicText } from './replay-request.ts';
+import { ago, isInstant, topicText } from '../deliveries/replay-request.ts';
 
 /** What a query of the dead letters may ask for. */
 export const deadLetterQuery = z.object({

@@ -6,12 +6,12 @@ import { notFound, Problem } from '../http/problem.ts';
 import { deliveryIdOf, needsReason, optionalReason, requiredReason } from './asked.ts';
 import type { Bus } from './asked.ts';
 import { HOME } from './console/links.ts';
-import { NotActedOn, retryNow, skip } from './lanes.ts';
-import type { ActedOn } from './lanes.ts';
+import { NotActedOn, retryNow, skip } from '../deliveries/retry-now.ts';
+import type { ActedOn } from '../deliveries/retry-now.ts';
 import { readSent } from './operator-endpoint.ts';
 import type { OperatorRoute, OperatorVisit } from './operator-endpoint.ts';
-import { pause, resume } from './pauses.ts';
-import { topicName, topicText } from './replay-request.ts';
+import { pause, resume } from '../deliveries/pause.ts';
+import { topicName, topicText } from '../deliveries/replay-request.ts';
 import { nextPath } from './session.ts';
 
 /** What is done to lanes and subscribers. Whoever did it comes back to the page they did it from. */

@@ -6,8 +6,8 @@ import { driverOf, run } from '../db/statement.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { instantOf, instantOrNull, msOf } from '../time.ts';
 import type { LastError } from './dead-letters.ts';
-import { MATCHING, matchingValues, wayOf } from './replay.ts';
-import type { ParsedReplayRequest } from './replay-request.ts';
+import { MATCHING, matchingValues, wayOf } from '../deliveries/replay.ts';
+import type { ParsedReplayRequest } from '../deliveries/replay-request.ts';
 
 /** What a replay would do. Nothing has been put back. */
 export interface ReplayPreview {

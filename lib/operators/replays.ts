@@ -5,7 +5,7 @@ import { driverOf, run } from '../db/statement.ts';
 import { instantOf } from '../time.ts';
 import { pageLimit } from './asked.ts';
 import type { Counts } from './overview.ts';
-import { isInstant } from './replay-request.ts';
+import { isInstant } from '../deliveries/replay-request.ts';
 
 /** Who had what delivered again, and why. */
 export interface ReplayRecord {

@@ -34,9 +34,9 @@ import { readOverview } from './overview.ts';
 import { SECOND } from '../time.ts';
 import { readTopic } from './topic-view.ts';
 import { previewReplay } from './preview.ts';
-import { CountChanged, NoSuchSubscription, replay } from './replay.ts';
-import { replayForm, replayRequest } from './replay-request.ts';
-import type { ParsedReplayRequest } from './replay-request.ts';
+import { CountChanged, NoSuchSubscription, replay } from '../deliveries/replay.ts';
+import { replayForm, replayRequest } from '../deliveries/replay-request.ts';
+import type { ParsedReplayRequest } from '../deliveries/replay-request.ts';
 import { logQuery, readOperatorLog, readReplay } from './replays.ts';
 
 export function overviewRoutes({ database, subscribers, relays }: Bus): readonly OperatorRoute[] {

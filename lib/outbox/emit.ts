@@ -151,7 +151,7 @@ function insertEvent(event: OutboxEvent): Statement {
 
 /**
  * The quiet fence's first half: the lock comes first and is shared, then the timestamp is read, both in this
- * statement. The lock goes with the transaction, once its rows can be seen. See lib/relay/fan-out.ts for the other half.
+ * statement. The lock goes with the transaction, once its rows can be seen. See lib/deliveries/fan-out.ts for the other half.
  */
 const INSERT_EVENT = `
   with emitter_lock as materialized (

@@ -2,8 +2,8 @@ import { transact } from '../db/connect.ts';
 import type { Database } from '../db/connect.ts';
 import type { DeliveryContext } from '../subscribers/subscriber.ts';
 import { DAY } from '../time.ts';
-import type { ClaimedDelivery, ClaimedLane } from './claim.ts';
-import { LeaseLost, settleInTransaction } from './settle.ts';
+import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
 import type { Slots } from './slots.ts';
 
 /** How one attempt ended. */

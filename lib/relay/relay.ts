@@ -3,17 +3,17 @@ import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { inTickSpan } from '../telemetry/tick.ts';
 import { SECOND, sleep } from '../time.ts';
-import { addressEvents } from './address-events.ts';
-import { claim } from './claim.ts';
-import type { Claim } from './claim.ts';
-import { LaneRun } from './deliver.ts';
-import { QuietFence, fanOut } from './fan-out.ts';
-import type { Survey } from './fan-out.ts';
-import { settle } from './settle.ts';
-import type { LaneOutcome } from './settle.ts';
+import { addressEvents } from '../deliveries/address-events.ts';
+import { claim } from '../deliveries/claim.ts';
+import type { Claim } from '../deliveries/claim.ts';
+import { LaneRun } from './lane-run.ts';
+import { QuietFence, fanOut } from '../deliveries/fan-out.ts';
+import type { Survey } from '../deliveries/fan-out.ts';
+import { settle } from '../deliveries/settle.ts';
+import type { LaneOutcome } from '../deliveries/settle.ts';
 import { Slots } from './slots.ts';
-import { subscriptionsOf } from './subscription.ts';
-import type { Subscription } from './subscription.ts';
+import { subscriptionsOf } from '../deliveries/subscription.ts';
+import type { Subscription } from '../deliveries/subscription.ts';
 
 export interface RelayOptions {
   readonly db: Database;

@@ -15,7 +15,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: 'lib/relay/fan-out.ts',
+        file: 'lib/deliveries/fan-out.ts',
         from: 'case when opening.lock is null then $2::text::timestamptz else opening.until end as until',
         to: `greatest($2::text::timestamptz, 'infinity') as until`,
       },
@@ -26,7 +26,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: 'lib/relay/claim.ts',
+        file: 'lib/deliveries/claim.ts',
         from: `  fence as materialized (
     select clock_timestamp() as at where exists (select from awaiting_fan_out)
   ),
@@ -60,7 +60,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['holder'],
     changes: [
       {
-        file: 'lib/relay/settle.ts',
+        file: 'lib/deliveries/settle.ts',
         from: 'where lanes.lease_token = outcome.token',
         to: 'where outcome.token is not null',
       },
@@ -71,7 +71,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['lease', 'overlap'],
     changes: [
       {
-        file: 'lib/relay/subscription.ts',
+        file: 'lib/deliveries/subscription.ts',
         from: 'const leaseMs = subscriber.timeoutMs + LEASE_MARGIN_MS;',
         to: 'const leaseMs = subscriber.timeoutMs / 4;',
       },
@@ -128,12 +128,12 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: 'lib/relay/fan-out.ts',
+        file: 'lib/deliveries/fan-out.ts',
         from: 'select pg_try_advisory_xact_lock(${FAN_OUT_LOCK}, 0) as is_held',
         to: 'select true as is_held',
       },
       {
-        file: 'lib/relay/fan-out.ts',
+        file: 'lib/deliveries/fan-out.ts',
         from: 'order by created_at, seq limit ${FAN_OUT_LIMIT}\n',
         to: 'order by created_at, seq limit ${FAN_OUT_LIMIT} for update skip locked\n',
       },
@@ -144,7 +144,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['outcome', 'consistency'],
     changes: [
       {
-        file: 'lib/operators/replay.ts',
+        file: 'lib/deliveries/replay.ts',
         from: 'set head = least(head, first.position - 1)',
         to: 'set head = head',
       },
@@ -155,7 +155,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['outcome'],
     changes: [
       {
-        file: 'lib/relay/fan-out.ts',
+        file: 'lib/deliveries/fan-out.ts',
         from: `import { driverOf, run } from '../db/statement.ts';
 `,
         to: `import { driverOf, run } from '../db/statement.ts';
@@ -164,7 +164,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
 `,
       },
       {
-        file: 'lib/relay/fan-out.ts',
+        file: 'lib/deliveries/fan-out.ts',
         from: `    select *, nextval('delivery_positions') as position from (select * from picked order by created_at, seq) as in_order
 `,
         to: `    select topic, created_at, seq, event_id, ordering_key, payload_bytes,
@@ -175,7 +175,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
       },
       {
         // Quietly, as it once was: the event counts those that it got.
-        file: 'lib/relay/fan-out.ts',
+        file: 'lib/deliveries/fan-out.ts',
         from: `  select (select count(*)::int from placed) as events,`,
         to: `  , recounted as (
     update events set open = cardinality(placed.subscribers) from placed where events.id = placed.event_id
@@ -189,7 +189,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['version'],
     changes: [
       {
-        file: 'lib/relay/claim.ts',
+        file: 'lib/deliveries/claim.ts',
         from: 'event.version > subscription.version',
         to: 'event.version > 1000',
       },

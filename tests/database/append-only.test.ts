@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 
 import { connect, migrate } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
-import { pause } from '../../lib/operators/pauses.ts';
-import { replay } from '../../lib/operators/replay.ts';
+import { pause } from '../../lib/deliveries/pause.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { audit } from '../../lib/subscribers/audit.ts';

@@ -6,12 +6,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinish
 
 import { connect } from '../../lib/db/connect.ts';
 import { examine } from '../../lib/operators/doctor.ts';
-import { NotActedOn, retryNow, skip } from '../../lib/operators/lanes.ts';
+import { NotActedOn, retryNow, skip } from '../../lib/deliveries/retry-now.ts';
 import { readMetrics } from '../../lib/operators/metrics.ts';
-import { replay } from '../../lib/operators/replay.ts';
-import { settle } from '../../lib/relay/settle.ts';
-import type { LaneOutcome } from '../../lib/relay/settle.ts';
-import { prune } from '../../lib/retention/prune.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { settle } from '../../lib/deliveries/settle.ts';
+import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
+import { prune } from '../../lib/deliveries/prune.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
-import { settle } from '../../lib/relay/settle.ts';
-import type { LaneOutcome } from '../../lib/relay/settle.ts';
+import { settle } from '../../lib/deliveries/settle.ts';
+import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
 import {
   contradictions,

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinish
 
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
-import { NotActedOn, retryNow, skip } from '../../lib/operators/lanes.ts';
-import { pause, resume } from '../../lib/operators/pauses.ts';
-import { replay } from '../../lib/operators/replay.ts';
-import type { ReplayRequest } from '../../lib/operators/replay-request.ts';
+import { NotActedOn, retryNow, skip } from '../../lib/deliveries/retry-now.ts';
+import { pause, resume } from '../../lib/deliveries/pause.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, DeliveryContext } from '../../lib/subscribers/subscriber.ts';

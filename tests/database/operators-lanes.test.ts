@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
-import { retryNow, skip } from '../../lib/operators/lanes.ts';
-import { pause, resume } from '../../lib/operators/pauses.ts';
-import { replay } from '../../lib/operators/replay.ts';
+import { retryNow, skip } from '../../lib/deliveries/retry-now.ts';
+import { pause, resume } from '../../lib/deliveries/pause.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';

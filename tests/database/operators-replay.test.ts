@@ -3,11 +3,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import { logQuery, readOperatorLog, readReplay } from '../../lib/operators/replays.ts';
 import { deadLetterQuery } from '../../lib/operators/dead-letter-query.ts';
 import { readDeadLetters } from '../../lib/operators/dead-letters.ts';
-import { pause } from '../../lib/operators/pauses.ts';
+import { pause } from '../../lib/deliveries/pause.ts';
 import { previewReplay } from '../../lib/operators/preview.ts';
-import { CountChanged, replay } from '../../lib/operators/replay.ts';
-import { replayForm, replayRequest } from '../../lib/operators/replay-request.ts';
-import type { ReplayRequest } from '../../lib/operators/replay-request.ts';
+import { CountChanged, replay } from '../../lib/deliveries/replay.ts';
+import { replayForm, replayRequest } from '../../lib/deliveries/replay-request.ts';
+import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';

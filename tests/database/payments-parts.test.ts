@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { Database } from '../../lib/db/connect.ts';
-import { replay } from '../../lib/operators/replay.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { createPaymentIntent, handleWebhook, payments } from '../../lib/subscribers/payments.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 
 import type { Database, Transaction } from '../../lib/db/connect.ts';
-import { replay } from '../../lib/operators/replay.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import type { RelayReport } from '../../lib/relay/relay.ts';
 import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';

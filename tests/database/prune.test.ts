@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 
 import { examine } from '../../lib/operators/doctor.ts';
-import { replay } from '../../lib/operators/replay.ts';
-import { prune } from '../../lib/retention/prune.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { prune } from '../../lib/deliveries/prune.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, MINUTE } from '../../lib/time.ts';

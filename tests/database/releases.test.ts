@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
-import { prune } from '../../lib/retention/prune.ts';
+import { prune } from '../../lib/deliveries/prune.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
 import { contradictions, deliveriesOf, openBus, payloadOf, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'v
 import { catalog } from '../../lib/catalog/catalog.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
-import { CountChanged, replay } from '../../lib/operators/replay.ts';
-import type { ReplayRequest } from '../../lib/operators/replay-request.ts';
+import { CountChanged, replay } from '../../lib/deliveries/replay.ts';
+import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';

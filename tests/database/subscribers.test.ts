@@ -7,7 +7,7 @@ import type { Topic } from '../../lib/catalog/topic.ts';
 import type { Config } from '../../lib/config.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { codeOf } from '../../lib/log.ts';
-import { replay } from '../../lib/operators/replay.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { InvalidPayload } from '../../lib/outbox/errors.ts';
 import { relay } from '../../lib/relay/relay.ts';

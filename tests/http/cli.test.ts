@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { commandLine } from '../../dev/cli/main.ts';
 import type { Pane, Terminal } from '../../dev/cli/terminal.ts';
 import { widthOf } from '../../dev/cli/text.ts';
-import { replay } from '../../lib/operators/replay.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, openBus, rows } from '../support/bus.ts';

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 
 import type { Database } from '../../lib/db/connect.ts';
-import type { ClaimedLane } from '../../lib/relay/claim.ts';
-import { LaneRun } from '../../lib/relay/deliver.ts';
+import type { ClaimedLane } from '../../lib/deliveries/claim.ts';
+import { LaneRun } from '../../lib/relay/lane-run.ts';
 import { Slots } from '../../lib/relay/slots.ts';
-import { subscriptionsOf } from '../../lib/relay/subscription.ts';
+import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
 import { SECOND, sleep } from '../../lib/time.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
-import { QuietFence } from '../../lib/relay/fan-out.ts';
+import { QuietFence } from '../../lib/deliveries/fan-out.ts';
 
 const survey = (at: string, ...emitters: [lock: number, transaction: string][]) => ({
   at,

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import type { ReplayPreview } from '../../operators/preview.ts';
-import type { Replay } from '../../operators/replay.ts';
-import { replayRequest } from '../../operators/replay-request.ts';
+import type { Replay } from '../../deliveries/replay.ts';
+import { replayRequest } from '../../deliveries/replay-request.ts';
 import type { OperatorLog, ReplayProgress } from '../../operators/replays.ts';
 import { count, counts, instant, lastError, topic } from './values.ts';
 

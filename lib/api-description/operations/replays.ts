@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { replayRequest } from '../../operators/replay-request.ts';
+import { replayRequest } from '../../deliveries/replay-request.ts';
 import { logQuery } from '../../operators/replays.ts';
 import { dryRun, operatorLog, replayed, replayPreview, replayProgress } from '../answers/replays.ts';
 import { answered, invalid, refused } from '../operation.ts';

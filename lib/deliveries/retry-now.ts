@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { errorGroupOf } from '../backlog/error-group.ts';
-import { ADD_TO_BACKLOG, ADD_TO_ERROR_GROUPS, ADD_TO_THROUGHPUT, EVENTS_MOVED } from '../backlog/tally.ts';
+import { errorGroupOf } from './error-group.ts';
+import { ADD_TO_BACKLOG, ADD_TO_ERROR_GROUPS, ADD_TO_THROUGHPUT, EVENTS_MOVED } from './tally.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 

@@ -1,5 +1,5 @@
-import { errorGroupOf } from '../backlog/error-group.ts';
-import type { ErrorGroup } from '../backlog/error-group.ts';
+import { errorGroupOf } from '../deliveries/error-group.ts';
+import type { ErrorGroup } from '../deliveries/error-group.ts';
 import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import type { LogBatch } from '../log.ts';
 import { ObservedAttempt, isTraced } from '../telemetry/delivery.ts';
@@ -7,9 +7,9 @@ import { SECOND } from '../time.ts';
 import { attempt } from './attempt.ts';
 import type { AttemptOptions, Failure } from './attempt.ts';
 import { waitAfter } from './backoff.ts';
-import type { ClaimedDelivery, ClaimedLane } from './claim.ts';
-import type { DeliveredAttempt, LaneOutcome, UnfinishedAttempt } from './settle.ts';
-import { LEASE_MARGIN_MS } from './subscription.ts';
+import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import type { DeliveredAttempt, LaneOutcome, UnfinishedAttempt } from '../deliveries/settle.ts';
+import { LEASE_MARGIN_MS } from '../deliveries/subscription.ts';
 
 /** After this long a lane is let go, so that one long backlog leaves room for the others. */
 const SLICE_MS = 5 * SECOND;

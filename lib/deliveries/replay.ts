@@ -1,10 +1,10 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import { catalog, isTopicName, topics } from '../catalog/catalog.ts';
-import { ADD_TO_BACKLOG, EVENTS_MOVED, NOTHING_SETTLED, eventState } from '../backlog/tally.ts';
+import { ADD_TO_BACKLOG, EVENTS_MOVED, NOTHING_SETTLED, eventState } from './tally.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
-import { PRUNE_LOCK } from '../retention/prune.ts';
+import { PRUNE_LOCK } from './prune.ts';
 import { msOf } from '../time.ts';
 import { replayRequest } from './replay-request.ts';
 import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';

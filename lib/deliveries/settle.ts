@@ -1,11 +1,5 @@
-import {
-  ADD_TO_BACKLOG,
-  ADD_TO_ERROR_GROUPS,
-  ADD_TO_THROUGHPUT,
-  EVENTS_MOVED,
-  eventState,
-} from '../backlog/tally.ts';
-import type { ErrorGroup } from '../backlog/error-group.ts';
+import { ADD_TO_BACKLOG, ADD_TO_ERROR_GROUPS, ADD_TO_THROUGHPUT, EVENTS_MOVED, eventState } from './tally.ts';
+import type { ErrorGroup } from './error-group.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 

@@ -1,4 +1,4 @@
-import { ADD_TO_BACKLOG, NOTHING_SETTLED } from '../backlog/tally.ts';
+import { ADD_TO_BACKLOG, NOTHING_SETTLED } from './tally.ts';
 import { driverOf, run } from '../db/statement.ts';
 import type { Database } from '../db/connect.ts';
 
