@@ -10,9 +10,14 @@ import type { Config } from '../config.ts';
 import { SECOND } from '../time.ts';
 import * as schema from '../../drizzle/schema.ts';
 import { reportingCommits } from './commits.ts';
+import { beginLate } from './late-begin.ts';
+import type { LateConnection } from './late-begin.ts';
 import { runsOn } from './statement.ts';
 
-/** A Drizzle database on any of the three drivers. Its `transaction` reports commits that emitted; see `onEmitted`. */
+/**
+ * A Drizzle database on any of the three drivers. Its `transaction` begins together with its first statement, in one
+ * round trip, and reports commits that emitted; see `onEmitted`.
+ */
 export type Database = PgDatabase<PgQueryResultHKT, typeof schema> & { $client: unknown };
 
 /** What `db.transaction` hands to its callback. */
@@ -69,8 +74,8 @@ export async function migrate(db: Database): Promise<void> {
  * Runs a transaction that can be cut off: when `signal` aborts, nothing that the callback still does reaches the
  * database. Commits here are not reported to `onEmitted`: it is the relay that calls this.
  *
- * @throws the signal's reason, or what the callback or the commit threw. A connection lost at the commit leaves the
- *   outcome unknown.
+ * @throws the signal's reason; TransactionNotBegun; or what the callback or the commit threw. A connection lost at the
+ *   commit leaves the outcome unknown.
  */
 export async function transact<Result>(
   db: Database,
@@ -172,11 +177,14 @@ async function pooled<
   pool.on('connect', (client) => client.on('error', () => undefined));
   const { attachDatabasePool } = await import('@vercel/functions');
   // Drizzle reads the whole schema for each handle.
-  const handles = new WeakMap<Client, Database>();
-  const handleOf = (client: Client) => {
-    const handle = handles.get(client) ?? on(client);
-    handles.set(client, handle);
-    return handle;
+  const handles = new WeakMap<Client, LateConnection<Client> & { readonly handle: Database }>();
+  const lateOf = (connection: Client) => {
+    const known = handles.get(connection);
+    if (known) return known;
+    const late = beginLate(connection);
+    const opened = { ...late, handle: on(late.client) };
+    handles.set(connection, opened);
+    return opened;
   };
   attachDatabasePool(pool);
   return {
@@ -195,21 +203,22 @@ async function pooled<
     },
     async transact(body, signal, config) {
       signal?.throwIfAborted();
-      const client = await pool.connect();
+      const connection = await pool.connect();
+      const { client, handle, lost } = lateOf(connection);
       const cut = new Promise<never>((_, reject) => {
         signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
       });
       try {
-        const transacted = handleOf(client).transaction(async (tx) => {
+        const transacted = handle.transaction(async (tx) => {
           runsOn(tx, client);
           return await body(tx);
         }, config);
         const result = await Promise.race([transacted, cut]);
-        client.release();
+        connection.release();
         return result;
       } catch (error) {
-        client.release(signal?.aborted === true);
-        throw error;
+        connection.release(signal?.aborted === true || lost() !== undefined);
+        throw lost() ?? error;
       }
     },
   };

@@ -42,7 +42,8 @@ interface PreparingExecutor {
  *
  * @returns the rows, in the statement's order. `Row` is what the statement selects: the one place where the type of
  *   a row is stated rather than checked.
- * @throws whatever the driver throws; its `code` is the SQLSTATE.
+ * @throws whatever the driver throws; its `code` is the SQLSTATE. TransactionNotBegun, with that as its cause, from the
+ *   first statement of a transaction that the server did not begin.
  */
 export async function run<Row>(on: Executor, statement: Statement): Promise<Row[]> {
   const driver = clients.get(on) ?? on;

@@ -35,7 +35,8 @@ export interface EmitOptions {
  *
  * Rolled back, nothing is left; committed, every subscriber that the catalog lists for the topic now will be handed it,
  * whatever release the relay is of. Emit after the business
- * rows that the event reports are written, so that events about one row come in the order of its changes.
+ * rows that the event reports are written, so that events about one row come in the order of its changes. With one
+ * business write, `db.transaction` takes three round trips: `begin` goes with the write, then this, then `commit`.
  *
  * @param tx the transaction that also writes the business data: Drizzle's, or the bare client of `pg`, Neon or PGlite.
  * @param payload checked against the topic's schema; what the schema makes of it is stored.

@@ -1,0 +1,163 @@
+/**
+ * The server did not begin the transaction: it refused to, or the connection was lost before it answered. Nothing of
+ * the transaction has happened.
+ */
+export class TransactionNotBegun extends Error {
+  readonly code = 'transaction_not_begun';
+
+  constructor(cause: Error) {
+    super(`the transaction did not begin: ${cause.message}`, { cause });
+    this.name = 'TransactionNotBegun';
+  }
+}
+
+/** A connection whose transactions begin in the flight of their first statement. */
+export interface LateConnection<Client> {
+  /** What Drizzle runs transactions on. */
+  readonly client: Client;
+  /** Why a transaction was lost before it began. The connection is cut then. */
+  readonly lost: () => Error | undefined;
+}
+
+/**
+ * Holds back the `begin` that Drizzle sends until the first statement goes out, and sends both at once. A transaction
+ * without a statement sends nothing.
+ *
+ * Both are of the extended protocol and end in one Sync, as PgJDBC does it: where `begin` fails the server skips the
+ * statement, and a pooler takes them for one piece of work.
+ *
+ * @param connection of `pg` or Neon's driver.
+ * @see https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-EXT-QUERY
+ */
+export function beginLate<Client extends object>(connection: Client): LateConnection<Client> {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only these two drivers' connections get here
+  const driver = connection as Client & DriverConnection;
+  const FirstStatement = firstStatementOf(driver.constructor.Query);
+  let held: string | undefined;
+  let lost: Error | undefined;
+
+  const query = async (config: Config, values?: unknown[]): Promise<unknown> => {
+    if (lost) throw lost;
+    const text = typeof config === 'string' ? config : config.text;
+    if (text.startsWith('begin')) {
+      held = text;
+      return NOTHING;
+    }
+    if (held === undefined) return await driver.query(config, values);
+    const begin = held;
+    held = undefined;
+    if (text === 'commit' || text === 'rollback') return NOTHING;
+    const first = async (statement: Config) =>
+      await new Promise((resolve, reject) => {
+        const settle = (error: Error | null | undefined, result: unknown) =>
+          error ? reject(error) : resolve(result);
+        driver.query(new FirstStatement(begin, (error) => (lost = error), statement, values, settle));
+      });
+    if (!isSimple(text, values)) return await first(config);
+    const [, result] = await Promise.all([first(''), driver.query(config, values)]);
+    return result;
+  };
+
+  const client = new Proxy(connection, {
+    get: (target, key) => (key === 'query' ? query : Reflect.get(target, key)),
+  });
+  return { client, lost: () => lost };
+}
+
+/** Stands in for the answer to a statement that was not sent. */
+const NOTHING = { rows: [] };
+
+/**
+ * Whether a statement must go out as it is: the extended protocol takes one command at a time, and leaves a COPY from
+ * the client without an answer. A semicolon in a literal merely costs a flight.
+ */
+function isSimple(text: string, values: unknown[] | undefined): boolean {
+  return !values?.length && /;\s*\S|^\s*copy\b/i.test(text);
+}
+
+type Config = string | { readonly text: string };
+type Settle = (error: Error | null | undefined, result: unknown) => void;
+
+/** The part of a connection that `pg` and Neon's driver share. */
+interface DriverConnection {
+  readonly constructor: { readonly Query: QueryClass };
+  query(config: Config, values?: unknown[]): Promise<unknown>;
+  query(query: Query): unknown;
+}
+
+type QueryClass = new (config: Config, values: unknown[] | undefined, settle: Settle) => Query;
+
+/** A statement as the drivers send it and hear its answer. */
+interface Query {
+  name: string | undefined;
+  requiresPreparation(): boolean;
+  submit(wire: Wire): Error | null;
+  handleCommandComplete(message: unknown, wire: Wire): void;
+  handleError(error: Error, wire: Wire): void;
+}
+
+interface Wire {
+  readonly stream: { cork?(): void; uncork?(): void; destroy(): void };
+  parse(statement: { text: string }): void;
+  bind(portal: object): void;
+  execute(portal: object): void;
+  flush(): void;
+}
+
+function firstStatementOf(QueryOfDriver: QueryClass) {
+  return class FirstStatement extends QueryOfDriver {
+    readonly #begin: string;
+    readonly #onLost: (error: Error) => void;
+    readonly #preparedName = this.name;
+    #isSent = false;
+    #hasBegun = false;
+
+    constructor(
+      begin: string,
+      onLost: (error: Error) => void,
+      ...statement: ConstructorParameters<QueryClass>
+    ) {
+      super(...statement);
+      this.#begin = begin;
+      this.#onLost = onLost;
+    }
+
+    override requiresPreparation(): boolean {
+      return true;
+    }
+
+    override submit(wire: Wire): Error | null {
+      wire.stream.cork?.();
+      try {
+        wire.parse({ text: this.#begin });
+        wire.bind({});
+        wire.execute({});
+        // Has the server confirm at once, so that a connection lost while the statement runs is not taken for one lost
+        // at `begin`.
+        wire.flush();
+        const refusal = super.submit(wire);
+        this.#isSent = refusal === null;
+        return refusal;
+      } finally {
+        // Else the driver notes the statement as prepared when the server says that it has parsed `begin`.
+        this.name = undefined;
+        wire.stream.uncork?.();
+      }
+    }
+
+    override handleCommandComplete(message: unknown, wire: Wire): void {
+      if (this.#hasBegun) return super.handleCommandComplete(message, wire);
+      this.#hasBegun = true;
+      this.name = this.#preparedName;
+    }
+
+    override handleError(error: Error, wire: Wire): void {
+      if (this.#hasBegun) return super.handleError(error, wire);
+      // Statements queued behind this one would each commit on their own.
+      wire.stream.destroy();
+      const lost = this.#isSent ? new TransactionNotBegun(error) : error;
+      this.#onLost(lost);
+      super.handleError(lost, wire);
+    }
+  };
+}
