@@ -4,7 +4,7 @@ import { wrongInOrigin } from './http/origin-pattern.ts';
 import { httpUrl, InvalidConfiguration, isDeployed, parsed, readable, variablesOf } from './environment.ts';
 import type { Source } from './environment.ts';
 import { SECOND, msOf } from './time.ts';
-import { variables } from './variables.ts';
+import { onOrOff, variables } from './variables.ts';
 import type { samplers } from './variables.ts';
 import type { Scheme } from './webhooks/verify.ts';
 
@@ -320,6 +320,8 @@ export interface RemoteSubscriber {
   readonly url: string;
   /** Signs what is sent, as Standard Webhooks does: base64 after `whsec_`. */
   readonly secret: string;
+  /** Whether it takes its events in batches; unset it does not. */
+  readonly isBatch?: boolean | undefined;
 }
 
 function remoteSubscribers(source: Source): RemoteSubscriber[] {
@@ -333,6 +335,10 @@ function remoteSubscribers(source: Source): RemoteSubscriber[] {
       },
       get secret() {
         return subscriberSecret(`SUBSCRIBER_${name}_SECRET`, source);
+      },
+      get isBatch() {
+        const batch = parsed(`SUBSCRIBER_${name}_BATCH`, onOrOff, source);
+        return batch && batch === 'on';
       },
     };
   });

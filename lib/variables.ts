@@ -32,6 +32,8 @@ function isUrl(value: string): boolean {
   return !value.startsWith('postgres') || URL.canParse(value);
 }
 
+export const onOrOff = optional(z.enum(['on', 'off'], { error: 'write on or off, or leave it unset' }));
+
 /** Every variable that has one name; those of components have the component's. */
 export const variables = z.object({
   DATABASE_URL: optional(
@@ -48,7 +50,7 @@ export const variables = z.object({
   VERCEL_ENV: optional(z.string()),
   PORT: optional(z.coerce.number({ error: 'write a port number, 0 to 65535' }).int().min(0).max(65_535)),
   DEMO: optional(z.enum(['on', 'off'], { error: 'write off, or leave it unset' })),
-  RELAY: optional(z.enum(['on', 'off'], { error: 'write on or off, or leave it unset' })),
+  RELAY: onOrOff,
   CRON_SECRET: optional(z.string().regex(/^\S{16,}$/, 'write at least 16 characters, without spaces')),
   CORS_ORIGINS: optional(z.string()),
   ANTHROPIC_API_KEY: optional(z.string().trim()),

@@ -12,6 +12,10 @@ import type { Subscription } from './subscription.ts';
 export interface ClaimedLane {
   /** Database key, as text. */
   readonly id: string;
+  /** The lane that its deliveries' ids begin with: the one that they were fanned out to. */
+  readonly home: string;
+  /** Whether it carries many ordering keys, which need not wait for each other. Each event has one there. */
+  readonly isShared: boolean;
   readonly token: string;
   readonly subscription: Subscription;
   /** All before this position are settled. */
@@ -81,6 +85,8 @@ export async function claim(db: Database, options: ClaimOptions): Promise<Claim>
     const readable = newer === -1 ? all.length : newer;
     return {
       id: String(lane.id),
+      home: String(lane.id),
+      isShared: false,
       token,
       subscription,
       head: lane.head,

@@ -107,22 +107,32 @@ export class LeaseLost extends Error {
 }
 
 /**
- * Records one delivery as delivered inside its handler's transaction, and keeps the lane.
+ * Records deliveries as delivered inside the transaction of their handlers, and keeps the lane.
  *
+ * @param to the lane's new head.
  * @throws LeaseLost when another relay has the lane; the transaction must then be rolled back.
  */
 export async function settleInTransaction(
   tx: Transaction,
   lane: { readonly id: string; readonly token: string; readonly from: number },
-  { position, ...exact }: DeliveredAttempt,
+  to: number,
+  delivered: readonly DeliveredAttempt[],
 ): Promise<void> {
-  const { atMs, durationMs } = inWholeMs(exact);
+  const times = delivered.map(inWholeMs);
   const [row] = await run<{ settled: number }>(tx, {
     name: 'settle_one',
     text: SETTLE_ONE,
-    values: [lane.id, lane.token, lane.from, position, atMs, durationMs],
+    values: [
+      lane.id,
+      lane.token,
+      lane.from,
+      to,
+      arrayLiteral(delivered.map(({ position }) => position)),
+      arrayLiteral(times.map(({ atMs }) => atMs)),
+      arrayLiteral(times.map(({ durationMs }) => durationMs)),
+    ],
   });
-  if (row?.settled !== 1) throw new LeaseLost();
+  if (row?.settled !== delivered.length) throw new LeaseLost();
 }
 
 /** Deliveries of a lane with the same times, to the millisecond: the database finds and writes them together. */
@@ -333,33 +343,38 @@ const SETTLE_ONE = `
     returning id, topic, subscriber
   ),
   delivered as (
-    update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = $6::int,
-      attempted_at = to_timestamp($5::float8 / 1000), delivered_at = to_timestamp(($5::float8 + $6::int) / 1000),
-      next_attempt_at = null
-    from settled_lane
+    update deliveries set state = 'delivered', attempts = deliveries.attempts + 1, duration_ms = attempt.duration_ms,
+      attempted_at = to_timestamp(attempt.at_ms / 1000),
+      delivered_at = to_timestamp((attempt.at_ms + attempt.duration_ms) / 1000), next_attempt_at = null
+    from settled_lane,
+      unnest($5::text::bigint[], $6::text::float8[], $7::text::int[]) as attempt(position, at_ms, duration_ms)
     -- Said of the table itself and not of the join, so that the index is taken also where the table was planned empty.
-    where lane_id = $1::bigint and position = $4::bigint and coalesce(state in ('pending', 'failing'), false)
+    where lane_id = $1::bigint and deliveries.position = attempt.position and attempt.position ${EVERY_ID}
+      and coalesce(state in ('pending', 'failing'), false)
     returning event_id, topic, subscriber, (attempts > 1)::int as was_failing, delivered_at,
       (attempts = 1 and replays = 0)::int as first_attempt
   ),
   changed_event as (
-    update events set open = open - 1, failing = failing - was_failing
-    from delivered where events.id = delivered.event_id
+    -- In the order of their ids, as settlements of other lanes have them.
+    update events set open = events.open - 1, failing = events.failing - change.was_failing
+    from (select event_id, was_failing from delivered order by event_id) as change
+    where events.id = change.event_id and change.event_id ${EVERY_UUID}
     returning events.topic, events.state as becomes,
-      ${eventState('open + 1', 'failing + was_failing', 'dead_lettered')} as was
+      ${eventState('events.open + 1', 'events.failing + change.was_failing', 'events.dead_lettered')} as was
   ),
   backlog_change as materialized (
-    select topic, subscriber, was_failing - 1 as pending, -was_failing as failing, 0 as dead_lettered,
-      delivered_at as last_delivered_at, null::timestamptz as last_failed_at, 1 as delivered_total,
+    select topic, subscriber, sum(was_failing - 1) as pending, -sum(was_failing) as failing, 0 as dead_lettered,
+      max(delivered_at) as last_delivered_at, null::timestamptz as last_failed_at, count(*) as delivered_total,
       0 as failed_total, 0 as dead_lettered_total
-    from delivered
+    from delivered group by topic, subscriber
     union all
     select ${EVENTS_MOVED} from changed_event where was <> becomes group by topic
   ),
   added as (${ADD_TO_BACKLOG}
   ),
   hour_change as materialized (
-    select topic, 1 as delivered, first_attempt, 0 as dead_lettered from delivered
+    select topic, count(*) as delivered, sum(first_attempt) as first_attempt, 0 as dead_lettered from delivered
+    group by topic
   ),
   counted as (${ADD_TO_THROUGHPUT}
   )

@@ -222,7 +222,9 @@ class Pass {
       const isOver = () => this.#isOver();
       const fits = (limitMs: number) => this.#fits(limitMs);
       const own = { fits, transactions: this.#transactions, lines: this.#lines };
-      this.#runs.add(new LaneRun(lane, claimed.nowMs, { db, ...clocks, isOver, signal, ...own }));
+      const run = new LaneRun(lane, claimed.nowMs, { db, ...clocks, isOver, signal, ...own });
+      this.#runs.add(run);
+      run.start();
     }
     return claimed;
   }

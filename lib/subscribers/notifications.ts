@@ -46,6 +46,8 @@ export function notificationsBy(mail: MailSettings | undefined): AttachedSubscri
     Object.fromEntries(topicsOf('notifications').map((topic) => [topic, record])),
     {
       transactional: true,
+      // A mail is not rolled back with its neighbours.
+      sharesCommits: mail === undefined,
       timeoutMs: 15 * SECOND,
     },
   );

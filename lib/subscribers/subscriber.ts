@@ -43,6 +43,20 @@ export interface TransactionalContext extends DeliveryContext {
   readonly tx: Transaction;
 }
 
+/** What a handler of batches may know of the attempts that it is part of. */
+export interface BatchContext extends Pick<DeliveryContext, 'attemptedAt' | 'signal'> {
+  /** Of the events, in their order. */
+  readonly deliveries: readonly Pick<DeliveryContext, 'deliveryId' | 'attempt' | 'replayed'>[];
+}
+
+export interface TransactionalBatchContext extends BatchContext {
+  /** Commits together with the record that those which the handler took were delivered, or not at all. */
+  readonly tx: Transaction;
+}
+
+/** How many of the events, from the first, a handler of batches took; nothing for all. */
+type Taken = number | undefined | void;
+
 export interface SubscriberOptions {
   /** Time limit of one attempt in milliseconds; 10 seconds by default, a minute at most. */
   readonly timeoutMs?: number;
@@ -54,22 +68,63 @@ type Handlers<Name extends Subscriber, Context> = {
   readonly [T in TopicsOf<Name>]?: (event: BusEvent<T>, context: Context) => unknown;
 };
 
+type BatchHandlers<Name extends Subscriber, Context> = {
+  readonly [T in TopicsOf<Name>]?: (
+    events: readonly BusEvent<T>[],
+    context: Context,
+  ) => Taken | PromiseLike<Taken>;
+};
+
+interface SharesCommits {
+  /**
+   * False for a handler that also acts elsewhere, sends a mail for instance: a neighbour's failure would have it act
+   * again. True by default.
+   */
+  readonly sharesCommits?: boolean;
+}
+
 /** A component with what it does about the topics that it is listed for in the catalog. */
 export interface AttachedSubscriber {
   readonly name: string;
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly transactional: boolean;
+  /** Whether consecutive deliveries are handled in one transaction. */
+  readonly sharesCommits: boolean;
+  /** Null: handlers take events one by one. */
+  readonly batch: BatchLimits | null;
   readonly timeoutMs: number;
   readonly maxAttempts: number;
 }
 
+/** What bounds a batch besides the number of its events. It has one event at least. */
+export interface BatchLimits {
+  readonly bytesOf: (event: BusEvent) => number;
+  readonly maxBytes: number;
+}
+
 /**
- * A handler once its topic is no longer known to the compiler. Only the relay calls it, with events of that topic, and
- * with `tx` if it is transactional; written as a method because those may take more than their type says.
+ * A handler once its topic is no longer known to the compiler. Only the relay calls it, with an event of that topic or
+ * with a batch of them, and with `tx` if it is transactional; written as a method because those may take more than their
+ * type says.
  */
 export type Handler = {
+  handle(
+    given: BusEvent | readonly BusEvent[],
+    context: (DeliveryContext | BatchContext) & { tx?: Transaction },
+  ): unknown;
+}['handle'];
+
+/** One that takes events one by one. */
+type EventHandler = {
   handle(event: BusEvent, context: DeliveryContext & { tx?: Transaction }): unknown;
 }['handle'];
+
+type BatchHandler = {
+  handle(events: readonly BusEvent[], context: BatchContext & { tx?: Transaction }): unknown;
+}['handle'];
+
+/** What stays in the process has no size. */
+const IN_PROCESS: BatchLimits = { bytesOf: () => 0, maxBytes: 0 };
 
 /**
  * Attaches a component to topics that the catalog lists it for.
@@ -79,33 +134,68 @@ export type Handler = {
  * @param name the component's name in the catalog.
  * @param handlers by topic. A topic that is left out is unattached: its deliveries wait.
  * @param options with `transactional: true` each handler gets `context.tx`, and its work has its effect exactly once.
+ *   With `batch: true` it gets an array of events, in order, and returns how many of them, from the first, it took;
+ *   nothing means all, a throw none. The first that it did not take has failed; those behind it are handed over again.
  * @throws TypeError for a topic that the catalog does not list the component for, or options out of range.
  */
 export function subscriber<Name extends Subscriber>(
   name: Name,
+  handlers: BatchHandlers<Name, TransactionalBatchContext>,
+  options: SubscriberOptions & { readonly transactional: true; readonly batch: true },
+): AttachedSubscriber;
+export function subscriber<Name extends Subscriber>(
+  name: Name,
+  handlers: BatchHandlers<Name, BatchContext>,
+  options: SubscriberOptions & { readonly transactional?: false; readonly batch: true },
+): AttachedSubscriber;
+export function subscriber<Name extends Subscriber>(
+  name: Name,
   handlers: Handlers<Name, TransactionalContext>,
-  options: SubscriberOptions & { readonly transactional: true },
+  options: SubscriberOptions & SharesCommits & { readonly transactional: true; readonly batch?: false },
 ): AttachedSubscriber;
 export function subscriber<Name extends Subscriber>(
   name: Name,
   handlers: Handlers<Name, DeliveryContext>,
-  options?: SubscriberOptions & { readonly transactional?: false },
+  options?: SubscriberOptions & { readonly transactional?: false; readonly batch?: false },
 ): AttachedSubscriber;
 export function subscriber(
   name: string,
   handlers: Readonly<Record<string, Handler | undefined>>,
-  options: SubscriberOptions & { readonly transactional?: boolean } = {},
+  { batch = false, ...options }: AnyOptions & { readonly batch?: boolean } = {},
 ): AttachedSubscriber {
-  return attach(name, handlers, options);
+  return attached(name, handlers, options, batch ? IN_PROCESS : null);
+}
+
+interface AnyOptions extends SubscriberOptions, SharesCommits {
+  readonly transactional?: boolean;
 }
 
 /** Attaches a component whose name and topics only the running program knows. @throws TypeError as `subscriber` */
 export function attach(
   name: string,
-  handlers: Readonly<Record<string, Handler | undefined>>,
-  options: SubscriberOptions & { readonly transactional?: boolean } = {},
+  handlers: Readonly<Record<string, EventHandler | undefined>>,
+  options: AnyOptions = {},
 ): AttachedSubscriber {
-  const { timeoutMs = 10 * SECOND, maxAttempts = 5, transactional = false } = options;
+  return attached(name, handlers, options, null);
+}
+
+/** The same, with handlers of batches. @param limits none by default but the number of events. */
+export function attachBatches(
+  name: string,
+  handlers: Readonly<Record<string, BatchHandler | undefined>>,
+  options: AnyOptions = {},
+  limits: BatchLimits = IN_PROCESS,
+): AttachedSubscriber {
+  return attached(name, handlers, options, limits);
+}
+
+function attached(
+  name: string,
+  handlers: Readonly<Record<string, Handler | undefined>>,
+  options: AnyOptions,
+  batch: BatchLimits | null,
+): AttachedSubscriber {
+  const { timeoutMs = 10 * SECOND, maxAttempts = 5, transactional = false, sharesCommits = true } = options;
   if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIME_LIMIT_MS)) {
     throw new TypeError(
       `${name}: a timeoutMs of ${timeoutMs} does not fit into the life of a function: write 1 to ${LONGEST_TIME_LIMIT_MS} milliseconds`,
@@ -114,7 +204,7 @@ export function attach(
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > 6) {
     throw new TypeError(`${name}: write a maxAttempts of 1 to 6`);
   }
-  const attached = new Map<string, Handler>();
+  const byTopic = new Map<string, Handler>();
   for (const [topic, handler] of Object.entries(handlers)) {
     if (!topicsOf(name).includes(topic)) {
       throw new TypeError(
@@ -122,9 +212,9 @@ export function attach(
       );
     }
     if (typeof handler !== 'function') throw new TypeError(`${name}: write a function for ${topic}`);
-    attached.set(topic, handler);
+    byTopic.set(topic, handler);
   }
-  return { name, handlers: attached, transactional, timeoutMs, maxAttempts };
+  return { name, handlers: byTopic, transactional, sharesCommits, batch, timeoutMs, maxAttempts };
 }
 
 /** The topics that the catalog lists a component for. */

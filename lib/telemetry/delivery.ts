@@ -30,7 +30,7 @@ export function isTraced({ traceparent }: Pick<NamedAttempt, 'traceparent'>): bo
   return traceparent !== null || isTracing();
 }
 
-/** An attempt that is traced, or leaves a line in the log. */
+/** An attempt that is traced, or leaves a line in the log. One that is never ended leaves neither. */
 export class ObservedAttempt {
   readonly #attempt: NamedAttempt;
   readonly #lines: LogBatch | undefined;
@@ -44,7 +44,7 @@ export class ObservedAttempt {
   }
 
   /** Hands the event over. What is emitted meanwhile is caused by this attempt. */
-  within<Result>(hand: () => Promise<Result>): Promise<Result> {
+  within<Result>(hand: () => Result): Result {
     if (!this.#span) return hand();
     return context.with(trace.setSpan(context.active(), this.#span), hand);
   }

@@ -82,40 +82,42 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['effects'],
     changes: [
       {
-        file: 'lib/relay/attempt.ts',
-        from: `        await handler(delivery.event, { ...contextOf(lane, delivery, atMs, limit), tx });
+        file: 'lib/relay/shared-commit.ts',
+        from: `      if (isPromise(handled)) await handled;
 `,
-        to: `        const { position } = delivery;
-        try {
-          await handler(delivery.event, { ...contextOf(lane, delivery, atMs, limit), tx });
-        } catch (error) {
-          const { settle } = await import('./settle.ts');
-          const { waitAfter } = await import('./backoff.ts');
-          const { kind, message, waitMs, isPermanent } = classify(error);
-          const wait = waitMs ?? (isPermanent ? null : waitAfter(delivery.attempts + 1, subscriber.maxAttempts));
-          const durationMs = performance.now() - startedAt;
-          const next = wait === null ? null : atMs + durationMs + wait;
-          await settle({ $client: tx } as never, [{
-            id: lane.id, token: lane.token, from, to: next === null ? position : from, retryAtMs: next,
-            keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], unfinished: [{
-              position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
-              kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
-            }],
-          }], null);
-          failed = true;
-          return;
-        }
+        to: `      try {
+        await handled;
+      } catch (error) {
+        if (this.#attempts.length > 1) throw error;
+        const { settle } = await import('../deliveries/settle.ts');
+        const { waitAfter } = await import('./backoff.ts');
+        const { failureOf } = await import('./failure.ts');
+        const { kind, message, waitMs, isPermanent } = failureOf(error);
+        const { delivery, atMs } = attempt;
+        const { position } = delivery;
+        const { maxAttempts } = lane.subscription.subscriber;
+        const wait = waitMs ?? (isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts));
+        const durationMs = performance.now() - this.#startedAt;
+        const next = wait === null ? null : atMs + durationMs + wait;
+        const { from } = progress;
+        await settle({ $client: tx } as never, [{
+          id: lane.id, token: lane.token, from, to: next === null ? position : from, retryAtMs: next,
+          keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], unfinished: [{
+            position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
+            kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
+          }],
+        }], null);
+        this.hasFailed = true;
+        return;
+      }
 `,
       },
       {
-        file: 'lib/relay/attempt.ts',
-        from: `  try {
-    await transactions.within(run);
+        file: 'lib/relay/shared-commit.ts',
+        from: `      await inTransaction(this.#work, (transaction) => this.#handle(transaction));
 `,
-        to: `  let failed = false;
-  try {
-    await transactions.within(run);
-    if (failed) throw new LeaseLost();
+        to: `      await inTransaction(this.#work, (transaction) => this.#handle(transaction));
+      if (this.hasFailed) throw new LeaseLost();
 `,
       },
     ],

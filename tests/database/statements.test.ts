@@ -151,7 +151,7 @@ describe('the statements that run again and again', () => {
     const bookings = subscriber(
       'bookings',
       { 'payment.captured': async (_, { tx }) => void found.push(...(await prepared(tx))) },
-      { transactional: true },
+      { transactional: true, sharesCommits: false },
     );
     await drain(bus.db, [bookings]);
     expect(found).toContainEqual({ name: 'settle_one', uses: expect.any(Number) });

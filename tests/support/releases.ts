@@ -46,7 +46,7 @@ export async function openRelease(name: Release, url: string): Promise<RunningRe
           .topics()
           .filter(([, row]) => row.subscribers.some((known) => known === subscriber));
         const toAll = Object.fromEntries(listed.map(([topic]) => [topic, handle]));
-        return bus.attach(subscriber, toAll, { transactional: isTransactional });
+        return bus.attach(subscriber, toAll, { transactional: isTransactional, sharesCommits: false });
       });
       return bus.relay({ db, subscribers: attached, until: Date.now() + 45_000, now: START + laterMs });
     },

@@ -64,6 +64,7 @@ describe('with nothing set', () => {
     'WEBHOOK_IDENTITYPROVIDER_SCHEME',
     'SUBSCRIBER_LEDGER_URL',
     'SUBSCRIBER_LEDGER_SECRET',
+    'SUBSCRIBER_LEDGER_BATCH',
   ])('%s empty or blank is the same as unset', (variable) => {
     const unset = readConfig();
     expect(readConfig({ [variable]: '' })).toEqual(unset);
@@ -245,6 +246,28 @@ describe('remote subscribers', () => {
   });
 
   test.each([
+    ['on', true],
+    ['off', false],
+    [' ', undefined],
+  ])('with _BATCH=%j take batches: %s', (value, isBatch) => {
+    const [ledger] = readConfig({
+      SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
+      SUBSCRIBER_LEDGER_SECRET: SECRET,
+      SUBSCRIBER_LEDGER_BATCH: value,
+    }).remoteSubscribers;
+    expect(ledger!.isBatch).toBe(isBatch);
+  });
+
+  test.each(['yes', 'On', '100'])('can not have _BATCH=%s', (value) => {
+    const error = refused({
+      SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
+      SUBSCRIBER_LEDGER_SECRET: SECRET,
+      SUBSCRIBER_LEDGER_BATCH: value,
+    });
+    expect(error.message).toBe('SUBSCRIBER_LEDGER_BATCH: write on or off, or leave it unset');
+  });
+
+  test.each([
     ['none', undefined],
     ['an empty one', ''],
     ['one without its prefix', SECRET.slice(6)],
@@ -358,6 +381,7 @@ test('all that is wrong is found at once, each variable once', () => {
     UPSTASH_REDIS_REST_URL: 'https://redis.example.no',
     OPERATOR_TOKEN_MAX_AGE: 'long',
     SUBSCRIBER_LEDGER_URL: 'nowhere',
+    SUBSCRIBER_LEDGER_BATCH: 'yes',
     WEBHOOK_WALLETPAYMENTS_SCHEME: 'foo',
   };
   for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);

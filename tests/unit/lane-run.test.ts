@@ -35,6 +35,7 @@ it('a lane is gone on with only when its lease is long enough once it is known, 
     isOver: () => false,
     fits: () => true,
   });
+  run.start();
   await sleep(1);
   // The first handler takes so long that too little of the lease is left for another.
   now = leaseMs - 11 * SECOND;
@@ -61,6 +62,8 @@ function laneOf({
 }: Pick<ClaimedLane, 'subscription'> & { positions: readonly number[] }): ClaimedLane {
   return {
     id: '1',
+    home: '1',
+    isShared: false,
     token: '00000000-0000-4000-8000-000000000000',
     subscription,
     head: 0,

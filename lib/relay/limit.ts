@@ -1,0 +1,58 @@
+/**
+ * The end of a handler's time, as its `context.signal` tells it. The AbortController is made when a handler asks for its
+ * signal: most never do, and it is dear.
+ */
+export class Limit {
+  #controller: AbortController | null = null;
+  #reason: unknown = null;
+
+  get signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#reason !== null) this.#controller.abort(this.#reason);
+    return this.#controller.signal;
+  }
+
+  abort(reason: unknown): void {
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+  }
+}
+
+/** The handler was still running when its time limit was reached. */
+export class HandlerTimeout extends Error {
+  readonly code = 'timeout';
+
+  constructor(timeoutMs: number) {
+    super(`the handler had not finished after ${timeoutMs} ms`);
+    this.name = 'HandlerTimeout';
+  }
+}
+
+/** Waits for a handler until its time limit, or until the relay is told to stop. */
+export async function withinLimit<Result>(
+  handled: PromiseLike<Result>,
+  limit: Limit,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Result> {
+  let cut: (error: unknown) => void = () => undefined;
+  const stop = () => cut(signal?.reason);
+  const timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
+  signal?.addEventListener('abort', stop, { once: true });
+  try {
+    return await new Promise<Result>((resolve, reject) => {
+      cut = (error) => {
+        limit.abort(error);
+        reject(error);
+      };
+      handled.then(resolve, reject);
+    });
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', stop);
+  }
+}
+
+export function isPromise(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}
