@@ -22,6 +22,8 @@ export interface History {
 export interface SubscriberLimits {
   readonly name: string;
   readonly transactional: boolean;
+  /** Whether its handlers take batches. */
+  readonly batch: boolean;
   readonly timeoutMs: number;
   readonly maxAttempts: number;
 }

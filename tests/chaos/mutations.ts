@@ -197,4 +197,27 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
       },
     ],
   },
+  {
+    name: 'batch-settled-past-its-failure',
+    breaks: ['outcome', 'order'],
+    changes: [
+      {
+        file: 'lib/relay/batch.ts',
+        from: 'for (const attempt of this.#attempts.slice(0, taken)) this.#work.delivered(attempt, durationMs);',
+        to: `for (const [index, attempt] of this.#attempts.entries())
+      if (index !== taken) this.#work.delivered(attempt, durationMs);`,
+      },
+    ],
+  },
+  {
+    name: 'innocent-burnt-by-shared-commit',
+    breaks: ['attempts'],
+    changes: [
+      {
+        file: 'lib/relay/shared-commit.ts',
+        from: 'if (others.length === 0) {',
+        to: 'if (others.length >= 0) {',
+      },
+    ],
+  },
 ];

@@ -6,8 +6,13 @@ import type { Transaction } from '../../lib/db/connect.ts';
 import { run } from '../../lib/db/statement.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
+import { attach, attachBatches } from '../../lib/subscribers/subscriber.ts';
+import type {
+  AttachedSubscriber,
+  BatchContext,
+  BusEvent,
+  DeliveryContext,
+} from '../../lib/subscribers/subscriber.ts';
 import { sleep } from '../../lib/time.ts';
 import { aheadMs } from './clock.ts';
 import type { HandlerEnd, SubscriberLimits } from './history.ts';
@@ -79,14 +84,52 @@ class Run {
     await close();
   }
 
-  #subscriber({ name, ...limits }: SubscriberLimits): AttachedSubscriber {
+  #subscriber({ name, batch, ...limits }: SubscriberLimits): AttachedSubscriber {
     const topics = Object.entries(this.#order.topics).filter(([, names]) => names.includes(name));
+    const toAll = <Handler>(handler: Handler) =>
+      Object.fromEntries(topics.map(([topic]) => [topic, handler]));
+    if (batch) {
+      return attachBatches(
+        name,
+        toAll((events: readonly BusEvent[], context: BatchContext & { tx?: Transaction }) =>
+          this.#handleBatch(name, events, context),
+        ),
+        limits,
+      );
+    }
     const handler = (event: BusEvent, context: DeliveryContext & { tx?: Transaction }) =>
       this.#handle(name, event, context);
-    return attach(name, Object.fromEntries(topics.map(([topic]) => [topic, handler])), limits);
+    return attach(name, toAll(handler), limits);
   }
 
-  #handle(name: string, event: BusEvent, context: DeliveryContext & { tx?: Transaction }): unknown {
+  /** Takes one event after the other, until one of them can not be taken. */
+  async #handleBatch(
+    name: string,
+    events: readonly BusEvent[],
+    { deliveries, attemptedAt, signal, tx }: BatchContext & { tx?: Transaction },
+  ): Promise<number | undefined> {
+    for (const [taken, event] of events.entries()) {
+      const context = { ...deliveries[taken]!, attemptedAt, signal, ...(tx && { tx }) };
+      try {
+        await this.#handle(name, event, context, taken > 0);
+      } catch (error) {
+        // The whole transaction is broken, or there is nothing to keep.
+        if (taken === 0 || (error as { code?: string }).code === '22012') throw error;
+        return taken;
+      }
+      // What comes after the limit is not waited for.
+      if (signal.aborted) throw signal.reason;
+    }
+    return undefined;
+  }
+
+  /** @param isBehind whether it is one of a batch, and not the first: it can neither wait nor be given up. */
+  #handle(
+    name: string,
+    event: BusEvent,
+    context: DeliveryContext & { tx?: Transaction },
+    isBehind = false,
+  ): unknown {
     const tag = tagOf(event.payload);
     const act = this.#nextAct(tag, name);
     this.#starts += 1;
@@ -120,19 +163,24 @@ class Run {
     context.signal.addEventListener('abort', () => end('timed out'), { once: true });
     const handled = async () => {
       try {
-        if (tx) {
-          const values = [event.id, name];
-          await run(tx, { text: 'insert into chaos.effects (event_id, subscriber) values ($1, $2)', values });
-        }
+        // What a batch leaves behind it commits with what was taken: such a one has no effect until it is.
+        if (!isBehind) await this.#leaveTrace(name, event, tx);
         await perform(act, tx, () => end('crashes'));
+        if (isBehind) await this.#leaveTrace(name, event, tx);
         end('ok');
       } catch (error) {
-        if (error instanceof RetryAfter) end('waits', { ms: error.ms });
-        else end(error instanceof PermanentError ? 'permanent' : 'threw');
+        if (error instanceof RetryAfter && !isBehind) end('waits', { ms: error.ms });
+        else end(error instanceof PermanentError && !isBehind ? 'permanent' : 'threw');
         throw error;
       }
     };
     return handled();
+  }
+
+  async #leaveTrace(name: string, event: BusEvent, tx: Transaction | undefined): Promise<void> {
+    if (!tx) return;
+    const values = [event.id, name];
+    await run(tx, { text: 'insert into chaos.effects (event_id, subscriber) values ($1, $2)', values });
   }
 
   /** Counts calls in a file of one byte for each, which outlives the process. */

@@ -11,12 +11,12 @@ const TIMEOUT_MS = 200;
 
 /** Who is attached, in every relay. Between them they have every number of attempts that the bus allows but 4. */
 export const SUBSCRIBERS: readonly SubscriberLimits[] = [
-  { name: 'bookings', transactional: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
-  { name: 'ledger', transactional: true, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
-  { name: 'notifications', transactional: true, timeoutMs: TIMEOUT_MS, maxAttempts: 2 },
-  { name: 'accounting', transactional: false, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
-  { name: 'audit', transactional: false, timeoutMs: TIMEOUT_MS, maxAttempts: 6 },
-  { name: 'calendar', transactional: true, timeoutMs: TIMEOUT_MS, maxAttempts: 1 },
+  { name: 'bookings', transactional: false, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
+  { name: 'ledger', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
+  { name: 'notifications', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 2 },
+  { name: 'accounting', transactional: false, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
+  { name: 'audit', transactional: false, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 6 },
+  { name: 'calendar', transactional: true, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 1 },
 ];
 
 /** The second has an ordering key of its own in the catalog; the others get one from the producer now and then. */

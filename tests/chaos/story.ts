@@ -20,6 +20,7 @@ export class Story {
   #starts = 0;
   #history: Partial<History> = {};
   #isTransactional = false;
+  #isBatch = false;
 
   /** What is known in the end, where it is not both events committed and delivered. */
   ends(history: Partial<History>): this {
@@ -30,6 +31,12 @@ export class Story {
   /** Makes the subscriber's handler a transactional one. */
   withTransactions(): this {
     this.#isTransactional = true;
+    return this;
+  }
+
+  /** Makes the subscriber's handler one of batches, which is called with one event after the other. */
+  inBatches(): this {
+    this.#isBatch = true;
     return this;
   }
 
@@ -114,7 +121,9 @@ export class Story {
   get history(): History {
     const event = { topic: 'payment.captured', state: 'delivered' } as const;
     return {
-      subscribers: [{ name: 'ledger', transactional: this.#isTransactional, ...LIMITS }],
+      subscribers: [
+        { name: 'ledger', transactional: this.#isTransactional, batch: this.#isBatch, ...LIMITS },
+      ],
       releases: { present: CATALOG, next: CATALOG },
       emits: [
         { release: 'present', id: A, tag: 'event 1', fate: 'committed' },

@@ -29,6 +29,8 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'fence-clock-after-locks': CROWDED,
   'fan-out-without-lock': CROWDED,
   'settle-without-token': [5],
+  'batch-settled-past-its-failure': [1],
+  'innocent-burnt-by-shared-commit': [1],
   'fan-out-by-own-catalog': ROLLOUTS,
   'newer-version-handed-over': ROLLOUTS,
 };

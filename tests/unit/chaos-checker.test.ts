@@ -162,11 +162,17 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
-    it('condemns a transactional handler that is called before the one ahead of it has committed', () => {
-      const story = good().withTransactions();
+    it('lets transactional handlers share a commit, and condemns one that commits before the one ahead of it', () => {
       const effects = [A, B].map((eventId) => ({ eventId, subscriber: 'ledger' }));
+      expect(good().withTransactions().ends({ effects }).broken).toEqual([]);
+      const story = half()
+        .withTransactions()
+        .call(121, 'relay-1', 2, ok(130))
+        .delivery(140, 'relay-1', 2, DELIVERED)
+        .lane(240, 'relay-1', FREE)
+        .delivery(240, 'relay-1', 1, DELIVERED);
       expect(story.ends({ effects }).broken).toEqual([
-        'order: ledger was handed event 2 before the event ahead of it was settled',
+        'order: what ledger made of position 2 was committed before the event ahead of it was settled',
       ]);
     });
 
@@ -243,6 +249,31 @@ describe('the checker of the chaos runs', () => {
         'attempts: ledger was handed event 2 as attempt 3 of 2',
         'attempts: 3 attempts of 2 were recorded',
       ]);
+    });
+
+    it('condemns an attempt that failed of what another handler threw, in a shared commit or a batch', () => {
+      for (const kind of ['Error', 'not_taken']) {
+        const log = [{ ...failed, kind }];
+        const innocent = () =>
+          settled(half().call(121, 'relay-1', 2, ok(130)), 140, 'relay-1').delivery(150, 'relay-1', 1, {
+            log,
+          });
+        expect(innocent().inBatches().broken).toEqual([
+          'attempts: it failed 1 times of what ledger threw, which threw 0 times',
+        ]);
+      }
+    });
+
+    it('excuses a batch whose transaction one of its events broke', () => {
+      const log = [{ ...failed, kind: '22012' }];
+      const broken = (story: Story) =>
+        settled(
+          story.call(110, 'relay-1', 1, ok(120)).call(121, 'relay-1', 2, ok(130)),
+          140,
+          'relay-1',
+        ).delivery(150, 'relay-1', 1, { log }).broken;
+      expect(broken(claimed().inBatches())).toEqual([]);
+      expect(broken(claimed())).toHaveLength(1);
     });
 
     it('condemns a wait that is shorter than the schedule', () => {

@@ -11,10 +11,15 @@ const WAITS_MS = [60_000, 300_000, 1_800_000, 21_600_000, 86_400_000];
  */
 const CLAIM_LATENCY_MS = 1000;
 
+/** Kinds of failures as the handlers of a run throw them. */
+const THROWN = ['Error', 'permanent', 'not_taken'];
+const DIVISION_BY_ZERO = '22012';
+
 /** Promise 3. */
 export function* withinAttempts(read: Reading): Generator<Violation> {
   for (const delivery of read.deliveries.values()) {
     yield* neverTooMany(delivery);
+    yield* ofItsOwn(delivery);
     yield* asLongAsScheduled(delivery);
     for (const [index, call] of delivery.calls.entries())
       yield* notTooSoon(call, delivery.calls[index - 1], delivery, read);
@@ -33,6 +38,21 @@ function* neverTooMany({ laneId, eventId, limits, calls, versions }: DeliveryHis
     const what = `${attempts} attempts of ${limits.maxAttempts} were recorded`;
     yield { rule: 'attempts', what, about, t: at };
   }
+}
+
+/**
+ * What a delivery failed of is what its own handler did, and nobody else's: not a neighbour's in the transaction that
+ * they shared, nor one's behind it in a batch. Time limits, leases and lost connections may be those of others.
+ */
+function* ofItsOwn({ laneId, eventId, limits, calls, versions }: DeliveryHistory): Generator<Violation> {
+  const log = versions.at(-1)!.log;
+  const threw = calls.filter(({ end }) => end && end.end !== 'ok' && end.end !== 'waits').length;
+  // In a batch this is the transaction of all, whoever broke it.
+  const own = limits.batch ? THROWN : [...THROWN, DIVISION_BY_ZERO];
+  const failed = log.filter(({ outcome, kind = '' }) => outcome === 'failed' && own.includes(kind)).length;
+  if (failed <= threw) return;
+  const what = `it failed ${failed} times of what ${limits.name} threw, which threw ${threw} times`;
+  yield { rule: 'attempts', what, about: { laneId, eventId, subscriber: limits.name } };
 }
 
 /** What is stored as the time of the next attempt. */

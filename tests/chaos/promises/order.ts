@@ -3,6 +3,9 @@ import type { DeliveryHistory, Reading } from '../reading.ts';
 import { ROUNDING_MS } from './promises.ts';
 import type { Violation } from './promises.ts';
 
+/** Versions that one statement writes are noted one after the other. */
+const STATEMENT_MS = 50;
+
 /** Promise 2: what comes first, and that nothing overtakes. */
 export function* inOrder(read: Reading): Generator<Violation> {
   const ageOf = new Map(
@@ -28,28 +31,37 @@ export function* inOrder(read: Reading): Generator<Violation> {
         const what = `${subscriber} was handed ${first.tag} before the event ahead of it was settled`;
         yield { rule: 'order', what, about, t: first.t };
       }
+      const settledAt = writtenAt(delivery);
+      if (delivery.limits.transactional && settledAt + STATEMENT_MS < writtenAt(before)) {
+        const what = `what ${subscriber} made of position ${position} was committed before the event ahead of it was settled`;
+        yield { rule: 'order', what, about, t: settledAt };
+      }
     }
   }
 }
 
+function writtenAt({ versions }: DeliveryHistory): number {
+  return versions.find(hasEnded)?.at ?? Infinity;
+}
+
 /**
- * When a delivery was settled for the first time. A transactional handler settles in its transaction; of the others
- * the relay knows the outcome before the database does, and may go on.
+ * When a delivery was settled for the first time, as far as its relay knew. It knows the outcome before the database
+ * does, and goes on: with the batch that it settles together, or in the transaction that the deliveries share.
  */
-function firstSettledAt({ versions, calls, limits }: DeliveryHistory): number {
-  const settledAt = versions.find(hasEnded)?.at ?? Infinity;
-  if (limits.transactional) return settledAt;
+function firstSettledAt(delivery: DeliveryHistory): number {
+  const { calls, limits } = delivery;
   const last = calls.find(({ start, end }) => {
     switch (end?.end) {
       case 'ok':
-      case 'permanent':
         return true;
+      case 'permanent':
+        return !limits.transactional;
       case 'threw':
       case 'timed out':
-        return start.attempt >= limits.maxAttempts;
+        return !limits.transactional && start.attempt >= limits.maxAttempts;
       default:
         return false;
     }
   });
-  return Math.min(settledAt, last?.end?.t ?? Infinity);
+  return Math.min(writtenAt(delivery), last?.end?.t ?? Infinity);
 }
