@@ -46,6 +46,8 @@ export async function withinLimit<Result>(
         reject(error);
       };
       handled.then(resolve, reject);
+      // The handler itself may have had the relay stopped.
+      if (signal?.aborted) stop();
     });
   } finally {
     clearTimeout(timer);

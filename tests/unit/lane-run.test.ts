@@ -1,83 +1,379 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
-import type { Database } from '../../lib/db/connect.ts';
-import type { ClaimedLane } from '../../lib/deliveries/claim.ts';
 import { LaneRun } from '../../lib/relay/lane-run.ts';
-import { Slots } from '../../lib/relay/slots.ts';
-import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
-import { attach } from '../../lib/subscribers/subscriber.ts';
-import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
-import { SECOND, sleep } from '../../lib/time.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { attach, attachBatches } from '../../lib/subscribers/subscriber.ts';
+import type { BatchContext, BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/time.ts';
+import { gate } from '../support/bus.ts';
+import { deliveriesAt, laneOf, options, positionsOf, runLane } from '../support/lane.ts';
 
-it('a lane is gone on with only when its lease is long enough once it is known, not when it was asked for', async () => {
-  let now = 0;
-  const called: string[] = [];
-  let finish = () => {};
-  const ledger = attach(
+type Handle = (position: number, context: DeliveryContext) => unknown;
+
+const positionOf = ({ id }: BusEvent) => Number(id.slice('event '.length));
+
+/** A ledger that does this with the deliveries at each position. */
+const ledger = (handle: Handle, more: { timeoutMs?: number; maxAttempts?: number } = {}) =>
+  attach(
     'ledger',
-    {
-      'payment.captured': async ({ id }: BusEvent) => {
-        called.push(`${id} at ${now / SECOND} s`);
-        await new Promise<void>((resolve) => (finish = resolve));
-      },
-    },
-    { timeoutMs: 10 * SECOND },
+    { 'payment.captured': (event: BusEvent, context) => handle(positionOf(event), context) },
+    more,
   );
-  const [subscription] = subscriptionsOf([ledger]);
-  const { leaseMs } = subscription!;
-  const run = new LaneRun(laneOf({ subscription: subscription!, positions: [1, 2] }), 0, {
-    // Nothing here is settled in a transaction.
-    db: undefined as unknown as Database,
-    signal: undefined,
-    transactions: new Slots(1),
-    clock: () => now,
-    leaseClock: () => now,
-    isOver: () => false,
-    fits: () => true,
+
+/** A ledger that notes what it is handed, and then does this with each. */
+function noting(then: Handle = () => undefined) {
+  const handed: number[] = [];
+  const noted = ledger((position, context) => {
+    handed.push(position);
+    return then(position, context);
   });
-  run.start();
-  await sleep(1);
-  // The first handler takes so long that too little of the lease is left for another.
-  now = leaseMs - 11 * SECOND;
-  finish();
-  await sleep(1);
-  const asked = run.takeOutcome(false);
-  expect(asked).toMatchObject({ to: 1, keepUntilMs: now + leaseMs });
-  // Made in time, but known only when the new lease is over as well: another relay may have the lane.
-  now += leaseMs + SECOND;
-  run.keep(asked!.keepUntilMs);
-  await sleep(1);
-  expect(called).toEqual(['event 1 at 0 s']);
-  // Asks again; and nobody has taken it.
-  const again = run.takeOutcome(false);
-  expect(again).toMatchObject({ keepUntilMs: now + leaseMs });
-  run.keep(again!.keepUntilMs);
-  await sleep(1);
-  expect(called).toEqual(['event 1 at 0 s', `event 2 at ${now / SECOND} s`]);
+  return { handed, noted };
+}
+
+const fail = () => {
+  throw new Error('as planned');
+};
+
+describe('a lane', () => {
+  it('is gone on with only when its lease is long enough once it is known, not when it was asked for', async () => {
+    let now = 0;
+    const called: string[] = [];
+    let finish = () => {};
+    const slow = ledger(async (position) => {
+      called.push(`event ${position} at ${now / SECOND} s`);
+      await new Promise<void>((resolve) => (finish = resolve));
+    });
+    const lane = laneOf(slow, ['', ''], { isShared: false });
+    const { leaseMs } = lane.subscription;
+    const run = new LaneRun(lane, 0, options({ clock: () => now, leaseClock: () => now }));
+    run.start();
+    await sleep(1);
+    // The first handler takes so long that too little of the lease is left for another.
+    now = leaseMs - 11 * SECOND;
+    finish();
+    await sleep(1);
+    const asked = run.takeOutcome(false);
+    expect(asked).toMatchObject({ to: 1, keepUntilMs: now + leaseMs });
+    // Made in time, but known only when the new lease is over as well: another relay may have the lane.
+    now += leaseMs + SECOND;
+    run.keep(asked!.keepUntilMs);
+    await sleep(1);
+    expect(called).toEqual(['event 1 at 0 s']);
+    // Asks again; and nobody has taken it.
+    const again = run.takeOutcome(false);
+    expect(again).toMatchObject({ keepUntilMs: now + leaseMs });
+    run.keep(again!.keepUntilMs);
+    await sleep(1);
+    expect(called).toEqual(['event 1 at 0 s', `event 2 at ${now / SECOND} s`]);
+  });
+
+  it('does nothing before it is started', async () => {
+    const { handed, noted } = noting();
+    const run = new LaneRun(laneOf(noted, ['a']), 0, options());
+    await sleep(1);
+    expect(handed).toEqual([]);
+    run.start();
+    expect(handed).toEqual([1]);
+  });
+
+  it('gives its deliveries the ids of the lane that they were fanned out to', async () => {
+    const ids: string[] = [];
+    const seen = ledger((_, { deliveryId }) => void ids.push(deliveryId));
+    await runLane(laneOf(seen, ['a', 'b'], { id: '17', home: '4' }));
+    expect(ids).toEqual(['4-1', '4-2']);
+  });
 });
 
-function laneOf({
-  subscription,
-  positions,
-}: Pick<ClaimedLane, 'subscription'> & { positions: readonly number[] }): ClaimedLane {
-  return {
-    id: '1',
-    home: '1',
-    isShared: false,
-    token: '00000000-0000-4000-8000-000000000000',
-    subscription,
-    head: 0,
-    newest: positions.at(-1)!,
-    lapsedAtMs: null,
-    lapsedVersion: null,
-    isWhole: true,
-    unreadable: [],
-    deliveries: positions.map((position) => ({
-      position,
-      attempts: 0,
-      replayed: false,
-      nextAttemptAtMs: null,
-      event: { id: `event ${position}` } as BusEvent,
-    })),
-  };
-}
+describe('in a shared lane', () => {
+  it('handlers of different keys run side by side, sixteen at most, and each key is in order', async () => {
+    const open = new Map<number, () => void>();
+    const begun: number[] = [];
+    const waiting = ledger(async (position) => {
+      begun.push(position);
+      await new Promise<void>((resolve) => open.set(position, resolve));
+    });
+    // Twenty keys, each twice.
+    const keys = Array.from({ length: 40 }, (_, index) => `key ${index % 20}`);
+    const running = runLane(laneOf(waiting, keys));
+    await sleep(1);
+    expect(begun).toEqual(Array.from({ length: 16 }, (_, index) => index + 1));
+    open.get(3)!();
+    await sleep(1);
+    // The next key comes before the second of one that is at work, and that of the third key is not yet there.
+    expect(begun.slice(16)).toEqual([17]);
+    while (begun.length < 40) {
+      for (const position of [...begun].toReversed()) open.get(position)!();
+      await sleep(1);
+    }
+    for (const resolve of open.values()) resolve();
+    expect(await running).toMatchObject({ to: 40, retryAtMs: null, unfinished: [] });
+    for (let key = 1; key <= 20; key += 1) expect(begun.indexOf(key)).toBeLessThan(begun.indexOf(key + 20));
+  });
+
+  it.each([
+    ['fails', () => fail(), MINUTE],
+    [
+      'asks to wait',
+      () => {
+        throw new RetryAfter(7 * SECOND);
+      },
+      7 * SECOND,
+    ],
+  ])(
+    'a key that %s stops, the others go on, and the head passes what moves with it',
+    async (_, act, waitMs) => {
+      const { handed, noted } = noting((position) => (position === 2 ? act() : undefined));
+      const outcome = await runLane(laneOf(noted, ['a', 'b', 'b', 'a', 'b']));
+      expect(handed).toEqual([1, 2, 4]);
+      expect(outcome).toMatchObject({ from: 0, to: 5, retryAtMs: null, carefulTo: null });
+      expect(positionsOf(outcome!.delivered)).toEqual([1, 4]);
+      expect(outcome!.unfinished).toMatchObject([{ position: 2, nextAttemptAtMs: waitMs }]);
+    },
+  );
+
+  it('a dead letter lets its key go on', async () => {
+    const { handed, noted } = noting((position) => {
+      if (position === 1) throw new PermanentError('never');
+    });
+    const outcome = await runLane(laneOf(noted, ['a', 'a', 'b']));
+    expect(handed).toEqual([1, 2, 3]);
+    expect(outcome).toMatchObject({ to: 3, unfinished: [{ position: 1, nextAttemptAtMs: null }] });
+  });
+
+  it('a key that is early stays where it is, and the lane is looked at again then', async () => {
+    const { handed, noted } = noting();
+    const lane = laneOf(noted, ['a', { key: 'b', nextAttemptAtMs: 5 * SECOND }, 'b', 'a']);
+    const outcome = await runLane(lane);
+    expect(handed).toEqual([1, 4]);
+    expect(outcome).toMatchObject({ to: 1, retryAtMs: 5 * SECOND, unfinished: [] });
+    expect(positionsOf(outcome!.delivered)).toEqual([1, 4]);
+  });
+
+  it('the head waits for a handler that is under way, and what is delivered beyond it is settled all the same', async () => {
+    const slow = gate();
+    const { noted } = noting((position) =>
+      position === 2 ? slow.opened : position === 3 ? fail() : undefined,
+    );
+    const run = new LaneRun(laneOf(noted, ['a', 'slow', 'b', 'c', 'slow', 'b']), 0, options());
+    run.start();
+    await sleep(1);
+    const partial = run.takeOutcome(true)!;
+    expect(partial).toMatchObject({ from: 0, to: 1, unfinished: [{ position: 3 }] });
+    expect(positionsOf(partial.delivered)).toEqual([1, 4]);
+    expect(run.takeOutcome(true)).toBeNull();
+    slow.open();
+    await run.pauses();
+    const rest = run.takeOutcome(false)!;
+    expect(rest).toMatchObject({ from: 1, to: 6, keepUntilMs: null, unfinished: [] });
+    expect(positionsOf(rest.delivered)).toEqual([2, 5]);
+  });
+
+  it('nothing more is begun once time is up, of whatever key', async () => {
+    const { handed, noted } = noting();
+    const outcome = await runLane(laneOf(noted, ['a', 'b', 'c', 'a']), { isOver: () => handed.length === 2 });
+    expect(handed).toEqual([1, 2]);
+    expect(outcome).toMatchObject({ to: 2, retryAtMs: null });
+  });
+
+  it('nothing more is begun, and nothing settled, once another relay has it', async () => {
+    const held = gate();
+    const { handed, noted } = noting(() => held.opened);
+    const run = new LaneRun(laneOf(noted, ['a', 'b', 'a', 'b']), 0, options());
+    run.start();
+    await sleep(1);
+    run.lose();
+    held.open();
+    await run.pauses();
+    expect(handed).toEqual([1, 2]);
+    expect(run.takeOutcome(false)).toBeNull();
+  });
+
+  it('several keys wait for one longer lease', async () => {
+    let now = 0;
+    const held = gate();
+    const { handed, noted } = noting((position) => (position <= 2 ? held.opened : undefined));
+    const run = new LaneRun(
+      laneOf(noted, ['a', 'b', 'a', 'b']),
+      0,
+      options({ clock: () => now, leaseClock: () => now }),
+    );
+    run.start();
+    now = 15 * SECOND;
+    held.open();
+    await run.pauses();
+    await sleep(1);
+    expect(handed).toEqual([1, 2]);
+    const asked = run.takeOutcome(false)!;
+    expect(asked).toMatchObject({ to: 2, keepUntilMs: 45 * SECOND });
+    run.keep(asked.keepUntilMs);
+    await run.pauses();
+    expect(handed).toEqual([1, 2, 3, 4]);
+    expect(run.takeOutcome(false)).toMatchObject({ from: 2, to: 4, keepUntilMs: null });
+  });
+
+  it('the first of a relay that died has failed, and the others go one by one', async () => {
+    const { handed, noted } = noting();
+    const outcome = await runLane(laneOf(noted, ['a', 'b', 'a', 'c'], { lapsedAtMs: 0 }));
+    expect(handed).toEqual([]);
+    expect(outcome).toMatchObject({ to: 1, carefulTo: 4, retryAtMs: null, delivered: [] });
+    expect(outcome!.unfinished).toMatchObject([
+      { position: 1, kind: 'lease_expired', nextAttemptAtMs: MINUTE },
+    ]);
+  });
+
+  it('what is of a newer version is left to a newer release, but for what moves with its key', async () => {
+    const { handed, noted } = noting((position) => (position === 1 ? fail() : undefined));
+    const unreadable = deliveriesAt(3, [
+      { key: 'a', version: 2 },
+      { key: 'c', version: 3 },
+    ]);
+    const outcome = await runLane(laneOf(noted, ['a', 'b'], { unreadable, isWhole: false, newest: 4 }));
+    expect(handed).toEqual([1, 2]);
+    expect(outcome).toMatchObject({ to: 3, neededVersion: 3 });
+  });
+});
+
+describe('a batch', () => {
+  type HandleBatch = (positions: number[], context: BatchContext) => unknown;
+  /** A ledger that notes the batches that it is handed, and then does this with each. */
+  function inBatches(then: HandleBatch = () => undefined, more: { maxAttempts?: number } = {}) {
+    const handed: number[][] = [];
+    const handle = (events: readonly BusEvent[], context: BatchContext) => {
+      handed.push(events.map(positionOf));
+      return then(handed.at(-1)!, context);
+    };
+    return { handed, noted: attachBatches('ledger', { 'payment.captured': handle }, more) };
+  }
+
+  it('holds a hundred events at most, in order, and of several keys', async () => {
+    const { handed, noted } = inBatches();
+    const outcome = await runLane(
+      laneOf(
+        noted,
+        Array.from({ length: 150 }, (_, index) => `key ${index % 7}`),
+      ),
+    );
+    expect(handed.map(({ length }) => length)).toEqual([100, 50]);
+    expect(handed.flat()).toEqual(Array.from({ length: 150 }, (_, index) => index + 1));
+    expect(outcome).toMatchObject({ to: 150, unfinished: [] });
+  });
+
+  it('tells of each of its deliveries', async () => {
+    const seen: unknown[] = [];
+    const { noted } = inBatches((_, { deliveries, attemptedAt, signal }) => {
+      seen.push(deliveries, attemptedAt, signal.aborted);
+    });
+    await runLane(laneOf(noted, ['a', { key: 'b', attempts: 1, replayed: true }], { home: '4' }));
+    expect(seen).toEqual([
+      [
+        { deliveryId: '4-1', attempt: 1, replayed: false },
+        { deliveryId: '4-2', attempt: 2, replayed: true },
+      ],
+      new Date(0),
+      false,
+    ]);
+  });
+
+  it('is taken as far as its handler says: the next has failed, and those behind it were not handed over', async () => {
+    const { handed, noted } = inBatches(() => (handed.length === 1 ? 2 : undefined));
+    const outcome = await runLane(laneOf(noted, ['', '', '', ''], { isShared: false }));
+    expect(handed).toEqual([[1, 2, 3, 4]]);
+    expect(outcome).toMatchObject({ to: 2, retryAtMs: MINUTE });
+    expect(positionsOf(outcome!.delivered)).toEqual([1, 2]);
+    expect(outcome!.unfinished).toMatchObject([
+      { position: 3, kind: 'not_taken', message: 'the handler took 2 of 4 events' },
+    ]);
+  });
+
+  it('of a shared lane goes on behind what was not taken, with the other keys', async () => {
+    const { handed, noted } = inBatches(() => (handed.length === 1 ? 1 : undefined));
+    const outcome = await runLane(laneOf(noted, ['a', 'b', 'a', 'b', 'c']));
+    expect(handed).toEqual([
+      [1, 2, 3, 4, 5],
+      [3, 5],
+    ]);
+    expect(outcome).toMatchObject({ to: 5, retryAtMs: null, unfinished: [{ position: 2 }] });
+  });
+
+  it.each([
+    ['an error fails with', () => fail(), { kind: 'Error', outcome: 'failed', nextAttemptAtMs: MINUTE }],
+    [
+      'RetryAfter waits with',
+      () => {
+        throw new RetryAfter(SECOND);
+      },
+      { kind: 'retry_after', outcome: 'waited', nextAttemptAtMs: SECOND },
+    ],
+    ['-1 fails with', () => -1, { kind: 'wrong_count' }],
+    ['more than it was handed fails with', () => 4, { kind: 'wrong_count' }],
+    ['a half fails with', () => 0.5, { kind: 'wrong_count' }],
+    [
+      'a text fails with',
+      () => '3',
+      {
+        kind: 'wrong_count',
+        message:
+          'the handler returned a string for 3 events: return how many it took, 0 to 3, or nothing for all',
+      },
+    ],
+    ['null fails with', () => null, { kind: 'wrong_count' }],
+  ])('whose handler throws or returns %s its first', async (_, act, expected) => {
+    for (const later of [act, async () => act()]) {
+      const { handed, noted } = inBatches(later);
+      const outcome = await runLane(laneOf(noted, ['', '', ''], { isShared: false }));
+      expect(handed).toEqual([[1, 2, 3]]);
+      expect(outcome).toMatchObject({ to: 0, delivered: [], unfinished: [{ position: 1, ...expected }] });
+    }
+  });
+
+  it('goes on behind its first when that is given up', async () => {
+    const { handed, noted } = inBatches(() => {
+      if (handed.length === 1) throw new PermanentError('never');
+    });
+    const outcome = await runLane(laneOf(noted, ['', '', ''], { isShared: false }));
+    expect(handed).toEqual([
+      [1, 2, 3],
+      [2, 3],
+    ]);
+    expect(outcome).toMatchObject({ to: 3, unfinished: [{ position: 1, nextAttemptAtMs: null }] });
+  });
+
+  it('that overruns its time limit fails with its first', async () => {
+    const never = { ...inBatches(() => new Promise(() => undefined)).noted, timeoutMs: 10 };
+    const outcome = await runLane(laneOf(never, ['', ''], { isShared: false }));
+    expect(outcome).toMatchObject({ to: 0, unfinished: [{ position: 1, kind: 'timeout' }] });
+  });
+
+  it.each([
+    ['failed twice', 5, 2],
+    ['has its last attempt', 2, 1],
+  ])('holds one that %s alone, so that nothing else can fail it', async (_, maxAttempts, attempts) => {
+    const { handed, noted } = inBatches(undefined, { maxAttempts });
+    await runLane(laneOf(noted, [{ key: 'a', attempts }, 'b', 'c', { key: 'd', attempts }, 'e']));
+    expect(handed).toEqual([[1], [2, 3], [4], [5]]);
+  });
+
+  it('begins with one that failed once, and goes on behind it as before', async () => {
+    const { handed, noted } = inBatches();
+    await runLane(laneOf(noted, [{ key: 'a', attempts: 1 }, 'b']));
+    expect(handed).toEqual([[1, 2]]);
+  });
+
+  it('ends before one that is early', async () => {
+    const { handed, noted } = inBatches();
+    const early = { key: 'b', nextAttemptAtMs: SECOND };
+    const outcome = await runLane(laneOf(noted, ['a', early, 'c', 'b']));
+    expect(handed).toEqual([[1], [3]]);
+    expect(outcome).toMatchObject({ to: 1, retryAtMs: SECOND });
+  });
+
+  it('that is cut off by the end of its relay was not tried', async () => {
+    const stop = new AbortController();
+    const { noted } = inBatches(async () => {
+      stop.abort();
+      await new Promise(() => undefined);
+    });
+    const outcome = await runLane(laneOf(noted, ['a', 'b']), { signal: stop.signal });
+    expect(outcome).toMatchObject({ to: 0, delivered: [], unfinished: [] });
+  });
+});

@@ -1,0 +1,72 @@
+import type { Database } from '../../lib/db/connect.ts';
+import type { ClaimedDelivery, ClaimedLane } from '../../lib/deliveries/claim.ts';
+import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
+import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
+import { LaneRun } from '../../lib/relay/lane-run.ts';
+import type { DeliverOptions } from '../../lib/relay/lane-work.ts';
+import { Slots } from '../../lib/relay/slots.ts';
+import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
+
+/** The keys of a lane's deliveries, at positions 1, 2, …; what is special about one. */
+export type Laid = string | (Partial<ClaimedDelivery> & { readonly key: string; readonly version?: number });
+
+/** A claimed lane without a database, its head at 0, with deliveries of these keys. */
+export function laneOf(
+  subscriber: AttachedSubscriber,
+  laid: readonly Laid[],
+  lane: Partial<ClaimedLane> = {},
+): ClaimedLane {
+  const [subscription] = subscriptionsOf([subscriber]);
+  return {
+    id: '1',
+    home: '1',
+    isShared: true,
+    token: '00000000-0000-4000-8000-000000000000',
+    subscription: subscription!,
+    head: 0,
+    newest: laid.length,
+    lapsedAtMs: null,
+    lapsedVersion: null,
+    isWhole: true,
+    unreadable: [],
+    deliveries: deliveriesAt(1, laid),
+    ...lane,
+  };
+}
+
+export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDelivery[] {
+  return laid.map((one, index) => {
+    const { key, version = 1, ...more } = typeof one === 'string' ? { key: one } : one;
+    const position = first + index;
+    const event = { id: `event ${position}`, orderingKey: key, version, payload: {} } as BusEvent;
+    return { position, attempts: 0, replayed: false, nextAttemptAtMs: null, event, ...more };
+  });
+}
+
+/** Of a run that has all the time, without a database. */
+export const options = (more: Partial<DeliverOptions> = {}): DeliverOptions => ({
+  db: undefined as unknown as Database,
+  signal: undefined,
+  transactions: new Slots(1),
+  clock: () => 0,
+  leaseClock: () => 0,
+  isOver: () => false,
+  fits: () => true,
+  ...more,
+});
+
+/** Runs a lane to its end. @returns its outcome; null when the lane was lost. */
+export async function runLane(
+  lane: ClaimedLane,
+  more?: Partial<DeliverOptions>,
+): Promise<LaneOutcome | null> {
+  const given = options(more);
+  const run = new LaneRun(lane, given.leaseClock(), given);
+  run.start();
+  await run.pauses();
+  if (run.failure !== undefined) throw run.failure;
+  return run.takeOutcome(false);
+}
+
+export const positionsOf = (attempts: readonly { readonly position: number }[]) =>
+  attempts.map(({ position }) => position).toSorted((one, other) => one - other);
