@@ -311,4 +311,19 @@ describe('a relay whose host lives so long', () => {
     expect(handed).toHaveLength(3);
     expect((await drain([transactional], MINUTE)).delivered).toBe(1);
   });
+
+  it('gives each of the transactional handlers that share a commit its own time', async () => {
+    // 80 ms in all, where each has 60.
+    const own = subscriber(
+      'ledger',
+      { 'payment.captured': () => sleep(40) },
+      { transactional: true, timeoutMs: 60 },
+    );
+    await time.through(emitPayments(time.db, 1, 2));
+    expect(await drain([own], MINUTE)).toMatchObject({ delivered: 2, failed: 0 });
+    const found = await time.through(
+      rows<{ xmin: string }>(time.db, `select distinct xmin from deliveries where state = 'delivered'`),
+    );
+    expect(found).toHaveLength(1);
+  });
 });

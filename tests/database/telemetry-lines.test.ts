@@ -102,6 +102,32 @@ describe('a delivery', () => {
     expect(linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered']);
   });
 
+  test('that is rolled back with a neighbour is told when it is run again, and not before', async () => {
+    await emitPayments(bus.db, 1, 3);
+    const own = subscriber(
+      'ledger',
+      {
+        'payment.captured': ({ payload }) => {
+          if (payload.amountMinor === 2) throw new TypeError('as planned');
+        },
+      },
+      { transactional: true },
+    );
+    await drain(bus.db, [own], { isLogged: true });
+    expect(linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'failed']);
+  });
+
+  test('of a batch leaves a line as far as the batch was taken', async () => {
+    await emitPayments(bus.db, 1, 4);
+    const own = subscriber('ledger', { 'payment.captured': () => 2 }, { batch: true });
+    await drain(bus.db, [own], { isLogged: true });
+    expect(linesOf('delivery')).toMatchObject([
+      { outcome: 'delivered' },
+      { outcome: 'delivered' },
+      { outcome: 'failed', kind: 'not_taken' },
+    ]);
+  });
+
   test('whose relay died is told as failed by the next one', async () => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);

@@ -1,0 +1,281 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+
+import type { Transaction } from '../../lib/db/connect.ts';
+import { run } from '../../lib/db/statement.ts';
+import { notificationsBy } from '../../lib/subscribers/notifications.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { TransactionalBatchContext, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import { START, contradictions, deliveriesOf, drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+/** The numbers of the payments as they were handed over, and in which transaction. */
+let handed: { number: number; transaction: string }[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  await rows(bus.db, 'create table effects (number int unique deferrable initially deferred)');
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate effects');
+  handed = [];
+  // Handlers take no time, unless they say so: how many share a commit is a matter of that.
+  vi.useFakeTimers({ toFake: ['performance'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+async function write(tx: Transaction, number: number): Promise<void> {
+  const [row] = await run<{ transaction: string }>(tx, {
+    text: 'insert into effects values ($1::int) returning pg_current_xact_id()::text as transaction',
+    values: [number],
+  });
+  handed.push({ number, transaction: row!.transaction });
+}
+
+type Then = (number: number, context: TransactionalContext) => unknown;
+
+/** Writes the number of each payment in the transaction that it is given, then does this. */
+const writing = (
+  then: Then = () => undefined,
+  options: { timeoutMs?: number; sharesCommits?: boolean } = {},
+) =>
+  subscriber(
+    'ledger',
+    {
+      'payment.captured': async ({ payload }, context) => {
+        await write(context.tx, payload.amountMinor);
+        await then(payload.amountMinor, context);
+      },
+    },
+    { ...options, transactional: true },
+  );
+
+/** What was handed over in each transaction. */
+const transactions = () => {
+  const all = [...new Set(handed.map(({ transaction }) => transaction))];
+  return all.map((own) =>
+    handed.filter(({ transaction }) => transaction === own).map(({ number }) => number),
+  );
+};
+const effects = async () =>
+  (await rows<{ number: number }>(bus.db, 'select number from effects order by 1')).map(
+    ({ number }) => number,
+  );
+const stored = async () =>
+  (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`);
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
+
+describe('rule 17: transactional handlers share a commit', () => {
+  it('takes 32 deliveries of a backlog into a transaction, in order', async () => {
+    await emitPayments(bus.db, 1, 70);
+    expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 70 });
+    expect(transactions()).toEqual([upTo(32), upTo(64).slice(32), upTo(70).slice(64)]);
+    expect(await effects()).toEqual(upTo(70));
+    expect(await stored()).toEqual(Array(70).fill('delivered 1'));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('takes no further one into a transaction that has been open for 50 milliseconds', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [writing(() => vi.advanceTimersByTime(60))]);
+    expect(transactions()).toEqual([[1], [2], [3]]);
+  });
+
+  it('gives each handler a context of its own', async () => {
+    const seen: { deliveryId: string; signal: AbortSignal; attempt: number }[] = [];
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [
+      writing((_, { deliveryId, signal, attempt }) => void seen.push({ deliveryId, signal, attempt })),
+    ]);
+    expect(new Set(seen.map(({ deliveryId }) => deliveryId)).size).toBe(3);
+    expect(new Set(seen.map(({ signal }) => signal)).size).toBe(3);
+    expect(seen.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
+  });
+
+  it('rolls all back when one fails, runs them one by one up to that one, and then together again', async () => {
+    await emitPayments(bus.db, 1, 6);
+    const attached = [
+      writing((number, { attempt }) => {
+        if (number === 3 && attempt === 1) throw new Error('after writing');
+      }),
+    ];
+    expect(await drain(bus.db, attached)).toMatchObject({ delivered: 2, failed: 1 });
+    expect(transactions()).toEqual([[1, 2, 3], [1], [2], [3]]);
+    expect(await effects()).toEqual([1, 2]);
+    expect(await stored()).toEqual([
+      'delivered 1',
+      'delivered 1',
+      'failing 1',
+      ...Array(3).fill('pending 0'),
+    ]);
+    expect((await deliveriesOf(bus.db, 'ledger'))[2]!.log).toMatchObject([{ message: 'after writing' }]);
+    handed = [];
+    expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 4 });
+    expect(transactions()).toEqual([[3, 4, 5, 6]]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('does not run the first of a transaction again when it fails: nobody is rolled back with it', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [
+      writing((number) => {
+        if (number === 1) throw new Error('at once');
+      }),
+    ]);
+    expect(transactions()).toEqual([[1]]);
+    expect(await stored()).toEqual(['failing 1', 'pending 0', 'pending 0']);
+  });
+
+  it.each([
+    ['PermanentError', () => new PermanentError('never'), 'dead_lettered 1', 'delivered 1'],
+    ['RetryAfter', () => new RetryAfter(SECOND), 'pending 0', 'pending 0'],
+  ])('burns no attempt of the neighbours of one that throws %s', async (_, error, third, fourth) => {
+    await emitPayments(bus.db, 1, 4);
+    await drain(bus.db, [
+      writing((number) => {
+        if (number === 3) throw error();
+      }),
+    ]);
+    expect(await stored()).toEqual(['delivered 1', 'delivered 1', third, fourth]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('fails only the one that overruns its time limit', async () => {
+    await emitPayments(bus.db, 1, 4);
+    await drain(bus.db, [
+      writing((number) => (number === 3 ? new Promise(() => undefined) : undefined), { timeoutMs: 100 }),
+    ]);
+    expect(await effects()).toEqual([1, 2]);
+    expect(await stored()).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
+    expect((await deliveriesOf(bus.db, 'ledger'))[2]!.log).toMatchObject([{ kind: 'timeout' }]);
+  });
+
+  it('fails the one that breaks the transaction, not the one that finds it broken', async () => {
+    await emitPayments(bus.db, 1, 4);
+    await drain(bus.db, [
+      writing(async (number, { tx }) => {
+        if (number === 2) await run(tx, { text: 'select 1 / 0', values: [] }).catch(() => undefined);
+      }),
+    ]);
+    expect(await effects()).toEqual([1]);
+    expect(await stored()).toEqual(['delivered 1', 'failing 1', 'pending 0', 'pending 0']);
+  });
+
+  it('fails the one that can not be committed, and burns no attempt of those that could', async () => {
+    await emitPayments(bus.db, 1, 4);
+    await drain(bus.db, [
+      writing(async (number, { tx }) => {
+        // Found at the commit.
+        if (number === 3) await write(tx, number);
+      }),
+    ]);
+    expect(await effects()).toEqual([1, 2]);
+    expect(await stored()).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('commits nothing of a lane that another relay has taken', async () => {
+    await emitPayments(bus.db, 1, 3);
+    const steal = "update lanes set lease_token = gen_random_uuid() where subscriber = 'ledger'";
+    const report = await drain(bus.db, [
+      writing(async (number) => {
+        if (number === 2) await rows(bus.db, steal);
+      }),
+    ]);
+    expect(report).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
+    expect(await effects()).toEqual([]);
+    expect(await stored()).toEqual(Array(3).fill('pending 0'));
+  });
+
+  it('leaves each a transaction of its own where the subscriber says so', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [writing(undefined, { sharesCommits: false })]);
+    expect(transactions()).toEqual([[1], [2], [3]]);
+  });
+
+  it('is not for notifications that are mailed: a neighbour’s failure would mail them again', () => {
+    const mail = {
+      apiKey: 'SG.x',
+      baseUrl: undefined,
+      residency: 'global',
+      from: 'post@example.no',
+      admin: 'post@example.no',
+      cc: undefined,
+    } as const;
+    expect(notificationsBy(mail).sharesCommits).toBe(false);
+    expect(notificationsBy(undefined).sharesCommits).toBe(true);
+  });
+});
+
+describe('a transactional batch', () => {
+  const batching = (then: (numbers: number[], context: TransactionalBatchContext) => number | undefined) =>
+    subscriber(
+      'ledger',
+      {
+        'payment.captured': async (events, context) => {
+          const numbers = events.map(({ payload }) => payload.amountMinor);
+          const taken = then(numbers, context);
+          for (const number of numbers.slice(0, taken)) await write(context.tx, number);
+          return taken;
+        },
+      },
+      { transactional: true, batch: true },
+    );
+
+  it('commits with the record of what was taken', async () => {
+    await emitPayments(bus.db, 1, 150);
+    expect(await drain(bus.db, [batching(() => undefined)])).toMatchObject({ delivered: 150 });
+    expect(transactions()).toEqual([upTo(100), upTo(150).slice(100)]);
+    expect(await stored()).toEqual(Array(150).fill('delivered 1'));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('that is taken in part commits that part, and the next one has failed', async () => {
+    await emitPayments(bus.db, 1, 4);
+    expect(await drain(bus.db, [batching(() => 2)])).toMatchObject({ delivered: 2, failed: 1 });
+    expect(await effects()).toEqual([1, 2]);
+    expect(await stored()).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('of which nothing was taken commits nothing of what its handler wrote', async () => {
+    await emitPayments(bus.db, 1, 2);
+    const refusing = subscriber(
+      'ledger',
+      {
+        'payment.captured': async (_, { tx }) => {
+          await write(tx, 0);
+          return 0;
+        },
+      },
+      { transactional: true, batch: true },
+    );
+    expect(await drain(bus.db, [refusing])).toMatchObject({ delivered: 0, failed: 1 });
+    expect(await effects()).toEqual([]);
+    expect(await stored()).toEqual(['failing 1', 'pending 0']);
+  });
+
+  it('commits nothing of a lane that another relay has taken', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, []);
+    const steal = "update lanes set lease_token = gen_random_uuid() where subscriber = 'ledger'";
+    const losing = subscriber(
+      'ledger',
+      {
+        'payment.captured': async (_, { tx }) => {
+          await write(tx, 0);
+          await rows(bus.db, steal);
+        },
+      },
+      { transactional: true, batch: true },
+    );
+    expect(await drain(bus.db, [losing])).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
+    expect(await effects()).toEqual([]);
+  });
+});
