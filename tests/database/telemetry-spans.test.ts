@@ -297,6 +297,40 @@ test.each([
   expect(bodies).not.toContain('kanari');
 });
 
+test('a delivery that is rolled back with a neighbour has one span, of when it was run again', async () => {
+  for (const number of [1, 2])
+    await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(number)));
+  let calls = 0;
+  const failing = subscriber(
+    'ledger',
+    {
+      'payment.captured': ({ payload }) => {
+        calls += 1;
+        if (payload.amountMinor === 2) throw new TypeError(CANARY);
+      },
+    },
+    { transactional: true },
+  );
+  await drain(bus.db, [failing]);
+  await sent();
+  expect(calls).toBe(4);
+  const outcomes = named('process payment.captured').map(
+    ({ attributes }) => attributes['postbud.delivery.outcome'],
+  );
+  expect(outcomes).toEqual(['delivered', 'failed']);
+});
+
+test('each delivery of a batch has a span, in the trace of its event', async () => {
+  for (const number of [1, 2])
+    await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(number)));
+  const batching = subscriber('ledger', { 'payment.captured': () => {} }, { batch: true });
+  await drain(bus.db, [batching]);
+  await sent();
+  const traces = named('process payment.captured').map(({ traceId }) => traceId);
+  expect(traces).toEqual(named('send payment.captured').map(({ traceId }) => traceId));
+  expect(new Set(traces).size).toBe(2);
+});
+
 test('an attempt that asks for time has not failed', async () => {
   await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
   const wait = () => {

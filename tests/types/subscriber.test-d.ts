@@ -1,0 +1,51 @@
+import { expectTypeOf, test } from 'vitest';
+
+import type { Transaction } from '../../lib/db/connect.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
+
+test('a handler gets one event, and a transaction where it asks for one', () => {
+  subscriber('ledger', {
+    'payment.captured': (event, context) => {
+      expectTypeOf(event).toEqualTypeOf<BusEvent<'payment.captured'>>();
+      expectTypeOf(context.deliveryId).toBeString();
+      // @ts-expect-error -- there is none
+      void context.tx;
+    },
+  });
+  subscriber(
+    'ledger',
+    { 'payment.captured': (_, { tx }) => expectTypeOf(tx).toEqualTypeOf<Transaction>() },
+    { transactional: true },
+  );
+});
+
+test('a handler of batches gets events in order, and says how many it took', () => {
+  subscriber(
+    'ledger',
+    {
+      'payment.captured': (events, context) => {
+        expectTypeOf(events).toEqualTypeOf<readonly BusEvent<'payment.captured'>[]>();
+        expectTypeOf(context.deliveries[0]!.attempt).toBeNumber();
+        // @ts-expect-error -- there is one for each event
+        void context.deliveryId;
+        return events.length;
+      },
+    },
+    { batch: true },
+  );
+  subscriber('ledger', { 'payment.captured': async () => {} }, { batch: true });
+  subscriber(
+    'ledger',
+    { 'payment.captured': (_, { tx }) => expectTypeOf(tx).toEqualTypeOf<Transaction>() && undefined },
+    { transactional: true, batch: true },
+  );
+  // @ts-expect-error -- a text is no count
+  subscriber('ledger', { 'payment.captured': () => 'all' }, { batch: true });
+});
+
+test('commits are shared or not where there are some', () => {
+  subscriber('ledger', { 'payment.captured': () => {} }, { transactional: true, sharesCommits: false });
+  // @ts-expect-error -- without a transaction there is no commit
+  subscriber('ledger', { 'payment.captured': () => {} }, { sharesCommits: false });
+});
