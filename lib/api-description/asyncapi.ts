@@ -60,7 +60,11 @@ that is not the whole topic.
 A subscriber elsewhere is handed each event as a POST of a CloudEvents 1.0 document, signed as Standard Webhooks does.
 What it carries in \`data\` is the topic's own. 2xx: taken. 410: never again. 429 and 503 with \`Retry-After\`: later.
 Anything else is tried again after 1 minute, 5 minutes, 30 minutes and 6 hours. Read over fields that you don't know:
-a payload may gain optional ones within its version (\`schemaversion\`). \`x-personal-data\` marks personal data.`.replaceAll(
+a payload may gain optional ones within its version (\`schemaversion\`). \`x-personal-data\` marks personal data.
+
+One that takes batches (SUBSCRIBER_<NAME>_BATCH) is handed arrays of up to 100 such documents of a topic, in order, as
+\`application/cloudevents-batch+json\`. 2xx: all taken; 2xx with \`{ "delivered": n }\`: the first n. Any other answer is
+about the first. \`webhook-id\` is then the same for the same events only: know each by its own \`id\`.`.replaceAll(
     /(?<!\n)\n(?!\n)/g,
     ' ',
   );
