@@ -89,6 +89,9 @@ interface Disturbance extends Stamped {
   readonly ms?: number;
 }
 
+/** The kind of what handlers throw. */
+export const PLANNED = 'as_planned';
+
 // Faults that are more than words.
 export const KILLED = 'is killed';
 export const STOPPED = 'is stopped';

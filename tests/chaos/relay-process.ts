@@ -15,6 +15,7 @@ import type {
 } from '../../lib/subscribers/subscriber.ts';
 import { sleep } from '../../lib/time.ts';
 import { aheadMs } from './clock.ts';
+import { PLANNED } from './history.ts';
 import type { HandlerEnd, SubscriberLimits } from './history.ts';
 import type { Release } from './releases.ts';
 import type { Act, Plan } from './schedule.ts';
@@ -202,6 +203,11 @@ class Run {
   }
 }
 
+/** Told from all that a lost connection has drivers throw. */
+class Planned extends Error {
+  readonly code = PLANNED;
+}
+
 async function perform(act: Act, tx: Transaction | undefined, crashes: () => void): Promise<void> {
   switch (act.act) {
     case 'returns at once':
@@ -216,9 +222,9 @@ async function perform(act: Act, tx: Transaction | undefined, crashes: () => voi
     }
     case 'throws after':
       await sleep(act.ms);
-      throw new Error('as planned');
+      throw new Planned('as planned');
     case 'breaks its transaction':
-      if (!tx) throw new Error('as planned, without a transaction');
+      if (!tx) throw new Planned('as planned, without a transaction');
       await run(tx, { text: 'select 1 / 0', values: [] });
       return;
     case 'overruns its time by':

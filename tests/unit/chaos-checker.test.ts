@@ -252,7 +252,7 @@ describe('the checker of the chaos runs', () => {
     });
 
     it('condemns an attempt that failed of what another handler threw, in a shared commit or a batch', () => {
-      for (const kind of ['Error', 'not_taken']) {
+      for (const kind of ['as_planned', 'not_taken']) {
         const log = [{ ...failed, kind }];
         const innocent = () =>
           settled(half().call(121, 'relay-1', 2, ok(130)), 140, 'relay-1').delivery(150, 'relay-1', 1, {

@@ -1,3 +1,4 @@
+import { PLANNED } from '../history.ts';
 import type { Call, DeliveryHistory, Reading } from '../reading.ts';
 import { ROUNDING_MS } from './promises.ts';
 import type { Violation } from './promises.ts';
@@ -12,7 +13,7 @@ const WAITS_MS = [60_000, 300_000, 1_800_000, 21_600_000, 86_400_000];
 const CLAIM_LATENCY_MS = 1000;
 
 /** Kinds of failures as the handlers of a run throw them. */
-const THROWN = ['Error', 'permanent', 'not_taken'];
+const THROWN = [PLANNED, 'permanent', 'not_taken'];
 const DIVISION_BY_ZERO = '22012';
 
 /** Promise 3. */
