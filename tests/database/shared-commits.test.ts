@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
@@ -177,6 +178,34 @@ describe('rule 17: transactional handlers share a commit', () => {
     ]);
     expect(await effects()).toEqual([1, 2]);
     expect(await stored()).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('burns no attempt and has its effects once where the answer to the commit is lost', async () => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, []);
+    const query = pg.Client.prototype.query as (...asked: unknown[]) => Promise<unknown>;
+    let isLost = false;
+    const losing = async (client: pg.Client, asked: unknown[]) => {
+      const answer = await Reflect.apply(query, client, asked);
+      const { text } = asked[0] as { text?: string };
+      if (text !== 'commit' || isLost) return answer;
+      isLost = true;
+      throw new Error('Connection terminated unexpectedly');
+    };
+    vi.spyOn(pg.Client.prototype, 'query').mockImplementation(function (
+      this: pg.Client,
+      ...asked: unknown[]
+    ): unknown {
+      return losing(this, asked);
+    });
+    await drain(bus.db, [writing()]);
+    vi.restoreAllMocks();
+    expect(isLost).toBe(true);
+    expect(transactions()).toEqual([[1, 2, 3]]);
+    expect(await effects()).toEqual([1, 2, 3]);
+    expect(await stored()).toEqual(Array(3).fill('delivered 1'));
+    expect(await rows(bus.db, 'select from lanes where lease_token is not null')).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
