@@ -1,4 +1,4 @@
-/** What a benchmark found out, for the terminal and for RESULTS.md. */
+/** What a benchmark found out: for the terminal, and for `figures.json`, which the tables and the chart are made of. */
 export interface Section {
   readonly title: string;
   readonly rows: readonly Figure[];
@@ -11,6 +11,30 @@ export interface Figure {
   readonly figure: string;
   /** What was to be reached, and whether it was. Empty: for the record. */
   readonly goal: string;
+  /** The figure as numbers, for the chart and the README's table. */
+  readonly spread?: Spread;
+}
+
+/** What the rounds found. */
+export interface Spread {
+  readonly median: number;
+  readonly least: number;
+  readonly most: number;
+}
+
+/** What one section found, when and where. */
+interface Recorded extends Section {
+  /** YYYY-MM-DD. */
+  readonly on: string;
+  readonly machine: string;
+}
+
+/** What was measured last of each section, by its name. */
+export type Figures = Readonly<Record<string, Recorded>>;
+
+/** @returns undefined for what has not been measured yet. */
+export function spreadOfFigure(figures: Figures, section: string, what: string): Spread | undefined {
+  return figures[section]?.rows.find((row) => row.what === what)?.spread;
 }
 
 export async function timed(run: () => Promise<unknown>): Promise<number> {
@@ -25,7 +49,40 @@ export function quantile(times: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
 }
 
+export function spreadOf(values: readonly number[]): Spread {
+  const exact = { median: quantile(values, 0.5), least: Math.min(...values), most: Math.max(...values) };
+  return { median: precise(exact.median), least: precise(exact.least), most: precise(exact.most) };
+}
+
+/** As many digits as a measurement has at most. */
+const precise = (value: number) => Number(value.toPrecision(5));
+
 export const ms = (value: number) => `${value.toFixed(value < 100 ? 2 : 0)} ms`;
+
+export const number = (value: number) =>
+  value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 });
+
+/** A figure that rounds found: its median with its range. */
+export function measured(what: string, spread: Spread, unit: string): Figure {
+  const { median, least, most } = spread;
+  return { what, figure: `${number(median)}${unit} [${number(least)}–${number(most)}]`, goal: '', spread };
+}
+
+/** A figure beside another: how many times as much, which has to reach `least`. */
+export function atLeast(what: string, ratio: number, least: number, remark = ''): Figure {
+  return { what, figure: times(ratio), goal: goal(`at least ${least} ×${remark}`, ratio >= least) };
+}
+
+/** A figure beside another: how many times as much, which must not be more than `most`; null: for the record. */
+export function atMost(what: string, ratio: number, most: number | null): Figure {
+  return {
+    what,
+    figure: times(ratio),
+    goal: most === null ? '' : goal(`at most ${most} ×`, ratio <= most),
+  };
+}
+
+const times = (ratio: number) => `${ratio.toFixed(2)} ×`;
 
 export function goal(text: string, isReached: boolean): string {
   return `${text}: ${isReached ? 'reached' : 'NOT reached'}`;

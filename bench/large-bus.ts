@@ -142,8 +142,9 @@ export async function fillLargeBus(
       tell(/\b(?:update|insert into|setval) *\(?'?(\w+)/.exec(statement)?.[1] ?? '…');
       await client.query(statement);
     }
-    tell('vacuum analyze');
-    await client.query('vacuum analyze');
+    // As autovacuum would have, had it been there for the three months.
+    tell('analyze');
+    await client.query('analyze');
     const { rows } = await client.query<LargeBus>(COUNTED);
     return rows[0]!;
   } finally {

@@ -36,6 +36,7 @@ import type { LargeBus } from './large-bus.ts';
 const DELIVERED = Number(process.env['BENCH_DELIVERIES'] ?? 10_000_000);
 const READS = 40;
 const WARM_UP = 5;
+const WARM_UP_EVENTS = 40;
 const TICKS = 400;
 /** Deliveries to two subscribers each: a tick of a busy platform. */
 const EVENTS_OF_A_PASS = 100;
@@ -112,6 +113,7 @@ interface Buses {
 
 async function relays(buses: Buses): Promise<Figure[]> {
   const idle = await inTurns(TICKS, buses, tick);
+  for (const db of Object.values(buses)) await warmUp(db);
   const busy = await inTurns(PASSES, buses, pass, emitSome);
   const some = `${EVENTS_OF_A_PASS} events fanned out and delivered to two subscribers each`;
   return [...compared('an idle tick of the relay', idle), ...compared(some, busy)];
@@ -136,9 +138,17 @@ async function pass(db: Database): Promise<void> {
   if (delivered < EVENTS_OF_A_PASS) throw new Error(`a relay delivered ${delivered} only`);
 }
 
-async function emitSome(db: Database): Promise<void> {
+/** Has connections do small rounds, as those of a process that has been up for a while. */
+async function warmUp(db: Database): Promise<void> {
+  for (let number = 0; number < WARM_UP_EVENTS; number += 1) {
+    await emitSome(db, 1);
+    await relay({ db, subscribers, until: Date.now() + 10 * SECOND });
+  }
+}
+
+async function emitSome(db: Database, events = EVENTS_OF_A_PASS): Promise<void> {
   await db.transaction(async (tx) => {
-    for (let number = 0; number < EVENTS_OF_A_PASS; number += 1) {
+    for (let number = 0; number < events; number += 1) {
       await emit(tx, 'support.case.opened', catalog['support.case.opened'].example);
     }
   });

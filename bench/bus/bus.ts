@@ -1,19 +1,24 @@
 import { readFileSync } from 'node:fs';
 
 import type { Figure, Section } from '../figures.ts';
+import { benchBatches } from './batches.ts';
+import { benchBurst } from './burst.ts';
 import { prepareContenders } from './contender.ts';
 import { benchDrain, benchHistory, benchRoundTrips, benchSnapshot } from './drain.ts';
 import { benchEmit } from './emit.ts';
 import { benchIdle } from './idle.ts';
 import { benchIntake } from './intake.ts';
-import { benchLatency } from './latency.ts';
+import { benchKeys } from './keys.ts';
 import { benchLimit } from './limit.ts';
 import { startServer } from './server.ts';
+import { benchSteady } from './steady.ts';
 import { benchTransactional } from './transactional.ts';
 import type { Bench } from './turns.ts';
 
 interface Scenario {
   readonly title: string;
+  /** 3, unless one is short. */
+  readonly rounds?: number;
   /** What keeps it from its goal, and what was tried: told where one is not reached. */
   readonly limits?: string;
   readonly measure: (bench: Bench) => Promise<Figure[]>;
@@ -21,6 +26,10 @@ interface Scenario {
 
 /** What is measured of the bus, in the order in which it is. */
 const SCENARIOS = {
+  steady: { title: 'From commit to handler, in everyday traffic', measure: benchSteady },
+  burst: { title: 'A burst of 18,000 deliveries', rounds: 9, measure: benchBurst },
+  keys: { title: 'Ordering keys', measure: benchKeys },
+  batches: { title: 'A subscriber elsewhere, one by one and in batches', measure: benchBatches },
   drain: {
     title: 'A backlog of 102,000 deliveries, drained',
     measure: benchDrain,
@@ -47,18 +56,10 @@ const SCENARIOS = {
     limits:
       'with one producer the disk: it waits for its own commit, as every single producer does. pgbench shows how many commits there are in a second.',
   },
-  latency: {
-    title: 'From commit to handler',
-    measure: benchLatency,
-    limits:
-      'round trips: a kicked relay looks who is still open, fans out, and claims, where a queue without order is told of a job and takes it. Tried, and kept: prepared statements, a fan-out that does not wait for the disk and asks only for the topics that wait.',
-  },
   idle: { title: 'A tick that finds nothing to do', measure: benchIdle },
   intake: { title: 'Signed webhooks taken in', measure: benchIntake },
   limit: { title: "The database's own limit", measure: benchLimit },
 } as const satisfies Readonly<Record<string, Scenario>>;
-
-const ROUNDS = 3;
 
 export interface BusOptions {
   /** A tenth of the work in one round: to see that it runs. */
@@ -78,7 +79,7 @@ export const busBenchmarks = Object.fromEntries(
 
 async function benchScenario(
   name: string,
-  { title, measure, limits }: Scenario,
+  { title, rounds: usual = 3, measure, limits }: Scenario,
   { quick }: BusOptions,
 ): Promise<Section> {
   const startedAt = performance.now();
@@ -87,13 +88,13 @@ async function benchScenario(
   const runtime = await prepareContenders(tell);
   const server = await startServer();
   try {
-    const rounds = quick ? 1 : ROUNDS;
+    const rounds = quick ? 1 : usual;
     const rows = await measure({ runtime, server, rounds, scale: quick ? 0.1 : 1, tell });
     const settings = Object.entries(server.settings).map(([setting, value]) => `${setting} = ${value}`);
     const isShort = rows.some(({ goal }) => goal.includes('NOT reached'));
     const notes = [
       ...(isShort && limits !== undefined ? [`What limits it: ${limits}`] : []),
-      `${rounds} ${rounds === 1 ? 'round' : 'rounds in turns'} after one to warm up: medians [and ranges].`,
+      `${rounds} ${rounds === 1 ? 'round' : 'rounds in turns'} on connections that have done small rounds: medians [and ranges].`,
       `${versions(server.version, runtime.version)}.`,
       `Settings of the server that are not the default: ${settings.join(', ')}.`,
     ];

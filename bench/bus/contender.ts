@@ -4,6 +4,8 @@ import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
+import type { ContenderName } from '../figure-names.ts';
+
 /** One of those compared, in a process of its own: what the others and this one do is not measured with it. */
 export interface Contender {
   readonly name: ContenderName;
@@ -14,8 +16,6 @@ export interface Contender {
 }
 
 export const PEERS = ['graphile-worker', 'pg-boss'] as const;
-type PeerName = (typeof PEERS)[number];
-export type ContenderName = 'ours' | PeerName;
 
 /** The peers need Node 22; all run on the same one. */
 const OLDEST_NODE = 22;

@@ -1,11 +1,12 @@
-import { goal, ms, quantile } from '../figures.ts';
+import { goal, measured, ms, number, quantile } from '../figures.ts';
 import type { Figure } from '../figures.ts';
 import { startContender } from './contender.ts';
 import { databaseLimit } from './pgbench.ts';
-import { inTurns, number, shown } from './turns.ts';
+import { inTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
 import { webhookBody } from './workload.ts';
 
+const WARM_UP = { count: 40, perSecond: 40 };
 const PER_SECOND = 200;
 const SECONDS = 6;
 /** Requests under way at full speed; a pool has ten connections. */
@@ -33,6 +34,7 @@ export async function benchIntake(bench: Bench): Promise<Figure[]> {
   const contender = await startContender(bench.runtime, 'ours', await bench.server.createDatabase());
   try {
     const seconds = Math.max(1, SECONDS * bench.scale);
+    await contender.call('intake', WARM_UP);
     const all: number[] = [];
     let by = '';
     const flood = (kicks: boolean) => async () => {
@@ -72,13 +74,13 @@ export async function benchIntake(bench: Bench): Promise<Figure[]> {
         figure: `${ms(quantile(all, 0.5))} / ${ms(p99)}`,
         goal: goal(`p99 at most ${GOALS.p99Ms} ms`, p99 <= GOALS.p99Ms),
       },
-      { what: 'webhook intake at full speed', figure: shown(found['flood alone']!, '/s'), goal: '' },
+      measured('webhook intake at full speed', found['flood alone']!, '/s'),
       {
         what: 'webhook intake at full speed, delivered meanwhile by the same process',
-        figure: `${shown(found['flood']!, '/s')}, ${number(ratio('flood'))} of the bare insert`,
+        figure: `${number(found['flood']!.median)}/s, ${number(ratio('flood'))} of the bare insert`,
         goal: '',
       },
-      { what: `a bare insert of the same rows by ${by}`, figure: shown(found['limit']!, '/s'), goal: '' },
+      measured(`a bare insert of the same rows by ${by}`, found['limit']!, '/s'),
       {
         what: 'webhook intake beside the bare insert',
         figure: number(ratio('flood alone')),

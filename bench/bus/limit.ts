@@ -1,8 +1,9 @@
+import { measured } from '../figures.ts';
 import type { Figure } from '../figures.ts';
 import { startContender } from './contender.ts';
 import { databaseLimit } from './pgbench.ts';
 import { query } from './server.ts';
-import { inTurns, shown } from './turns.ts';
+import { inTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
 
 const SECONDS = 4;
@@ -38,11 +39,11 @@ export async function benchLimit(bench: Bench): Promise<Figure[]> {
       },
     ]);
     return [
-      {
-        what: `the database's own limit by ${by}: rows of deliveries written and then updated, one connection`,
-        figure: shown(found['limit']!, '/s'),
-        goal: '',
-      },
+      measured(
+        `the database's own limit by ${by}: rows of deliveries written and then updated, one connection`,
+        found['limit']!,
+        '/s',
+      ),
     ];
   } finally {
     await contender.stop();

@@ -1,47 +1,56 @@
-import { createHmac } from 'node:crypto';
-
+import { sql } from 'drizzle-orm';
 import pg from 'pg';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
-import type { Topic } from '../../lib/catalog/topic.ts';
+import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { connect, migrate } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
-import { logTo } from '../../lib/log.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { relay } from '../../lib/relay/relay.ts';
+import { remoteSubscriber } from '../../lib/subscribers/http.ts';
+import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
-import { receiveWebhook } from '../../lib/webhooks/receive.ts';
-import { Rejections } from '../../lib/webhooks/rejections.ts';
-import { measured, paced, produce, serve, until } from '../peers/serve.mjs';
-import { drainTopics, webhookBody } from './workload.ts';
+import { DAY } from '../../lib/time.ts';
+import { measured, produced, serve, traffic } from '../peers/serve.mjs';
+import { flood, pacedIntake } from './ours-intake.ts';
+import type { FloodOrder, PacedOrder } from './ours-intake.ts';
+import { drainTopics, topicNames } from './workload.ts';
 
 // The bus as a contender: it does what bench/peers/*.mjs have their libraries do.
 
 const url = process.argv[2]!;
-const { db } = await connect(url);
+let { db, close } = await connect(url);
+/** What those who emit have of their own, as the peers' do. */
+const producers = new pg.Pool({ connectionString: url, max: 20 });
+let kick = () => {};
 
 const rows = <Row>(text: string, values: readonly unknown[] = []) => run<Row>(driverOf(db), { text, values });
 
-/** The subscribers of the topics of the drains, with handlers that do nothing but see whether each lane is in order. */
-function counting(expected: number) {
+/** Every subscriber of these topics, with handlers that do the same with each event. */
+function subscribersOf(
+  topics: readonly TopicName[],
+  handle: (event: BusEvent, subscriber: string) => void,
+): AttachedSubscriber[] {
+  const names = new Set(topics.flatMap((topic): readonly string[] => catalog[topic].subscribers));
+  return [...names].map((name) => {
+    const own = topics.filter((topic) => catalog[topic].subscribers.some((other) => other === name));
+    const handler = async (event: BusEvent) => handle(event, name);
+    return attach(name, Object.fromEntries(own.map((topic) => [topic, handler])));
+  });
+}
+
+/** Handlers that do nothing but see whether each key of each subscription is in order. */
+function counting(expected: number, topics: readonly TopicName[]) {
   let calls = 0;
   let outOfOrder = 0;
-  const names = new Set(drainTopics.flatMap((topic) => catalog[topic].subscribers));
-  const subscribers = [...names].map((name) => {
-    const topics = drainTopics.filter((topic) => catalog[topic].subscribers.some((other) => other === name));
-    const handlers = topics.map((topic) => {
-      let last = 0;
-      const handle = async ({ seq }: { seq: number }) => {
-        if (seq <= last) outOfOrder += 1;
-        last = seq;
-        calls += 1;
-      };
-      return [topic, handle] as const;
-    });
-    return attach(name, Object.fromEntries(handlers));
+  const last = new Map<string, number>();
+  const subscribers = subscribersOf(topics, ({ topic, orderingKey, seq }, subscriber) => {
+    const lane = `${subscriber} ${topic} ${orderingKey}`;
+    if (seq <= (last.get(lane) ?? 0)) outOfOrder += 1;
+    last.set(lane, seq);
+    calls += 1;
   });
   return {
     subscribers,
@@ -52,9 +61,18 @@ function counting(expected: number) {
   };
 }
 
+interface Fill {
+  readonly events: number;
+  /** The number of the first one. */
+  readonly from?: number;
+  readonly topics?: readonly TopicName[];
+  /** How many ordering keys take turns; 0: none, the lane is the whole topic. */
+  readonly keys?: number;
+}
+
 /** Writes committed events as `emit` does, but many in one statement. */
-async function fill(events: number): Promise<void> {
-  const topics = drainTopics.map((topic, index) => ({
+async function fill({ events, from = 0, topics = drainTopics, keys = 0 }: Fill): Promise<void> {
+  const known = topics.map((topic, index) => ({
     index,
     topic,
     payload: catalog[topic].example,
@@ -63,8 +81,9 @@ async function fill(events: number): Promise<void> {
   await rows(
     `with event as (
        insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
-       select uuidv7(), topic, payload, 1, 'bench', cardinality(subscribers), subscribers, '', '', clock_timestamp()
-       from generate_series(0, $1::int - 1) as number
+       select uuidv7(), topic, payload, 1, 'bench', cardinality(subscribers), subscribers,
+         case when $4 > 0 then 'key ' || number % $4 else '' end, '', clock_timestamp()
+       from generate_series($3::int, $3 + $1::int - 1) as number
          join jsonb_to_recordset($2::jsonb) as known(index int, topic text, payload jsonb, subscribers text[])
            on index = number % jsonb_array_length($2::jsonb)
        order by number
@@ -72,17 +91,18 @@ async function fill(events: number): Promise<void> {
      )
      insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, subscribers, payload_bytes)
      select topic, created_at, seq, id, ordering_key, open, subscribers, octet_length(payload::text) from event`,
-    [events, JSON.stringify(topics)],
+    [events, JSON.stringify(known), from, keys],
   );
 }
 
 interface Drain {
   readonly deliveries: number;
+  readonly topics?: readonly TopicName[];
   readonly transactional?: boolean;
 }
 
-async function drain({ deliveries, transactional }: Drain) {
-  const { subscribers, seen } = transactional ? writing(deliveries) : counting(deliveries);
+async function drain({ deliveries, topics = drainTopics, transactional }: Drain) {
+  const { subscribers, seen } = transactional ? writing(deliveries) : counting(deliveries, topics);
   const found = await measured(async () => {
     const report = await relay({ db, subscribers, until: Date.now() + 600_000 });
     if (report.delivered !== deliveries) throw new Error(`settled ${report.delivered}, not ${deliveries}`);
@@ -93,7 +113,7 @@ async function drain({ deliveries, transactional }: Drain) {
 
 /** The same with transactional handlers that write one row each. */
 function writing(expected: number): { subscribers: AttachedSubscriber[]; seen: () => number } {
-  const { subscribers, seen } = counting(expected);
+  const { subscribers, seen } = counting(expected, drainTopics);
   const transactional = subscribers.map((subscriber): AttachedSubscriber => {
     const handlers = [...subscriber.handlers].map(([topic, handle]) => {
       const write = async (event: Parameters<typeof handle>[0], context: Parameters<typeof handle>[1]) => {
@@ -118,73 +138,35 @@ interface History {
   readonly everyTopic?: boolean;
 }
 
+const CHUNK = 50_000;
+
 async function storeHistory({ delivered, waiting, everyTopic }: History): Promise<void> {
-  const topics = Object.entries<Topic>(catalog).map(([topic, { subscribers, example }]) => ({
-    topic,
-    subscribers,
-    payload: example,
-  }));
-  const isDrained = ({ topic }: { topic: string }) => drainTopics.some((other) => other === topic);
-  const done = topics.filter(isDrained);
-  const blocked = topics.filter((topic) => everyTopic || !isDrained(topic));
-  if (delivered > 0) await storeDeliveries(done, delivered, true);
-  await storeDeliveries(blocked, waiting, false);
-}
-
-async function storeDeliveries(
-  topics: readonly { topic: string; subscribers: readonly string[]; payload: unknown }[],
-  deliveries: number,
-  areDelivered: boolean,
-): Promise<void> {
-  const each = topics.reduce((total, { subscribers }) => total + subscribers.length, 0) / topics.length;
-  await rows(
-    `with known as materialized (
-       select ordinality - 1 as index, known ->> 'topic' as topic, known -> 'payload' as payload,
-         known -> 'subscribers' as subscribers
-       from jsonb_array_elements($1::jsonb) with ordinality as row(known, ordinality)
-     ),
-     event as (
-       insert into events (id, topic, payload, version, producer, open, subscribers, ordering_key, correlation_id, created_at)
-       select uuidv7(), topic, payload, 1, 'bench', case when $3 then 0 else jsonb_array_length(subscribers) end,
-         array(select jsonb_array_elements_text(subscribers)), '', '', clock_timestamp()
-       from generate_series(0, $2::int - 1) as number join known on index = number % jsonb_array_length($1::jsonb)
-       order by number
-       returning id, topic, seq, octet_length(payload::text) as bytes
-     ),
-     placed as materialized (
-       select *, nextval('delivery_positions') as position from (select * from event order by seq) as in_order
-     ),
-     lane as (
-       insert into lanes (topic, subscriber, ordering_key, head, tail, due_at)
-       select topic, subscriber, '', case when $3 then max(position) else min(position) - 1 end, max(position),
-         case when not $3 then now() + interval '1 day' end
-       from placed join known using (topic), jsonb_array_elements_text(subscribers) as subscriber
-       group by topic, subscriber
-       returning id, topic, head
-     )
-     insert into deliveries (lane_id, position, event_id, payload_bytes, state, attempts, attempted_at, duration_ms,
-       delivered_at, next_attempt_at)
-     select lane.id, position, placed.id, bytes,
-       (case when $3 then 'delivered' when position = head + 1 then 'failing' else 'pending' end)::delivery_state,
-       case when $3 or position = head + 1 then 1 else 0 end, case when $3 then now() end, case when $3 then 1 end,
-       case when $3 then now() end, case when not $3 and position = head + 1 then now() + interval '1 day' end
-     from placed join lane using (topic) order by position`,
-    [JSON.stringify(topics), Math.round(deliveries / each), areDelivered],
+  const isDrained = (topic: TopicName) => drainTopics.some((other) => other === topic);
+  await store(drainTopics, delivered, () => undefined);
+  await store(
+    topicNames.filter((topic) => everyTopic || !isDrained(topic)),
+    waiting,
+    () => {
+      throw new RetryAfter(DAY, 'until after the measurement');
+    },
   );
+  // As autovacuum would have, had it been there for months.
+  await rows('analyze');
 }
 
-/** Everything in the catalog attached, with handlers that do nothing. */
-function everySubscriber(): AttachedSubscriber[] {
-  const topics = Object.entries<Topic>(catalog);
-  const names = new Set(topics.flatMap(([, { subscribers }]) => subscribers));
-  return [...names].map((name) => {
-    const own = topics.filter(([, { subscribers }]) => subscribers.includes(name));
-    return attach(name, Object.fromEntries(own.map(([topic]) => [topic, async () => undefined])));
-  });
+/** Emits and delivers about so many deliveries, or as far as handlers let it. */
+async function store(topics: readonly TopicName[], deliveries: number, handle: () => void): Promise<void> {
+  const fanOut =
+    topics.reduce((total, topic) => total + catalog[topic].subscribers.length, 0) / topics.length;
+  const events = Math.round(deliveries / fanOut);
+  for (let from = 0; from < events; from += CHUNK) {
+    await fill({ events: Math.min(CHUNK, events - from), topics });
+    await relay({ db, subscribers: subscribersOf(topics, handle), until: Date.now() + 600_000 });
+  }
 }
 
 async function idle({ ticks }: { ticks: number }) {
-  const subscribers = everySubscriber();
+  const subscribers = subscribersOf(topicNames, () => undefined);
   const times: number[] = [];
   for (let tick = 0; tick < ticks; tick += 1) {
     const startedAt = performance.now();
@@ -194,133 +176,45 @@ async function idle({ ticks }: { ticks: number }) {
   return { times };
 }
 
-async function latency({ count, perSecond }: { count: number; perSecond: number }) {
-  const times: number[] = [];
-  const committedAt = new Map<string, number>();
-  let finish = () => {};
-  const done = new Promise<void>((resolve) => (finish = resolve));
-  const audit = attach('audit', {
-    'booking.created': async ({ id }: BusEvent) => {
-      times.push(performance.now() - committedAt.get(id)!);
-      if (times.length === count) finish();
-    },
-  });
-  const kick = createKick({
-    db,
-    subscribers: [audit],
-    waitUntil: () => undefined,
-    onError: (error) => console.error(error),
-  });
-  const pool = new pg.Pool({ connectionString: url });
-  const payload = catalog['booking.created'].example;
-  await paced({ count, perSecond }, async () => {
-    const client = await pool.connect();
+const { listen, send, seen, quiet } = traffic<{ readonly topic: TopicName }>(
+  async (topics, handle) => {
+    const lives: Promise<void>[] = [];
+    const names = topics.map(({ topic }) => topic);
+    kick = createKick({
+      db,
+      subscribers: subscribersOf(names, ({ id }) => handle(id)),
+      waitUntil: (work) => lives.push(work),
+      onError: (error) => console.error(error),
+    });
+    return async () => void (await Promise.all(lives));
+  },
+  async ({ topic }, committing) => {
+    const client = await producers.connect();
     await client.query('begin');
-    const { id } = await emit(client, 'booking.created', payload);
-    committedAt.set(id, performance.now());
+    const { id } = await emit(client, topic, catalog[topic].example as never);
+    committing(id);
     await client.query('commit');
     kick();
     client.release();
-  });
-  await done;
-  await pool.end();
-  return { times };
+  },
+);
+
+interface Elsewhere {
+  readonly url: string;
+  readonly topic: TopicName;
+  readonly isBatch: boolean;
+  readonly seconds: number;
 }
 
-const WEBHOOK_SECRET = Buffer.alloc(32, 'bench').toString('base64');
-
-function signedWebhook(number: number): Request {
-  const id = `msg_${number}`;
-  const timestamp = String(Math.floor(Date.now() / 1000));
-  const body = webhookBody(number);
-  const signature = createHmac('sha256', Buffer.from(WEBHOOK_SECRET, 'base64'))
-    .update(`${id}.${timestamp}.${body}`)
-    .digest('base64');
-  return new Request('http://localhost/api/webhooks/cardpayments', {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      'webhook-id': id,
-      'webhook-timestamp': timestamp,
-      'webhook-signature': `v1,${signature}`,
-    },
-    body,
+/** Delivers to a subscriber that runs elsewhere, for so long. */
+async function deliverElsewhere({ url, topic, isBatch, seconds }: Elsewhere) {
+  const secret = `whsec_${Buffer.alloc(32, 'bench').toString('base64')}`;
+  const settings = { name: catalog[topic].subscribers[0], url, secret, isBatch };
+  return await measured(async () => {
+    const until = Date.now() + seconds * 1000;
+    const { delivered } = await relay({ db, subscribers: [remoteSubscriber(settings)], until });
+    return { delivered };
   });
-}
-
-type Intake = (request: Request) => Promise<Response>;
-
-/** The function itself; or all of it but the kick, which has the relay run in this process too. */
-async function intake(kicks: boolean): Promise<Intake> {
-  Object.assign(process.env, { DATABASE_URL: url, WEBHOOK_CARDPAYMENTS_SECRET: `whsec_${WEBHOOK_SECRET}` });
-  logTo(() => undefined);
-  const { default: webhooks } = await import('../../api/webhooks/[provider].ts');
-  if (kicks) return async (request) => await webhooks.fetch(request);
-  const { config, database } = await import('../../lib/postbud.ts');
-  const rejections = new Rejections(database);
-  const silent = endpoint({
-    methods: ['POST'],
-    handle: async (request, { requestId }) =>
-      Response.json(
-        await receiveWebhook({
-          request,
-          requestId,
-          settings: config().webhooks,
-          database,
-          kick: () => undefined,
-          rejections,
-        }),
-      ),
-  });
-  return async (request) => await silent.fetch(request);
-}
-
-async function accepted(fetch: Intake, request: Request): Promise<void> {
-  const response = await fetch(request);
-  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`);
-  await response.json();
-}
-
-let webhooks = 0;
-
-async function pacedIntake(order: { count: number; perSecond: number }) {
-  const fetch = await intake(true);
-  const times: number[] = [];
-  await paced(order, async () => {
-    const startedAt = performance.now();
-    await accepted(fetch, signedWebhook((webhooks += 1)));
-    times.push(performance.now() - startedAt);
-  });
-  await quiet();
-  return { times };
-}
-
-/** Has what is left delivered, as the cron does: a relay that was kicked stops after ten seconds. */
-async function quiet(): Promise<void> {
-  const { subscribers } = await import('../../lib/postbud.ts');
-  await until(async () => {
-    await relay({ db, subscribers: subscribers(), until: Date.now() + 60_000 });
-    const [found] = await rows<{ waiting: boolean }>(
-      `select exists (select from awaiting_fan_out)
-         or exists (select from lanes where lease_token is not null or due_at < now()) as waiting`,
-    );
-    return !found!.waiting;
-  });
-}
-
-async function flood({ seconds, atOnce, kicks }: { seconds: number; atOnce: number; kicks: boolean }) {
-  const fetch = await intake(kicks);
-  const found = await measured(async () => {
-    const before = webhooks;
-    const endsAt = performance.now() + seconds * 1000;
-    const one = async () => {
-      while (performance.now() < endsAt) await accepted(fetch, signedWebhook((webhooks += 1)));
-    };
-    await Promise.all(Array.from({ length: atOnce }, one));
-    return { count: webhooks - before };
-  });
-  if (kicks) await quiet();
-  return found;
 }
 
 await serve({
@@ -340,17 +234,35 @@ await serve({
        end $$`,
     );
   },
-  fill: ({ events }: { events: number }) => fill(events),
+  /** Ends all connections; the next statement opens new ones. */
+  async reconnect() {
+    await close();
+    ({ db, close } = await connect(url));
+  },
+  fill,
   history: storeHistory,
   drain,
   idle,
-  latency,
-  intake: pacedIntake,
-  flood,
-  async emit(order: { producers: number; seconds: number }) {
-    return await produce(pg, url, order, async (client, number) => {
-      const payload = { ...catalog['booking.created'].example, bookingId: `bk_${number}` };
-      await emit(client, 'booking.created', payload);
-    });
+  listen,
+  send,
+  seen,
+  quiet,
+  elsewhere: deliverElsewhere,
+  intake: (order: PacedOrder) => pacedIntake(url, order),
+  flood: (order: FloodOrder) => flood(url, order),
+  async emit({ producers, seconds }: { producers: number; seconds: number }) {
+    const connections = await Promise.all(Array.from({ length: producers }, () => connect(url)));
+    const found = await produced(
+      connections.map(({ db }) => async (number) => {
+        const payload = { ...catalog['booking.created'].example, bookingId: `bk_${number}` };
+        await db.transaction(async (tx) => {
+          await tx.execute(sql`insert into business (note) values (${'booked'})`);
+          await emit(tx, 'booking.created', payload);
+        });
+      }),
+      seconds,
+    );
+    await Promise.all(connections.map(({ close }) => close()));
+    return found;
   },
 });

@@ -91,12 +91,6 @@ export async function query<Row>(url: string, text: string, values: readonly unk
   }
 }
 
-/** Writes out what a preparation has left in memory, so that no round pays for the one before it. */
-export async function settleDown(url: string): Promise<void> {
-  await query(url, 'vacuum analyze');
-  await query(url, 'checkpoint');
-}
-
 /** What the server did during a measurement. */
 export interface ServerWork {
   readonly statements: readonly StatementWork[];

@@ -1,4 +1,5 @@
-import { quantile } from '../figures.ts';
+import { number, spreadOf } from '../figures.ts';
+import type { Spread } from '../figures.ts';
 import type { Runtime } from './contender.ts';
 import type { Server } from './server.ts';
 
@@ -14,50 +15,39 @@ export interface Bench {
 }
 
 /** One of those that take turns. */
-export interface Turn {
+export interface Turn<Measured = number> {
   readonly label: string;
   /** @returns what is measured, in one unit for all. */
-  readonly run: () => Promise<number>;
-}
-
-/** What the rounds found. */
-export interface Spread {
-  readonly median: number;
-  readonly least: number;
-  readonly most: number;
+  readonly run: () => Promise<Measured>;
 }
 
 /**
  * Runs all in turns, back and forth, so that what else the machine does falls on each alike.
  *
- * @returns by label.
+ * @returns what the rounds found, by label.
  */
 export async function inTurns(
-  { rounds, tell }: Bench,
+  bench: Bench,
   turns: readonly Turn[],
 ): Promise<Readonly<Record<string, Spread>>> {
-  const found = new Map(turns.map(({ label }) => [label, [] as number[]]));
-  for (let round = 0; round <= rounds; round += 1) {
-    for (const { label, run } of round % 2 === 0 ? turns : turns.toReversed()) {
-      const value = await run();
-      tell(`${round === 0 ? 'warm-up' : `round ${round} of ${rounds}`}: ${label} ${number(value)}`);
-      if (round > 0) found.get(label)!.push(value);
-    }
-  }
+  const found = await eachInTurns(bench, turns, number);
   return Object.fromEntries(Array.from(found, ([label, values]) => [label, spreadOf(values)]));
 }
 
-function spreadOf(values: readonly number[]): Spread {
-  return { median: quantile(values, 0.5), least: Math.min(...values), most: Math.max(...values) };
+/** The same for what is more than a number. @param areWarm leaves out the round to warm up. @returns what each round found. */
+export async function eachInTurns<Measured>(
+  { rounds, tell }: Pick<Bench, 'rounds' | 'tell'>,
+  turns: readonly Turn<Measured>[],
+  inShort: (measured: Measured) => string,
+  { areWarm = false }: { readonly areWarm?: boolean } = {},
+): Promise<ReadonlyMap<string, readonly Measured[]>> {
+  const found = new Map(turns.map(({ label }) => [label, [] as Measured[]]));
+  for (let round = areWarm ? 1 : 0; round <= rounds; round += 1) {
+    for (const { label, run } of round % 2 === 0 ? turns : turns.toReversed()) {
+      const value = await run();
+      tell(`${round === 0 ? 'warm-up' : `round ${round} of ${rounds}`}: ${label} ${inShort(value)}`);
+      if (round > 0) found.get(label)!.push(value);
+    }
+  }
+  return found;
 }
-
-export const number = (value: number) =>
-  value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 });
-
-/** A median with its range. */
-export function shown({ median, least, most }: Spread, unit: string): string {
-  return `${number(median)}${unit} [${number(least)}–${number(most)}]`;
-}
-
-/** How many times as much. */
-export const times = (ratio: number) => `${ratio.toFixed(2)} ×`;

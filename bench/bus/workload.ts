@@ -1,4 +1,7 @@
+import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
+
+export const topicNames = Object.keys(catalog) as TopicName[];
 
 /** Ten topics with three subscribers each and no ordering key, so 30 lanes that each are a whole topic. */
 export const drainTopics = [
@@ -15,6 +18,13 @@ export const drainTopics = [
 ] as const satisfies readonly TopicName[];
 
 export const SUBSCRIBERS = 3;
+
+/** A topic of one subscription, without ordering key. */
+export const singleTopic = 'booking.waitlist.offered' satisfies TopicName;
+
+/** Every producer's way to name a topic: ours knows its subscribers, peers are told. */
+export const withSubscribers = (topics: readonly TopicName[]) =>
+  topics.map((topic) => ({ topic, subscribers: catalog[topic].subscribers }));
 
 /** A payment provider's webhook as sent. */
 export function webhookBody(number: number): string {

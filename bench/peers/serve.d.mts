@@ -1,5 +1,3 @@
-import type pg from 'pg';
-
 export function serve(
   operations: Readonly<Record<string, (order: never) => Promise<unknown>>>,
 ): Promise<never>;
@@ -8,16 +6,19 @@ export function measured<Found extends object>(
   work: () => Promise<Found>,
 ): Promise<Found & { ms: number; cpuMs: number }>;
 
-export function produce(
-  driver: typeof pg,
-  url: string,
-  order: { producers: number; seconds: number },
-  emit: (client: pg.Client, number: number) => Promise<void>,
+export function produced(
+  producers: readonly ((number: number) => Promise<void>)[],
+  seconds: number,
 ): Promise<{ count: number; ms: number; cpuMs: number }>;
 
 export function paced(
   order: { count: number; perSecond: number },
   send: (number: number) => Promise<void>,
 ): Promise<void>;
+
+export function traffic<Topic>(
+  start: (topics: Topic[], handle: (key: string) => void) => Promise<() => Promise<void>>,
+  send: (topic: Topic, committing: (key: string) => void) => Promise<void>,
+): Readonly<Record<'listen' | 'send' | 'seen' | 'quiet', (order: never) => Promise<unknown>>>;
 
 export function until(look: () => Promise<boolean>): Promise<void>;

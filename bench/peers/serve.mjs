@@ -63,34 +63,83 @@ export async function until(look) {
  *
  * @param {(client: import('pg').Client, number: number) => Promise<void>} emit what comes between insert and commit.
  */
-export async function produce(pg, url, { producers, seconds }, emit) {
+export async function producing(pg, url, { producers, seconds }, emit) {
   const clients = Array.from({ length: producers }, () => new pg.Client(url));
   await Promise.all(clients.map((client) => client.connect()));
   await clients[0].query(
     'create table if not exists business (id bigint generated always as identity primary key, note text)',
   );
-  let number = 0;
-  const run = async (client, isOver) => {
-    while (!isOver()) {
-      number += 1;
+  const found = await produced(
+    clients.map((client) => async (number) => {
       await client.query('begin');
       await client.query('insert into business (note) values ($1)', ['booked']);
       await emit(client, number);
       await client.query('commit');
+    }),
+    seconds,
+  );
+  await Promise.all(clients.map((client) => client.end()));
+  return found;
+}
+
+/**
+ * Counts the transactions of several producers.
+ *
+ * @param {readonly ((number: number) => Promise<void>)[]} producers each runs one transaction.
+ */
+export async function produced(producers, seconds) {
+  let number = 0;
+  const run = async (transact, isOver) => {
+    while (!isOver()) {
+      number += 1;
+      await transact(number);
     }
   };
   const phase = async (length) => {
     const endsAt = performance.now() + length;
-    await Promise.all(clients.map((client) => run(client, () => performance.now() >= endsAt)));
+    await Promise.all(producers.map((transact) => run(transact, () => performance.now() >= endsAt)));
   };
+  // Connections are warm, and their plans made.
   await phase(300);
   number = 0;
-  const found = await measured(async () => {
+  return await measured(async () => {
     await phase(seconds * 1000);
     return { count: number };
   });
-  await Promise.all(clients.map((client) => client.end()));
-  return found;
+}
+
+/** Milliseconds of a clock that all processes of this machine share. */
+export const clock = () => Number(process.hrtime.bigint() / 1000n) / 1000;
+
+/**
+ * Steady traffic: events sent at an even pace, each in a transaction of its own, and when each was handled.
+ *
+ * @param {(topics: any[], handle: (key: string | number) => void) => Promise<() => Promise<void>>} start handlers of
+ *   all subscriptions, each of which calls `handle` with the event's key first. Returns what stops them.
+ * @param {(topic: any, committing: (key: string | number) => void) => Promise<void>} send one transaction, which calls
+ *   `committing` right before it sends its commit.
+ */
+export function traffic(start, send) {
+  let handled = [];
+  let stop = async () => {};
+  return {
+    async listen({ topics }) {
+      handled = [];
+      stop = await start(topics, (key) => handled.push([key, clock()]));
+    },
+    async send({ count, perSecond, topics }) {
+      const sent = [];
+      await paced({ count, perSecond }, (number) =>
+        send(topics[number % topics.length], (key) => sent.push([key, clock()])),
+      );
+      return { sent };
+    },
+    seen: async () => handled.length,
+    async quiet() {
+      await stop();
+      return { handled };
+    },
+  };
 }
 
 /** Runs `send` so many times a second, each at its own moment. */

@@ -1,0 +1,41 @@
+import { atLeast, measured } from '../figures.ts';
+import type { Figure } from '../figures.ts';
+import { startContender } from './contender.ts';
+import { drainSingly } from './drain.ts';
+import { inTurns } from './turns.ts';
+import type { Bench } from './turns.ts';
+import { SUBSCRIBERS } from './workload.ts';
+
+const EVENTS = 6000;
+const GOAL = 0.9;
+
+/**
+ * A burst that comes to connections which have done small rounds: what they prepared then must not be the slower for
+ * it. Beside the same on connections that have done nothing.
+ */
+export async function benchBurst(bench: Bench): Promise<Figure[]> {
+  const contender = await startContender(bench.runtime, 'ours', await bench.server.createDatabase());
+  try {
+    const events = Math.round(EVENTS * bench.scale);
+    const deliveries = events * SUBSCRIBERS;
+    const burst = (onWarm: boolean) => async () => {
+      await contender.call('reset');
+      await drainSingly(contender, {});
+      if (!onWarm) await contender.call('reconnect');
+      await contender.call('fill', { events });
+      const { ms } = await contender.call<{ ms: number }>('drain', { deliveries });
+      return (deliveries * 1000) / ms;
+    };
+    const found = await inTurns(bench, [
+      { label: 'warm', run: burst(true) },
+      { label: 'fresh', run: burst(false) },
+    ]);
+    return [
+      measured('burst on connections that did 40 small rounds before', found['warm']!, '/s'),
+      measured('burst on fresh connections', found['fresh']!, '/s'),
+      atLeast('burst: warm beside fresh connections', found['warm']!.median / found['fresh']!.median, GOAL),
+    ];
+  } finally {
+    await contender.stop();
+  }
+}

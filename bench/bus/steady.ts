@@ -1,0 +1,230 @@
+import { CONTENDERS, LOADS, ROUND_TRIP_MS, besideFigure, loadFigure } from '../figure-names.ts';
+import type { ContenderName } from '../figure-names.ts';
+import { atLeast, atMost, goal, measured, ms, number, quantile, spreadOf } from '../figures.ts';
+import type { Figure } from '../figures.ts';
+import { PEERS, startContender } from './contender.ts';
+import type { Contender } from './contender.ts';
+import { startProxy } from './proxy.ts';
+import { send, warmUp } from './traffic.ts';
+import type { Handled, Traffic } from './traffic.ts';
+import { eachInTurns } from './turns.ts';
+import type { Bench } from './turns.ts';
+import { singleTopic, topicNames } from './workload.ts';
+
+// From before a commit is sent until a handler is called, at rates that a database may have all day.
+
+const SECONDS = 4;
+
+const SHARES = { p50: 0.5, p99: 0.99 } as const;
+type Share = keyof typeof SHARES;
+
+export async function benchSteady(bench: Bench): Promise<Figure[]> {
+  return [
+    ...(await atLoads(bench, { p50: 1.2, p99: 1 }, { isFar: false })),
+    ...(await atLoads(bench, { p50: 1, p99: null }, { isFar: true })),
+    ...(await manyTopics(bench)),
+    ...(await manyProcesses(bench)),
+  ];
+}
+
+/** One subscription, ours beside the peers. */
+async function atLoads(
+  bench: Bench,
+  most: Readonly<Record<Share, number | null>>,
+  distance: { isFar: boolean },
+): Promise<Figure[]> {
+  const proxy = distance.isFar
+    ? await startProxy(await bench.server.createDatabase(), ROUND_TRIP_MS)
+    : undefined;
+  const contenders = await startAll(bench, (url) => proxy?.urlOf(url) ?? url);
+  try {
+    await warmUp(contenders, [singleTopic]);
+    const figures: Figure[] = [];
+    for (const perSecond of LOADS) {
+      const seconds = Math.max(2, SECONDS * bench.scale);
+      const found = await eachInTurns(
+        bench,
+        contenders.map((contender) => ({
+          label: contender.name,
+          run: () => allHandled([contender], { topics: [singleTopic], perSecond, seconds }),
+        })),
+        (times) => `at ${perSecond}/s ${inShort(times)}`,
+        { areWarm: true },
+      );
+      for (const share of ['p50', 'p99'] as const) {
+        const spreads = new Map(
+          Array.from(found, ([name, rounds]) => [
+            name as ContenderName,
+            spreadOf(rounds.map((times) => quantile(times, SHARES[share]))),
+          ]),
+        );
+        const best = Math.min(...PEERS.map((name) => spreads.get(name)!.median));
+        figures.push(
+          ...CONTENDERS.map((name) =>
+            measured(loadFigure(perSecond, share, name, distance), spreads.get(name)!, ' ms'),
+          ),
+          atMost(besideFigure(perSecond, share, distance), spreads.get('ours')!.median / best, most[share]),
+        );
+      }
+    }
+    return figures;
+  } finally {
+    await stopAll(contenders);
+    proxy?.stop();
+  }
+}
+
+/** So many topics emit, while all of the catalog is attached: a fan-out of 2.5. */
+const BUSY = { topics: topicNames.slice(0, 60), attached: topicNames };
+const BUSY_PER_SECOND = 300;
+const BUSY_SECONDS = 60;
+/** The minute's range is that of so many parts of it. */
+const PARTS = 6;
+
+const FIRST_RATE = 150;
+const RATE_STEP = 1.4;
+const STEP_SECONDS = 5;
+const BEHIND_GOAL = 2;
+
+/** Many topics for a minute, and then more and more of it until each falls behind. */
+async function manyTopics(bench: Bench): Promise<Figure[]> {
+  const contenders = await startAll(bench);
+  try {
+    await warmUp(contenders, BUSY.topics);
+    const minute = { ...BUSY, perSecond: BUSY_PER_SECOND, seconds: Math.max(5, BUSY_SECONDS * bench.scale) };
+    const found = new Map<ContenderName, Handled>();
+    const rates = new Map<ContenderName, number>();
+    for (const contender of contenders) {
+      const handled = await send([contender], minute);
+      bench.tell(`${contender.name}, 60 topics ${inShort(handled.times)}, ${handled.behind} behind`);
+      found.set(contender.name, handled);
+      if (handled.behind > 0) await contender.call('reset');
+    }
+    for (const contender of contenders) rates.set(contender.name, await fallsBehindAt(bench, contender));
+    const title = `60 topics at ${BUSY_PER_SECOND}/s`;
+    const figures = (['p50', 'p99'] as const).flatMap((share) => {
+      const spreads = new Map(
+        Array.from(found, ([name, { times }]) => [name, overParts(times, SHARES[share])]),
+      );
+      const best = Math.min(...PEERS.map((name) => spreads.get(name)!.median));
+      return [
+        ...CONTENDERS.map((name) => measured(`${title}, ${share}: ${name}`, spreads.get(name)!, ' ms')),
+        atMost(`${title}, ${share}: ours beside the best peer`, spreads.get('ours')!.median / best, 1),
+      ];
+    });
+    const best = Math.max(...PEERS.map((name) => rates.get(name)!));
+    return [
+      ...figures,
+      ...CONTENDERS.map((name) => ({
+        what: `${title}, deliveries behind a second after the end: ${name}`,
+        figure: number(found.get(name)!.behind),
+        goal: name === 'ours' ? goal('none', found.get(name)!.behind === 0) : '',
+      })),
+      ...CONTENDERS.map((name) => ({
+        what: `60 topics, the highest rate kept up with: ${name}`,
+        figure: `${number(rates.get(name)!)}/s`,
+        goal: '',
+        spread: { median: rates.get(name)!, least: rates.get(name)!, most: rates.get(name)! },
+      })),
+      atLeast(
+        '60 topics, the highest rate kept up with: ours beside the best peer',
+        rates.get('ours')! / best,
+        BEHIND_GOAL,
+      ),
+    ];
+  } finally {
+    await stopAll(contenders);
+  }
+}
+
+/** Raises the rate until deliveries are left a second after the end, twice in a row. @returns the last rate without. */
+async function fallsBehindAt(bench: Bench, contender: Contender): Promise<number> {
+  const seconds = Math.max(2, STEP_SECONDS * bench.scale);
+  let kept = 0;
+  for (let perSecond = FIRST_RATE; ; perSecond = Math.round(perSecond * RATE_STEP)) {
+    for (let tries = 1; kept < perSecond; tries += 1) {
+      const { behind } = await send([contender], { ...BUSY, perSecond, seconds });
+      bench.tell(
+        `${contender.name}, 60 topics at ${perSecond}/s: ${behind === 0 ? 'keeps up' : `${behind} behind`}`,
+      );
+      if (behind === 0) kept = perSecond;
+      else {
+        await contender.call('reset');
+        if (tries === 2) return kept;
+      }
+    }
+  }
+}
+
+const PROCESSES = 8;
+const PROCESS_RATES = [80, 300];
+const PROCESS_GOAL = 1.5;
+
+/** The same traffic from one process and from eight, as functions: each emits, kicks, and delivers what it finds. */
+async function manyProcesses(bench: Bench): Promise<Figure[]> {
+  const url = await bench.server.createDatabase();
+  const contenders: Contender[] = [];
+  try {
+    for (let count = 0; count < PROCESSES; count += 1) {
+      contenders.push(await startContender(bench.runtime, 'ours', url));
+    }
+    await warmUp(contenders, BUSY.topics);
+    const figures: Figure[] = [];
+    for (const perSecond of PROCESS_RATES) {
+      const traffic = { ...BUSY, perSecond, seconds: Math.max(2, SECONDS * bench.scale) };
+      const turns = [
+        { label: 'one process', run: () => allHandled(contenders.slice(0, 1), traffic) },
+        { label: `${PROCESSES} processes`, run: () => allHandled(contenders, traffic) },
+      ];
+      const found = await eachInTurns(bench, turns, (times) => `at ${perSecond}/s ${inShort(times)}`, {
+        areWarm: true,
+      });
+      const [one, several] = turns.map(({ label }) =>
+        spreadOf(found.get(label)!.map((times) => quantile(times, 0.5))),
+      );
+      const title = `60 topics at ${perSecond}/s, p50: ours`;
+      figures.push(
+        measured(`${title} from one process`, one!, ' ms'),
+        measured(`${title} from ${PROCESSES} processes`, several!, ' ms'),
+        atMost(
+          `${title} from ${PROCESSES} processes beside one`,
+          several!.median / one!.median,
+          PROCESS_GOAL,
+        ),
+      );
+    }
+    return figures;
+  } finally {
+    await stopAll(contenders);
+  }
+}
+
+async function startAll(bench: Bench, through = (url: string) => url): Promise<Contender[]> {
+  const contenders: Contender[] = [];
+  for (const name of CONTENDERS) {
+    contenders.push(await startContender(bench.runtime, name, through(await bench.server.createDatabase())));
+  }
+  return contenders;
+}
+
+async function stopAll(contenders: readonly Contender[]): Promise<void> {
+  await Promise.all(contenders.map((contender) => contender.stop()));
+}
+
+/** @throws Error when not all is handled in the end: then times would leave out the longest. */
+async function allHandled(contenders: readonly Contender[], traffic: Traffic): Promise<readonly number[]> {
+  const { times, lost } = await send(contenders, traffic);
+  if (lost > 0) throw new Error(`${contenders[0]!.name} has not handled ${lost} deliveries`);
+  return times;
+}
+
+function overParts(times: readonly number[], share: number) {
+  const length = Math.ceil(times.length / PARTS);
+  const parts = Array.from({ length: PARTS }, (_, part) => times.slice(part * length, (part + 1) * length));
+  const { least, most } = spreadOf(
+    parts.filter((part) => part.length > 0).map((part) => quantile(part, share)),
+  );
+  return { median: quantile(times, share), least, most };
+}
+
+const inShort = (times: readonly number[]) => `${ms(quantile(times, 0.5))} / ${ms(quantile(times, 0.99))}`;
