@@ -2,7 +2,6 @@ import { catalog } from '../../lib/catalog/catalog.ts';
 import { atMost, goal, ms, number, quantile } from '../figures.ts';
 import type { Figure } from '../figures.ts';
 import { startContender } from './contender.ts';
-import { drainSingly } from './drain.ts';
 import { watched } from './server.ts';
 import { inTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
@@ -13,7 +12,10 @@ const TICKS = 100;
 const TURNS = 10;
 const GOALS = { ms: 5, share: 1.2 };
 
-/** A tick that finds nothing to do, with every subscription of the catalog attached and much that is not due. */
+/**
+ * A tick that finds nothing to do, with every subscription of the catalog attached and much that is not due. Such ticks
+ * are the small rounds that warm the connections.
+ */
 export async function benchIdle(bench: Bench): Promise<Figure[]> {
   const databases = { empty: await bench.server.createDatabase(), full: await bench.server.createDatabase() };
   const empty = await startContender(bench.runtime, 'ours', databases.empty);
@@ -22,8 +24,6 @@ export async function benchIdle(bench: Bench): Promise<Figure[]> {
     const waiting = Math.round(WAITING * bench.scale);
     bench.tell(`storing ${number(waiting)} deliveries behind blocked lanes …`);
     await full.call('history', { delivered: 0, waiting, everyTopic: true });
-    await drainSingly(full, {});
-    await drainSingly(empty, {});
     let statements = 0;
     const found = await inTurns(
       { ...bench, rounds: bench.rounds * TURNS },

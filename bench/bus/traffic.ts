@@ -1,4 +1,5 @@
 import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { clock, until } from '../peers/serve.mjs';
 import type { Contender } from './contender.ts';
 import { withSubscribers } from './workload.ts';
 
@@ -18,7 +19,7 @@ export interface Traffic {
 export interface Handled {
   /** Milliseconds from when a commit was sent until a handler was called, for each delivery, in the order of the commits. */
   readonly times: readonly number[];
-  /** Deliveries that were not handled a second after the last event was due. */
+  /** Deliveries that were not handled a second after the last event was to be emitted. */
   readonly behind: number;
   /** Those that were not handled even when they had been waited for. */
   readonly lost: number;
@@ -27,6 +28,8 @@ export interface Handled {
 type Seen = readonly (readonly [key: string | number, atMs: number])[];
 
 const WARM_UP_EVENTS = 40;
+
+const GRACE_MS = 1000;
 
 /** As long as those who are behind may take to get through. */
 const PATIENCE_MS = 15_000;
@@ -46,36 +49,31 @@ export async function send(contenders: readonly Contender[], traffic: Traffic): 
   );
   const each = Math.round((perSecond * seconds) / contenders.length);
   const order = { count: each, perSecond: perSecond / contenders.length, topics: withSubscribers(topics) };
-  const startedAt = performance.now();
+  const dueAt = clock() + seconds * 1000;
   const sends = await Promise.all(
     contenders.map((contender) => contender.call<{ sent: Seen }>('send', order)),
   );
   const expected = expectedOf(traffic, each) * contenders.length;
-  const missing = async (untilMs: number) => {
-    for (;;) {
-      const seen = await Promise.all(contenders.map((contender) => contender.call<number>('seen')));
-      const left = expected - seen.reduce((total, count) => total + count, 0);
-      if (left === 0 || performance.now() > untilMs) return left;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  };
-  const dueAt = startedAt + seconds * 1000;
-  // Who could not even emit in time is behind with what it should have emitted.
-  const isLate = performance.now() > dueAt + 1000;
-  const behind = await missing(dueAt + 1000);
-  const lost = behind > 0 ? await missing(performance.now() + PATIENCE_MS) : 0;
+  const patientUntil = Math.max(clock(), dueAt) + PATIENCE_MS;
+  await until(async () => {
+    const seen = await Promise.all(contenders.map((contender) => contender.call<number>('seen')));
+    return seen.reduce((total, count) => total + count, 0) >= expected || clock() > patientUntil;
+  });
   const listened = await Promise.all(
     contenders.map((contender) => contender.call<{ handled: Seen }>('quiet')),
   );
   const committedAt = new Map(sends.flatMap(({ sent }) => sent));
-  const times = listened
+  const handled = listened
     .flatMap(({ handled }) => handled)
     // Not those that an earlier run left behind.
     .filter(([key]) => committedAt.has(key))
-    .map(([key, at]) => ({ sentAt: committedAt.get(key)!, ms: at - committedAt.get(key)! }))
-    .toSorted((one, other) => one.sentAt - other.sentAt)
-    .map(({ ms }) => ms);
-  return { times, behind: isLate ? Math.max(1, behind) : behind, lost };
+    .map(([key, at]) => ({ sentAt: committedAt.get(key)!, at }))
+    .toSorted((one, other) => one.sentAt - other.sentAt);
+  return {
+    times: handled.map(({ sentAt, at }) => at - sentAt),
+    behind: expected - handled.filter(({ at }) => at <= dueAt + GRACE_MS).length,
+    lost: expected - handled.length,
+  };
 }
 
 /** How many deliveries so many events of these topics become. */

@@ -28,6 +28,7 @@ const PRESETS = {
     localQueue: { size: 9 },
     completeJobBatchDelay: 0,
     failJobBatchDelay: 0,
+    pollInterval: 100,
   },
 };
 

@@ -32,8 +32,9 @@ const MODES = {
   ordered: { policy: 'key_strict_fifo', batchSize: 500 },
 };
 
-// One at a time, or several workers of a queue, is slower.
-const NOTIFIED = { batchSize: 100 };
+// One at a time, or several workers of a queue, is slower. It polls as well, as often as it may: a notification that comes
+// while a worker is about to sleep is lost.
+const NOTIFIED = { batchSize: 100, pollingIntervalSeconds: 0.5, notifyPollingIntervalSeconds: 0.5 };
 
 const queueOf = (mode, lane, subscriber) =>
   mode === 'lanes' ? `lane-${lane}-${subscriber}` : `${mode}-${subscriber}`;

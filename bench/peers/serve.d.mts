@@ -11,6 +11,9 @@ export function produced(
   seconds: number,
 ): Promise<{ count: number; ms: number; cpuMs: number }>;
 
+/** Milliseconds of a clock that all processes of this machine share. */
+export function clock(): number;
+
 export function paced(
   order: { count: number; perSecond: number },
   send: (number: number) => Promise<void>,
