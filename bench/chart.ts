@@ -22,8 +22,7 @@ export function chart(figures: Figures): string {
 <rect class="paper" x="0.5" y="0.5" width="${WIDTH - 1}" height="${HEIGHT - 1}" rx="8"/>
 ${legend()}
 ${latencyPanels(figures)}
-${drainPanel(figures)}
-${keysPanel(figures)}
+${barPanels(figures)}
 ${footer(figures)}
 </svg>
 `;
@@ -33,7 +32,8 @@ const STYLE = `
 text { font: 12px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
 .heading { font-size: 15px; font-weight: 600; }
 .muted { fill: #59636e; }
-.value { font-size: 11px; font-variant-numeric: tabular-nums; }
+.value { font-size: 11px; font-variant-numeric: tabular-nums; paint-order: stroke; stroke: #ffffff; stroke-width: 3px; }
+.tick { font-size: 11px; }
 .end { text-anchor: end; }
 .middle { text-anchor: middle; }
 .paper { fill: #ffffff; stroke: #d1d9e0; }
@@ -50,6 +50,7 @@ text { font: 12px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-s
 @media (prefers-color-scheme: dark) {
   text { fill: #f0f6fc; }
   .muted { fill: #9198a1; }
+  .value { stroke: #0d1117; }
   .paper { fill: #0d1117; stroke: #3d444d; }
   .grid { stroke: #252b33; }
   .axis { stroke: #656c76; }
@@ -128,9 +129,10 @@ function latencyPanel(
   // With room below and above for the values.
   const y = (value: number) =>
     round(plot.bottom - 26 - (Math.log(value / domain.least) / length) * (plot.bottom - plot.top - 40));
-  const ticks = [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000].filter(
-    (tick) => y(tick) < plot.bottom - 4 && y(tick) >= plot.top,
-  );
+  const steps = domain.most > 1000 * domain.least ? [1] : [1, 2, 5];
+  const ticks = [-1, 0, 1, 2, 3, 4]
+    .flatMap((power) => steps.map((step) => step * 10 ** power))
+    .filter((tick) => y(tick) < plot.bottom - 4 && y(tick) >= plot.top);
   const grid = ticks.map(
     (tick) =>
       `<line class="grid" x1="${plot.left}" x2="${plot.right}" y1="${y(tick)}" y2="${y(tick)}"/>${text(plot.left - 8, y(tick) + 4, tick.toLocaleString('en'), 'muted end')}`,
@@ -155,63 +157,46 @@ ${grid.join('\n')}
 <line class="axis" x1="${plot.left}" x2="${plot.right}" y1="${plot.bottom}" y2="${plot.bottom}"/>
 ${loads.join('')}
 ${text((plot.left + plot.right) / 2, plot.bottom + 37, 'events a second, one subscription', 'muted middle')}
-${columns.join('\n')}${found.length > 0 ? '' : missing(plot, 'steady')}`;
+${columns.join('\n')}${found.length > 0 ? '' : missing(plot)}`;
 }
 
 interface Bar {
   readonly name: ContenderName;
   readonly what: string;
-  readonly section: string;
-  readonly figure: string;
+  readonly spread: Spread | undefined;
 }
 
-function drainPanel(figures: Figures): string {
-  const bar = (name: ContenderName, what: string, figure: string): Bar => ({
+/** Both with one scale too. */
+function barPanels(figures: Figures): string {
+  const bar = (name: ContenderName, what: string, section: string, figure: string): Bar => ({
     name,
     what: `${CALLED[name]}, ${what}`,
-    section: 'drain',
-    figure: `drain: ${figure}`,
+    spread: spreadOfFigure(figures, section, figure),
   });
-  return barPanel(
-    figures,
-    COLUMNS[0],
-    ['A backlog, drained', 'events for three subscribers each, without keys'],
-    [
-      bar('ours', 'in order', 'ours, in order'),
-      bar('graphile-worker', 'in order', 'graphile-worker, queue_name per lane'),
-      bar('pg-boss', 'in order', 'pg-boss, key_strict_fifo'),
-      bar('graphile-worker', 'no order', 'graphile-worker, no order'),
-      bar('pg-boss', 'no order', 'pg-boss, no order'),
-    ],
-  );
-}
-
-function keysPanel(figures: Figures): string {
-  const bar = (name: ContenderName, what: string, key: keyof typeof keyFigures): Bar => ({
-    name,
-    what: `${CALLED[name]}, ${what}`,
-    section: 'keys',
-    figure: keyFigures[key],
-  });
-  return barPanel(
-    figures,
-    COLUMNS[1],
-    ['The same with ordering keys', 'each key in order'],
-    [
-      bar('ours', 'no key', 'none'),
-      bar('ours', '2,000 keys', 'some'),
-      bar('ours', 'a key each', 'each'),
-      bar('pg-boss', '2,000 keys', 'somePeer'),
-      bar('pg-boss', 'a key each', 'eachPeer'),
-    ],
-  );
+  const drained = [
+    bar('ours', 'in order', 'drain', 'drain: ours, in order'),
+    bar('graphile-worker', 'in order', 'drain', 'drain: graphile-worker, queue_name per lane'),
+    bar('pg-boss', 'in order', 'drain', 'drain: pg-boss, key_strict_fifo'),
+    bar('graphile-worker', 'no order', 'drain', 'drain: graphile-worker, no order'),
+    bar('pg-boss', 'no order', 'drain', 'drain: pg-boss, no order'),
+  ];
+  const keyed = [
+    bar('ours', 'no key', 'keys', keyFigures.none),
+    bar('ours', '2,000 keys', 'keys', keyFigures.some),
+    bar('ours', 'a key each', 'keys', keyFigures.each),
+    bar('pg-boss', '2,000 keys', 'keys', keyFigures.somePeer),
+    bar('pg-boss', 'a key each', 'keys', keyFigures.eachPeer),
+  ];
+  const largest = Math.max(...[...drained, ...keyed].map(({ spread }) => spread?.most ?? 0), 1000);
+  return `${barPanel(COLUMNS[0], ['A backlog, drained', 'events for three subscribers each, without keys'], drained, largest)}
+${barPanel(COLUMNS[1], ['The same with ordering keys', 'each key in order'], keyed, largest)}`;
 }
 
 function barPanel(
-  figures: Figures,
   left: number,
   [title, remark]: readonly [title: string, remark: string],
   bars: readonly Bar[],
+  largest: number,
 ): string {
   const [, top] = TOPS;
   const plot = {
@@ -220,22 +205,18 @@ function barPanel(
     top: top + 50,
     bottom: top + PANEL.height - 48,
   };
-  const spreads = bars.map(({ section, figure }) => spreadOfFigure(figures, section, figure));
-  const largest = Math.max(...spreads.map((spread) => spread?.most ?? 0), 1000);
   const step = [0.5, 1, 2, 5, 10]
     .map((factor) => factor * 10 ** Math.floor(Math.log10(largest)))
-    .find((step) => largest / step <= 3)!;
-  const most = Math.ceil(largest / step) * step;
-  const x = (value: number) => round(plot.left + (value / most) * (plot.right - plot.left));
-  const ticks = Array.from({ length: most / step + 1 }, (_, index) => index * step);
+    .find((step) => largest / step <= 4)!;
+  const x = (value: number) => round(plot.left + (value / largest) * (plot.right - plot.left));
+  const ticks = Array.from({ length: Math.floor(largest / step) + 1 }, (_, index) => index * step);
   const grid = ticks.map(
     (tick) =>
-      `<line class="${tick === 0 ? 'axis' : 'grid'}" x1="${x(tick)}" x2="${x(tick)}" y1="${plot.top}" y2="${plot.bottom}"/>${text(x(tick), plot.bottom + 18, tick.toLocaleString('en'), 'muted middle')}`,
+      `<line class="${tick === 0 ? 'axis' : 'grid'}" x1="${x(tick)}" x2="${x(tick)}" y1="${plot.top}" y2="${plot.bottom}"/>${text(x(tick), plot.bottom + 18, tick.toLocaleString('en'), 'muted tick middle')}`,
   );
   const pitch = (plot.bottom - plot.top) / bars.length;
-  const drawn = bars.map(({ name, what }, index) => {
+  const drawn = bars.map(({ name, what, spread }, index) => {
     const y = round(plot.top + pitch * (index + 0.5));
-    const spread = spreads[index];
     const label = text(plot.left - 10, y + 4, what, 'end');
     if (!spread) return label;
     const width = Math.max(1, x(spread.median) - plot.left);
@@ -247,7 +228,7 @@ ${text(x(spread.most) + 8, y + 4, Math.round(spread.median).toLocaleString('en')
 ${text(left + 8, top + 35, remark, 'muted')}
 ${grid.join('\n')}
 ${text((plot.left + plot.right) / 2, plot.bottom + 37, 'deliveries a second', 'muted middle')}
-${drawn.join('\n')}${spreads.some(Boolean) ? '' : missing(plot, bars[0]!.section)}`;
+${drawn.join('\n')}${bars.some(({ spread }) => spread) ? '' : missing(plot)}`;
 }
 
 /** A whisker. */
@@ -256,12 +237,13 @@ function range(least: number, most: number, y: number): string {
   return `<path class="range" d="M${least} ${y - 4}V${y + 4}M${least} ${y}H${most}M${most} ${y - 4}V${y + 4}"/>`;
 }
 
-function missing(
-  plot: { left: number; right: number; top: number; bottom: number },
-  section: string,
-): string {
-  const [x, y] = [(plot.left + plot.right) / 2, (plot.top + plot.bottom) / 2];
-  return text(x, y, `not measured yet: npm run bench -- --only ${section}`, 'muted middle');
+function missing({
+  left,
+  right,
+  top,
+  bottom,
+}: Readonly<Record<'left' | 'right' | 'top' | 'bottom', number>>) {
+  return text((left + right) / 2, (top + bottom) / 2, 'not measured yet', 'muted middle');
 }
 
 function footer(figures: Figures): string {

@@ -32,7 +32,7 @@ const everything: Figures = {
     ),
   ),
   drain: recorded([figure('drain: ours, in order', 59_701)]),
-  keys: recorded(Object.values(keyFigures).map((what, index) => figure(what, 1000 * (index + 1)))),
+  keys: recorded(Object.values(keyFigures).map((what, index) => figure(what, 10_000 * (index + 1)))),
 };
 
 test.for(
@@ -47,7 +47,7 @@ test('The chart writes each figure beside its mark and draws its range.', () => 
   const latencies = [false, true].flatMap(() =>
     LOADS.flatMap((perSecond) => [0, 1, 2].flatMap((index) => [`${1.5 + index}`, `${perSecond + index}`])),
   );
-  expect(written).toEqual([...latencies, '59,701', '1,000', '2,000', '3,000', '4,000', '5,000']);
+  expect(written).toEqual([...latencies, '59,701', '10,000', '20,000', '30,000', '40,000', '50,000']);
   expect(svg.match(/class="range" d="M\d/g)).toHaveLength(1 + 5 + 1);
   expect(svg).not.toContain('not measured yet');
 });
@@ -61,7 +61,7 @@ test('The chart is readable in light and in dark, and runs nothing.', () => {
 
 test('The chart says what has not been measured yet.', () => {
   const svg = chart({ drain: everything['drain']! });
-  expect(svg.match(/--only \w+/g)).toEqual(['--only steady', '--only steady', '--only keys']);
+  expect(svg.match(/not measured yet/g)).toHaveLength(3);
   expect(svg).not.toContain('NaN');
 });
 
