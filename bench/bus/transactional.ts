@@ -8,7 +8,7 @@ import { inTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
 import { SUBSCRIBERS } from './workload.ts';
 
-const EVENTS = 5000;
+const EVENTS = 10_000;
 const SECONDS = 3;
 /** Transactional handlers that a relay runs at once (lib/relay/relay.ts). */
 const CLIENTS = 6;
