@@ -117,7 +117,7 @@ async function observeCron(connection: Connection) {
   const query = pool.query.bind(pool) as (...asked: unknown[]) => unknown;
   Object.assign(pool, {
     query(...asked: [{ name?: string }]) {
-      if (asked[0].name === 'claim') looks.push(performance.now() - startedAt);
+      if (asked[0].name === 'turn') looks.push(performance.now() - startedAt);
       return query(...asked);
     },
   });

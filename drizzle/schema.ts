@@ -94,8 +94,19 @@ export const awaitingFanOut = pgTable(
 /** Numbers deliveries in the order of fan-out; drawn under the fan-out lock, so that order is also commit order. */
 export const deliveryPositions = pgSequence('delivery_positions', { cache: 1 });
 
+/** How many lanes the ordering keys of a subscription share. `slot` counts them from 1. */
+export const SLOTS = 8;
+
 /**
- * One row per subscription and ordering key: where its deliveries have got to, and which relay holds it.
+ * Where the deliveries of a subscription have got to, and which relay holds them. Of four kinds:
+ *
+ * - the lane of all events without an ordering key: `orderingKey` is empty, `slot` null;
+ * - a shared lane, one of 8 for all ordering keys: `slot` says which, `heldKey` is empty. It is handed over key by key,
+ *   each in order, and goes on when one of them has to wait, since that key then has a lane of its own;
+ * - the lane of a key in trouble: `heldKey` names it, `homeId` is its shared lane, in which its deliveries stay. It goes
+ *   when nothing of the key is left to deliver;
+ * - the lane of a key by release 0.2: `orderingKey` names it, `slot` is null. It takes what comes for its key as long as
+ *   deliveries name it, that is until the last of them is pruned.
  *
  * Everything at or before `head` is settled, except what a replay has put back (it moves `head` back too).
  */
@@ -105,7 +116,11 @@ export const lanes = pgTable(
     id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
     topic: text('topic').notNull(),
     subscriber: text('subscriber').notNull(),
-    orderingKey: text('ordering_key').notNull(),
+    /** Null exactly where `slot` is not. */
+    orderingKey: text('ordering_key'),
+    slot: smallint('slot'),
+    heldKey: text('held_key').notNull().default(''),
+    homeId: bigint('home_id', { mode: 'number' }),
     /** Position up to which all deliveries are settled. */
     head: bigint('head', { mode: 'number' }).notNull().default(0),
     /** Position of the newest delivery. */
@@ -113,6 +128,8 @@ export const lanes = pgTable(
     /** Up to this position deliveries are claimed one by one: a relay died among them. */
     carefulTo: bigint('careful_to', { mode: 'number' }).notNull().default(0),
     /** The payload version that the head needs a handler for, when a relay found it newer than its own catalog's. */
+    waitsForVersion: smallint('waits_for_version'),
+    /** What release 0.2 goes by in place of `waitsForVersion`. It knows no slots, so that theirs is out of its reach. */
     neededVersion: smallint('needed_version'),
     /** The newest payload version that the relay which took the lease can read: what it died of is no newer. */
     heldVersion: smallint('held_version'),
@@ -123,6 +140,12 @@ export const lanes = pgTable(
   },
   (table) => [
     uniqueIndex('lanes_subscription_key').on(table.topic, table.subscriber, table.orderingKey),
+    uniqueIndex('lanes_slots')
+      .on(table.topic, table.subscriber, table.slot, table.heldKey)
+      .where(sql`slot is not null`),
+    index('lanes_in_trouble')
+      .on(table.homeId)
+      .where(sql`home_id is not null`),
     index('lanes_due')
       .on(table.topic, table.subscriber, table.dueAt)
       .where(sql`due_at is not null`),
@@ -132,6 +155,11 @@ export const lanes = pgTable(
       .where(sql`due_at is not null`),
     check('lanes_lease', sql`lease_token is null or due_at is not null`),
     check('lanes_head', sql`head <= tail`),
+    check(
+      'lanes_kind',
+      sql`(slot is null) = (ordering_key is not null) and (home_id is null) = (held_key = '')`,
+    ),
+    check('lanes_slots_of_this_release', sql`slot is null or needed_version is not distinct from 32767`),
   ],
 );
 
@@ -159,6 +187,8 @@ export const deliveries = pgTable(
     /** Place in the lane; given by fan-out in (createdAt, seq) order, never changed. */
     position: bigint('position', { mode: 'number' }).notNull(),
     eventId: uuid('event_id').notNull(),
+    /** The ordering key of a delivery in a shared lane; null in all others. */
+    laneKey: text('lane_key'),
     /** Of the event's payload as text, so that a claim can stop before it holds too much. */
     payloadBytes: integer('payload_bytes').notNull(),
     state: stateEnum('state').notNull().default('pending'),
@@ -178,6 +208,10 @@ export const deliveries = pgTable(
   },
   (table) => [
     primaryKey({ columns: [table.laneId, table.position] }),
+    // How the lane of a key in trouble finds its deliveries among those of all keys.
+    index('deliveries_keys')
+      .on(table.laneId, table.laneKey, table.position)
+      .where(sql`lane_key is not null`),
     // Ids are UUIDv7 and rows are inserted in event order: block ranges find an event's deliveries at next to no cost.
     index('deliveries_event')
       .using('brin', sql`${table.eventId} uuid_minmax_multi_ops`)

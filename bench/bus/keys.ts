@@ -1,3 +1,4 @@
+import { SLOTS } from '../../drizzle/schema.ts';
 import { KEYS, keyFigures } from '../figure-names.ts';
 import { atLeast, atMost, goal, measured, number, quantile } from '../figures.ts';
 import type { Figure } from '../figures.ts';
@@ -64,7 +65,7 @@ async function draining(bench: Bench): Promise<Figure[]> {
 const MANY_KEYS = 1_000_000;
 const CHUNK = 50_000;
 /** Shared lanes of a subscription, and the one of events without a key. */
-const LANES_GOAL = 17;
+const LANES_GOAL = SLOTS + 1;
 const SINGLE: Traffic = { topics: [singleTopic], perSecond: 20, seconds: 3 };
 const BESIDE_GOAL = 1.2;
 

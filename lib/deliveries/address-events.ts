@@ -1,7 +1,7 @@
 import { topics } from '../catalog/catalog.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
-import { FAN_OUT_LOCK } from './fan-out.ts';
+import { FAN_OUT_LOCK } from './locks.ts';
 
 /**
  * Names the subscribers of events that do not say whom they are for, by this release's catalog.

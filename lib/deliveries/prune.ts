@@ -2,6 +2,7 @@ import { transact } from '../db/connect.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { limitStatements, run } from '../db/statement.ts';
 import { DAY } from '../time.ts';
+import { FAN_OUT_LOCK, PRUNE_LOCK } from './locks.ts';
 
 export interface PruneOptions {
   readonly db: Database;
@@ -60,6 +61,7 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
     after = batch.last;
   }
   await within((tx) => run(tx, { text: FORGET_ADDRESSES, values: [keepMs, now?.toISOString() ?? null] }));
+  await within(pruneLanes);
   await within((tx) => run(tx, { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] }));
   return total;
 }
@@ -84,9 +86,6 @@ async function pruneBatch(tx: Transaction, { after, keepMs, now }: Asked): Promi
   const [batch] = await run<Batch>(tx, { text: PRUNE, values: [after, keepMs, now?.toISOString() ?? null] });
   return batch!;
 }
-
-/** Advisory lock space of pruning: a replay holds it shared, so that nothing is put back while it is deleted. */
-export const PRUNE_LOCK = 0x9059;
 
 const LOCK = `select pg_try_advisory_xact_lock(${PRUNE_LOCK}, 0) as is_held`;
 
@@ -119,6 +118,16 @@ const PRUNE = `
   select (select count(*)::int from event) as events, (select count(*)::int from delivery) as deliveries,
     case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end
       as last`;
+
+/** Lanes that release 0.2 made for single keys go with their last delivery. Fan-out must not find one meanwhile. */
+async function pruneLanes(tx: Transaction): Promise<void> {
+  await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
+  await run(tx, { text: PRUNE_LANES, values: [] });
+}
+
+const PRUNE_LANES = `
+  delete from lanes where ordering_key > '' and due_at is null
+    and not exists (select from deliveries where lane_id = lanes.id)`;
 
 const FORGET_ADDRESSES = `
   update notifications set email = null

@@ -1,10 +1,9 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import { catalog, isTopicName, topics } from '../catalog/catalog.ts';
-import { ADD_TO_BACKLOG, EVENTS_MOVED, NOTHING_SETTLED, eventState } from './tally.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
-import { PRUNE_LOCK } from './prune.ts';
+import { PRUNE_LOCK } from './locks.ts';
 import { msOf } from '../time.ts';
 import { replayRequest } from './replay-request.ts';
 import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';
@@ -67,18 +66,14 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
   requireListed(asked);
   const { topic = null, since = null, dryRun, expectedCount, reason } = asked;
   const id = asked.replayId ?? uuidv7();
-  const [row] = await run<Done>(driverOf(db), {
-    text: REPLAY[wayOf(asked)],
-    values: [
-      ...matchingValues(asked, now),
-      dryRun,
-      expectedCount ?? null,
-      id,
-      by,
-      reason ?? null,
-      JSON.stringify({ ...request, reason }),
-    ],
-  }).catch(async (error: unknown) => {
+  const [row] = await putBack(db, asked, matchingValues(asked, now), [
+    dryRun,
+    expectedCount ?? null,
+    id,
+    by,
+    reason ?? null,
+    JSON.stringify({ ...request, reason }),
+  ]).catch(async (error: unknown) => {
     // A twin of this request was recorded while this one ran: this one is rolled back, and answered as its twin.
     const earlier = isDuplicate(error) ? await earlierReplay(db, id) : null;
     if (!earlier) throw error;
@@ -93,6 +88,30 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
   if (expectedCount !== undefined && matched !== expectedCount)
     throw new CountChanged(expectedCount, matched);
   return { replayId: dryRun ? null : id, topic, since, matched, replayed };
+}
+
+/**
+ * Locks first, in a statement of its own: what the next one sees must be no older than the locks. What has died while it
+ * waited for them was not asked for.
+ */
+async function putBack(
+  db: Database,
+  asked: ParsedReplayRequest,
+  matching: readonly unknown[],
+  replaying: readonly unknown[],
+): Promise<Done[]> {
+  const text = REPLAY[wayOf(asked)];
+  if (asked.dryRun) return await run(driverOf(db), { text, values: [...matching, ...replaying] });
+  return await db.transaction(async (tx) => {
+    const { topic = null, subscriber = null, deliveryIds } = asked;
+    const [lock] = await run<{ asked_at: string }>(tx, {
+      text: LOCK,
+      values: [topic, subscriber, deliveryIds ? JSON.stringify(deliveryIds) : null],
+    });
+    const [overridden, listed] = matching.slice(-2);
+    const now = overridden ?? lock?.asked_at ?? null;
+    return await run(tx, { text, values: [...matching.slice(0, -2), now, listed, ...replaying] });
+  });
 }
 
 interface Done extends Earlier {
@@ -221,8 +240,19 @@ export const MATCHING: Readonly<Record<Way, string>> = {
   ), ${MATCHING_OF_FOUND}`,
 };
 
-// Lanes are locked first and sorted, events after them and sorted, as settling does. The lane's head moves back to
-// before the first that is put back; a relay that holds the lane sees that when it settles.
+// Nothing of it may be pruned meanwhile: what was pruned before is passed over. Whoever changes the lane of a key in
+// trouble holds its home, so that with the homes locked there are no more and no fewer of them.
+const LOCK = `
+  with pruning as materialized (
+    select pg_advisory_xact_lock_shared(${PRUNE_LOCK}, 0)
+  )
+  select statement_timestamp()::text as asked_at from pruning, lanes
+  where home_id is null and case when $3::text is null
+    then topic = $1::text and ($2::text is null or subscriber = $2::text)
+    else id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id)) end
+  order by lanes.id for update of lanes`;
+
+// The lane's head moves back to before the first that is put back; a relay that holds the lane sees that when it settles.
 const statement = (matching: string) => `
   with ${matching},
   earlier as materialized (
@@ -236,16 +266,8 @@ const statement = (matching: string) => `
         else not exists (select from found where not is_listed) end as so
   ),
   chosen as materialized (
-    select * from matching where (select so from is_on)
-  ),
-  -- Nothing of it may be pruned meanwhile: what was pruned before is passed over.
-  pruning as materialized (
-    select pg_advisory_xact_lock_shared(${PRUNE_LOCK}, 0) as is_held from is_on where so
-  ),
-  locked_lane as materialized (
-    select id, topic, subscriber from lanes
-    where id in (select lane_id from chosen) and (select count(is_held) from pruning) >= 0
-    order by topic, subscriber, ordering_key for update
+    select matching.*, lanes.topic, lanes.subscriber from matching join lanes on lanes.id = lane_id
+    where (select so from is_on)
   ),
   put_back as (
     update deliveries set state = 'pending', attempts = 0, next_attempt_at = null, dead_lettered_at = null,
@@ -255,47 +277,50 @@ const statement = (matching: string) => `
           'at', attempted_at, 'durationMs', duration_ms, 'outcome', 'delivered')) else '[]' end
         || jsonb_build_array(jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'replayed',
           'replayId', $13::text, 'by', $14::text, 'reason', $15::text))
-    from clock, chosen join locked_lane on locked_lane.id = chosen.lane_id
+    from clock, chosen
     where deliveries.lane_id = chosen.lane_id and deliveries.position = chosen.position
-      -- Not if it was replayed since, even if it has ended again.
-      and deliveries.replays = chosen.replays
-      and (deliveries.state = 'dead_lettered' or ($7::boolean and deliveries.state = 'delivered'))
-    returning deliveries.lane_id, deliveries.position, deliveries.event_id, topic, subscriber, chosen.error_group,
-      (chosen.error_group is not null)::int as was_dead
+    returning deliveries.lane_id, deliveries.lane_key, deliveries.position, deliveries.event_id, topic, subscriber,
+      chosen.error_group, (chosen.error_group is not null)::int as was_dead
   ),
   moved_lane as (
     -- Always to another value while a relay holds the lane: that is how its settlement sees that it moved.
-    update lanes set head = least(head, first.position - 1) - (lease_token is not null)::int, needed_version = null,
+    update lanes set head = least(head, first.position - 1) - (lease_token is not null)::int, waits_for_version = null,
       due_at = case when lease_token is null then clock.now else due_at end
-    from clock, (select lane_id, min(position) as position from put_back group by lane_id) as first
-    where lanes.id = first.lane_id
+    from clock, (
+      select coalesce(of_key.id, lane_id) as id, min(position) as position
+      from put_back left join lanes as of_key on of_key.home_id = lane_id and of_key.held_key = lane_key
+      group by 1
+    ) as first
+    where lanes.id = first.id
   ),
   change as materialized (
-    select event_id, count(*) as open, sum(was_dead) as was_dead from put_back group by event_id
+    select event_id, count(*)::int as open, sum(was_dead)::int as was_dead from put_back group by event_id
   ),
   locked_event as materialized (
     select events.id, topic, change.open, change.was_dead, state as was,
-      ${eventState('events.open + change.open', 'events.failing', 'events.dead_lettered - change.was_dead')} as becomes
+      postbud_event_state(events.open + change.open, events.failing, events.dead_lettered - change.was_dead) as becomes
     from events join change on events.id = change.event_id order by events.id for update of events
   ),
   changed_event as (
     update events set open = events.open + locked_event.open,
       dead_lettered = events.dead_lettered - locked_event.was_dead
     from locked_event where events.id = locked_event.id
+    returning postbud_event_moved(locked_event.topic, was, becomes) as moved
   ),
-  backlog_change as materialized (
-    select topic, subscriber, count(*) as pending, 0 as failing, -sum(was_dead) as dead_lettered, ${NOTHING_SETTLED}
-    from put_back group by topic, subscriber
-    union all
-    select ${EVENTS_MOVED} from locked_event where was <> becomes group by topic
-  ),
-  added as (${ADD_TO_BACKLOG}
+  counted as materialized (
+    select postbud_count_1(array(
+      select row(topic, subscriber, count(*), 0, -sum(was_dead), 0, 0, 0, null, null)::postbud_change_1
+      from put_back group by topic, subscriber
+      union all
+      select moved from changed_event
+    ), clock.now)::text as done
+    from clock where (select so from is_on)
   ),
   emptied_group as materialized (
     select key, put_back.count from error_groups join (
       select error_group, count(*) from put_back where error_group is not null group by error_group
     ) as put_back on error_group = key
-    where (select count(*) from added) >= 0 order by key for update of error_groups
+    where (select count(done) from counted) >= 0 order by key for update of error_groups
   ),
   ungrouped as (
     update error_groups set dead_lettered = dead_lettered - emptied_group.count

@@ -17,8 +17,23 @@ export interface Subscription {
 /** A lease outlives the longest attempt by this much: time to settle, and for clocks that do not run alike. */
 export const LEASE_MARGIN_MS = 20 * SECOND;
 
-/** Every topic of every subscriber. @throws TypeError when one is attached twice. */
-export function subscriptionsOf(subscribers: readonly AttachedSubscriber[]): Subscription[] {
+/** Read once for each list: hundreds of them, and a relay begins at each emit. */
+const read = new WeakMap<readonly AttachedSubscriber[], ReadonlyMap<string, Subscription>>();
+
+/**
+ * Every topic of every subscriber, by key; the same map for the same list.
+ *
+ * @throws TypeError when one is attached twice.
+ */
+export function subscriptionsOf(
+  subscribers: readonly AttachedSubscriber[],
+): ReadonlyMap<string, Subscription> {
+  const subscriptions = read.get(subscribers) ?? readSubscriptions(subscribers);
+  read.set(subscribers, subscriptions);
+  return subscriptions;
+}
+
+function readSubscriptions(subscribers: readonly AttachedSubscriber[]): ReadonlyMap<string, Subscription> {
   const subscriptions = new Map<string, Subscription>();
   for (const subscriber of subscribers) {
     for (const [topic, handler] of subscriber.handlers) {
@@ -28,7 +43,7 @@ export function subscriptionsOf(subscribers: readonly AttachedSubscriber[]): Sub
       subscriptions.set(key, { key, topic, subscriber, handler, version: versionOf(topic), leaseMs });
     }
   }
-  return [...subscriptions.values()];
+  return subscriptions;
 }
 
 function versionOf(topic: string): number {

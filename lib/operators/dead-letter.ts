@@ -202,7 +202,7 @@ const READ = `
     'delivered_at', extract(epoch from delivered_at) * 1000,
     'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000, 'replays', replays,
     'error_group', error_group, 'log', attempt_log, 'topic', lanes.topic, 'subscriber', lanes.subscriber,
-    'ordering_key', lanes.ordering_key, 'event_id', event_id, 'event_state', events.state, 'payload', payload,
+    'ordering_key', events.ordering_key, 'event_id', event_id, 'event_state', events.state, 'payload', payload,
     'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,
     'correlation_id', correlation_id, 'causation_id', causation_id, 'traceparent', traceparent,
     'siblings', (
@@ -210,8 +210,8 @@ const READ = `
         order by other_lane.subscriber)
       from lanes as other_lane join deliveries as other
         on other.lane_id = other_lane.id and other.position = deliveries.position
-      where other_lane.topic = lanes.topic and other_lane.ordering_key = lanes.ordering_key
-        and other_lane.id <> lanes.id
+      where other_lane.topic = lanes.topic and other_lane.id <> lanes.id and other_lane.home_id is null
+        and (other_lane.ordering_key = events.ordering_key or other_lane.slot = postbud_slot(events.ordering_key))
     )
   ) as found
   from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id

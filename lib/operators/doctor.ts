@@ -65,8 +65,10 @@ const COMMON = `
     select * from events order by id desc limit $1::int
   ),
   delivery as materialized (
-    select deliveries.*, lanes.topic as lane_topic, lanes.subscriber, lanes.head, lanes.due_at, lanes.ordering_key
-    from deliveries join lanes on lanes.id = lane_id
+    select deliveries.*, home.topic as lane_topic, home.subscriber, lane.head, lane.due_at
+    from deliveries join lanes as home on home.id = lane_id
+      left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = lane_key
+      join lanes as lane on lane.id = coalesce(of_key.id, home.id)
     where event_id >= (select id from event order by id limit 1)
   ),
   truth as materialized (
@@ -132,8 +134,8 @@ const CHECKS: readonly Check[] = [
     text: `select example from (
         select lane_id || '-' || position as example, state = 'delivered' and replays = 0
           and attempted_at + interval '1 millisecond' < lag(coalesce(delivered_at, dead_lettered_at))
-            over (partition by lane_id order by position)
-          and lag(replays) over (partition by lane_id order by position) = 0 as is_early
+            over (partition by lane_id, lane_key order by position)
+          and lag(replays) over (partition by lane_id, lane_key order by position) = 0 as is_early
         from delivery
       ) as placed where is_early`,
   },
@@ -150,8 +152,10 @@ const CHECKS: readonly Check[] = [
         select topic, subscriber, count(*) filter (where state = 'pending') as pending,
           count(*) filter (where state = 'failing') as failing
         from lanes, lateral (
-          select state from deliveries where lane_id = lanes.id and position > head and state in ('pending', 'failing')
-        ) as open group by topic, subscriber
+          select state from deliveries
+          where lane_id = lanes.id and state in ('pending', 'failing')
+            and position > least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id))
+        ) as open where home_id is null group by topic, subscriber
       ) as counted full join (
         select topic, subscriber, sum(pending) as pending, sum(failing) as failing from backlog
         where subscriber <> '' group by topic, subscriber having sum(pending) <> 0 or sum(failing) <> 0

@@ -126,10 +126,10 @@ const OVERVIEW = `
   due_lane as (
     select subscription.topic, subscription.subscriber, lane.*
     from clock, subscription, lateral (
-      select id, head from lanes
+      select id, home_id, slot, held_key, head from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
         and due_at <= clock.now + ${LONGEST_LEASE_MS} * interval '1 millisecond'
-        and (due_at <= clock.now or lease_token is not null) and coalesce(needed_version, 0) <= version
+        and (due_at <= clock.now or lease_token is not null) and coalesce(waits_for_version, 0) <= version
       order by due_at limit ${LANES_LOOKED_AT}
     ) as lane
     where is_attached
@@ -137,20 +137,23 @@ const OVERVIEW = `
   due as (
     select due_lane.topic, due_lane.subscriber, min(greatest(created_at, next_attempt_at, replayed_at)) as since
     from due_lane, lateral (
-      select event_id, next_attempt_at, replayed_at from deliveries
-      where lane_id = due_lane.id and position > due_lane.head and state in ('pending', 'failing')
-      order by position limit 1
+      select event_id, next_attempt_at, replayed_at
+      from postbud_next_1(due_lane.id, home_id, slot, held_key, due_lane.head, 1) as next
+        join lateral (
+          select replayed_at from deliveries
+          where lane_id = coalesce(home_id, due_lane.id) and deliveries.position = next.position
+        ) as put_back on true
     ) as first join events on events.id = first.event_id
     group by due_lane.topic, due_lane.subscriber
   ),
   wait as (
     select topic, subscriber, extract(epoch from due.since) * 1000 as due_since, (
-      select min(needed_version) from (
-        select needed_version from lanes
+      select min(waits_for_version) from (
+        select waits_for_version from lanes
         where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber and is_attached
           and due_at <= clock.now
         order by due_at limit ${LANES_LOOKED_AT}
-      ) as looked_at where needed_version > version
+      ) as looked_at where waits_for_version > version
     ) as needed_version, (
       select extract(epoch from due_at) * 1000 from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber

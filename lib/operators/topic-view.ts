@@ -180,27 +180,25 @@ const TOPIC = `
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
   held as (
-    select lanes.id::text as id, first.position::text as position, lanes.topic, subscriber, lanes.ordering_key,
-      first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at, first.attempt_log -> -1 as last,
-      payload, version,
+    select coalesce(lanes.home_id, lanes.id)::text as id, first.position::text as position, lanes.topic, subscriber,
+      events.ordering_key, first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at,
+      first.attempt_log -> -1 as last, payload, version,
       -- Of a lane that is all its subscription has it is known.
       case when exists (
         select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber
           and other.id <> lanes.id
       ) then (
-        select count(*) from (
-          select from deliveries
-          where lane_id = lanes.id and position > first.position and state in ('pending', 'failing')
-          limit ${COUNTED_BEHIND + 1}
-        ) as waiting
+        select count(*) - 1
+        from postbud_next_1(lanes.id, home_id, slot, held_key, head, ${COUNTED_BEHIND + 2})
       ) end as behind
     from (
       select lanes.* from clock, lanes
       where lanes.topic = $1::text and due_at > clock.now and lease_token is null
       order by due_at limit ${LISTED_LANES}
     ) as lanes, lateral (
-      select position, event_id, attempts, attempt_log from deliveries
-      where lane_id = lanes.id and position > head and state in ('pending', 'failing') order by position limit 1
+      select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log
+      from postbud_next_1(lanes.id, home_id, slot, held_key, head, 1) as next join deliveries
+        on lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position
     ) as first join events on events.id = first.event_id
   ),
   longest_lane as materialized (

@@ -24,10 +24,13 @@ export function attempt(work: LaneWork, place: number): Promise<void> | undefine
     return undefined;
   }
   if (ended) {
-    return ended.then(
-      () => work.delivered(one, performance.now() - startedAt),
-      (error: unknown) => threw(work, one, startedAt, error),
+    const recorded = ended.then(
+      () => one.work.delivered(one, performance.now() - startedAt),
+      (error: unknown) => threw(one.work, one, startedAt, error),
     );
+    const long = { attempt: one, beganAt: startedAt, ended: recorded };
+    work.underWay.add(long);
+    return recorded.finally(() => work.underWay.delete(long));
   }
   work.delivered(one, performance.now() - startedAt);
   return undefined;

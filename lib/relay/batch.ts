@@ -92,11 +92,13 @@ class Batch {
   end = 0;
   readonly #work: LaneWork;
   readonly #attempts: readonly Attempt[];
-  readonly #startedAt = performance.now();
+  readonly #startedAt: number;
 
   constructor(work: LaneWork, places: readonly number[]) {
     this.#work = work;
     this.#attempts = places.map((place) => work.begin(place));
+    // Not before: an attempt that seems to last longer than it does would end after its wait began.
+    this.#startedAt = performance.now();
   }
 
   /** @returns whether the lane may go on. */
@@ -140,7 +142,7 @@ class Batch {
       taken = this.#attempts.slice(0, count);
       const to = progress.headAfter(taken.map(({ place }) => place));
       const delivered = taken.map(({ delivery: { position }, atMs }) => ({ position, atMs, durationMs }));
-      await settleInTransaction(tx, { id: lane.id, token: lane.token, from: progress.from }, to, delivered);
+      await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
     });
     progress.commit(taken.map(({ place }) => place));
     for (const { observed } of taken) observed?.end({ outcome: 'delivered', durationMs, kind: null });

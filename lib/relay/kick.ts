@@ -2,6 +2,7 @@ import type { Database } from '../db/connect.ts';
 import { KICK_BUDGET_MS } from '../lifetime.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { sleep } from '../time.ts';
+import { Bell } from './bell.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions } from './relay.ts';
 
@@ -68,6 +69,7 @@ export function createKick({
   };
 
   return () => {
+    Bell.of(db).ring();
     newest = { until: Date.now() + KICK_BUDGET_MS, handlersUntil: handlersUntil?.() };
     waitUntil(answer(newest));
   };

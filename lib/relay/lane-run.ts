@@ -6,15 +6,19 @@ import type { DeliverOptions } from './lane-work.ts';
 import { oneByOne } from './one-by-one.ts';
 import { inSharedCommits } from './shared-commit.ts';
 
+/** So long a handler may keep the other keys of its lane from what has come for them since the claim. */
+const LONG_MS = 100;
+
 /**
  * Hands a lane's deliveries to its handler, each key in order, until all are handed over or must wait.
  *
  * Outcomes gather in the run; the relay takes and settles them, when the lane is done or while it goes on.
  */
 export class LaneRun {
-  readonly lane: ClaimedLane;
+  lane: ClaimedLane;
   readonly #work: LaneWork;
   #isDone = false;
+  #successors: readonly LaneRun[] = [];
   #committed = 0;
   #failure: unknown;
   #whenPaused: () => void = () => undefined;
@@ -24,9 +28,9 @@ export class LaneRun {
     this.#work = new LaneWork(lane, claimedAtMs, options, () => this.#whenPaused());
   }
 
-  /** Begins. */
-  start(): void {
-    void this.#run()
+  /** Begins. @param run what there is to do; all that was claimed, unless told otherwise. */
+  start(run: () => Promise<void> = () => this.#run()): void {
+    void run()
       .catch((error: unknown) => (this.#failure = error))
       .finally(() => {
         this.#isDone = true;
@@ -70,20 +74,69 @@ export class LaneRun {
   takeOutcome(partial: boolean): LaneOutcome | null {
     const { lease, progress } = this.#work;
     if (lease.isLost) return null;
-    const isDone = this.#isDone;
+    if (this.#isHeldUp()) this.#leave();
+    const isDone = this.#isDone || this.#work.isLeft;
     if (!isDone && !lease.isAwaited && !lease.isEnding && !(partial && progress.hasNews)) return null;
-    const { id, token } = this.lane;
-    return { id, token, keepUntilMs: isDone ? null : lease.untilMs, ...progress.take(isDone) };
+    const { id, home, token } = this.lane;
+    return { id, home, token, keepUntilMs: isDone ? null : lease.untilMs, ...progress.take(isDone) };
   }
 
-  /** Tells the run until when it has the lane now; null when it was let go. */
-  keep(untilMs: number | null): void {
+  /**
+   * Tells the run until when it has the lane now; null when it was let go.
+   *
+   * @param laneOf gives the lane of a key that has left.
+   * @returns the runs of keys that have left: they wait for the handlers that this one began.
+   */
+  keep(untilMs: number | null, laneOf: (key: string) => string | undefined): readonly LaneRun[] {
     if (untilMs !== null) this.#work.lease.keep(untilMs);
+    return this.#successors.filter((successor) => {
+      const id = laneOf(successor.lane.deliveries[0]!.event.orderingKey);
+      successor.lane = { ...successor.lane, id: id ?? '' };
+      return id !== undefined;
+    });
   }
 
   /** Tells the run that another relay has the lane: it begins nothing more. */
   lose(): void {
     this.#work.lease.lose();
+  }
+
+  /** Whether keys of a shared lane wait for the handlers of others: because those take long, or the relay's time is up. */
+  #isHeldUp(): boolean {
+    const { underWay, options, isLeft } = this.#work;
+    if (!this.lane.isShared || this.#isDone || isLeft || underWay.size === 0) return false;
+    const longAgo = performance.now() - LONG_MS;
+    return options.isOver() || [...underWay].some(({ beganAt }) => beganAt < longAgo);
+  }
+
+  /** Has each key whose handler runs go on in a lane of its own, so that this one can be let go. */
+  #leave(): void {
+    const { lane } = this;
+    const { underWay, options, progress, lease } = this.#work;
+    this.#work.isLeft = true;
+    const keepUntilMs = lease.untilMs;
+    this.#successors = Array.from(underWay, ({ attempt, ended }) => {
+      const { delivery, place } = attempt;
+      progress.leave(place, { keepUntilMs, neededVersion: null });
+      const head = delivery.position - 1;
+      const ofKey = {
+        ...lane,
+        isShared: false,
+        head,
+        newest: delivery.position,
+        isWhole: false,
+        lapsedAtMs: null,
+      };
+      const run = new LaneRun(
+        { ...ofKey, deliveries: [delivery], unreadable: [] },
+        keepUntilMs - lane.subscription.leaseMs,
+        options,
+      );
+      attempt.work = run.#work;
+      attempt.place = 0;
+      run.start(() => ended);
+      return run;
+    });
   }
 
   async #run(): Promise<void> {

@@ -39,12 +39,22 @@ const SLICE_MS = 5 * SECOND;
 
 /** A delivery that is being attempted. */
 export interface Attempt {
-  readonly place: number;
+  /** The work that its outcome belongs to, and its place there: another one once its key has left the lane. */
+  work: LaneWork;
+  place: number;
   readonly delivery: ClaimedDelivery;
   /** When it began, by the database's clock, in epoch milliseconds. */
   readonly atMs: number;
   /** Null where nobody wants to know: that costs nothing, and there are tens of thousands a second. */
   readonly observed: ObservedAttempt | null;
+}
+
+/** An attempt whose handler takes its time. */
+export interface LongAttempt {
+  readonly attempt: Attempt;
+  readonly beganAt: number;
+  /** Resolves when its outcome is recorded. */
+  readonly ended: Promise<void>;
 }
 
 /** A lane in hand: what one by one, shared commits and batches have in common. */
@@ -55,6 +65,9 @@ export class LaneWork {
   readonly progress: Progress;
   /** Whether the slice was over before the batch was: the claim was too large for such slow handlers. */
   isCutShort = false;
+  /** Whether nothing more is begun, since the lane is let go before all that was begun has ended. */
+  isLeft = false;
+  readonly underWay = new Set<LongAttempt>();
   readonly #whenWaiting: () => void;
   readonly #beganAt = performance.now();
 
@@ -76,10 +89,15 @@ export class LaneWork {
     return nextAttemptAtMs !== null && nextAttemptAtMs > this.options.clock();
   }
 
+  /** Whether this release can read a delivery's payload. */
+  isReadable({ event }: ClaimedDelivery): boolean {
+    return event.version <= this.lane.subscription.version;
+  }
+
   /** Whether a handler may be begun, as far as time goes. Once it may not, none may for the rest of the run. */
   hasTime(): boolean {
     const { isOver, fits } = this.options;
-    if (this.lease.isLost || this.isAborted || isOver()) return false;
+    if (this.isLeft || this.lease.isLost || this.isAborted || isOver()) return false;
     if (performance.now() - this.#beganAt > SLICE_MS) {
       this.isCutShort = true;
       return false;
@@ -95,7 +113,7 @@ export class LaneWork {
   begin(place: number): Attempt {
     const delivery = this.progress.claimed[place]!;
     const atMs = this.options.clock();
-    return { place, delivery, atMs, observed: this.#observed(delivery) };
+    return { work: this, place, delivery, atMs, observed: this.#observed(delivery) };
   }
 
   delivered({ place, atMs, observed }: Attempt, durationMs: number): void {

@@ -2,10 +2,10 @@ import { attempt } from './attempt.ts';
 import type { LaneWork } from './lane-work.ts';
 
 /**
- * Keys of a shared lane that are handed over at once. A subscription has 16 such lanes, so that one relay has at most
+ * Keys of a shared lane that are handed over at once. A subscription has 8 such lanes, so that one relay has at most
  * 256 of its handlers under way: as many lanes as a relay takes at once.
  */
-const KEYS_AT_ONCE = 16;
+const KEYS_AT_ONCE = 32;
 
 /**
  * Hands a lane's deliveries over one by one: each key in order, several keys of a shared lane side by side.
@@ -23,6 +23,10 @@ async function strand(work: LaneWork, turns: Turns): Promise<boolean> {
   const { lease, progress } = work;
   for (let place = turns.take(); place !== null; place = turns.takeAfter(place)) {
     const delivery = progress.claimed[place]!;
+    if (!work.isReadable(delivery)) {
+      progress.leave(place, { keepUntilMs: null, neededVersion: delivery.event.version });
+      continue;
+    }
     if (work.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
       continue;

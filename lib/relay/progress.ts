@@ -1,14 +1,14 @@
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
-import type { DeliveredAttempt, LaneOutcome, UnfinishedAttempt } from '../deliveries/settle.ts';
+import type { DeliveredAttempt, LaneOutcome, LeavingKey, UnfinishedAttempt } from '../deliveries/settle.ts';
 
 /** What the relay has yet to settle of a lane. */
-export type Unsettled = Omit<LaneOutcome, 'id' | 'token' | 'keepUntilMs'>;
+export type Unsettled = Omit<LaneOutcome, 'id' | 'home' | 'token' | 'keepUntilMs'>;
 
 /** How a key that does not go on in this run is left. */
 type Block =
   /** The lane's head can't pass it. */
   | 'stays'
-  /** It is to move to a lane of its own, with all that waits behind it, when its failure is settled. */
+  /** It is to move to a lane of its own, with all that waits behind it, when what is recorded here is settled. */
   | 'moves'
   | 'moved';
 
@@ -41,6 +41,7 @@ export class Progress {
   #retryAtMs: number | null = null;
   #delivered: DeliveredAttempt[] = [];
   #unfinished: UnfinishedAttempt[] = [];
+  #leaving: LeavingKey[] = [];
 
   constructor(lane: ClaimedLane) {
     const { deliveries, unreadable } = lane;
@@ -56,7 +57,7 @@ export class Progress {
   }
 
   get hasNews(): boolean {
-    return this.#delivered.length > 0 || this.#unfinished.length > 0;
+    return this.#delivered.length > 0 || this.#unfinished.length > 0 || this.#leaving.length > 0;
   }
 
   /** The first place from this one on whose key may go on; null when there is none. */
@@ -79,6 +80,13 @@ export class Progress {
   wait(place: number, untilMs: number): void {
     this.#blocks.set(this.keyOf(place), 'stays');
     this.#retryAtMs = Math.min(untilMs, this.#retryAtMs ?? Infinity);
+  }
+
+  /** The key of a shared lane goes on elsewhere from here: see `LeavingKey`. */
+  leave(place: number, how: Pick<LeavingKey, 'keepUntilMs' | 'neededVersion'>): void {
+    const key = this.keyOf(place);
+    this.#blocks.set(key, 'moves');
+    this.#leaving.push({ key, position: this.claimed[place]!.position, ...how });
   }
 
   deliver(place: number, atMs: number, durationMs: number): void {
@@ -129,12 +137,14 @@ export class Progress {
       neededVersion: isDone && this.isThrough ? this.#neededVersion() : null,
       delivered: this.#delivered,
       unfinished: this.#unfinished,
+      leaving: this.#leaving,
     };
-    if (this.#unfinished.length > 0) this.#commitUnfinished();
+    if (this.#unfinished.length > 0 || this.#leaving.length > 0) this.#commitUnfinished();
     this.#from = to;
     this.carefulTo = null;
     this.#delivered = [];
     this.#unfinished = [];
+    this.#leaving = [];
     return unsettled;
   }
 

@@ -101,7 +101,7 @@ class Group {
     const delivered = this.#attempts.map(({ delivery: { position }, atMs }, index) => {
       return { position, atMs, durationMs: this.#durationsMs[index]! };
     });
-    const at = { id: lane.id, token: lane.token, from: progress.from };
+    const at = { ...lane, from: progress.from };
     await settleInTransaction(tx, at, progress.headAfter(places), delivered);
   }
 

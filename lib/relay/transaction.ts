@@ -1,5 +1,6 @@
 import { transact } from '../db/connect.ts';
 import type { Transaction } from '../db/connect.ts';
+import { TransactionNotBegun } from '../db/late-begin.ts';
 import type { LaneWork } from './lane-work.ts';
 import { HandlerTimeout, Limit } from './limit.ts';
 
@@ -67,7 +68,7 @@ export async function inTransaction(
   try {
     await transactions.within(run);
   } catch (error) {
-    if (limit === null) throw new NotBegun({ cause: error });
+    if (limit === null || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
     throw isCommitting ? new CommitUnknown(error) : error;
   } finally {
     clearTimeout(timer);

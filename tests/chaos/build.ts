@@ -1,4 +1,4 @@
-import { readFile, rm, symlink } from 'node:fs/promises';
+import { readFile, readdir, rm, symlink } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -10,7 +10,7 @@ import { temporaryFolder } from './temporary-folder.ts';
 /** The project's folder. */
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/** One change of a file of the bus. */
+/** One change of a file of the bus. In a migration it is one of a function, which can be replaced. */
 export interface Change {
   readonly file: string;
   /** Stands in the file exactly once. */
@@ -24,6 +24,8 @@ export interface Build {
   readonly relayProcess: string;
   /** What the run itself needs of it. */
   readonly bus: typeof BusSide;
+  /** The statements of migrations that changes have altered, to be run after the migrations. */
+  readonly statements: readonly string[];
   readonly remove: () => Promise<void>;
 }
 
@@ -64,12 +66,38 @@ export async function buildBus(code: string, changes: readonly Change[]): Promis
       },
     ],
   });
+  const statements = await changedStatements(code, changes, changed);
   for (const { file } of changes) if (!changed.has(file)) throw new Error(`${file} is not part of the bus`);
   return {
+    statements,
     relayProcess: join(folder, 'relay.mjs'),
     bus: (await import(pathToFileURL(join(folder, 'bus.mjs')).href)) as typeof BusSide,
     remove: () => rm(folder, { recursive: true, force: true }),
   };
+}
+
+const MIGRATIONS = 'drizzle/migrations';
+
+/** @param changed takes the migrations. */
+async function changedStatements(
+  code: string,
+  changes: readonly Change[],
+  changed: Set<string>,
+): Promise<string[]> {
+  const statements: string[] = [];
+  const names = await readdir(join(code, MIGRATIONS));
+  for (const file of names.toSorted().map((name) => `${MIGRATIONS}/${name}`)) {
+    if (!changes.some((change) => change.file === file)) continue;
+    const text = await readFile(join(code, file), 'utf8');
+    const before = new Set(statementsOf(text));
+    statements.push(...statementsOf(withChanges(text, file, changes)).filter((one) => !before.has(one)));
+    changed.add(file);
+  }
+  return statements;
+}
+
+function statementsOf(migration: string): string[] {
+  return migration.split('--> statement-breakpoint');
 }
 
 function withChanges(text: string, path: string, changes: readonly Change[]): string {

@@ -1,4 +1,5 @@
-import { readFile, rm } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { drizzle } from 'drizzle-orm/node-postgres';
@@ -19,10 +20,18 @@ export interface Cluster {
   readonly port: number;
   /** The URL of a database, past the proxy. */
   readonly url: (database: string) => string;
-  /** Makes a database with all tables and instruments. @param clockFile its clock, see `instruments.ts`. */
-  readonly createDatabase: (name: string, clockFile: string) => Promise<void>;
+  /**
+   * Makes a database with all tables and instruments.
+   *
+   * @param clockFile its clock, see `instruments.ts`.
+   * @param statements that change it.
+   */
+  readonly createDatabase: (name: string, clockFile: string, statements: readonly string[]) => Promise<void>;
   readonly dropDatabase: (name: string) => Promise<void>;
-  /** What `pg_ctl restart -m immediate` does: no shutdown, and a recovery at the start. */
+  /**
+   * What `pg_ctl restart -m immediate` does: all processes of the server end at once, and the start is a recovery. It
+   * has begun when this returns. (A server of which only the first process is killed may still write its log.)
+   */
   readonly crash: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
@@ -41,7 +50,13 @@ export async function startCluster(code: string): Promise<Cluster> {
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C', '--auth=trust'],
     // The server is killed, the machine is not: what was written to the operating system is there after a crash.
-    postgresFlags: ['-c', 'max_connections=300', '-c', 'fsync=off', '-c', 'deadlock_timeout=200ms'],
+    // So what was written and did not wait for that is not written by anybody else for as long as possible.
+    postgresFlags: [
+      'max_connections=300',
+      'fsync=off',
+      'deadlock_timeout=200ms',
+      'wal_writer_delay=10s',
+    ].flatMap((setting) => ['-c', setting]),
     onLog: () => undefined,
     onError: () => undefined,
   });
@@ -61,8 +76,9 @@ export async function startCluster(code: string): Promise<Cluster> {
   return {
     port,
     url,
-    async createDatabase(name, clockFile) {
+    async createDatabase(name, clockFile, statements) {
       await run(`create database ${name} template ${TEMPLATE}`);
+      for (const statement of statements) await run(statement, name);
       // First in the path, so that the bus reads this clock.
       await run(
         `alter database ${name} set search_path = chaos, pg_catalog, public;
@@ -71,7 +87,7 @@ export async function startCluster(code: string): Promise<Cluster> {
     },
     dropDatabase: (name) => run(`drop database if exists ${name} with (force)`),
     async crash() {
-      const pid = Number((await readFile(join(databaseDir, 'postmaster.pid'), 'utf8')).split('\n')[0]);
+      const pid = Number.parseInt(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8'), 10);
       process.kill(pid, 'SIGQUIT');
       while (isAlive(pid)) await sleep(5);
       for (let attempt = 1; ; attempt += 1) {

@@ -134,10 +134,18 @@ export interface LaneVersion extends Version {
   readonly carefulTo: number;
   readonly dueAt: number | null;
   readonly token: string | null;
+  /** Of the lane of a key in trouble: the lane that the key shares, where its deliveries stand. */
+  readonly homeId: string | null;
+  /** That key; otherwise empty. */
+  readonly heldKey: string;
+  /** Whether it was deleted then. */
+  readonly isGone: boolean;
 }
 
 export interface DeliveryVersion extends Version {
   readonly laneId: string;
+  /** The event's ordering key, in a lane that keys share. */
+  readonly laneKey: string | null;
   readonly position: number;
   readonly eventId: string;
   readonly state: State;

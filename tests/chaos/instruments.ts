@@ -5,7 +5,7 @@
  *   the relay processes read as well, so that time passes for all of them at the same instant. It pauses before and
  *   after it is read, as a backend does that loses its turn: the producers' with a chance of their own;
  * - a few more pauses, while fan-out takes its markers;
- * - every version of every lane and delivery, written by triggers in the transaction that makes it;
+ * - every version of every lane and delivery, and a lane's end, written by triggers in the transaction that makes it;
  * - `effects`, where transactional handlers leave their trace.
  */
 export const INSTRUMENTS = `
@@ -54,11 +54,12 @@ export const INSTRUMENTS = `
   create function chaos.keep_version() returns trigger language plpgsql as $$
   begin
     insert into chaos.versions (at, by, what, version)
-    values (chaos.now(), current_setting('application_name'), tg_table_name, to_jsonb(new));
+    values (chaos.now(), current_setting('application_name'), tg_table_name,
+      case when tg_op = 'DELETE' then to_jsonb(old) || '{"is_gone": true}' else to_jsonb(new) end);
     return null;
   end $$;
 
-  create trigger versions after insert or update on public.lanes
+  create trigger versions after insert or update or delete on public.lanes
     for each row execute function chaos.keep_version();
   create trigger versions after insert or update on public.deliveries
     for each row execute function chaos.keep_version();

@@ -1,6 +1,10 @@
 import type { Change } from './build.ts';
 import type { Rule } from './promises/promises.ts';
 
+const FAN_OUT = 'drizzle/migrations/0015_fan_out.sql';
+const SETTLE = 'drizzle/migrations/0016_settle.sql';
+const CLAIM = 'drizzle/migrations/0017_claim.sql';
+
 /** A mistake that the checker must notice, written into the bus for the length of a run. */
 export interface Mutation {
   readonly name: string;
@@ -15,9 +19,9 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: 'lib/deliveries/fan-out.ts',
-        from: 'case when opening.lock is null then $2::text::timestamptz else opening.until end as until',
-        to: `greatest($2::text::timestamptz, 'infinity') as until`,
+        file: FAN_OUT,
+        from: 'when holder is null then at\n',
+        to: `when true then 'infinity'::timestamptz\n`,
       },
     ],
   },
@@ -26,32 +30,18 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: 'lib/deliveries/claim.ts',
-        from: `  fence as materialized (
-    select clock_timestamp() as at where exists (select from awaiting_fan_out)
-  ),
-  survey as materialized (
-    select to_char(fence.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at, (
-      select coalesce(jsonb_agg(jsonb_build_object('lock', objid::bigint, 'transaction', virtualtransaction)), '[]')
-      from pg_locks
-      where fence.at is not null and locktype = 'advisory' and mode = 'ShareLock' and granted
-        and classid = \${EMITTER_LOCKS} and objsubid = 2
-        and database = (select oid from pg_database where datname = current_database())
-    ) as emitters
-    from fence
-  ),`,
-        to: `  held_lock as materialized (
-    select coalesce(jsonb_agg(jsonb_build_object('lock', objid::bigint, 'transaction', virtualtransaction)), '[]')
-      as emitters
-    from pg_locks
-    where locktype = 'advisory' and mode = 'ShareLock' and granted
-      and classid = \${EMITTER_LOCKS} and objsubid = 2
-      and database = (select oid from pg_database where datname = current_database())
-  ),
-  survey as materialized (
-    select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at, emitters
-    from held_lock where exists (select from awaiting_fan_out)
-  ),`,
+        file: FAN_OUT,
+        from: `  at := clock_timestamp();
+  select jsonb_object_agg(lock, transactions) into holders`,
+        to: '  select jsonb_object_agg(lock, transactions) into holders',
+      },
+      {
+        file: FAN_OUT,
+        from: `  ) as held;
+`,
+        to: `  ) as held;
+  at := clock_timestamp();
+`,
       },
     ],
   },
@@ -60,9 +50,14 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['holder'],
     changes: [
       {
-        file: 'lib/deliveries/settle.ts',
-        from: 'where lanes.lease_token = outcome.token',
-        to: 'where outcome.token is not null',
+        file: SETTLE,
+        from: 'join lanes on lanes.id = outcome.id and lanes.lease_token = outcome.token;',
+        to: 'join lanes on lanes.id = outcome.id;',
+      },
+      {
+        file: SETTLE,
+        from: 'where lanes.id = outcome.id and lanes.lease_token = outcome.token;',
+        to: 'where lanes.id = outcome.id;',
       },
     ],
   },
@@ -89,7 +84,8 @@ export const MUTATIONS: readonly Mutation[] = [
         await handled;
       } catch (error) {
         if (this.#attempts.length > 1) throw error;
-        const { settle } = await import('../deliveries/settle.ts');
+        const { settlement } = await import('../deliveries/settle.ts');
+        const { run } = await import('../db/statement.ts');
         const { waitAfter } = await import('./backoff.ts');
         const { failureOf } = await import('./failure.ts');
         const { kind, message, waitMs, isPermanent } = failureOf(error);
@@ -100,13 +96,18 @@ export const MUTATIONS: readonly Mutation[] = [
         const durationMs = performance.now() - this.#startedAt;
         const next = wait === null ? null : atMs + durationMs + wait;
         const { from } = progress;
-        await settle({ $client: tx } as never, [{
-          id: lane.id, token: lane.token, from, to: next === null ? position : from, retryAtMs: next,
-          keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], unfinished: [{
-            position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
-            kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
-          }],
-        }], null);
+        await run(tx, {
+          text: \`select postbud_settle_alone_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[],
+            $5::float8[], $6::int[], $7::jsonb, $8::jsonb)\`,
+          values: settlement([{
+            id: lane.id, home: lane.home, token: lane.token, from, to: next === null ? position : from,
+            retryAtMs: next, keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], leaving: [],
+            unfinished: [{
+              position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
+              kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
+            }],
+          }]),
+        });
         this.hasFailed = true;
         return;
       }
@@ -130,14 +131,16 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['order'],
     changes: [
       {
-        file: 'lib/deliveries/fan-out.ts',
-        from: 'select pg_try_advisory_xact_lock(${FAN_OUT_LOCK}, 0) as is_held',
-        to: 'select true as is_held',
+        file: FAN_OUT,
+        from: 'if not pg_try_advisory_xact_lock(36952, 0) then',
+        to: 'if false then',
       },
       {
-        file: 'lib/deliveries/fan-out.ts',
-        from: 'order by created_at, seq limit ${FAN_OUT_LIMIT}\n',
-        to: 'order by created_at, seq limit ${FAN_OUT_LIMIT} for update skip locked\n',
+        file: FAN_OUT,
+        from: `order by created_at, seq limit 3000
+`,
+        to: `order by created_at, seq limit 3000 for update skip locked
+`,
       },
     ],
   },
@@ -147,17 +150,18 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: 'lib/deliveries/replay.ts',
-        from: 'set head = least(head, first.position - 1)',
+        from: 'set head = least(head, first.position - 1) - (lease_token is not null)::int',
         to: 'set head = head',
       },
     ],
   },
   {
+    // Quietly, as it once was: the event counts those that it got.
     name: 'fan-out-by-own-catalog',
     breaks: ['outcome'],
     changes: [
       {
-        file: 'lib/deliveries/fan-out.ts',
+        file: 'lib/deliveries/turn.ts',
         from: `import { driverOf, run } from '../db/statement.ts';
 `,
         to: `import { driverOf, run } from '../db/statement.ts';
@@ -166,23 +170,26 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
 `,
       },
       {
-        file: 'lib/deliveries/fan-out.ts',
-        from: `    select *, nextval('delivery_positions') as position from (select * from picked order by created_at, seq) as in_order
-`,
-        to: `    select topic, created_at, seq, event_id, ordering_key, payload_bytes,
-      array(select jsonb_array_elements_text('\${OWN}'::jsonb -> topic)) as subscribers,
-      nextval('delivery_positions') as position
-    from (select * from picked order by created_at, seq) as in_order
-`,
+        file: 'lib/deliveries/turn.ts',
+        from: '$18::timestamptz) as answer`;',
+        to: `$18::timestamptz) as answer
+  from (select set_config('chaos.catalog', '\${OWN}', true) offset 0) as own\`;`,
       },
       {
-        // Quietly, as it once was: the event counts those that it got.
-        file: 'lib/deliveries/fan-out.ts',
-        from: `  select (select count(*)::int from placed) as events,`,
-        to: `  , recounted as (
-    update events set open = cardinality(placed.subscribers) from placed where events.id = placed.event_id
-  )
-  select (select count(*)::int from placed) as events,`,
+        file: FAN_OUT,
+        from: `      select *, nextval('delivery_positions') as position
+      from (select * from picked order by created_at, seq) as in_order
+    )
+`,
+        to: `      select topic, created_at, seq, event_id, ordering_key, payload_bytes,
+        array(select jsonb_array_elements_text(current_setting('chaos.catalog')::jsonb -> topic)) as subscribers,
+        nextval('delivery_positions') as position
+      from (select * from picked order by created_at, seq) as in_order
+    ),
+    recounted as (
+      update events set open = cardinality(placed.subscribers) from placed where events.id = placed.event_id
+    )
+`,
       },
     ],
   },
@@ -194,6 +201,11 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
         file: 'lib/deliveries/claim.ts',
         from: 'event.version > subscription.version',
         to: 'event.version > 1000',
+      },
+      {
+        file: 'lib/relay/lane-work.ts',
+        from: 'event.version <= this.lane.subscription.version',
+        to: 'event.version <= 1000',
       },
     ],
   },
@@ -217,6 +229,43 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
         file: 'lib/relay/shared-commit.ts',
         from: 'if (others.length === 0) {',
         to: 'if (others.length >= 0) {',
+      },
+    ],
+  },
+  {
+    name: 'lane-of-key-deleted-too-early',
+    breaks: ['order', 'outcome'],
+    changes: [
+      {
+        file: SETTLE,
+        from: `      ) then at
+    end
+  from`,
+        to: `      ) and lanes.head = outcome.head_is then at
+    end
+  from`,
+      },
+    ],
+  },
+  {
+    name: 'key-handed-over-by-both-its-lanes',
+    breaks: ['order', 'overlap', 'holder'],
+    changes: [
+      {
+        file: CLAIM,
+        from: 'and (in_trouble is null or next.lane_key <> all (in_trouble))',
+        to: '',
+      },
+    ],
+  },
+  {
+    name: 'claim-that-a-crash-takes-back',
+    breaks: ['holder', 'history'],
+    changes: [
+      {
+        file: 'drizzle/migrations/0018_turn.sql',
+        from: 'if claimed is null and outcomes is null then',
+        to: 'if outcomes is null then',
       },
     ],
   },

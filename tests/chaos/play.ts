@@ -77,7 +77,8 @@ class Stage {
   }
 
   async open(): Promise<void> {
-    await this.#world.cluster.createDatabase(this.#name, join(this.#folder, 'clock'));
+    const { cluster, builds } = this.#world;
+    await cluster.createDatabase(this.#name, join(this.#folder, 'clock'), builds.present.statements);
     await Promise.all(this.#schedule.relays.map((release) => this.#addRelay(release)));
   }
 
@@ -98,6 +99,7 @@ class Stage {
   /** Ends all trouble, and moves the clock until nothing is open any more, or nothing will ever change. */
   async comeToRest(): Promise<void> {
     this.#world.proxy.heal();
+    await this.#crash;
     this.#clock.steady();
     this.#note('all trouble is over');
     // What only one of the releases can read, or has a handler for, waits for it.
@@ -211,6 +213,10 @@ class Stage {
       case 'crash the database':
         await this.#crashDatabase();
         break;
+      case 'crash the database at a turn':
+        this.#note(`the database is going to crash once a turn has fanned out and claimed ${fault.claimed}`);
+        proxy.expect(ANSWERS[fault.claimed], () => void this.#crashDatabase());
+        break;
       case 'cut a connection':
         this.#note('a connection is cut');
         proxy.cut(fault.pick);
@@ -290,6 +296,13 @@ class Stage {
   }
 }
 
+/** How an answer to a turn begins, in one piece with the names of its fields. */
+const ANSWERS = {
+  // Of these the commit does not wait for the disk.
+  nothing: /"fannedOut" : [1-9].*"settled" : null, "claimed" : null/,
+  something: /"fannedOut" : [1-9].*"claimed" : \{/,
+} as const;
+
 interface Rest {
   readonly isQuiet: boolean;
   /** Whether there is something that a relay could take at this moment. */
@@ -305,7 +318,7 @@ interface Rest {
 const REST = `
   select not exists (select from awaiting_fan_out)
       and not exists (select from deliveries where state in ('pending', 'failing'))
-      and not exists (select from lanes where lease_token is not null) as "isQuiet",
+      and not exists (select from lanes where lease_token is not null or home_id is not null) as "isQuiet",
     exists (select from awaiting_fan_out)
       or exists (select from lanes where lease_token is null and due_at <= chaos.now()) as "isDue",
     (select extract(epoch from min(due_at) - chaos.now()) * 1000 from lanes)::float8 as "nextInMs",

@@ -18,6 +18,8 @@ export interface Proxy {
   /** Cuts every connection; or one of them, which `pick` in [0, 1) chooses. */
   readonly cut: (pick?: number) => void;
   readonly set: (trap: Trap) => void;
+  /** Calls back once an answer has been passed on that matches. */
+  readonly expect: (answer: RegExp, met: () => void) => void;
   /** Lets nothing pass for a while. */
   readonly stall: (ms: number) => void;
   /** Takes the traps away. */
@@ -28,12 +30,20 @@ export interface Proxy {
 export async function startProxy(serverPort: number): Promise<Proxy> {
   const pairs = new Set<Pair>();
   let traps: Trap[] = [];
+  let expected: { readonly answer: RegExp; readonly met: () => void }[] = [];
+  const hear = (answer: Buffer) => {
+    const found = expected.length > 0 && expected.find((one) => one.answer.test(answer.toString('latin1')));
+    if (!found) return;
+    expected = expected.filter((one) => one !== found);
+    found.met();
+  };
   const takeTrap = (statement: Buffer): Trap | null => {
     const index = traps.findIndex((trap) => trap !== 'the answer to a commit' || isCommit(statement));
     return index === -1 ? null : traps.splice(index, 1)[0]!;
   };
   const listener = createServer((client) => {
-    const pair = new Pair(client, connect(serverPort, '127.0.0.1'), takeTrap, () => pairs.delete(pair));
+    const server = connect(serverPort, '127.0.0.1');
+    const pair = new Pair(client, server, takeTrap, hear, () => pairs.delete(pair));
     pairs.add(pair);
   });
   await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
@@ -47,12 +57,14 @@ export async function startProxy(serverPort: number): Promise<Proxy> {
       else [...pairs][Math.floor(pick * pairs.size)]?.cut();
     },
     set: (trap) => void traps.push(trap),
+    expect: (answer, met) => void expected.push({ answer, met }),
     stall(ms) {
       all((pair) => pair.hold());
       setTimeout(() => all((pair) => pair.resume()), ms);
     },
     heal() {
       traps = [];
+      expected = [];
       all((pair) => pair.resume());
     },
     close() {
@@ -74,6 +86,7 @@ class Pair {
     client: Socket,
     server: Socket,
     takeTrap: (statement: Buffer) => Trap | null,
+    hear: (answer: Buffer) => void,
     gone: () => void,
   ) {
     this.#client = client;
@@ -83,8 +96,12 @@ class Pair {
     server.setNoDelay(true);
     client.on('data', (statement: Buffer) => this.#pass(statement, takeTrap));
     server.on('data', (answer: Buffer) => {
-      if (this.#isMute) this.cut();
-      else client.write(answer);
+      if (this.#isMute) {
+        this.cut();
+        return;
+      }
+      client.write(answer);
+      hear(answer);
     });
     for (const socket of [client, server]) {
       socket.on('error', () => this.cut());

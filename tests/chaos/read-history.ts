@@ -58,11 +58,12 @@ const EVENTS = `
 const LANES = `
   select ${ms('at')} as at, by, ${text('id')} as id, ${text('topic')} as topic, ${text('subscriber')} as subscriber,
     ${number('head')} as head, ${number('tail')} as tail, ${number('careful_to')} as "carefulTo",
-    ${instant('due_at')} as "dueAt", ${text('lease_token')} as token
+    ${instant('due_at')} as "dueAt", ${text('lease_token')} as token, ${text('home_id')} as "homeId",
+    ${text('held_key')} as "heldKey", version ? 'is_gone' as "isGone"
   from chaos.versions where what = 'lanes' order by versions.id`;
 
 const DELIVERIES = `
-  select ${ms('at')} as at, by, ${text('lane_id')} as "laneId", ${number('position')} as position,
+  select ${ms('at')} as at, by, ${text('lane_id')} as "laneId", ${text('lane_key')} as "laneKey", ${number('position')} as position,
     ${text('event_id')} as "eventId", ${text('state')} as state, ${number('attempts')} as attempts,
     ${number('replays')} as replays, ${instant('attempted_at')} as "attemptedAt",
     ${number('duration_ms')} as "durationMs", ${instant('next_attempt_at')} as "nextAttemptAt",

@@ -31,6 +31,8 @@ export interface DeliveryHistory {
   /** As the bus writes it: `lane-position`. */
   readonly id: string;
   readonly laneId: string;
+  /** The lane, or in a shared lane the key: within it there is an order. */
+  readonly strand: string;
   readonly position: number;
   readonly eventId: string;
   readonly limits: SubscriberLimits;
@@ -48,27 +50,34 @@ const DISTURBED_MS = 1500;
 export class Reading {
   readonly history: History;
   readonly calls: readonly Call[];
-  readonly callsByLane: ReadonlyMap<string, readonly Call[]>;
-  readonly lanes: ReadonlyMap<string, readonly LaneVersion[]>;
+  readonly callsByStrand: ReadonlyMap<string, readonly Call[]>;
+  /** Versions of lanes that are the first under their token. */
+  readonly claims: ReadonlySet<LaneVersion>;
   readonly deliveries: ReadonlyMap<string, DeliveryHistory>;
   readonly #limits: ReadonlyMap<string, SubscriberLimits>;
   readonly #disturbances: readonly LogEntry[];
+  /** Of each lane that deliveries stand in, and of the lanes of its keys. */
+  readonly #lanes: ReadonlyMap<string, readonly LaneVersion[]>;
+  readonly #strands = new Map<string, readonly LaneVersion[]>();
 
   constructor(history: History) {
     this.history = history;
     this.#limits = new Map(history.subscribers.map((limits) => [limits.name, limits]));
     this.calls = callsOf(history.log);
-    this.callsByLane = grouped(this.calls, ({ start }) => start.laneId);
-    this.lanes = grouped(history.lanes, ({ id }) => id);
-    const calls = grouped(this.calls, ({ start }) => `${start.laneId}-${start.position}`);
-    const versions = grouped(history.deliveries, ({ laneId, position }) => `${laneId}-${position}`);
+    this.claims = claimsAmong(history.lanes);
+    this.#lanes = grouped(history.lanes, ({ id, homeId }) => homeId ?? id);
+    const calls = grouped(this.calls, ({ start }) => deliveryIdOf(start));
+    const versions = grouped(history.deliveries, deliveryIdOf);
     this.deliveries = new Map(
       Array.from(versions, ([id, ofOne]) => {
-        const { laneId, position, eventId } = ofOne[0]!;
-        const limits = this.limitsOf(this.lanes.get(laneId)![0]!.subscriber);
-        return [id, { id, laneId, position, eventId, limits, versions: ofOne, calls: calls.get(id) ?? [] }];
+        const { laneId, laneKey, position, eventId } = ofOne[0]!;
+        const limits = this.limitsOf(this.#lanes.get(laneId)![0]!.subscriber);
+        const strand = strandOf(laneId, laneKey);
+        const about = { id, laneId, strand, position, eventId, limits };
+        return [id, { ...about, versions: ofOne, calls: calls.get(id) ?? [] }];
       }),
     );
+    this.callsByStrand = grouped(this.calls, ({ start }) => this.#strandOf(start));
     this.#disturbances = history.log.filter(
       (entry) => entry.k === 'fault' && (entry.ms !== undefined || entry.fault === WOKEN),
     );
@@ -78,12 +87,38 @@ export class Reading {
     return this.#limits.get(subscriber)!;
   }
 
+  /**
+   * The lane that a delivery is handed over from, as it was written: that of its key while there is one, otherwise the one
+   * that it stands in. Who had claimed the latter before the former was there, or while it was, has no claim to the key.
+   */
+  holding(start: Start): readonly LaneVersion[] {
+    const strand = this.#strandOf(start);
+    const known = this.#strands.get(strand);
+    if (known) return known;
+    const versions: LaneVersion[] = [];
+    let hasOwn = false;
+    for (const version of this.#lanes.get(start.laneId) ?? []) {
+      if (version.homeId === null) {
+        if (!hasOwn) versions.push(version);
+      } else if (strandOf(version.homeId, version.heldKey) === strand) {
+        hasOwn = !version.isGone;
+        versions.push(hasOwn ? version : { ...version, token: null });
+      }
+    }
+    this.#strands.set(strand, versions);
+    return versions;
+  }
+
+  #strandOf(start: Start): string {
+    return this.deliveries.get(deliveryIdOf(start))?.strand ?? strandOf(start.laneId, null);
+  }
+
   /** The claim under which a handler was called, and what became of its lease until `t`. Null: there is none. */
   lease({ start }: Call, t: number): Lease | null {
-    const versions = this.lanes.get(start.laneId) ?? [];
+    const versions = this.holding(start);
     const place = versions.findLastIndex(
-      (version, index) =>
-        version.by === start.relay && version.at <= start.t + ROUNDING_MS && isClaim(versions, index),
+      (version) =>
+        version.by === start.relay && version.at <= start.t + ROUNDING_MS && this.claims.has(version),
     );
     const claim = versions[place];
     if (!claim) return null;
@@ -101,10 +136,32 @@ export class Reading {
   }
 }
 
-/** Whether this version of a lane is the first under its token. */
-export function isClaim(versions: readonly LaneVersion[], index: number): boolean {
-  const { token } = versions[index]!;
-  return token !== null && token !== (versions[index - 1]?.token ?? null);
+/** As the bus writes it. */
+export function deliveryIdOf({
+  laneId,
+  position,
+}: {
+  readonly laneId: string;
+  readonly position: number;
+}): string {
+  return `${laneId}-${position}`;
+}
+
+function strandOf(laneId: string, key: string | null): string {
+  return `${laneId} ${key ?? ''}`;
+}
+
+/** A key that leaves its lane while its handler runs takes the lease along: that is no claim. */
+function claimsAmong(lanes: readonly LaneVersion[]): ReadonlySet<LaneVersion> {
+  const tokens = new Map<string, string | null>();
+  const claims = new Set<LaneVersion>();
+  for (const version of lanes) {
+    const { id, homeId, token } = version;
+    const before = tokens.get(id) ?? (tokens.has(id) ? null : (tokens.get(homeId ?? '') ?? null));
+    if (token !== null && token !== before) claims.add(version);
+    tokens.set(id, token);
+  }
+  return claims;
 }
 
 /** Whether a delivery has come to its end, for good or until it is replayed. */

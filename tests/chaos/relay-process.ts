@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -109,6 +110,8 @@ class Run {
     events: readonly BusEvent[],
     { deliveries, attemptedAt, signal, tx }: BatchContext & { tx?: Transaction },
   ): Promise<number | undefined> {
+    // One for each event.
+    setMaxListeners(0, signal);
     for (const [taken, event] of events.entries()) {
       const context = { ...deliveries[taken]!, attemptedAt, signal, ...(tx && { tx }) };
       try {

@@ -9,6 +9,9 @@ const LIMITS = { timeoutMs: 200, maxAttempts: 2 };
 export const A = '01900000-0000-7000-8000-00000000000a';
 export const B = '01900000-0000-7000-8000-00000000000b';
 
+/** An ordering key. */
+export const KEY = 'a key';
+
 /**
  * A small history, written by hand to see what the checker makes of it: two events of a topic with one subscriber
  * (`ledger`), at positions 1 and 2 of lane 1. Times are milliseconds.
@@ -40,10 +43,12 @@ export class Story {
     return this;
   }
 
-  /** Somebody writes the lane; what is not given stays as it is. */
+  /** Somebody writes lane 1, or another one, which is `KEY`'s own; what is not given stays as it is. */
   lane(at: number, by: string, version: Partial<LaneVersion>): this {
-    const before = this.#lanes.at(-1) ?? {
-      id: '1',
+    const { id = '1' } = version;
+    const isOfKey = id !== '1';
+    const before = this.#lanes.findLast((lane) => lane.id === id) ?? {
+      id,
       topic: 'payment.captured',
       subscriber: 'ledger',
       head: 0,
@@ -51,6 +56,9 @@ export class Story {
       carefulTo: 0,
       dueAt: 0,
       token: null,
+      homeId: isOfKey ? '1' : null,
+      heldKey: isOfKey ? KEY : '',
+      isGone: false,
     };
     this.#lanes.push({ ...before, ...version, at, by });
     return this;
@@ -60,6 +68,7 @@ export class Story {
   delivery(at: number, by: string, position: number, version: Partial<DeliveryVersion> = {}): this {
     const before = this.#deliveries.findLast((delivery) => delivery.position === position) ?? {
       laneId: '1',
+      laneKey: null,
       position,
       eventId: position === 1 ? A : B,
       state: 'pending',

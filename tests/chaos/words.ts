@@ -51,7 +51,7 @@ function linesAbout(history: History, { about, t }: Violation): string[] {
       return call?.k === 'start' && !isMeant(call) ? [] : [{ at: entry.t, text: write.entry(entry, call) }];
     }),
     ...history.lanes
-      .filter(({ id }) => id === laneId)
+      .filter(({ id, homeId }) => id === laneId || homeId === laneId)
       .map((lane) => ({ at: lane.at, text: write.lane(lane) })),
     ...history.events
       .filter(({ id }) => inLane.has(id))
@@ -113,11 +113,13 @@ class Writer {
     }
   }
 
-  lane({ by, id, head, tail, token, dueAt, carefulTo }: LaneVersion): string {
+  lane({ by, id, head, tail, token, dueAt, carefulTo, homeId, heldKey, isGone }: LaneVersion): string {
+    const which = homeId === null ? `lane ${id}` : `lane ${id} (of ${heldKey}, out of ${homeId})`;
+    if (isGone) return `${by} deletes ${which}`;
     const held = token === null ? 'free' : `held with ${token.slice(0, 4)}`;
     const due = dueAt === null ? 'asleep' : `due at ${this.instant(dueAt).trim()}`;
     const careful = carefulTo > head ? `, one by one up to ${carefulTo}` : '';
-    return `${by} writes lane ${id}: ${held}, ${due}, head ${head} of ${tail}${careful}`;
+    return `${by} writes ${which}: ${held}, ${due}, head ${head} of ${tail}${careful}`;
   }
 
   delivery(delivery: DeliveryVersion): string {

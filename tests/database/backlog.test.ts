@@ -6,17 +6,18 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinish
 
 import { connect } from '../../lib/db/connect.ts';
 import { examine } from '../../lib/operators/doctor.ts';
-import { NotActedOn, retryNow, skip } from '../../lib/deliveries/retry-now.ts';
+import { NotActedOn } from '../../lib/deliveries/first-of-lane.ts';
+import { retryNow } from '../../lib/deliveries/retry-now.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
 import { readMetrics } from '../../lib/operators/metrics.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
-import { settle } from '../../lib/deliveries/settle.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { prune } from '../../lib/deliveries/prune.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
-import { START, contradictions, drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, openBus, rows, settle } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 let bus: Bus;
@@ -161,6 +162,7 @@ describe('the counters of a subscription', () => {
     const failed = { position: first + 1, atMs: START, durationMs: 1, kind: 'Error', message: 'no' };
     const outcome: LaneOutcome = {
       id,
+      home: id,
       token,
       from: 0,
       to: first + 1,
@@ -170,9 +172,10 @@ describe('the counters of a subscription', () => {
       neededVersion: null,
       delivered: [{ position: first, atMs: START, durationMs: 1 }],
       unfinished: [{ ...failed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
+      leaving: [],
     };
     for (const settled of [outcome, outcome, { ...outcome, token: randomUUID() }])
-      await settle(bus.db, [settled], null);
+      await settle(bus.db, [settled]);
     expect(await countersOf()).toEqual({ delivered: 1, failed: 1, deadLettered: 1 });
   });
 

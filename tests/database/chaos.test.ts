@@ -18,7 +18,7 @@ afterAll(() => arena.close());
 const SEED = 1;
 
 /** Races for the order of a lane: of these schedules one play in six shows the rarest mistake, nearly each the others. */
-const CROWDED = [24, 14, 16, 8, 25];
+const CROWDED = [14, 68, 2, 16, 24];
 
 /** Two releases on one database. */
 const ROLLOUTS = [3, 7, 11];
@@ -28,11 +28,13 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'no-fence': CROWDED,
   'fence-clock-after-locks': CROWDED,
   'fan-out-without-lock': CROWDED,
-  'settle-without-token': [5],
+  'settle-without-token': [0],
+  'watermark-left-on-replay': [15],
   'batch-settled-past-its-failure': [1],
   'innocent-burnt-by-shared-commit': [1],
   'fan-out-by-own-catalog': ROLLOUTS,
   'newer-version-handed-over': ROLLOUTS,
+  'claim-that-a-crash-takes-back': [5],
 };
 
 /** So often they are played, in turn, until a race comes out as it should not. */

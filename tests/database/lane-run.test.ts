@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { run } from '../../lib/db/statement.ts';
-import { claim } from '../../lib/deliveries/claim.ts';
+import { turn } from '../../lib/deliveries/turn.ts';
 import type { ClaimedLane } from '../../lib/deliveries/claim.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
@@ -126,7 +126,7 @@ function ledgerOf({ transactional, batch }: Way, laid: Laid, log: string[]) {
       await run(tx, { text: 'insert into effects values ($1::int)', values: [number] });
     await act(fate);
   };
-  const options = { transactional, timeoutMs: 40 };
+  const options = { transactional, timeoutMs: 250 };
   if (!batch) {
     return attach('ledger', { 'payment.captured': (event, { tx }) => handle(event, tx) }, options);
   }
@@ -148,7 +148,9 @@ function ledgerOf({ transactional, batch }: Way, laid: Laid, log: string[]) {
 async function claimed({ isShared }: Way, laid: Laid, subscriber: ReturnType<typeof ledgerOf>) {
   await emitPayments(bus.db, 1, laid.length);
   await drain(bus.db, []);
-  const { lanes, nowMs } = await claim(bus.db, {
+  const { lanes, nowMs } = await turn(bus.db, {
+    outcomes: [],
+    isLooking: true,
     subscriptions: subscriptionsOf([subscriber]),
     maxLanes: 1,
     maxDeliveries: 100,

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
-import { retryNow, skip } from '../../lib/deliveries/retry-now.ts';
+import { retryNow } from '../../lib/deliveries/retry-now.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
 import { pause, resume } from '../../lib/deliveries/pause.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { emit } from '../../lib/outbox/emit.ts';

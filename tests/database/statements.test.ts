@@ -134,7 +134,7 @@ describe('the statements that run again and again', () => {
     const prepared = async (on: Executor) =>
       await run<{ name: string; uses: number }>(on, {
         text: `select name, (generic_plans + custom_plans)::int as uses from pg_prepared_statements
-          where name in ('emit', 'settle_one') order by name`,
+          where name in ('emit', 'settle') order by name`,
         values: [],
       });
     const client = new pg.Client(bus.url);
@@ -154,6 +154,6 @@ describe('the statements that run again and again', () => {
       { transactional: true, sharesCommits: false },
     );
     await drain(bus.db, [bookings]);
-    expect(found).toContainEqual({ name: 'settle_one', uses: expect.any(Number) });
+    expect(found).toContainEqual({ name: 'settle', uses: expect.any(Number) });
   });
 });

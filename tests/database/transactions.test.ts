@@ -194,7 +194,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
   it('cuts off a statement that is running at the time limit', async () => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
-      writing((_, { tx }) => run(tx, { text: 'select pg_sleep(60)', values: [] }), { timeoutMs: 50 }),
+      writing((_, { tx }) => run(tx, { text: 'select pg_sleep(2)', values: [] }), { timeoutMs: 50 }),
     ]);
     expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
       state: 'failing',

@@ -6,6 +6,8 @@ import type { PayloadInput, TopicName } from '../../lib/catalog/catalog.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
+import type { LaneOutcome, Settled } from '../../lib/deliveries/settle.ts';
+import { turn } from '../../lib/deliveries/turn.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
@@ -60,6 +62,13 @@ export async function drain(
   options: Partial<RelayOptions> = {},
 ): Promise<RelayReport> {
   return await relay({ db, subscribers, until: Date.now() + 45_000, now: START, ...options });
+}
+
+/** Records outcomes as a relay does whose time is up. */
+export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Promise<Settled> {
+  const nothingNew = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false, now: null };
+  const { settled } = await turn(db, { outcomes, ...nothingNew });
+  return settled!;
 }
 
 /**
@@ -174,14 +183,14 @@ export interface StoredDelivery {
 export async function deliveriesOf(db: Database, subscriber?: string): Promise<StoredDelivery[]> {
   return await rows<StoredDelivery>(
     db,
-    `select subscriber, ordering_key as "orderingKey", event_id::text as "eventId", state::text, attempts,
+    `select subscriber, coalesce(lane_key, ordering_key) as "orderingKey", event_id::text as "eventId", state::text, attempts,
        (extract(epoch from next_attempt_at) * 1000)::float8 as "nextAttemptAt",
        (extract(epoch from delivered_at) * 1000)::float8 as "deliveredAt",
        (extract(epoch from dead_lettered_at) * 1000)::float8 as "deadLetteredAt",
        attempt_log as log
      from deliveries join lanes on lanes.id = lane_id
      where $1::text is null or subscriber = $1
-     order by topic, subscriber, ordering_key, position`,
+     order by topic, subscriber, 2, position`,
     [subscriber ?? null],
   );
 }
@@ -237,11 +246,19 @@ export async function contradictions(db: Database): Promise<string[]> {
      union all
      select 'delivery without lane: ' || event_id from deliveries where lane_id not in (select id from lanes)
      union all
-     select 'passed over: ' || event_id || ' of ' || subscriber from deliveries join lanes on lanes.id = lane_id
-       where state in ('pending', 'failing') and position <= head
+     select 'passed over: ' || event_id || ' of ' || home.subscriber from deliveries join lanes as home on home.id = lane_id
+       left join lanes as own on own.home_id = home.id and own.held_key = lane_key
+       where state in ('pending', 'failing') and position <= coalesce(own.head, home.head)
      union all
-     select 'its lane sleeps: ' || event_id || ' of ' || subscriber from deliveries join lanes on lanes.id = lane_id
-       where state in ('pending', 'failing') and due_at is null
+     select 'its lane sleeps: ' || event_id || ' of ' || home.subscriber from deliveries
+       join lanes as home on home.id = lane_id
+       left join lanes as own on own.home_id = home.id and own.held_key = lane_key
+       where state in ('pending', 'failing') and case when own.id is null then home.due_at else own.due_at end is null
+     union all
+     select 'a lane of its own without anything in it: ' || held_key || ' of ' || subscriber from lanes
+       where home_id is not null and lease_token is null and not exists (
+         select from deliveries where lane_id = home_id and lane_key = held_key and state in ('pending', 'failing')
+       )
      union all
      select concat('backlog: ', to_json(counted), ' but ', to_json(kept)) from (
        select topic, subscriber, count(*) filter (where state = 'pending') as pending,

@@ -16,7 +16,7 @@ export function laneOf(
   laid: readonly Laid[],
   lane: Partial<ClaimedLane> = {},
 ): ClaimedLane {
-  const [subscription] = subscriptionsOf([subscriber]);
+  const [subscription] = subscriptionsOf([subscriber]).values();
   return {
     id: '1',
     home: '1',

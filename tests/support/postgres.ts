@@ -58,8 +58,17 @@ export async function startPostgres(): Promise<PostgresServer> {
 
 /** Makes a database with all tables and no rows. @returns its URL. */
 export async function createDatabase(serverUrl: string): Promise<string> {
+  return await createFrom(TEMPLATE, serverUrl);
+}
+
+/** Makes a database without tables. @returns its URL. */
+export async function createEmptyDatabase(serverUrl: string): Promise<string> {
+  return await createFrom('template1', serverUrl);
+}
+
+async function createFrom(template: string, serverUrl: string): Promise<string> {
   const name = `test_${randomBytes(6).toString('hex')}`;
-  await run(serverUrl, `create database ${name} template ${TEMPLATE}`);
+  await run(serverUrl, `create database ${name} template ${template}`);
   // Settings of a database do not come with its template.
   await run(serverUrl, `alter database ${name} set idle_in_transaction_session_timeout = '60s'`);
   return databaseUrl(serverUrl, name);

@@ -31,8 +31,8 @@ export async function simulateTime(): Promise<SimulatedTime> {
   const ticks: number[] = [];
   const query = client.query.bind(client);
   client.query = async (text, values) => {
-    // Each look for work leaves a note of itself.
-    if (text.includes('update last_pass')) ticks.push(now());
+    // A turn that takes no lanes only settles.
+    if (text.includes('postbud_turn') && values[14] !== 0) ticks.push(now());
     return await query(text, values);
   };
   return {

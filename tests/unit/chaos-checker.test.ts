@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { GONE, KILLED, WOKEN } from '../chaos/history.ts';
 import type { DeliveryVersion } from '../chaos/history.ts';
-import { A, B, Story } from '../chaos/story.ts';
+import { A, B, KEY, Story } from '../chaos/story.ts';
 
 const ok = (t: number) => ({ end: 'ok', t }) as const;
 
@@ -162,6 +162,20 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
+    it('takes an event for settled once its relay knows it or the database does, and not by what another relay knows', () => {
+      const story = () =>
+        claimed().call(110, 'relay-1', 1, ok(125)).lane(20_400, 'relay-2', { token: 'two', dueAt: 40_600 });
+      const overtakes = 'order: ledger was handed event 2 before the event ahead of it was settled';
+      const early = story().call(20_410, 'relay-2', 2, ok(20_420)).call(20_421, 'relay-2', 1, ok(20_430));
+      expect(settled(early, 20_440, 'relay-2').broken).toEqual([overtakes]);
+      const late = claimed()
+        .call(110, 'relay-1', 1, ok(20_450))
+        .lane(20_400, 'relay-2', { token: 'two', dueAt: 40_600 })
+        .call(20_410, 'relay-2', 1, ok(20_420))
+        .call(20_421, 'relay-2', 2, ok(20_430));
+      expect(settled(late, 20_440, 'relay-2').broken).toEqual([]);
+    });
+
     it('lets transactional handlers share a commit, and condemns one that commits before the one ahead of it', () => {
       const effects = [A, B].map((eventId) => ({ eventId, subscriber: 'ledger' }));
       expect(good().withTransactions().ends({ effects }).broken).toEqual([]);
@@ -230,6 +244,95 @@ describe('the checker of the chaos runs', () => {
     it('lets any relay lengthen a lane', () => {
       const story = half().lane(125, 'relay-2', { tail: 3 }).call(126, 'relay-1', 2, ok(130));
       expect(settled(story, 140, 'relay-1').broken).toEqual([]);
+    });
+  });
+
+  describe('promise 2, of keys that share a lane', () => {
+    const shared = (first: string, second: string) =>
+      new Story()
+        .lane(50, 'relay-1', {})
+        .delivery(50, 'relay-1', 1, { laneKey: first })
+        .delivery(50, 'relay-1', 2, { laneKey: second })
+        .lane(100, 'relay-1', { token: 'one', dueAt: 20_300 });
+    /** The first event has failed: its key has a lane of its own, and the shared one is free. */
+    const inTrouble = (second: string) =>
+      shared(KEY, second)
+        .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
+        .lane(130, 'relay-1', { id: '2', dueAt: 60_120 })
+        .lane(130, 'relay-1', { token: null, dueAt: null, head: 2 });
+    /** Its retry succeeds, and what is behind it follows. */
+    const through = (story: Story, by: string) =>
+      story
+        .lane(60_200, by, { id: '2', token: 'two', dueAt: 80_400 })
+        .call(60_210, by, 1, ok(60_215), { attempt: 2 })
+        .call(60_216, by, 2, ok(60_220))
+        .lane(60_230, by, { id: '2', ...FREE })
+        .lane(60_230, by, { id: '2', isGone: true })
+        .delivery(60_230, by, 1, DELIVERED)
+        .delivery(60_230, by, 2, DELIVERED);
+
+    it('lets different keys run side by side and pass each other, and no key overtake itself', () => {
+      const sideBySide = (second: string) =>
+        settled(
+          shared(KEY, second).call(110, 'relay-1', 1, null).call(115, 'relay-1', 2, ok(120)),
+          140,
+          'relay-1',
+        ).broken;
+      expect(sideBySide('another key').filter((what) => !what.startsWith('outcome'))).toEqual([]);
+      expect(sideBySide(KEY)).toEqual(
+        expect.arrayContaining([
+          'order: ledger was handed event 2 before the event ahead of it was settled',
+          'overlap: relay-1 called ledger with event 2 while relay-1 was at event 1',
+        ]),
+      );
+    });
+
+    it('lets a key in trouble be handed over from a lane of its own, by whoever claims that', () => {
+      expect(through(inTrouble(KEY), 'relay-2').broken).toEqual([]);
+    });
+
+    it('condemns what is handed over from the shared lane while its key has one of its own', () => {
+      const story = inTrouble('another key')
+        .lane(140, 'relay-2', { token: 'three', dueAt: 20_340 })
+        .call(150, 'relay-2', 1, ok(160), { attempt: 2 });
+      expect(story.broken).toContain('holder: relay-2 called ledger without a claim');
+    });
+
+    it('condemns what is handed over under a claim of the shared lane from when its key had one of its own', () => {
+      const story = through(
+        inTrouble(KEY).lane(60_210, 'relay-2', { token: 'three', dueAt: 80_410 }),
+        'relay-1',
+      ).call(60_240, 'relay-2', 1, ok(60_250), { attempt: 3 });
+      expect(story.broken).toContain('holder: relay-2 called ledger without a claim');
+    });
+
+    it('lets a key take its lease along while its handler runs, and condemns who takes it over too early', () => {
+      const leaves = () =>
+        shared(KEY, 'another key')
+          .call(110, 'relay-1', 1, null)
+          .lane(220, 'relay-1', { id: '2', token: 'one', dueAt: 20_420 })
+          .lane(220, 'relay-1', { token: null, dueAt: null, head: 2 });
+      const kept = leaves()
+        .call(230, 'relay-1', 2, ok(240))
+        .broken.filter((what) => what.startsWith('holder'));
+      // The shared lane was let go, and nobody has claimed it since.
+      expect(kept).toEqual(['holder: relay-1 called ledger with event 2 after its lease was over']);
+      const taken = leaves().lane(250, 'relay-2', { id: '2', token: 'two', dueAt: 20_450 });
+      expect(taken.broken).toEqual(
+        expect.arrayContaining([
+          'holder: relay-2 took the lane of ledger that relay-1 held for another 20170 ms',
+          'lease: relay-2 took the lane 140 ms after relay-1 called ledger with event 1, which has 200 ms',
+        ]),
+      );
+    });
+
+    it('condemns who gives a key a lane of its own out of a lane that it does not hold, or deletes one', () => {
+      const given = shared(KEY, KEY).lane(110, 'relay-2', { id: '2', dueAt: 60_000 });
+      expect(given.broken).toContain(
+        'holder: relay-2 gave a key of ledger a lane of its own, out of one that relay-1 held',
+      );
+      const deleted = inTrouble(KEY).lane(140, 'relay-2', { id: '2', isGone: true });
+      expect(deleted.broken).toContain('holder: relay-2 deleted a lane of ledger');
     });
   });
 
@@ -386,6 +489,13 @@ describe('the checker of the chaos runs', () => {
       );
       const early = claimed().delivery(105, 'operator', 1, back).broken;
       expect(early).toContain('history: it was replayed while it was pending');
+    });
+
+    it('condemns a call whose delivery a crash of the database has taken back', () => {
+      const story = good().call(150, 'relay-1', 3, ok(160));
+      expect(story.broken).toContain(
+        "history: ledger was handed event 3 as 1-3, which is not there or another event's",
+      );
     });
 
     it('condemns an end that is taken back without a replay', () => {

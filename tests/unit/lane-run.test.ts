@@ -56,13 +56,13 @@ describe('a lane', () => {
     expect(asked).toMatchObject({ to: 1, keepUntilMs: now + leaseMs });
     // Made in time, but known only when the new lease is over as well: another relay may have the lane.
     now += leaseMs + SECOND;
-    run.keep(asked!.keepUntilMs);
+    run.keep(asked!.keepUntilMs, () => undefined);
     await sleep(1);
     expect(called).toEqual(['event 1 at 0 s']);
     // Asks again; and nobody has taken it.
     const again = run.takeOutcome(false);
     expect(again).toMatchObject({ keepUntilMs: now + leaseMs });
-    run.keep(again!.keepUntilMs);
+    run.keep(again!.keepUntilMs, () => undefined);
     await sleep(1);
     expect(called).toEqual(['event 1 at 0 s', `event 2 at ${now / SECOND} s`]);
   });
@@ -85,29 +85,29 @@ describe('a lane', () => {
 });
 
 describe('in a shared lane', () => {
-  it('handlers of different keys run side by side, sixteen at most, and each key is in order', async () => {
+  it('handlers of different keys run side by side, 32 at most, and each key is in order', async () => {
     const open = new Map<number, () => void>();
     const begun: number[] = [];
     const waiting = ledger(async (position) => {
       begun.push(position);
       await new Promise<void>((resolve) => open.set(position, resolve));
     });
-    // Twenty keys, each twice.
-    const keys = Array.from({ length: 40 }, (_, index) => `key ${index % 20}`);
+    // Forty keys, each twice.
+    const keys = Array.from({ length: 80 }, (_, index) => `key ${index % 40}`);
     const running = runLane(laneOf(waiting, keys));
     await sleep(1);
-    expect(begun).toEqual(Array.from({ length: 16 }, (_, index) => index + 1));
+    expect(begun).toEqual(Array.from({ length: 32 }, (_, index) => index + 1));
     open.get(3)!();
     await sleep(1);
     // The next key comes before the second of one that is at work, and that of the third key is not yet there.
-    expect(begun.slice(16)).toEqual([17]);
-    while (begun.length < 40) {
+    expect(begun.slice(32)).toEqual([33]);
+    while (begun.length < 80) {
       for (const position of [...begun].toReversed()) open.get(position)!();
       await sleep(1);
     }
     for (const resolve of open.values()) resolve();
-    expect(await running).toMatchObject({ to: 40, retryAtMs: null, unfinished: [] });
-    for (let key = 1; key <= 20; key += 1) expect(begun.indexOf(key)).toBeLessThan(begun.indexOf(key + 20));
+    expect(await running).toMatchObject({ to: 80, retryAtMs: null, unfinished: [] });
+    for (let key = 1; key <= 40; key += 1) expect(begun.indexOf(key)).toBeLessThan(begun.indexOf(key + 40));
   });
 
   it.each([
@@ -205,7 +205,7 @@ describe('in a shared lane', () => {
     expect(handed).toEqual([1, 2]);
     const asked = run.takeOutcome(false)!;
     expect(asked).toMatchObject({ to: 2, keepUntilMs: 45 * SECOND });
-    run.keep(asked.keepUntilMs);
+    run.keep(asked.keepUntilMs, () => undefined);
     await run.pauses();
     expect(handed).toEqual([1, 2, 3, 4]);
     expect(run.takeOutcome(false)).toMatchObject({ from: 2, to: 4, keepUntilMs: null });

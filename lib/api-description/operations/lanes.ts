@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { optionalReason } from '../../operators/asked.ts';
 import { pauseRequest, resumeRequest, skipRequest } from '../../operators/lane-routes.ts';
-import type { ActedOn } from '../../deliveries/retry-now.ts';
+import type { ActedOn } from '../../deliveries/first-of-lane.ts';
 import { topic } from '../answers/values.ts';
 import { answered, invalid, refused } from '../operation.ts';
 import type { Operation } from '../operation.ts';

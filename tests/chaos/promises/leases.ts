@@ -1,17 +1,16 @@
 import type { LaneVersion } from '../history.ts';
-import { isClaim } from '../reading.ts';
 import type { Call, Lease, Reading } from '../reading.ts';
 import type { Violation } from './promises.ts';
 
 /**
- * Promise 2: one handler of a lane at a time, under the lease of its relay.
+ * Promise 2: one handler of a lane, or of a key in a shared lane, at a time, under the lease of its relay.
  *
  * A handler that began under its relay's lease runs until it ends, until its time limit or until the lease is over,
  * whichever of the two is later. One that is woken after that (its process was stopped) may still do something, which
  * no bus can prevent; its outcome counts for nothing, which `byTheHolder` sees to.
  */
 export function* withinLease(read: Reading): Generator<Violation> {
-  for (const calls of read.callsByLane.values()) {
+  for (const calls of read.callsByStrand.values()) {
     for (const [place, call] of calls.entries()) {
       const { relay, subscriber, tag, t, real, laneId, eventId } = call.start;
       const about = { laneId, eventId, subscriber };
@@ -48,7 +47,7 @@ function* aloneInLane({ start, index }: Call, earlier: readonly Call[], read: Re
 function* longerThanHandler({ start, end }: Call, { claim }: Lease, read: Reading): Generator<Violation> {
   const { laneId, eventId, relay, subscriber, tag, t, real } = start;
   const { timeoutMs } = read.limitsOf(subscriber);
-  const versions = read.lanes.get(laneId)!;
+  const versions = read.holding(start);
   const taken = versions
     .slice(versions.indexOf(claim) + 1)
     .find(({ token, at }) => token !== claim.token && at > t);
@@ -62,26 +61,49 @@ function* longerThanHandler({ start, end }: Call, { claim }: Lease, read: Readin
 
 /** Promise 2: only who holds a lane settles in it, and a lane is taken only when nobody holds it or the lease is over. */
 export function* byTheHolder(read: Reading): Generator<Violation> {
-  for (const [laneId, versions] of read.lanes) {
-    let holder: string | null = null;
-    for (const [index, version] of versions.entries()) {
-      const { by, at, subscriber, token } = version;
-      const before = versions[index - 1];
-      const about = { laneId, subscriber };
-      if (isClaim(versions, index)) {
-        const leftMs = before?.token ? (before.dueAt ?? 0) - at : 0;
-        if (leftMs > 0) {
-          const what = `${by} took the lane of ${subscriber} that ${holder} held for another ${Math.round(leftMs)} ms`;
-          yield { rule: 'holder', what, about, t: at };
-        }
-        holder = by;
-      } else if (before && by !== holder && by !== 'operator' && !isSame(version, before)) {
-        const what = `${by} changed the lane of ${subscriber}, which ${holder ?? 'nobody'} held`;
-        yield { rule: 'holder', what, about, t: at };
-      }
-      if (token === null) holder = null;
-    }
+  const holders = new Map<string, string | null>();
+  const latest = new Map<string, LaneVersion>();
+  for (const version of read.history.lanes) {
+    const { id, homeId, by, at, subscriber, token } = version;
+    const before = latest.get(id);
+    const holder = holders.get(before ? id : (homeId ?? '')) ?? null;
+    const what = read.claims.has(version)
+      ? takenEarly(version, before, holder)
+      : changedByAnother(version, before, holder);
+    if (what !== null) yield { rule: 'holder', what, about: { laneId: homeId ?? id, subscriber }, t: at };
+    latest.set(id, version);
+    if (token === null) holders.set(id, null);
+    // Also of a key that leaves its lane while its handler runs.
+    else if (!before || read.claims.has(version)) holders.set(id, by);
   }
+}
+
+function takenEarly(
+  { by, at, subscriber }: LaneVersion,
+  before: LaneVersion | undefined,
+  holder: string | null,
+): string | null {
+  const leftMs = before?.token ? (before.dueAt ?? 0) - at : 0;
+  if (leftMs <= 0) return null;
+  return `${by} took the lane of ${subscriber} that ${holder} held for another ${Math.round(leftMs)} ms`;
+}
+
+/** A key is given a lane of its own by whoever holds the one that it shares. */
+function changedByAnother(
+  version: LaneVersion,
+  before: LaneVersion | undefined,
+  holder: string | null,
+): string | null {
+  const { by, subscriber, homeId, isGone } = version;
+  if (by === holder || by === 'operator') return null;
+  const whose = holder ?? 'nobody';
+  if (!before)
+    return homeId === null
+      ? null
+      : `${by} gave a key of ${subscriber} a lane of its own, out of one that ${whose} held`;
+  // It is let go first, in the same statement.
+  if (isGone) return by === before.by ? null : `${by} deleted a lane of ${subscriber}`;
+  return isSame(version, before) ? null : `${by} changed the lane of ${subscriber}, which ${whose} held`;
 }
 
 /** But for what fan-out changes: any relay may lengthen a lane. */

@@ -1,3 +1,4 @@
+import type { HandlerEnd } from '../history.ts';
 import { grouped, hasEnded } from '../reading.ts';
 import type { DeliveryHistory, Reading } from '../reading.ts';
 import { ROUNDING_MS } from './promises.ts';
@@ -14,7 +15,7 @@ export function* inOrder(read: Reading): Generator<Violation> {
       `${createdAt} ${String(seq).padStart(12, '0')}`,
     ]),
   );
-  for (const unsorted of grouped(read.deliveries.values(), ({ laneId }) => laneId).values()) {
+  for (const unsorted of grouped(read.deliveries.values(), ({ strand }) => strand).values()) {
     const lane = unsorted.toSorted((one, other) => one.position - other.position);
     for (const [index, delivery] of lane.entries()) {
       const before = lane[index - 1];
@@ -27,7 +28,7 @@ export function* inOrder(read: Reading): Generator<Violation> {
         yield { rule: 'order', what, about, t: delivery.versions[0]!.at };
       }
       const first = delivery.calls[0]?.start;
-      if (first && first.t + ROUNDING_MS < firstSettledAt(before)) {
+      if (first && first.t + ROUNDING_MS < firstSettledAt(before, first.relay)) {
         const what = `${subscriber} was handed ${first.tag} before the event ahead of it was settled`;
         yield { rule: 'order', what, about, t: first.t };
       }
@@ -45,23 +46,27 @@ function writtenAt({ versions }: DeliveryHistory): number {
 }
 
 /**
- * When a delivery was settled for the first time, as far as its relay knew. It knows the outcome before the database
- * does, and goes on: with the batch that it settles together, or in the transaction that the deliveries share.
+ * When a delivery was settled for the first time, as far as a relay knew. Of what it did itself it knows the outcome
+ * before the database does, and goes on: with the batch that it settles together, or in the transaction that the
+ * deliveries share.
  */
-function firstSettledAt(delivery: DeliveryHistory): number {
-  const { calls, limits } = delivery;
-  const last = calls.find(({ start, end }) => {
-    switch (end?.end) {
-      case 'ok':
-        return true;
-      case 'permanent':
-        return !limits.transactional;
-      case 'threw':
-      case 'timed out':
-        return !limits.transactional && start.attempt >= limits.maxAttempts;
-      default:
-        return false;
-    }
-  });
-  return Math.min(writtenAt(delivery), last?.end?.t ?? Infinity);
+function firstSettledAt(delivery: DeliveryHistory, relay: string): number {
+  const ended = delivery.calls.flatMap(({ start, end }) =>
+    start.relay === relay && end && isSettledBy(end.end, start.attempt, delivery) ? [end.t] : [],
+  );
+  return Math.min(writtenAt(delivery), ...ended);
+}
+
+function isSettledBy(end: HandlerEnd, attempt: number, { limits }: DeliveryHistory): boolean {
+  switch (end) {
+    case 'ok':
+      return true;
+    case 'permanent':
+      return !limits.transactional;
+    case 'threw':
+    case 'timed out':
+      return !limits.transactional && attempt >= limits.maxAttempts;
+    default:
+      return false;
+  }
 }

@@ -1,7 +1,7 @@
 /** What the bus promises: 1 to 6 as issue 5 of the project numbers them, what they rest on, and what holds between releases. */
 export const PROMISES = {
   1: 'every committed event is delivered to, or dead-lettered for, each of its subscribers, and no other ever is',
-  2: 'in each lane events come in (created_at, seq) order, one after the other, from the relay that holds the lane',
+  2: 'in each lane, or of each key, events come in (created_at, seq) order, one after the other, from whoever holds it',
   3: 'attempts stay within their limit, and waits are never shorter than the schedule',
   4: 'the effects of transactional handlers happen exactly once',
   5: "an event's state is the worst of its deliveries, there are no orphans and no twins, and the counts are true",
@@ -17,7 +17,7 @@ export const RULES = {
   outcome: 1,
   /** An event comes before an older one, or before the one ahead of it was settled. */
   order: 2,
-  /** Two handlers of a lane run at once. */
+  /** Two handlers of a lane, or of a key in a shared one, run at once. */
   overlap: 2,
   /** A lease is over before the handler's time is. */
   lease: 2,

@@ -1,5 +1,5 @@
 import { STATES } from '../history.ts';
-import { grouped, hasEnded } from '../reading.ts';
+import { deliveryIdOf, grouped, hasEnded } from '../reading.ts';
 import type { DeliveryHistory, Reading } from '../reading.ts';
 import type { Violation } from './promises.ts';
 
@@ -33,8 +33,15 @@ export function* consistent(read: Reading): Generator<Violation> {
   }
 }
 
-/** Promise 6. */
+/** Promise 6. What was handed to anybody is there after a crash of the database, too. */
 export function* historyKept(read: Reading): Generator<Violation> {
+  for (const { start } of read.calls) {
+    const { subscriber, tag, eventId, laneId, t } = start;
+    const id = deliveryIdOf(start);
+    if (read.deliveries.get(id)?.eventId === eventId) continue;
+    const what = `${subscriber} was handed ${tag} as ${id}, which is not there or another event's`;
+    yield { rule: 'history', what, about: { eventId, laneId, subscriber }, t };
+  }
   for (const delivery of read.deliveries.values()) {
     const { eventId, laneId, limits, versions } = delivery;
     const about = { eventId, laneId, subscriber: limits.name };

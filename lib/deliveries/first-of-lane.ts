@@ -1,0 +1,95 @@
+import type { Database, Transaction } from '../db/connect.ts';
+import { run } from '../db/statement.ts';
+
+/** A delivery that an operator has acted on, and where it belongs. */
+export interface ActedOn {
+  readonly deliveryId: string;
+  readonly topic: string;
+  readonly subscriber: string;
+}
+
+/** What was asked can't be done to the delivery as it stands; `code` says why, the message what to do. */
+export class NotActedOn extends Error {
+  readonly code: 'not_found' | 'not_first' | 'not_waiting' | 'under_way';
+
+  constructor(code: NotActedOn['code']) {
+    super(REASONS[code]);
+    this.name = 'NotActedOn';
+    this.code = code;
+  }
+}
+
+const REASONS: Readonly<Record<NotActedOn['code'], string>> = {
+  not_found: 'There is no such delivery.',
+  not_first: 'It is not the first of its lane that is unfinished: look again at what holds the lane.',
+  not_waiting: 'It does not wait: it is due now, or it was delivered or given up.',
+  under_way: 'A relay has its lane in hand at this moment. Look again in a few seconds.',
+};
+
+/** The delivery that holds a lane, with the lane locked. */
+export interface FirstOfLane extends ActedOn {
+  readonly id: { readonly home: string; readonly position: string };
+  /** The lane that hands it over: its home, or that of its key. */
+  readonly laneId: string;
+  readonly eventId: string;
+  readonly isFailing: boolean;
+}
+
+/**
+ * Has an operator act on the delivery that holds its lane, in a transaction.
+ *
+ * @throws NotActedOn when there is no such delivery, when it holds nothing, or when a relay has its lane in hand.
+ */
+export async function onFirstOfLane(
+  db: Database,
+  deliveryId: string,
+  act: (tx: Transaction, first: FirstOfLane) => Promise<void>,
+): Promise<ActedOn> {
+  return await db.transaction(async (tx) => {
+    const [home = '', position = ''] = deliveryId.split('-');
+    await run(tx, { text: LOCK, values: [home, position] });
+    const [found] = await run<Found>(tx, { text: FIRST_OF_LANE, values: [home, position] });
+    if (!found) throw new NotActedOn('not_found');
+    const { topic, subscriber } = found;
+    if (!found.is_unfinished) throw new NotActedOn('not_waiting');
+    if (!found.is_free) throw new NotActedOn('under_way');
+    if (!found.is_first) throw new NotActedOn('not_first');
+    const acted = { deliveryId, topic, subscriber };
+    const { lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
+    await act(tx, { ...acted, id: { home, position }, laneId, eventId, isFailing });
+    return acted;
+  });
+}
+
+interface Found {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly lane_id: string;
+  readonly event_id: string;
+  readonly is_free: boolean;
+  readonly is_first: boolean;
+  readonly is_unfinished: boolean;
+  readonly is_failing: boolean;
+}
+
+// In a statement of its own: what the next one sees must be no older than the lock. A relay that claims takes it too.
+const LOCK = `
+  select id from lanes where id = $1::text::bigint or home_id = $1::text::bigint and held_key = (
+    select lane_key from deliveries where lane_id = $1::text::bigint and position = $2::text::bigint
+  )
+  order by id for update`;
+
+const FIRST_OF_LANE = `
+  select home.topic, home.subscriber, lane.id::text as lane_id, event_id::text, lane.lease_token is null as is_free,
+    state in ('pending', 'failing') as is_unfinished,
+    -- The attempts that its handler asked to wait for are not counted.
+    attempts > 0 as is_failing,
+    not exists (
+      select from deliveries as earlier
+      where earlier.lane_id = home.id and earlier.position > lane.head and earlier.position < target.position
+        and (target.lane_key is null or earlier.lane_key = target.lane_key) and earlier.state in ('pending', 'failing')
+    ) as is_first
+  from deliveries as target join lanes as home on home.id = target.lane_id
+    left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = target.lane_key
+    join lanes as lane on lane.id = coalesce(of_key.id, home.id)
+  where target.lane_id = $1::text::bigint and target.position = $2::text::bigint`;

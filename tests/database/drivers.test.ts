@@ -1,0 +1,103 @@
+import { describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+
+import { connect, migrate } from '../../lib/db/connect.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE } from '../../lib/time.ts';
+import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
+import { openNeonTunnel } from '../support/neon-tunnel.ts';
+import { createDatabase } from '../support/postgres.ts';
+
+const drivers: Readonly<Record<string, () => Promise<Database>>> = {
+  async pg() {
+    const { db, close } = await connect(await createDatabase(inject('postgresUrl')));
+    onTestFinished(close);
+    return db;
+  },
+  async 'Neon’s driver'() {
+    const url = await createDatabase(inject('postgresUrl'));
+    const tunnel = await openNeonTunnel(url);
+    vi.stubEnv('DATABASE_DRIVER', 'neon');
+    const { db, close } = await connect(url);
+    onTestFinished(async () => {
+      vi.unstubAllEnvs();
+      await close();
+      await tunnel.close();
+    });
+    return db;
+  },
+  async PGlite() {
+    const { db, close } = await connect('memory://');
+    onTestFinished(close);
+    await migrate(db);
+    return db;
+  },
+};
+
+describe.each(Object.keys(drivers))('through %s', (name) => {
+  it('a relay fans out, hands over, settles and retries, in every kind of lane and with every kind of handler', async () => {
+    const db = await drivers[name]!();
+    const handed = { ledger: [] as number[], bookings: [] as number[], accounting: [] as number[] };
+    let isDown = true;
+    const all = [
+      subscriber('ledger', {
+        'payment.captured': ({ payload }) => {
+          handed.ledger.push(payload.amountMinor);
+          if (isDown && payload.amountMinor === 3) throw new Error('down');
+        },
+      }),
+      subscriber(
+        'bookings',
+        { 'payment.captured': ({ payload }) => void handed.bookings.push(payload.amountMinor) },
+        { transactional: true },
+      ),
+      subscriber(
+        'accounting',
+        {
+          'payment.captured': (events) => {
+            const taken = isDown ? events.findIndex(({ payload }) => payload.amountMinor === 2) : -1;
+            handed.accounting.push(
+              ...events.slice(0, taken === -1 ? undefined : taken).map(({ payload }) => payload.amountMinor),
+            );
+            return taken === -1 ? undefined : taken;
+          },
+        },
+        { batch: true },
+      ),
+      subscriber('notifications', {
+        'payment.captured': () => {
+          throw new PermanentError('nobody to tell');
+        },
+      }),
+    ];
+    await emitPayments(db, 1, 2);
+    await emitPayments(db, 3, 4, { orderingKey: 'a' });
+    await emitPayments(db, 5, 5, { orderingKey: 'b' });
+    expect(await drain(db, all)).toMatchObject({ fannedOut: 5, failed: 2, deadLettered: 5 });
+    expect(await contradictions(db)).toEqual([]);
+    isDown = false;
+    expect(await drain(db, all, { now: START + MINUTE })).toMatchObject({ failed: 0 });
+    expect(handed.ledger.filter((number) => number < 3)).toEqual([1, 2]);
+    expect(handed.ledger.filter((number) => number === 3 || number === 4)).toEqual([3, 3, 4]);
+    expect(handed.bookings.toSorted()).toEqual([1, 2, 3, 4, 5]);
+    expect(handed.accounting.toSorted()).toEqual([1, 2, 3, 4, 5]);
+    expect(await contradictions(db)).toEqual([]);
+
+    const later = new Date(START + 2 * MINUTE);
+    const put = await replay(db, { topic: 'payment.captured', since: '1h' }, 'kari', later);
+    expect(put).toMatchObject({ matched: 5, replayed: 5 });
+    const [first] = await rows<{ id: string }>(
+      db,
+      `select lane_id || '-' || position as id from deliveries where state = 'pending' order by position limit 1`,
+    );
+    await skip(db, { deliveryId: first!.id, by: 'kari', reason: 'a test', now: later });
+    expect((await deliveriesOf(db, 'notifications')).map(({ state }) => state).toSorted()).toEqual([
+      'dead_lettered',
+      ...Array<string>(4).fill('pending'),
+    ]);
+    expect(await contradictions(db)).toEqual([]);
+  });
+});

@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+
+import { replay } from '../../lib/deliveries/replay.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { MINUTE } from '../../lib/time.ts';
+import {
+  START,
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  openBus,
+  recordingLedger,
+  rows,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+let handed: number[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  handed = [];
+});
+
+const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
+
+const states = async () => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
+
+// Both were found by the chaos runs.
+describe('a key that leaves its shared lane', () => {
+  it('comes back to what a replay has put back while a later event of it was in hand', async () => {
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'a key' });
+    await drain(bus.db, [
+      ledger(() => {
+        throw new PermanentError('never');
+      }),
+    ]);
+    await emitPayments(bus.db, 2, 2, { orderingKey: 'a key' });
+    handed = [];
+    let isReplayed = false;
+    const replaying = ledger(async (number) => {
+      if (number === 1 || isReplayed) return;
+      isReplayed = true;
+      await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', new Date(START));
+      throw new Error('not yet');
+    });
+    await drain(bus.db, [replaying]);
+    expect(handed).toEqual([2, 1]);
+    await drain(bus.db, [replaying], { now: START + MINUTE });
+    expect(handed).toEqual([2, 1, 2]);
+    expect(await states()).toEqual(['delivered', 'delivered']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('loses nothing when a relay that was suspended claims its own lane again', async () => {
+    await emitPayments(bus.db, 1, 2, { orderingKey: 'a key' });
+    let now = START;
+    const token = async () => (await rows<{ token: string }>(bus.db, TOKEN))[0]?.token;
+    const suspended = ledger(async () => {
+      if (handed.length > 1) return;
+      const first = await token();
+      now += MINUTE;
+      while ((await token()) === first);
+      // Until the relay knows it as well.
+      for (let look = 0; look < 20; look += 1) await token();
+    });
+    await drain(bus.db, [suspended], { now: () => now });
+    await drain(bus.db, [suspended], { now: now + 2 * MINUTE });
+    expect(handed).toEqual([1, 1, 2]);
+    expect(await states()).toEqual(['delivered', 'delivered']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+const TOKEN = `select lease_token::text as token from lanes where subscriber = 'ledger' and home_id is null`;

@@ -1,0 +1,383 @@
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { drizzle } from 'drizzle-orm/node-postgres';
+import { migrate as migrateTables } from 'drizzle-orm/node-postgres/migrator';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
+
+import { SLOTS } from '../../drizzle/schema.ts';
+import { connect, migrate } from '../../lib/db/connect.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { NotActedOn } from '../../lib/deliveries/first-of-lane.ts';
+import { prune } from '../../lib/deliveries/prune.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { retryNow } from '../../lib/deliveries/retry-now.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
+import { readTopic } from '../../lib/operators/topic-view.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
+import { createEmptyDatabase } from '../support/postgres.ts';
+import {
+  START,
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  openBus,
+  recordingLedger,
+  rows,
+  storeBacklog,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+/** Two keys of one shared lane, and one of another. */
+let one: string;
+let beside: string;
+let elsewhere: string;
+let handed: number[];
+
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  const bySlot = new Map<number, string[]>();
+  for (let number = 0; number < 100; number += 1) {
+    const key = `booking ${number}`;
+    const slot = await slotOf(key);
+    bySlot.set(slot, [...(bySlot.get(slot) ?? []), key]);
+  }
+  const [first, second] = [...bySlot.values()].filter((keys) => keys.length > 1);
+  [one, beside] = first as [string, string];
+  elsewhere = second![0]!;
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  handed = [];
+});
+
+async function slotOf(key: string): Promise<number> {
+  const [row] = await rows<{ slot: number }>(bus.db, 'select postbud_slot($1)::int as slot', [key]);
+  return row!.slot;
+}
+
+const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
+
+/** The ledger's lanes: `lane of all`, `shared`, `own <key>`. */
+async function lanesOf(db: Database = bus.db): Promise<string[]> {
+  const found = await rows<{ lane: string }>(
+    db,
+    `select case when home_id is not null then 'own ' || held_key when slot is not null then 'shared'
+       else 'strict ' || ordering_key end as lane
+     from lanes where subscriber = 'ledger' order by id`,
+  );
+  return found.map(({ lane }) => lane);
+}
+
+const statesOf = async (key: string) =>
+  (await deliveriesOf(bus.db, 'ledger'))
+    .filter(({ orderingKey }) => orderingKey === key)
+    .map(({ state }) => state);
+
+describe('ordering keys', () => {
+  it('of any number share a fixed number of lanes for each subscription', async () => {
+    await storeBacklog(bus.db, 'payment.captured', 3000, 1500);
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3000 });
+    expect(await lanesOf()).toEqual(Array(SLOTS).fill('shared'));
+    for (let key = 0; key < 1500; key += 1) {
+      const ofKey = handed.filter((number) => number % 1500 === key);
+      expect(ofKey).toEqual(ofKey.toSorted((a, b) => a - b));
+    }
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('that share a lane do not wait for each other: neither for a retry nor for a handler that takes long', async () => {
+    await emitPayments(bus.db, 1, 2, { orderingKey: one });
+    await emitPayments(bus.db, 3, 4, { orderingKey: beside });
+    const failing = ledger((number) => {
+      if (number === 1 && handed.length <= 2) throw new Error('not yet');
+    });
+    expect(await drain(bus.db, [failing])).toMatchObject({
+      delivered: 2,
+      failed: 1,
+      nextRetryAt: START + MINUTE,
+    });
+    expect(await statesOf(one)).toEqual(['failing', 'pending']);
+    expect(await statesOf(beside)).toEqual(['delivered', 'delivered']);
+    expect(await lanesOf()).toEqual(['shared', `own ${one}`]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('in trouble keep their order, with what is emitted meanwhile, and then share their lane again', async () => {
+    const refusing = ledger((number) => {
+      if (number === 1 && handed.filter((one) => one === 1).length < 3) throw new Error('not yet');
+    });
+    await emitPayments(bus.db, 1, 2, { orderingKey: one });
+    await emitPayments(bus.db, 3, 3, { orderingKey: beside });
+    await drain(bus.db, [refusing]);
+    // While the key waits, more comes for it and for those beside it.
+    await emitPayments(bus.db, 4, 4, { orderingKey: one });
+    await emitPayments(bus.db, 5, 5, { orderingKey: beside });
+    await drain(bus.db, [refusing]);
+    expect(handed).toEqual([1, 3, 5]);
+    await drain(bus.db, [refusing], { now: START + MINUTE });
+    await emitPayments(bus.db, 6, 6, { orderingKey: one });
+    await drain(bus.db, [refusing], { now: START + MINUTE });
+    expect(await lanesOf()).toEqual(['shared', `own ${one}`]);
+    expect(await contradictions(bus.db)).toEqual([]);
+    await drain(bus.db, [refusing], { now: START + 6 * MINUTE });
+    expect(handed).toEqual([1, 3, 5, 1, 1, 2, 4, 6]);
+    expect(await lanesOf()).toEqual(['shared']);
+    await emitPayments(bus.db, 7, 7, { orderingKey: one });
+    expect(await drain(bus.db, [refusing], { now: START + 6 * MINUTE })).toMatchObject({ delivered: 1 });
+    expect(await lanesOf()).toEqual(['shared']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('in trouble keep the ids of their deliveries', async () => {
+    const ids: string[] = [];
+    const failing = subscriber('ledger', {
+      'payment.captured': (_, { deliveryId, attempt }) => {
+        ids.push(deliveryId);
+        if (attempt < 3) throw new Error('not yet');
+      },
+    });
+    await emitPayments(bus.db, 1, 1, { orderingKey: one });
+    await drain(bus.db, [failing]);
+    await drain(bus.db, [failing], { now: START + MINUTE });
+    await drain(bus.db, [failing], { now: START + 6 * MINUTE });
+    expect(ids).toHaveLength(3);
+    expect(new Set(ids).size).toBe(1);
+    const [stored] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger'`,
+    );
+    expect(ids[0]).toBe(stored!.id);
+  });
+
+  it('go on after a dead letter, and after a handler that asked for time', async () => {
+    await emitPayments(bus.db, 1, 4, { orderingKey: one });
+    const attached = ledger((number) => {
+      if (number === 1) throw new PermanentError('never');
+      if (number === 2 && handed.length === 2) throw new RetryAfter(HOUR);
+    });
+    expect(await drain(bus.db, [attached])).toMatchObject({ delivered: 0, deadLettered: 1, waited: 1 });
+    expect(await statesOf(one)).toEqual(['dead_lettered', 'pending', 'pending', 'pending']);
+    expect(await drain(bus.db, [attached], { now: START + HOUR })).toMatchObject({ delivered: 3 });
+    expect(handed).toEqual([1, 2, 2, 3, 4]);
+    expect(await lanesOf()).toEqual(['shared']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('have a lane by their content alone, whatever the version of Postgres', async () => {
+    expect(await Promise.all(['bk_1', 'bk_2', 'møterom 3'].map(slotOf))).toEqual([5, 8, 7]);
+  });
+});
+
+describe('operators', () => {
+  const heldLanes = async () => (await readTopic(bus.db, [], 'payment.captured', new Date(START))).heldLanes;
+
+  beforeEach(async () => {
+    await emitPayments(bus.db, 1, 3, { orderingKey: one });
+    await emitPayments(bus.db, 4, 4, { orderingKey: beside });
+    await drain(bus.db, [
+      ledger((number) => {
+        if (number === 1) throw new Error('not yet');
+      }),
+    ]);
+    handed = [];
+  });
+
+  it('see the key in trouble, the delivery that holds it and what waits behind it', async () => {
+    expect(await heldLanes()).toMatchObject([
+      { subscriber: 'ledger', orderingKey: one, attempts: 1, behind: 2 },
+    ]);
+  });
+
+  it('retry it at once', async () => {
+    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes();
+    await retryNow(bus.db, { deliveryId, by: 'kari', now: new Date(START) });
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3 });
+    expect(handed).toEqual([1, 2, 3]);
+    expect(await lanesOf()).toEqual(['shared']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('skip it, also the last one, which ends the lane of the key', async () => {
+    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes();
+    await skip(bus.db, { deliveryId, by: 'kari', reason: 'a test', now: new Date(START) });
+    expect(await contradictions(bus.db)).toEqual([]);
+    const failing = ledger((number) => {
+      if (number === 3) throw new Error('not yet');
+    });
+    expect(await drain(bus.db, [failing])).toMatchObject({ delivered: 1, failed: 1 });
+    expect(await lanesOf()).toEqual(['shared', `own ${one}`]);
+    const [last] = await heldLanes();
+    await skip(bus.db, { deliveryId: last!.deliveryId, by: 'kari', reason: 'a test', now: new Date(START) });
+    expect(await lanesOf()).toEqual(['shared']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('do not skip what waits behind it', async () => {
+    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes();
+    const behind = deliveryId.replace(/\d+$/, (position) => String(Number(position) + 1));
+    await expect(skip(bus.db, { deliveryId: behind, by: 'kari', reason: 'a test' })).rejects.toThrow(
+      NotActedOn,
+    );
+  });
+
+  it('replay what the key has had, before what waits in its lane', async () => {
+    await drain(
+      bus.db,
+      [
+        ledger((number) => {
+          if (number === 1) throw new PermanentError('never');
+          if (number === 2) throw new Error('not yet');
+        }),
+      ],
+      { now: START + MINUTE },
+    );
+    expect(await lanesOf()).toEqual(['shared', `own ${one}`]);
+    handed = [];
+    await replay(
+      bus.db,
+      { topic: 'payment.captured', since: '1h', include: 'all' },
+      'kari',
+      new Date(START + MINUTE),
+    );
+    expect(await contradictions(bus.db)).toEqual([]);
+    await drain(bus.db, [ledger()], { now: START + 2 * MINUTE });
+    expect(handed.filter((number) => number < 4)).toEqual([1, 2, 3]);
+    expect(handed).toContain(4);
+    expect(await lanesOf()).toEqual(['shared']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  it('replay what the key has had when its own lane is gone', async () => {
+    await drain(bus.db, [ledger()], { now: START + MINUTE });
+    expect(await lanesOf()).toEqual(['shared']);
+    handed = [];
+    const done = await replay(
+      bus.db,
+      { topic: 'payment.captured', since: '1h', subscriber: 'ledger', include: 'all' },
+      'kari',
+      new Date(START + 2 * MINUTE),
+    );
+    expect(done).toMatchObject({ replayed: 4 });
+    await drain(bus.db, [ledger()], { now: START + 2 * MINUTE });
+    expect(handed.filter((number) => number < 4)).toEqual([1, 2, 3]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('a database that release 0.2 has used', () => {
+  /** Its tables, with three events of one key: the first delivered, the second open, the third not fanned out. */
+  async function databaseOfRelease02(): Promise<Database> {
+    const folder = await mkdtemp(join(tmpdir(), 'postbud-migrations-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    await cp(fileURLToPath(new URL('../../drizzle/migrations', import.meta.url)), folder, {
+      recursive: true,
+    });
+    const path = join(folder, 'meta/_journal.json');
+    const journal = JSON.parse(await readFile(path, 'utf8')) as { entries: { idx: number }[] };
+    journal.entries = journal.entries.filter(({ idx }) => idx <= 11);
+    await writeFile(path, JSON.stringify(journal));
+    const url = await createEmptyDatabase(inject('postgresUrl'));
+    const client = new pg.Client(url);
+    await client.connect();
+    await migrateTables(drizzle(client), { migrationsFolder: folder });
+    await client.end();
+    const connection = await connect(url);
+    onTestFinished(() => connection.close());
+    await storeBacklog(connection.db, 'payment.captured', 3, 1);
+    await rows(
+      connection.db,
+      `with taken as (
+         delete from awaiting_fan_out where seq < 3 returning *
+       ),
+       lane as (
+         insert into lanes (topic, subscriber, ordering_key, head, tail, due_at)
+         select distinct topic, subscriber, ordering_key, 1, 2, now() from taken, unnest(subscribers) as subscriber
+         returning *
+       ),
+       delivery as (
+         insert into deliveries (lane_id, position, event_id, payload_bytes, state, attempts, attempted_at, delivered_at)
+         select lane.id, seq, event_id, payload_bytes, (case seq when 1 then 'delivered' else 'pending' end)::delivery_state,
+           2 - seq, now(), case seq when 1 then now() end
+         from taken, lane returning *
+       ),
+       counted as (
+         insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
+         select 'payment.captured', subscriber, 0, 1, 0, 0 from lane union all select 'payment.captured', '', 0, 1, 0, 0
+       ),
+       delivered as (
+         update events set open = 0 from taken where taken.seq = 1 and id = taken.event_id
+       )
+       select setval('delivery_positions', 2)`,
+    );
+    return connection.db;
+  }
+
+  it('keeps the lanes of its keys, in which new events of the key come after the older ones', async () => {
+    const db = await databaseOfRelease02();
+    await migrate(db);
+    expect(await contradictions(db)).toEqual([]);
+    await emitPayments(db, 4, 4, { orderingKey: 'key 0' });
+    await emitPayments(db, 5, 5, { orderingKey: 'key 1' });
+    const attached = ledger((number) => {
+      if (number === 2 && handed.length === 1) throw new Error('not yet');
+    });
+    await drain(db, [attached]);
+    expect(handed.toSorted()).toEqual([2, 5]);
+    await drain(db, [attached], { now: START + MINUTE });
+    expect(handed.filter((number) => number !== 5)).toEqual([2, 2, 3, 4]);
+    expect(await lanesOf(db)).toEqual(['strict key 0', 'shared']);
+    expect(await contradictions(db)).toEqual([]);
+  });
+
+  it('loses the lane of a key with the last delivery in it', async () => {
+    const db = await databaseOfRelease02();
+    await migrate(db);
+    const everybody = (['bookings', 'ledger', 'notifications', 'accounting'] as const).map((name) =>
+      subscriber(name, { 'payment.captured': () => undefined }),
+    );
+    await drain(db, everybody);
+    expect(await lanesOf(db)).toEqual(['strict key 0']);
+    await rows(db, `update events set id = overlay(id::text placing '00000000' from 1 for 8)::uuid`);
+    await rows(
+      db,
+      `update deliveries set event_id = overlay(event_id::text placing '00000000' from 1 for 8)::uuid`,
+    );
+    await prune({ db, until: Date.now() + 10_000, now: new Date(START + 60 * DAY) });
+    expect(await lanesOf(db)).toEqual([]);
+    await emitPayments(db, 4, 4, { orderingKey: 'key 0' });
+    await drain(db, everybody);
+    expect(await lanesOf(db)).toEqual(['shared']);
+  });
+
+  it('leaves it to this release to fan out what would overtake events in a shared lane', async () => {
+    await emitPayments(bus.db, 1, 1, { orderingKey: one });
+    await drain(bus.db, []);
+    const asRelease02 = rows(
+      bus.db,
+      `insert into lanes (topic, subscriber, ordering_key, tail) values ('payment.captured', 'ledger', $1, 9)
+       on conflict (topic, subscriber, ordering_key) do update set tail = excluded.tail`,
+      [one],
+    );
+    await expect(asRelease02).rejects.toThrow('in a shared lane');
+    await rows(
+      bus.db,
+      `insert into lanes (topic, subscriber, ordering_key, tail) values ('payment.captured', 'ledger', $1, 9)`,
+      [elsewhere],
+    );
+    // What it finds due it can read, and the lanes of this release it can not.
+    const due = await rows(
+      bus.db,
+      'select from lanes where coalesce(needed_version, 0) <= 1000 and slot is not null',
+    );
+    expect(due).toEqual([]);
+  });
+});
