@@ -86,7 +86,9 @@ begin
   if claimed is null and outcomes is null then
     perform set_config('synchronous_commit', 'off', true);
   end if;
-  return json_build_object('now', extract(epoch from now_at) * 1000, 'fannedOut', fanned_out,
+  -- The clock once more: whoever had a lane before has settled it before that, and not before `now`.
+  return json_build_object('now', extract(epoch from now_at) * 1000,
+    'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'fannedOut', fanned_out,
     'isAwaited', has_waiting and exists (select from awaiting_fan_out), 'hasUnaddressed', coalesce(has_unaddressed, false),
     'fence', fence, 'fenceAt', extract(epoch from fence_at) * 1000, 'settled', settlement,
     'claimed', claimed);

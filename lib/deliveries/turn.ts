@@ -25,8 +25,10 @@ export interface TurnOptions {
 
 /** What a turn did. */
 export interface Turn {
-  /** The database's clock (or its override) at the claim, in epoch milliseconds. */
+  /** The database's clock (or its override) that the leases count from, in epoch milliseconds. */
   readonly nowMs: number;
+  /** The same when the lanes were leased: after all that was settled in them before. */
+  readonly clockMs: number;
   /** Null when there was nothing to settle. */
   readonly settled: Settled | null;
   /** Events that were fanned out. */
@@ -66,6 +68,7 @@ export async function turn(db: Database, options: TurnOptions): Promise<Turn> {
   remember(db, answer);
   return {
     nowMs: answer.now,
+    clockMs: answer.clock,
     settled: answer.settled && readSettled(answer.settled),
     fannedOut: answer.fannedOut,
     isAwaited: answer.isAwaited,
@@ -77,6 +80,7 @@ export async function turn(db: Database, options: TurnOptions): Promise<Turn> {
 /** One JSON value, which no driver parses its own way. Times are epoch milliseconds. */
 interface Answer {
   readonly now: number;
+  readonly clock: number;
   readonly fannedOut: number;
   readonly isAwaited: boolean;
   readonly hasUnaddressed: boolean;

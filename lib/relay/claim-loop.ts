@@ -106,16 +106,17 @@ export class ClaimLoop {
     this.#report.ticks += 1;
     this.#rings = this.#bell.rings;
     const since = performance.now();
-    const { lanes, fannedOut, isAwaited, hasUnaddressed, nowMs } = await this.#settling({
+    const taken = await this.#settling({
       subscriptions: this.#beginnable(),
       maxLanes: Math.max(1, MAX_LANES - this.#runs.size),
       maxDeliveries: this.#maxDeliveries,
       isLooking: this.#isLooking(),
     });
+    const { lanes, fannedOut, isAwaited, hasUnaddressed } = taken;
     this.#isAwaited = isAwaited;
     this.#report.fannedOut += fannedOut;
     this.#loseTakenAgain(lanes);
-    for (const lane of lanes) this.#begin(lane, nowMs, since);
+    for (const lane of lanes) this.#begin(lane, taken, since);
     const addressed = hasUnaddressed ? await addressEvents(this.#options.db) : 0;
     this.#isBusy = lanes.reduce((count, { deliveries }) => count + deliveries.length, 0) * 2 > MAX_DELIVERIES;
     if (lanes.length > 0 || fannedOut > 0) {
@@ -213,16 +214,17 @@ export class ClaimLoop {
     for (const run of this.#runs) if (taken.has(run.lane.id)) run.lose();
   }
 
-  #begin(lane: ClaimedLane, nowMs: number, since: number): void {
+  #begin(lane: ClaimedLane, { nowMs, clockMs }: Turn, since: number): void {
     const { db, now, signal } = this.#options;
     const received = performance.now();
     // With the clock overridden time stands still, so that a test can meet a retry to the millisecond. The database
     // read its clock between `since` and `received`, which can be far apart where a connection was waited for.
-    const clockFrom = (readAt: number) => () => nowMs + (now === undefined ? performance.now() - readAt : 0);
+    const clockFrom = (ms: number, readAt: number) => () =>
+      ms + (now === undefined ? performance.now() - readAt : 0);
     const run = new LaneRun(lane, nowMs, {
       db,
-      clock: clockFrom(received),
-      leaseClock: clockFrom(since),
+      clock: clockFrom(clockMs, received),
+      leaseClock: clockFrom(nowMs, since),
       isOver: () => this.#isOver(),
       signal,
       fits: (limitMs) => this.#fits(limitMs),

@@ -6,6 +6,9 @@ import type { RelayOptions, RelayReport } from './relay.ts';
 /** How often a relay looks for work when it knows of none. */
 export const TICK_MS = 5 * SECOND;
 
+/** Timers are early by up to a millisecond, and a look that comes before its retry is due finds nothing. */
+const SLACK_MS = 2;
+
 /**
  * Runs relays until the time is up: every 5 seconds, and sooner when a retry is due. What one throws is logged; the next
  * one tries again.
@@ -28,7 +31,7 @@ export async function keepRelaying(options: RelayOptions): Promise<RelayReport> 
       failure = error;
       if (!signal?.aborted) logError('the relay stopped; it goes on with the next tick', error);
     }
-    const nextAt = Math.min(Date.now() + TICK_MS, Math.max(retryAt, Date.now()));
+    const nextAt = Math.min(Date.now() + TICK_MS, Math.max(retryAt + SLACK_MS, Date.now()));
     if (nextAt >= until || signal?.aborted) {
       if (!total) throw failure;
       return total;
