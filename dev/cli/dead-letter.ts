@@ -37,7 +37,7 @@ export async function showDeadLetter(call: Call, deliveryId: string): Promise<nu
 /** @throws Failure for what can't be the id of a delivery. */
 export function requireDeliveryId(written: string): void {
   if (/^\d{1,18}-\d{1,18}$/.test(written)) return;
-  throw misused(`“${written}” is no delivery.`, 'Write one as the list shows it, for example 12-345');
+  throw misused(`“${written}” is not a delivery id.`, 'Write one as the list shows it, for example 12-345');
 }
 
 function write(view: View, payload: unknown, pane: Pane): void {

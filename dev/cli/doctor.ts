@@ -10,7 +10,7 @@ const MOST = 20_000;
 
 export const doctor: Command = {
   name: 'doctor',
-  summary: 'looks whether the bus has kept its promises',
+  summary: 'checks that the bus kept its promises',
   usage: ['doctor [--events <5000>]'],
   notes: ['Ends with 1 when it has not. Reads only. npm run doctor looks at more, directly in DATABASE_URL.'],
   options: {

@@ -5,10 +5,16 @@ import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
 import { rows } from './bus.ts';
 
+/** How often a statement ran, and how many rows its plans handled in all. */
+export interface Work {
+  readonly calls: number;
+  readonly rows: number;
+}
+
 /** A connection that notes how many rows the plans of its statements handle. */
 export interface WatchedConnection extends Connection {
-  /** Rows that the nodes of the plans handled since the last call, by the statement's first words. */
-  readonly takeWork: () => ReadonlyMap<string, number>;
+  /** What the nodes of the plans handled since the last call, by the statement's first words. */
+  readonly takeWork: () => ReadonlyMap<string, Work>;
 }
 
 /** Has the database tell with each statement which plan it took. Counts for connections that are opened afterwards. */
@@ -33,14 +39,15 @@ export async function explainAll(connection: Connection): Promise<void> {
 /** Opens a connection to a database that explains all. */
 export async function watch(url: string): Promise<WatchedConnection> {
   const connection = await connect(url);
-  const work = new Map<string, number>();
+  const work = new Map<string, Work>();
   (connection.db.$client as pg.Pool).on('connect', (client) => {
     client.on('notice', ({ message = '' }) => {
       const [, json] = /plan:\s*(\{[^]*)$/.exec(message) ?? [];
       if (json === undefined) return;
       const { 'Query Text': text, Plan: plan } = explained.parse(JSON.parse(json));
       const name = nameOf(text);
-      work.set(name, (work.get(name) ?? 0) + handledBy(plan));
+      const known = work.get(name) ?? { calls: 0, rows: 0 };
+      work.set(name, { calls: known.calls + 1, rows: known.rows + handledBy(plan) });
     });
   });
   return {
