@@ -2,30 +2,30 @@ import { headers } from '../http/openapi/headers.ts';
 import { headerComponents, OperationWriter } from '../http/openapi/operation-object.ts';
 import { PROBLEM_TYPE } from '../http/openapi/operation.ts';
 import type { Operation, Tag } from '../http/openapi/operation.ts';
-import { chat } from './operations/chat.ts';
-import { runRelay } from './operations/cron.ts';
+import { chatRoute } from '../chat/route.ts';
+import { cronRoute } from '../cron/route.ts';
+import { healthRoute } from '../health/route.ts';
+import { openApiRoute } from '../http/openapi/route.ts';
+import { inquiryRoute } from '../inquiry/route.ts';
+import { webhookRoute } from '../webhooks/route.ts';
 import { listDeadLetters, readDeadLetter, revealDeadLetter } from './operations/dead-letters.ts';
-import { readHealth } from './operations/health.ts';
-import { inquiry } from './operations/inquiry.ts';
 import { pauseSubscriber, resumeSubscriber, retryNow, skip } from './operations/lanes.ts';
 import { readMetrics } from './operations/metrics.ts';
-import { readOpenApi } from './operations/openapi.ts';
 import { examineBus, readAsyncApi, readCatalog, readOverview, readTopic } from './operations/overview.ts';
 import { listReplays, previewReplay, readReplay, replay } from './operations/replays.ts';
 import { showSignIn, signIn, signOut } from './operations/sign-in.ts';
-import { receiveWebhook } from './operations/webhooks.ts';
 import { problem, problemValue } from '../http/problem-codes.ts';
 import { SchemaWriter } from '../http/openapi/schema-writer.ts';
 import { VERSION } from '../version.ts';
 
 /** In the order in which a stranger would try them. */
 const operations: readonly Operation[] = [
-  readHealth,
-  readOpenApi,
-  chat,
-  inquiry,
-  receiveWebhook,
-  runRelay,
+  healthRoute,
+  openApiRoute,
+  chatRoute,
+  inquiryRoute,
+  webhookRoute,
+  cronRoute,
   readMetrics,
   readOverview,
   readTopic,
@@ -100,8 +100,7 @@ function pathsOf(writer: OperationWriter): Record<string, object> {
   const paths: Record<string, object> = {};
   for (const operation of operations) {
     paths[operation.path] = {
-      // What visitors' pages call names its requests itself.
-      ...(operation.cors !== 'listed' && { parameters: [{ $ref: '#/components/parameters/RequestId' }] }),
+      ...(!operation.isAnonymous && { parameters: [{ $ref: '#/components/parameters/RequestId' }] }),
       ...paths[operation.path],
       [operation.method]: writer.write(operation),
     };

@@ -7,13 +7,6 @@ import type { Parameter } from '../http/openapi/operation.ts';
 
 /** What several operations have in their paths or headers. */
 
-export const origin: Parameter = {
-  in: 'header',
-  name: 'Origin',
-  description: 'A browser says which page calls. Programs leave it out.',
-  schema: z.string(),
-};
-
 export const topicParameter: Parameter = { in: 'path', name: 'topic', schema: topicName };
 
 export const deliveryIdParameter: Parameter = { in: 'path', name: 'deliveryId', schema: deliveryId };

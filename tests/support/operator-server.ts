@@ -7,6 +7,7 @@ import { endpoint } from '../../lib/http/endpoint.ts';
 import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { duties } from '../../lib/cron/duties.ts';
+import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, runCron } from '../../lib/cron/run-cron.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 
@@ -61,8 +62,7 @@ export async function startOperatorServer(
       }),
     ),
   });
-  const cron = endpoint({
-    methods: ['GET'],
+  const cron = endpoint(cronRoute, {
     handle: async (request) => {
       requireCronSecret(request, CRON_SECRET);
       return await runCron({ db, subscribers, duties, budgetMs: 500 });

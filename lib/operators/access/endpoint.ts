@@ -4,8 +4,8 @@ import type { z } from 'zod';
 
 import type { OperatorSettings } from '../../config.ts';
 import { mediaTypes } from '../../http/body.ts';
-import { endpoint } from '../../http/endpoint.ts';
-import type { Endpoint } from '../../http/endpoint.ts';
+import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
+import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
 import { notFound, problemResponse } from '../../http/problem.ts';
 import type { Problem } from '../../http/problem.ts';
@@ -152,7 +152,7 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
   const places = placesAt(asked.url.pathname, declaration.routes);
   const method = request.method === 'HEAD' ? 'GET' : request.method;
   const place = places.find(({ route }) => route.method === method);
-  return endpoint({
+  return guardedEndpoint({
     methods: places.map(({ route }) => route.method),
     route: places[0]?.route.path ?? `${HOME}/*`,
     guard: () => {
