@@ -1,7 +1,9 @@
 import { logError } from '../log.ts';
 import { SECOND, sleep } from '../time.ts';
 import { relay } from './relay.ts';
-import type { RelayOptions, RelayReport } from './relay.ts';
+import type { RelayOptions } from './relay.ts';
+import { addReports } from './report.ts';
+import type { RelayReport } from './report.ts';
 
 /** How often a relay looks for work when it knows of none. */
 export const TICK_MS = 5 * SECOND;
@@ -25,7 +27,7 @@ export async function keepRelaying(options: RelayOptions): Promise<RelayReport> 
     let failure: unknown;
     try {
       const report = await relay(options);
-      total = total ? added(total, report) : report;
+      total = total ? addReports(total, report) : report;
       retryAt = report.nextRetryAt ?? Infinity;
     } catch (error) {
       failure = error;
@@ -38,17 +40,4 @@ export async function keepRelaying(options: RelayOptions): Promise<RelayReport> 
     }
     await sleep(nextAt - Date.now(), signal);
   }
-}
-
-function added(total: RelayReport, report: RelayReport): RelayReport {
-  return {
-    fannedOut: total.fannedOut + report.fannedOut,
-    delivered: total.delivered + report.delivered,
-    failed: total.failed + report.failed,
-    waited: total.waited + report.waited,
-    deadLettered: total.deadLettered + report.deadLettered,
-    leasesLost: total.leasesLost + report.leasesLost,
-    ticks: total.ticks + report.ticks,
-    nextRetryAt: report.nextRetryAt,
-  };
 }

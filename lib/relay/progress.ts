@@ -30,8 +30,6 @@ export class Progress {
   carefulTo: number | null = null;
   /** Whether all that can be read was gone through. */
   isThrough = false;
-  /** How many deliveries are in the database as delivered, without the relay. */
-  committed = 0;
   readonly #lane: ClaimedLane;
   readonly #states: Uint8Array;
   readonly #blocks = new Map<string, Block>();
@@ -119,7 +117,6 @@ export class Progress {
   /** These are in the database as delivered, and the head where `headAfter` put it. */
   commit(places: readonly number[]): void {
     for (const place of places) this.#states[place] = COMMITTED;
-    this.committed += places.length;
     this.#place = this.#placeAfter([]);
     this.#from = this.#positionAt(this.#place);
   }
