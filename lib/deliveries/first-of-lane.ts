@@ -1,3 +1,4 @@
+import { noteDue } from '../db/commits.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
 
@@ -57,6 +58,7 @@ export async function onFirstOfLane(
     const acted = { deliveryId, topic, subscriber };
     const { lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
     await act(tx, { ...acted, id: { home, position }, laneId, eventId, isFailing });
+    noteDue(tx);
     return acted;
   });
 }

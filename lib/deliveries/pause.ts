@@ -1,5 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 
+import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 
@@ -41,7 +42,9 @@ export async function resume(
     text: RESUME,
     values: [subscriber, topic ?? '', by, reason, uuidv7()],
   });
-  return resumed.length > 0;
+  if (resumed.length === 0) return false;
+  noteDue(db);
+  return true;
 }
 
 const PAUSE = `

@@ -1,6 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import { catalog, isTopicName, topics } from '../catalog/catalog.ts';
+import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { PRUNE_LOCK } from './locks.ts';
@@ -110,7 +111,10 @@ async function putBack(
     });
     const [overridden, listed] = matching.slice(-2);
     const now = overridden ?? lock?.asked_at ?? null;
-    return await run(tx, { text, values: [...matching.slice(0, -2), now, listed, ...replaying] });
+    const values = [...matching.slice(0, -2), now, listed, ...replaying];
+    const done = await run<Done>(tx, { text, values });
+    if (done[0]!.replayed > 0) noteDue(tx);
+    return done;
   });
 }
 

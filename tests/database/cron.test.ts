@@ -6,7 +6,7 @@ import { duties, perform } from '../../lib/cron/duties.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
 import { connect } from '../../lib/db/connect.ts';
 import { limitStatements, run } from '../../lib/db/statement.ts';
-import { onEmitted } from '../../lib/db/commits.ts';
+import { onDue } from '../../lib/db/commits.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { Bell } from '../../lib/relay/bell.ts';
 import { TICK_MS, keepRelaying } from '../../lib/relay/keep-relaying.ts';
@@ -238,7 +238,7 @@ describe('a kick', () => {
 
   it('after each commit that emitted has the event delivered, without a tick', async () => {
     const { kick, done, errors } = kicker([ledger()]);
-    const end = onEmitted(bus.db, kick);
+    const end = onDue(bus.db, kick);
     await emitPayments(bus.db, 1, 2);
     await done();
     end();

@@ -220,10 +220,7 @@ test('a webhook’s event is part of its provider’s trace, and a duplicate rec
       const database = async () => bus.db;
       const rejections = new Rejections(database);
       const { webhooks: settings } = readConfig({ WEBHOOK_IDENTITYPROVIDER_SECRET: WHSEC });
-      const kick = () => undefined;
-      return Response.json(
-        await receiveWebhook({ request, requestId, settings, database, kick, rejections }),
-      );
+      return Response.json(await receiveWebhook({ request, requestId, settings, database, rejections }));
     },
   });
   const headers = {
