@@ -8,7 +8,7 @@ import { isTraced, observeAttempt } from '../telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../telemetry/delivery.ts';
 import { waitAfter } from './backoff.ts';
 import { LEASE_EXPIRED, failureOf } from './failure.ts';
-import type { Failure } from './failure.ts';
+import type { AttemptFailure } from './failure.ts';
 import type { HeldLane } from './held-lane.ts';
 
 /** Begins an attempt. @param place of the delivery among the claimed ones. */
@@ -102,7 +102,7 @@ export class Attempt {
     this.#observed?.end({ outcome, durationMs, kind });
   }
 
-  #record(failure: Failure, durationMs: number, isDoubtful: boolean): void {
+  #record(failure: AttemptFailure, durationMs: number, isDoubtful: boolean): void {
     const { delivery, atMs } = this;
     const { kind, message, waitMs } = failure;
     const outcome = waitMs === null ? 'failed' : 'waited';
@@ -119,13 +119,13 @@ export class Attempt {
     this.end(nextAttemptAtMs === null ? 'dead_lettered' : outcome, durationMs, kind);
   }
 
-  #backoff({ isPermanent }: Failure): number | null {
+  #backoff({ isPermanent }: AttemptFailure): number | null {
     const { maxAttempts } = this.#held.lane.subscription.subscriber;
     return isPermanent ? null : waitAfter(this.delivery.attempts + 1, maxAttempts);
   }
 
   /** Every operator sees the groups, so they must hold nothing of the payload. */
-  #errorGroup({ kind, message }: Failure): ErrorGroup {
+  #errorGroup({ kind, message }: AttemptFailure): ErrorGroup {
     const { topic, subscriber } = this.#held.lane.subscription;
     const { event } = this.delivery;
     const known = personalTexts(topic, event.payload, event.version);

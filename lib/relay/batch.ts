@@ -6,7 +6,7 @@ import type { BatchContext, BatchLimits } from '../subscribers/subscriber.ts';
 import { beginAttempt } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
 import type { HeldLane } from './held-lane.ts';
-import { Limit, isPromise, withinLimit } from './limit.ts';
+import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 import { CommitUnknown, endWithoutFailure, inTransaction } from './transaction.ts';
 
 /** A lane then costs a hundredth of a round trip for each event, and a batch fits well into a handler's time limit. */
@@ -84,7 +84,7 @@ async function deliver(held: HeldLane, places: readonly number[]): Promise<numbe
 /** @returns how many events the handler took. */
 async function take(held: HeldLane, attempts: readonly Attempt[]): Promise<number> {
   const { timeoutMs } = held.lane.subscription.subscriber;
-  const limit = new Limit();
+  const limit = new HandlerLimit();
   const handled = callHandler(held, attempts, limit);
   const returned = isPromise(handled)
     ? await withinLimit(handled, limit, timeoutMs, held.options.signal)
@@ -121,7 +121,7 @@ async function takeInTransaction(held: HeldLane, attempts: readonly Attempt[]): 
 function callHandler(
   { lane }: HeldLane,
   attempts: readonly Attempt[],
-  limit: Limit,
+  limit: HandlerLimit,
   tx?: Transaction,
 ): unknown {
   const [first] = attempts;

@@ -1,7 +1,7 @@
 import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
 import type { HeldLane } from './held-lane.ts';
-import { Limit, isPromise, withinLimit } from './limit.ts';
+import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 
 /**
  * Keys of a shared lane that are delivered at once. A subscription has 8 such lanes, so one relay runs at most 256 of
@@ -50,7 +50,7 @@ async function strand(held: HeldLane, turns: Turns): Promise<boolean> {
 function deliver(held: HeldLane, place: number): Promise<void> | undefined {
   const attempt = beginAttempt(held, place);
   const { handler, subscriber } = held.lane.subscription;
-  const limit = new Limit();
+  const limit = new HandlerLimit();
   const fail = (error: unknown) => (held.isAborted ? attempt.drop() : attempt.fail(error));
   try {
     const handled = attempt.within(() =>

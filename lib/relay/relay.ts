@@ -3,7 +3,7 @@ import { subscriptionsOf } from '../deliveries/subscription.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
-import { inTickSpan } from '../telemetry/tick.ts';
+import { inRelaySpan } from '../telemetry/relay.ts';
 import { ClaimLoop } from './claim-loop.ts';
 import type { Relaying } from './lanes-in-hand.ts';
 import { RelayTime } from './relay-time.ts';
@@ -49,7 +49,7 @@ const VACUUM_WHEN_IDLE = 1000;
  * @throws TypeError when a subscription is attached twice; the driver's error when the database is down.
  */
 export async function relay(options: RelayOptions): Promise<RelayReport> {
-  return await inTickSpan(options.isLogged === true, () => drain(options));
+  return await inRelaySpan(options.isLogged === true, () => drain(options));
 }
 
 async function drain(options: RelayOptions): Promise<RelayReport> {

@@ -4,7 +4,7 @@ import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
 import type { HeldLane } from './held-lane.ts';
 import { isPromise } from './limit.ts';
-import type { Limit } from './limit.ts';
+import type { HandlerLimit } from './limit.ts';
 import { CommitUnknown, endWithoutFailure, inTransaction } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';
 
@@ -114,7 +114,7 @@ async function callHandlers(
   } while (place !== null && mayJoin(place));
 }
 
-function callHandler({ lane }: HeldLane, attempt: Attempt, tx: Transaction, limit: Limit): unknown {
+function callHandler({ lane }: HeldLane, attempt: Attempt, tx: Transaction, limit: HandlerLimit): unknown {
   const context = Object.assign(contextOf(lane, attempt, limit), { tx });
   return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
 }

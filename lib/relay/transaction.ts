@@ -4,13 +4,13 @@ import { TransactionNotBegun } from '../db/late-begin.ts';
 import { LeaseLost } from '../deliveries/settle.ts';
 import type { Attempt } from './attempt.ts';
 import type { HeldLane } from './held-lane.ts';
-import { HandlerTimeout, Limit } from './limit.ts';
+import { HandlerTimeout, HandlerLimit } from './limit.ts';
 
 /** A transaction in which handlers run, one after the other. */
 export interface HandlersTransaction {
   readonly tx: Transaction;
   /** Starts the next handler's time limit. The last handler's limit also covers the settlement and the commit. */
-  readonly limited: () => Limit;
+  readonly limited: () => HandlerLimit;
 }
 
 /** No handler was called: the transaction did not begin, or too late. The next claim finds out what is wrong. */
@@ -42,7 +42,7 @@ export async function inTransaction(
   const { db, signal, fits, inTransactionSlot } = options;
   const { timeoutMs } = lane.subscription.subscriber;
   const whole = new AbortController();
-  let limit: Limit | null = null;
+  let limit: HandlerLimit | null = null;
   let timer: NodeJS.Timeout | undefined;
   let isCommitting = false;
   const cut = (reason: unknown) => {
@@ -54,7 +54,7 @@ export async function inTransaction(
   const limited = () => {
     clearTimeout(timer);
     timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
-    return (limit = new Limit());
+    return (limit = new HandlerLimit());
   };
   const run = () =>
     transact(

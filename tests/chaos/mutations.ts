@@ -84,7 +84,7 @@ export const MUTATIONS: readonly Mutation[] = [
       await handled;
     } catch (error) {
       if (attempts.length > 1) throw error;
-      const { settlement } = await import('../deliveries/settle.ts');
+      const { settlementValues } = await import('../deliveries/settle.ts');
       const { run } = await import('../db/statement.ts');
       const { waitAfter } = await import('./backoff.ts');
       const { failureOf } = await import('./failure.ts');
@@ -100,7 +100,7 @@ export const MUTATIONS: readonly Mutation[] = [
       await run(tx, {
         text: \`select postbud_settle_alone_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[],
           $5::float8[], $6::int[], $7::jsonb, $8::jsonb)\`,
-        values: settlement([{
+        values: settlementValues([{
           id: lane.id, home: lane.home, token: lane.token, from, to: next === null ? position : from,
           retryAtMs: next, keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], leaving: [],
           unfinished: [{
