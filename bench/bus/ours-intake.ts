@@ -7,6 +7,7 @@ import { logTo } from '../../lib/log.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/webhooks/route.ts';
 import { measured, paced, until } from '../peers/serve.mjs';
 import { webhookBody } from './workload.ts';
 
@@ -45,8 +46,7 @@ async function intake(url: string, kicks: boolean): Promise<Intake> {
   const { db } = await connect(url);
   const database = async () => db;
   const rejections = new Rejections(database);
-  const silent = endpoint({
-    methods: ['POST'],
+  const silent = endpoint(webhookRoute, {
     handle: async (request, { requestId }) =>
       Response.json(
         await receiveWebhook({
