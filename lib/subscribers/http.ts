@@ -34,7 +34,7 @@ export function remoteSubscriber({ name, url, secret, isBatch }: RemoteSubscribe
     const variable = `SUBSCRIBER_${name.toUpperCase()}_URL`;
     throw new InvalidConfiguration(
       variable,
-      `the catalog has no subscriber ${name}: write one of ${subscriberNames().join(', ')}`,
+      `must have a subscriber of the catalog in its name, not ${name}: ${subscriberNames().join(', ')}`,
     );
   }
   const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64') };
