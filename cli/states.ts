@@ -1,8 +1,6 @@
-import type { LastError } from '../lib/operators/dead-letters/read.ts';
 import { failureWords, stateWord } from '../lib/operators/page/states.ts';
+import type { LastError, State } from '../lib/operators/shapes.ts';
 import type { Cell } from './table.ts';
-
-type State = Parameters<typeof stateWord>[0];
 
 const MARKS = {
   pending: { mark: '·', style: 'dim' },
