@@ -1,4 +1,4 @@
-import type { Endpoint } from './http/endpoint.ts';
+import type { Endpoint } from './http/guarded-endpoint.ts';
 import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
 import { countDeadLetters } from './operators/dead-letters/read.ts';

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
 import { createKick } from '../../lib/relay/kick.ts';
@@ -199,7 +199,7 @@ const refuse = () => {
 };
 
 describe('where nothing is traced', () => {
-  const received = endpoint({
+  const received = guardedEndpoint({
     methods: ['POST'],
     handle: async () => {
       await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
@@ -237,7 +237,7 @@ describe('where nothing is traced', () => {
     const causing = ledger(() =>
       bus.db.transaction((tx) => emit(tx, 'payment.refunded', payloadOf('payment.refunded'))),
     );
-    const { fetch } = endpoint({
+    const { fetch } = guardedEndpoint({
       methods: ['POST'],
       handle: async () => {
         await drain(bus.db, [causing]);

@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http';
 
 import type { OperatorSettings } from '../../config.ts';
-import { endpoint } from '../../http/endpoint.ts';
-import type { Endpoint } from '../../http/endpoint.ts';
+import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
+import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
 import { notFound, problemResponse } from '../../http/problem.ts';
 import type { Problem } from '../../http/problem.ts';
@@ -85,7 +85,7 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
   const method = request.method === 'HEAD' ? 'get' : request.method.toLowerCase();
   const place = places.find(({ route }) => route.method === method);
   const limits = place && isPublic(place.route) ? place.route.limits : undefined;
-  return endpoint({
+  return guardedEndpoint({
     methods: places.map(({ route }) => (route.method === 'get' ? 'GET' : 'POST')),
     route: (places[0]?.route.path ?? `${HOME}/*`).replaceAll(/\{(\w+)\}/g, ':$1'),
     guard: () => {
