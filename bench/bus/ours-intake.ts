@@ -6,6 +6,7 @@ import { logTo } from '../../lib/log.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/webhooks/route.ts';
 import { measured, paced, until } from '../peers/serve.mjs';
 import { webhookBody } from './workload.ts';
 
@@ -42,8 +43,7 @@ async function intake(url: string, kicks: boolean): Promise<Intake> {
   if (kicks) return async (request) => await webhooks.fetch(request);
   const { config, database } = await import('../../lib/postbud.ts');
   const rejections = new Rejections(database);
-  const silent = endpoint({
-    methods: ['POST'],
+  const silent = endpoint(webhookRoute, {
     handle: async (request, { requestId }) =>
       Response.json(
         await receiveWebhook({

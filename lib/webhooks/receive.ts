@@ -14,6 +14,8 @@ import { inSendSpan } from '../telemetry/event.ts';
 import { SECOND } from '../time.ts';
 import { parseWebhookBody } from './body.ts';
 import type { Rejections } from './rejections.ts';
+import { webhookRoute } from './route.ts';
+import type { Received } from './route.ts';
 import { isUsableSecret, verifyWebhook } from './verify.ts';
 
 export interface WebhookIntake {
@@ -28,14 +30,6 @@ export interface WebhookIntake {
   readonly rejections: Rejections;
   /** Unix seconds; the clock unless given. */
   readonly now?: number;
-}
-
-/** What the provider is told. */
-export interface Received {
-  readonly received: true;
-  /** Whether a webhook with this id had been received before. */
-  readonly duplicate: boolean;
-  readonly eventId: string;
 }
 
 /**
@@ -67,9 +61,6 @@ interface Webhook {
   readonly bodySha256: string;
 }
 
-/** A megabyte would pass the platform; no provider's event comes near this. */
-const BODY_LIMIT_BYTES = 256 * 1024;
-
 /** Runs all checks. What does not pass is counted and leaves a line in the log. @throws Problem */
 async function admit(intake: WebhookIntake): Promise<Webhook> {
   const { request, requestId, rejections } = intake;
@@ -79,7 +70,7 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
     if (!provider) throw notFound('unknown_provider', 'There is no such webhook endpoint.');
     const signing = usableSettings(intake.settings[provider]);
     requireJson(request);
-    const bytes = await readBody(request, BODY_LIMIT_BYTES);
+    const bytes = await readBody(request, webhookRoute.body.limitBytes);
     bodyLength = bytes.length;
     const event = verify(intake, signing, bytes, provider);
     const body = parse(bytes);

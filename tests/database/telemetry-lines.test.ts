@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, vi } from 'vitest';
 
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
 import { createKick } from '../../lib/relay/kick.ts';
@@ -189,7 +189,7 @@ const refuse = () => {
 
 describe('where nothing is traced', () => {
   const received = (bus: Bus) =>
-    endpoint({
+    guardedEndpoint({
       methods: ['POST'],
       handle: async () => {
         await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
@@ -229,7 +229,7 @@ describe('where nothing is traced', () => {
     const causing = ledger(() =>
       bus.db.transaction((tx) => emit(tx, 'payment.refunded', payloadOf('payment.refunded'))),
     );
-    const { fetch } = endpoint({
+    const { fetch } = guardedEndpoint({
       methods: ['POST'],
       handle: async () => {
         await drain(bus.db, [causing]);

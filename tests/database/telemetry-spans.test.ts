@@ -6,7 +6,7 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest';
 
 import { readConfig } from '../../lib/config.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
@@ -141,7 +141,7 @@ const post = (headers: Record<string, string> = {}) =>
   });
 
 /** A function that reports a payment. */
-const paying = endpoint({
+const paying = guardedEndpoint({
   methods: ['POST'],
   route: '/dev/:who',
   handle: async () => {
@@ -213,7 +213,7 @@ test('a webhook’s event is part of its provider’s trace, and a duplicate rec
   const body = JSON.stringify({ type: 'login.succeeded', data: { subject: CANARY, method: 'bank-id' } });
   const at = new Date();
   const signature = new Webhook(WHSEC).sign('msg_1', at, body);
-  const { fetch } = endpoint({
+  const { fetch } = guardedEndpoint({
     methods: ['POST'],
     route: '/webhooks/:provider',
     handle: async (request, { requestId }) => {
@@ -355,7 +355,7 @@ test.each([
   [503, 2],
   [404, 0],
 ])('a request that is answered %i has a span with the status %i', async (status, code) => {
-  const { fetch } = endpoint({
+  const { fetch } = guardedEndpoint({
     methods: ['POST'],
     route: '/dev/:who',
     handle: async () => {
@@ -369,7 +369,7 @@ test.each([
 });
 
 test('a method that nobody knows, and a path that is not declared, are in no name', async () => {
-  const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response() });
+  const { fetch } = guardedEndpoint({ methods: ['GET'], handle: async () => new Response() });
   await fetch(new Request(`https://postbud.example/${CANARY}`, { method: 'KANARI' }));
   await sent();
   expect(one('HTTP').attributes['http.request.method']).toBe('_OTHER');
@@ -413,7 +413,7 @@ test('every line of the log says which trace it is part of', async () => {
 });
 
 test('an anonymous caller’s request begins a trace of its own, and so do the events that it leads to', async () => {
-  const { fetch } = endpoint({
+  const { fetch } = guardedEndpoint({
     methods: ['POST'],
     route: '/api/form',
     isAnonymous: true,

@@ -25,6 +25,7 @@ import type { Connection, Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/webhooks/route.ts';
 import { schemes } from '../../lib/webhooks/verify.ts';
 import type { Scheme } from '../../lib/webhooks/verify.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
@@ -768,8 +769,7 @@ function intake(options: IntakeOptions = {}) {
   const rejections = new Rejections(database);
   counters.push(rejections);
   const settings = settingsOf(provider, { scheme, secrets: [...secrets] });
-  const { fetch } = endpoint({
-    methods: ['POST'],
+  const { fetch } = endpoint(webhookRoute, {
     handle: async (request, { requestId }) =>
       Response.json(
         await receiveWebhook({
