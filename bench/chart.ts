@@ -3,8 +3,8 @@ import type { ContenderName } from './figure-names.ts';
 import { spreadOfFigure } from './figures.ts';
 import type { Figures, Spread } from './figures.ts';
 
-// figures.svg: four panels with what tells most, drawn of the record. It stands in the README as an image, so it brings
-// its own background, colours for light and dark, and no script.
+// figures.svg: four panels of the most telling figures. RESULTS.md shows it as an image, so it has its own background,
+// colours for light and dark, and no script.
 
 const WIDTH = 880;
 const HEIGHT = 672;
@@ -183,9 +183,9 @@ function barPanels(figures: Figures): string {
   const keyed = [
     bar('ours', 'no key', 'keys', keyFigures.none),
     bar('ours', '2,000 keys', 'keys', keyFigures.some),
-    bar('ours', 'a key each', 'keys', keyFigures.each),
+    bar('ours', 'a key per event', 'keys', keyFigures.each),
     bar('pg-boss', '2,000 keys', 'keys', keyFigures.somePeer),
-    bar('pg-boss', 'a key each', 'keys', keyFigures.eachPeer),
+    bar('pg-boss', 'a key per event', 'keys', keyFigures.eachPeer),
   ];
   const largest = Math.max(...[...drained, ...keyed].map(({ spread }) => spread?.most ?? 0), 1000);
   return `${barPanel(COLUMNS[0], ['A backlog, drained', 'events for three subscribers each, without keys'], drained, largest)}

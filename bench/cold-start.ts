@@ -60,12 +60,11 @@ function callOf(file: string): FirstCall {
 const root = new URL('../', import.meta.url);
 
 const LIMITS =
-  'What limits it: the start of the process, which a function that imports nothing shows, and the compilation of one large file. Tried, and kept: one file for each function, what a package exports by name only, what is rarely needed only when it is. Tried, without effect: short names.';
+  'What limits it: the start of the process, as the function that imports nothing shows, and the compilation of one large file. Kept: one file for each function, only the names that it uses of each package, rarely needed packages loaded on demand. Without effect: short names.';
 
 /**
- * Measures cold starts on Node 24: from the start of a process to the first answer of each function. Beside each stands
- * the same function as the platform would start it without our build, module by module; below, what each dependency
- * adds.
+ * Measures cold starts on Node 24: from the start of a process to the first answer of each function, bundled and, as
+ * the platform would start it without our build, module by module. Then measures each dependency.
  */
 export async function benchColdStart(): Promise<Section> {
   const folder = mkdtempSync(join(tmpdir(), 'postbud-cold-start-'));

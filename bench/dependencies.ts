@@ -20,7 +20,7 @@ interface Measured {
   readonly bundles: readonly Bundle[];
 }
 
-/** What the packages that functions import cost: bytes in the bundles, and the time to import each as it is installed. */
+/** Measures the packages that functions import: bytes in the bundles, and the time to import each as installed. */
 export async function dependencyFigures(root: URL, measured: Measured): Promise<Figure[]> {
   const { node, folder, files, bundles } = measured;
   const bytes = bundles.map(({ parts }) => bytesByPackage(parts));
@@ -28,11 +28,12 @@ export async function dependencyFigures(root: URL, measured: Measured): Promise<
   console.log(`What ${specifiers.size} dependencies cost …`);
   return Array.from(specifiers, ([name, { imported, isLazy }]) => {
     const sizes = bytes.map((of) => of.get(name) ?? 0);
+    const users = sizes.filter(Boolean).length;
     const times = Array.from({ length: ROUNDS }, () => importTime(node, folder, imported));
-    const when = isLazy ? 'when it is first needed' : 'at the start';
+    const when = isLazy ? 'loaded when first needed' : 'loaded at the start';
     return {
       what: `${name}, ${when}`,
-      figure: `${(Math.max(...sizes) / 1000).toFixed(0)} kB at most, in ${sizes.filter(Boolean).length} functions; imported as installed ${ms(quantile(times, 0.5))}`,
+      figure: `${(Math.max(...sizes) / 1000).toFixed(0)} kB at most, in ${users} ${users === 1 ? 'function' : 'functions'}; as installed it imports in ${ms(quantile(times, 0.5))}`,
       goal: '',
     };
   }).toSorted((one, other) => one.what.localeCompare(other.what));

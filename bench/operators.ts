@@ -94,7 +94,7 @@ function tellCounts(found: LargeBus): void {
 function title(): string {
   const { delivered, pending, failing, deadLettered, lanes } = counted!;
   const number = (count: number) => count.toLocaleString('en');
-  return `The operators' console beside ${number(delivered)} delivered and ${number(
+  return `The operators’ console with ${number(delivered)} delivered and ${number(
     pending + failing + deadLettered,
   )} unfinished deliveries (${number(deadLettered)} dead letters) in ${number(lanes)} lanes`;
 }
@@ -115,8 +115,8 @@ async function relays(buses: Buses): Promise<Figure[]> {
   const idle = await inTurns(TICKS, buses, tick);
   for (const db of Object.values(buses)) await warmUp(db);
   const busy = await inTurns(PASSES, buses, pass, emitSome);
-  const some = `${EVENTS_OF_A_PASS} events fanned out and delivered to two subscribers each`;
-  return [...compared('an idle tick of the relay', idle), ...compared(some, busy)];
+  const some = `${EVENTS_OF_A_PASS} events to two subscribers each`;
+  return [...compared('idle turn of the relay', idle), ...compared(some, busy)];
 }
 
 async function emitOneOfEach(db: Database): Promise<void> {
@@ -179,12 +179,12 @@ async function inTurns(
 function compared(what: string, { empty, fresh, large }: Times): Figure[] {
   const more = (to: readonly number[]) => quantile(large, 0.5) / quantile(to, 0.5) - 1;
   return [
-    { what: `${what}, no row in the database, p50 / p95`, figure: both(empty), goal: '' },
-    { what: `${what}, one event of each topic delivered, p50 / p95`, figure: both(fresh), goal: '' },
+    { what: `${what}, empty database, p50 / p95`, figure: both(empty), goal: '' },
+    { what: `${what}, one delivered event of each topic, p50 / p95`, figure: both(fresh), goal: '' },
     {
-      what: `${what}, beside all this, p50 / p95`,
-      figure: `${both(large)} (${percent(more(fresh))}; to no row ${percent(more(empty))})`,
-      goal: goal('p50 within 20 % of one event of each topic', more(fresh) <= TICK_GOAL),
+      what: `${what}, with all this data, p50 / p95`,
+      figure: `${both(large)} (${percent(more(fresh))}; to an empty database ${percent(more(empty))})`,
+      goal: goal('p50 within 20 % of one delivered event of each topic', more(fresh) <= TICK_GOAL),
     },
   ];
 }
@@ -220,7 +220,7 @@ async function views(db: Database): Promise<Figure[]> {
     await read('overview, read', () => readOverview(db, subscribers), OVERVIEW_GOAL_MS),
     await read('dead letters, first page', letters({}), PAGE_GOAL_MS),
     await read(`dead letters, page ${DEEP_PAGE}`, letters({ cursor }), PAGE_GOAL_MS),
-    await read('dead letters, and the page before that', letters({ cursor: asNewer(cursor) }), PAGE_GOAL_MS),
+    await read('dead letters, the page before that', letters({ cursor: asNewer(cursor) }), PAGE_GOAL_MS),
     await read('dead letters of a topic', letters({ topic }), PAGE_GOAL_MS),
     await read(
       'dead letters of a topic, half way down',
@@ -229,21 +229,21 @@ async function views(db: Database): Promise<Figure[]> {
     ),
     await read('dead letters of a subscriber', letters({ subscriber: 'notifications' }), PAGE_GOAL_MS),
     await read('dead letters of a group', letters({ group: group!.key }), PAGE_GOAL_MS),
-    await read('dead letters by a part of the error', letters({ q: 'refused' }), PAGE_GOAL_MS),
+    await read('dead letters by part of the error', letters({ q: 'refused' }), PAGE_GOAL_MS),
     await read('dead letters of the last 24 hours', letters({ since: '24h' }), PAGE_GOAL_MS),
     await read('dead letters of the last 30 days', letters({ since: '30d' }), PAGE_GOAL_MS),
     await read('dead letters of the last 30 days in a topic', letters({ topic, since: '30d' }), PAGE_GOAL_MS),
     await read(
-      'dead letters of a short time, fewer than a page',
+      'dead letters of a short period, less than a page',
       letters({ since: await fewSince(db) }),
       PAGE_GOAL_MS,
     ),
     await read('dead letters, none found', letters({ since: NOTHING_SINCE }), PAGE_GOAL_MS),
     await read('dead letters of an event', letters({ q: one!.event }), PAGE_GOAL_MS),
-    await read('dead letters by the id of a delivery', letters({ q: one!.id }), PAGE_GOAL_MS),
+    await read('dead letters by delivery id', letters({ q: one!.id }), PAGE_GOAL_MS),
     await read('one dead letter', () => readDeadLetter(db, one!.id)),
     await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
-    await read('a topic of thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
+    await read('a topic with thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
     await read(`preview of a replay of ${PREVIEWED.toLocaleString('en')}`, async () => {
       const { matched } = await previewReplay(db, subscribers, asked);
       if (matched !== PREVIEWED) throw new Error(`${matched} dead letters match`);
@@ -339,9 +339,9 @@ async function pages(db: Database): Promise<Figure[]> {
   };
   const home = '/platform/event-bus';
   const asked = [
-    ['the page of the overview', home, 'text/html', OVERVIEW_GOAL_MS],
-    ['the overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
-    ['the page of dead letters', `${home}/dead-letters`, 'text/html', undefined],
+    ['overview page', home, 'text/html', OVERVIEW_GOAL_MS],
+    ['overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
+    ['dead letters page', `${home}/dead-letters`, 'text/html', undefined],
     [`GET ${METRICS}`, METRICS, 'text/plain', OVERVIEW_GOAL_MS],
   ] as const;
   const figures: Figure[] = [];

@@ -44,36 +44,36 @@ export async function benchTime(): Promise<Section> {
   await server.stop();
   const calls = CALLED_AT_MS.map((at) => at / SECOND).join(', ');
   return {
-    title: 'Time',
+    title: 'How long functions live and how often the relay looks',
     rows: [
       {
-        what: `the longest gap between looks for work, the cron called after ${calls} s`,
+        what: `longest gap between two looks for work, cron called after ${calls} s`,
         figure: inSeconds(cron.longestGapMs),
         goal: goal('at most 6 s', cron.longestGapMs <= GOALS.gapMs),
       },
       {
-        what: 'the longest life of a call of the cron',
+        what: 'longest call of the cron',
         figure: inSeconds(cron.longestLifeMs),
         goal: goal('under 90 s', cron.longestLifeMs < CRON_LIFE_MS),
       },
       {
-        what: 'the longest that a kick kept its function alive, a lane for all',
+        what: 'longest time a kick kept its function alive, one lane for all',
         figure: inSeconds(oneLane.longestLifeMs),
         goal: goal('at most 20 s', oneLane.longestLifeMs <= GOALS.kickMs),
       },
       {
-        what: 'the longest that a kick kept its function alive, a lane each',
+        what: 'longest time a kick kept its function alive, one lane each',
         figure: inSeconds(manyLanes.longestLifeMs),
         goal: goal('at most 20 s', manyLanes.longestLifeMs <= GOALS.kickMs),
       },
       {
-        what: 'commit to handler, a lane each, longest',
+        what: 'commit to handler, one lane each, longest',
         figure: inSeconds(manyLanes.longestWaitMs),
         goal: goal('under 1 s', manyLanes.longestWaitMs < SECOND),
       },
     ],
     notes: [
-      `Each for ${OBSERVED_MS / MINUTE} minutes, on a real Postgres with default durability: events and kicks twice a second, handlers that take ${HANDLER_MS / SECOND} s and have ${LIMIT_MS / SECOND}. The cron has five such events to deliver, in one lane, and then nothing.`,
+      `${OBSERVED_MS / MINUTE} minutes each, on Postgres with default durability: two events and two kicks a second, handlers that take ${HANDLER_MS / SECOND} s of the ${LIMIT_MS / SECOND} s that they may. The cron has five such events to deliver, in one lane, and then none.`,
     ],
   };
 }

@@ -42,9 +42,9 @@ export async function benchBatches(bench: Bench): Promise<Figure[]> {
     return [
       measured(`${title}, one by one`, found['one by one']!, '/s'),
       measured(`${title}, in batches`, found['in batches']!, '/s'),
-      { what: 'events of the largest batch', figure: String(elsewhere.largest()), goal: '' },
+      { what: 'events in the largest batch', figure: String(elsewhere.largest()), goal: '' },
       atLeast(
-        `${title}: batches beside one by one`,
+        `${title}: batches relative to one by one`,
         found['in batches']!.median / found['one by one']!.median,
         GOAL,
       ),

@@ -31,9 +31,13 @@ export async function benchBurst(bench: Bench): Promise<Figure[]> {
       { label: 'fresh', run: burst(false) },
     ]);
     return [
-      measured('burst on connections that did 40 small rounds before', found['warm']!, '/s'),
+      measured('burst on warm connections (40 small rounds before it)', found['warm']!, '/s'),
       measured('burst on fresh connections', found['fresh']!, '/s'),
-      atLeast('burst: warm beside fresh connections', found['warm']!.median / found['fresh']!.median, GOAL),
+      atLeast(
+        'burst: warm relative to fresh connections',
+        found['warm']!.median / found['fresh']!.median,
+        GOAL,
+      ),
     ];
   } finally {
     await contender.stop();

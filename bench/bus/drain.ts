@@ -132,7 +132,7 @@ export async function benchDrain(bench: Bench): Promise<Figure[]> {
     ...drainFigures('drain', found, { ordered: 15, remark: ' (stretch 20 ×)' }),
     ...MODES.map(({ label }) => ({ what: `one delivery: ${label}`, figure: costs.get(label)!, goal: '' })),
     ...MODES.map(({ label }) => ({
-      what: `statements per 1000 deliveries: ${label}`,
+      what: `statements per 1,000 deliveries: ${label}`,
       figure: number(statements.get(label)!),
       goal: label === OURS.label ? goal('at most 2', ours <= 2) : '',
     })),
@@ -201,8 +201,8 @@ function drainFigures(
   const beside = (ordered: boolean) => found[OURS.label]!.median / best(ordered);
   return [
     ...MODES.map(({ label }) => measured(`${what}: ${label}`, found[label]!, '/s')),
-    atLeast(`${what}: ours beside the best peer in order`, beside(true), goal.ordered, goal.remark),
-    atLeast(`${what}: ours beside the best peer without order`, beside(false), UNORDERED_GOAL),
+    atLeast(`${what}: ours relative to the best peer in order`, beside(true), goal.ordered, goal.remark),
+    atLeast(`${what}: ours relative to the best peer without order`, beside(false), UNORDERED_GOAL),
   ];
 }
 
@@ -229,12 +229,12 @@ export async function benchHistory(bench: Bench): Promise<Figure[]> {
     return [
       measured('drain: ours on an empty database', found['empty']!, '/s'),
       measured(
-        `drain: ours beside ${number(delivered)} delivered and ${number(waiting)} waiting`,
+        `drain: ours beside ${number(delivered)} delivered and ${number(waiting)} waiting deliveries`,
         found['full']!,
         '/s',
       ),
       atMost(
-        'drain: the empty database beside the other',
+        'drain: the empty database relative to the other',
         found['empty']!.median / found['full']!.median,
         null,
       ),

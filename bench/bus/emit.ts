@@ -90,7 +90,7 @@ async function emitting(
   return [
     ...(['ours', ...PEERS] as const).map((name) => measured(`${title}: ${name}`, found[name]!, '/s')),
     measured(`${title}: the same rows by ${by}`, found['limit']!, '/s'),
-    beside(`${title}: ours beside the best peer`, ours / best, peer),
-    beside(`${title}: ours beside ${by}`, ours / found['limit']!.median, pgbench),
+    beside(`${title}: ours relative to the best peer`, ours / best, peer),
+    beside(`${title}: ours relative to ${by}`, ours / found['limit']!.median, pgbench),
   ];
 }

@@ -42,18 +42,18 @@ export async function benchIdle(bench: Bench): Promise<Figure[]> {
     const topics = Object.keys(catalog).length;
     return [
       {
-        what: `idle tick on an empty database, p50 (${bench.rounds * TURNS} turns of ${TICKS})`,
+        what: `idle turn on an empty database, p50 (${bench.rounds * TURNS} rounds of ${TICKS})`,
         figure: ms(found['empty']!.median),
         goal: '',
       },
       {
-        what: `idle tick, ${topics} topics and ${number(waiting)} waiting behind blocked lanes, p50`,
+        what: `idle turn, ${topics} topics and ${number(waiting)} waiting behind blocked lanes, p50`,
         figure: ms(median),
         goal: goal(`at most ${GOALS.ms} ms`, median <= GOALS.ms),
       },
-      atMost('idle tick beside an empty database', share, GOALS.share),
+      atMost('idle turn relative to an empty database', share, GOALS.share),
       {
-        what: 'statements of an idle tick',
+        what: 'statements of an idle turn',
         figure: number(statements),
         goal: goal('1', statements === 1),
       },

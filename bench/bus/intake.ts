@@ -70,19 +70,19 @@ export async function benchIntake(bench: Bench): Promise<Figure[]> {
     const ratio = (label: string) => found[label]!.median / found['limit']!.median;
     return [
       {
-        what: `webhook intake at ${PER_SECOND}/s, delivered meanwhile, p50 / p99`,
+        what: `webhook intake at ${PER_SECOND}/s while it delivers, p50 / p99`,
         figure: `${ms(quantile(all, 0.5))} / ${ms(p99)}`,
         goal: goal(`p99 at most ${GOALS.p99Ms} ms`, p99 <= GOALS.p99Ms),
       },
       measured('webhook intake at full speed', found['flood alone']!, '/s'),
       {
-        what: 'webhook intake at full speed, delivered meanwhile by the same process',
+        what: 'webhook intake at full speed, while the same process delivers',
         figure: `${number(found['flood']!.median)}/s, ${number(ratio('flood'))} of the bare insert`,
         goal: '',
       },
-      measured(`a bare insert of the same rows by ${by}`, found['limit']!, '/s'),
+      measured(`bare insert of the same rows by ${by}`, found['limit']!, '/s'),
       {
-        what: 'webhook intake beside the bare insert',
+        what: 'webhook intake relative to the bare insert',
         figure: number(ratio('flood alone')),
         goal: goal(`at least ${GOALS.share}`, ratio('flood alone') >= GOALS.share),
       },

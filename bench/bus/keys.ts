@@ -51,10 +51,10 @@ async function draining(bench: Bench): Promise<Figure[]> {
       found[keyFigures[one]]!.median / found[keyFigures[other]]!.median;
     return [
       ...Object.values(keyFigures).map((label) => measured(label, found[label]!, '/s')),
-      atLeast(`${number(KEYS)} keys beside no key`, beside('some', 'none'), GOALS.share),
-      atLeast('a key each beside no key', beside('each', 'none'), GOALS.share),
-      atLeast(`${number(KEYS)} keys beside pg-boss`, beside('some', 'somePeer'), GOALS.peer),
-      atLeast('a key each beside pg-boss', beside('each', 'eachPeer'), GOALS.peer),
+      atLeast(`${number(KEYS)} keys relative to no key`, beside('some', 'none'), GOALS.share),
+      atLeast('one key per event relative to no key', beside('each', 'none'), GOALS.share),
+      atLeast(`${number(KEYS)} keys relative to pg-boss`, beside('some', 'somePeer'), GOALS.peer),
+      atLeast('one key per event relative to pg-boss', beside('each', 'eachPeer'), GOALS.peer),
     ];
   } finally {
     await ours.stop();
@@ -106,7 +106,7 @@ async function afterManyKeys(bench: Bench): Promise<Figure[]> {
       measured('commit to handler, an empty database, p50', found['empty']!, ' ms'),
       measured(`commit to handler, after ${many}, p50`, found['full']!, ' ms'),
       atMost(
-        'commit to handler: after the keys beside the empty database',
+        'commit to handler: after the keys relative to the empty database',
         found['full']!.median / found['empty']!.median,
         BESIDE_GOAL,
       ),

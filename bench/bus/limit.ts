@@ -39,11 +39,7 @@ export async function benchLimit(bench: Bench): Promise<Figure[]> {
       },
     ]);
     return [
-      measured(
-        `the database's own limit by ${by}: rows of deliveries written and then updated, one connection`,
-        found['limit']!,
-        '/s',
-      ),
+      measured(`${by} writes and then updates rows of deliveries, one connection`, found['limit']!, '/s'),
     ];
   } finally {
     await contender.stop();

@@ -111,25 +111,25 @@ async function manyTopics(bench: Bench): Promise<Figure[]> {
       const best = Math.min(...PEERS.map((name) => spreads.get(name)!.median));
       return [
         ...CONTENDERS.map((name) => measured(`${title}, ${share}: ${name}`, spreads.get(name)!, ' ms')),
-        atMost(`${title}, ${share}: ours beside the best peer`, spreads.get('ours')!.median / best, 1),
+        atMost(`${title}, ${share}: ours relative to the best peer`, spreads.get('ours')!.median / best, 1),
       ];
     });
     const best = Math.max(...PEERS.map((name) => rates.get(name)!));
     return [
       ...figures,
       ...CONTENDERS.map((name) => ({
-        what: `${title}, deliveries behind a second after the end: ${name}`,
+        what: `${title}, deliveries not handled a second after the end: ${name}`,
         figure: number(found.get(name)!.behind),
         goal: name === 'ours' ? goal('none', found.get(name)!.behind === 0) : '',
       })),
       ...CONTENDERS.map((name) => ({
-        what: `60 topics, the highest rate kept up with: ${name}`,
+        what: `60 topics, highest rate sustained: ${name}`,
         figure: `${number(rates.get(name)!)}/s`,
         goal: '',
         spread: { median: rates.get(name)!, least: rates.get(name)!, most: rates.get(name)! },
       })),
       atLeast(
-        '60 topics, the highest rate kept up with: ours beside the best peer',
+        '60 topics, highest rate sustained: ours relative to the best peer',
         rates.get('ours')! / best,
         BEHIND_GOAL,
       ),
@@ -190,7 +190,7 @@ async function manyProcesses(bench: Bench): Promise<Figure[]> {
         measured(`${title} from one process`, one!, ' ms'),
         measured(`${title} from ${PROCESSES} processes`, several!, ' ms'),
         atMost(
-          `${title} from ${PROCESSES} processes beside one`,
+          `${title} from ${PROCESSES} processes relative to one`,
           several!.median / one!.median,
           PROCESS_GOAL,
         ),

@@ -55,10 +55,10 @@ export async function benchTransactional(bench: Bench): Promise<Figure[]> {
     ]);
     const ratio = found['ours']!.median / found['limit']!.median;
     return [
-      measured('drain with transactional handlers of one write each: ours', found['ours']!, '/s'),
+      measured('drain with transactional handlers, one write each: ours', found['ours']!, '/s'),
       { what: 'one such delivery', figure: cost, goal: '' },
-      measured(`that write alone committed by ${by}, ${CLIENTS} connections`, found['limit']!, '/s'),
-      atLeast(`transactional drain beside ${by}`, ratio, GOAL),
+      measured(`the same write alone, committed by ${by}, ${CLIENTS} connections`, found['limit']!, '/s'),
+      atLeast(`transactional drain relative to ${by}`, ratio, GOAL),
     ];
   } finally {
     await contender.stop();
