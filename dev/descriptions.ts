@@ -1,8 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
-import { asyncApi } from '../lib/api-description/asyncapi.ts';
+import { asyncApi } from '../lib/catalog-description/asyncapi.ts';
 import { openApi } from '../lib/api-description/openapi.ts';
-import { payloadVersions, updatedVersions } from '../lib/api-description/payload-versions.ts';
+import { payloadVersions, updatedVersions } from '../lib/catalog-description/payload-versions.ts';
 import { catalog } from '../lib/catalog/catalog.ts';
 
 /** Where a description is kept. */

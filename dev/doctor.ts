@@ -1,7 +1,7 @@
-import { examine } from '../lib/operators/doctor.ts';
-import { withDatabase } from './cli/database.ts';
-import { EXIT } from './cli/failure.ts';
-import { runProgram } from './cli/program.ts';
+import { examine } from '../lib/operators/doctor/read.ts';
+import { withDatabase } from '../cli/database.ts';
+import { EXIT } from '../cli/failure.ts';
+import { runProgram } from '../cli/program.ts';
 
 const DEFAULT_EVENTS = 50_000;
 

@@ -3,9 +3,9 @@ import process from 'node:process';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { sleep, SECOND } from '../lib/time.ts';
-import { withDatabase } from './cli/database.ts';
-import { EXIT, Failure, misused } from './cli/failure.ts';
-import { runProgram } from './cli/program.ts';
+import { withDatabase } from '../cli/database.ts';
+import { EXIT, Failure, misused } from '../cli/failure.ts';
+import { runProgram } from '../cli/program.ts';
 
 const USAGE = `npm run migrate
 

@@ -1,8 +1,8 @@
 import { KEEP_MS, prune } from '../lib/deliveries/prune.ts';
 import { DAY, HOUR } from '../lib/time.ts';
-import { withDatabase } from './cli/database.ts';
-import { EXIT } from './cli/failure.ts';
-import { runProgram } from './cli/program.ts';
+import { withDatabase } from '../cli/database.ts';
+import { EXIT } from '../cli/failure.ts';
+import { runProgram } from '../cli/program.ts';
 
 const USAGE = `npm run prune -- [--days ${KEEP_MS / DAY}]
 

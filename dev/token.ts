@@ -1,12 +1,12 @@
 import process from 'node:process';
 
 import type { OperatorSettings } from '../lib/config.ts';
-import type { Scope } from '../lib/operators/operator.ts';
+import type { Scope } from '../lib/http/openapi/operation.ts';
 import { ago } from '../lib/deliveries/replay-request.ts';
 import { SECOND, msOf } from '../lib/time.ts';
-import { EXIT, Failure, misused } from './cli/failure.ts';
-import { nearest } from './cli/nearest.ts';
-import { runProgram } from './cli/program.ts';
+import { EXIT, Failure, misused } from '../cli/failure.ts';
+import { nearest } from '../cli/nearest.ts';
+import { runProgram } from '../cli/program.ts';
 import { dataDir, read } from './development.ts';
 import { mintToken, operatorSettings } from './operator-token.ts';
 

@@ -1,9 +1,9 @@
 import type { Endpoint } from './http/endpoint.ts';
-import { countDeadLetters } from './operators/dead-letters.ts';
-import { operatorEndpoint } from './operators/operator-endpoint.ts';
-import type { Route } from './operators/operator-endpoint.ts';
-import type { Bus } from './operators/asked.ts';
-import { sessionRoutes, signInLimits } from './operators/session.ts';
+import { countDeadLetters } from './operators/dead-letters/read.ts';
+import { operatorEndpoint } from './operators/access/endpoint.ts';
+import type { Route } from './operators/access/endpoint.ts';
+import type { Bus } from './operators/access/asked.ts';
+import { sessionRoutes, signInLimits } from './operators/access/routes.ts';
 import { config, database, kick, perVisitor, relays, subscribers } from './postbud.ts';
 
 const bus: Bus = { database, subscribers, relays, kick };

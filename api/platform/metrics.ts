@@ -1,5 +1,5 @@
 import { endpoint } from '../../lib/http/endpoint.ts';
-import { metricsFor } from '../../lib/operators/metrics.ts';
+import { metricsFor } from '../../lib/operators/metrics/read.ts';
 import { config, database, subscribers } from '../../lib/postbud.ts';
 
 export default endpoint({

@@ -1,7 +1,7 @@
-import { headers } from './headers.ts';
-import { headerComponents, OperationWriter } from './operation-object.ts';
-import { PROBLEM_TYPE } from './operation.ts';
-import type { Operation, Tag } from './operation.ts';
+import { headers } from '../http/openapi/headers.ts';
+import { headerComponents, OperationWriter } from '../http/openapi/operation-object.ts';
+import { PROBLEM_TYPE } from '../http/openapi/operation.ts';
+import type { Operation, Tag } from '../http/openapi/operation.ts';
 import { chat } from './operations/chat.ts';
 import { runRelay } from './operations/cron.ts';
 import { listDeadLetters, readDeadLetter, revealDeadLetter } from './operations/dead-letters.ts';
@@ -14,9 +14,9 @@ import { examineBus, readAsyncApi, readCatalog, readOverview, readTopic } from '
 import { listReplays, previewReplay, readReplay, replay } from './operations/replays.ts';
 import { showSignIn, signIn, signOut } from './operations/sign-in.ts';
 import { receiveWebhook } from './operations/webhooks.ts';
-import { problem, problemValue } from './problem-codes.ts';
-import { SchemaWriter } from './schema-writer.ts';
-import { VERSION } from './version.ts';
+import { problem, problemValue } from '../http/problem-codes.ts';
+import { SchemaWriter } from '../http/openapi/schema-writer.ts';
+import { VERSION } from '../version.ts';
 
 /** In the order in which a stranger would try them. */
 const operations: readonly Operation[] = [

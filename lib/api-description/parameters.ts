@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { catalog } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import { deliveryId, topicName } from '../deliveries/replay-request.ts';
-import type { Parameter } from './operation.ts';
+import type { Parameter } from '../http/openapi/operation.ts';
 
 /** What several operations have in their paths or headers. */
 

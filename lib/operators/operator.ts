@@ -1,6 +1,3 @@
-/** What an operator's token allows. */
-export type Scope = 'event-bus:read' | 'event-bus:replay' | 'event-bus:reveal';
-
 /** Whoever a valid token stands for. */
 export interface Operator {
   /** The token's subject: who is written down beside what was done. */

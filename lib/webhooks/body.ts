@@ -1,16 +1,16 @@
-/** Why a verified body cannot be stored, in words for whoever builds the sender. */
-export const bodyProblems = {
-  invalid_utf8: 'The body is not valid UTF-8. Encode the JSON text as UTF-8.',
-  invalid_json: 'The body is not valid JSON. Send one JSON object, without a byte order mark before it.',
-  not_an_object:
-    'The body is JSON but not an object. Wrap it in an object: { "id": …, "type": …, "data": … }.',
-  unsupported_text:
-    'A string or a key holds U+0000 or half of a surrogate pair, which cannot be stored. Leave those characters out.',
-  too_deep: 'Objects and arrays are nested more than 64 deep. Flatten the body.',
-  unsupported_number: 'A number is too large to be stored. Send it as a string.',
-} as const;
+import type { ProblemCode } from '../http/problem-codes.ts';
 
-export type BodyProblem = keyof typeof bodyProblems;
+/** Why a verified body cannot be stored. */
+export const bodyProblems = [
+  'invalid_utf8',
+  'invalid_json',
+  'not_an_object',
+  'unsupported_text',
+  'too_deep',
+  'unsupported_number',
+] as const satisfies readonly ProblemCode[];
+
+export type BodyProblem = (typeof bodyProblems)[number];
 
 export type ParsedBody =
   | { readonly ok: true; readonly body: Record<string, unknown> }

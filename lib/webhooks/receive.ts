@@ -5,13 +5,14 @@ import type { Config, Provider } from '../config.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { readBody, requireJson } from '../http/body.ts';
+import { problemCodes } from '../http/problem-codes.ts';
 import { badRequest, notFound, Problem, unauthorized, unavailable } from '../http/problem.ts';
 import { codeOf, log, logError } from '../log.ts';
 import { EMITTER_LOCKS, eventValues, insertEventFrom, outboxEvent } from '../outbox/emit.ts';
 import type { OutboxEvent } from '../outbox/emit.ts';
 import { inSendSpan } from '../telemetry/event.ts';
 import { SECOND } from '../time.ts';
-import { bodyProblems, parseWebhookBody } from './body.ts';
+import { parseWebhookBody } from './body.ts';
 import type { Rejections } from './rejections.ts';
 import { isUsableSecret, verifyWebhook } from './verify.ts';
 
@@ -154,7 +155,7 @@ function signedUrl(received: string, provider: Provider): string {
 function parse(bytes: Uint8Array): Record<string, unknown> {
   const parsed = parseWebhookBody(bytes);
   if (parsed.ok) return parsed.body;
-  throw badRequest(parsed.reason, bodyProblems[parsed.reason]);
+  throw badRequest(parsed.reason, problemCodes[parsed.reason].detail);
 }
 
 function requireId({ eventId }: { readonly eventId: string | null }): string {

@@ -1,9 +1,9 @@
 // What the run itself, and tests of two releases, need of the bus from the same build as its relays.
 export { topics } from '../../lib/catalog/catalog.ts';
 export { connect } from '../../lib/db/connect.ts';
-export { examine } from '../../lib/operators/doctor.ts';
-export { readOverview } from '../../lib/operators/overview.ts';
-export { previewReplay } from '../../lib/operators/preview.ts';
+export { examine } from '../../lib/operators/doctor/read.ts';
+export { readOverview } from '../../lib/operators/overview/read.ts';
+export { previewReplay } from '../../lib/operators/replays/preview.ts';
 export { replay } from '../../lib/deliveries/replay.ts';
 export { replayRequest } from '../../lib/deliveries/replay-request.ts';
 export { emit } from '../../lib/outbox/emit.ts';

@@ -5,11 +5,11 @@ import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
-import { examine } from '../../lib/operators/doctor.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
 import { NotActedOn } from '../../lib/deliveries/first-of-lane.ts';
 import { retryNow } from '../../lib/deliveries/retry-now.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
-import { readMetrics } from '../../lib/operators/metrics.ts';
+import { readMetrics } from '../../lib/operators/metrics/read.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { prune } from '../../lib/deliveries/prune.ts';

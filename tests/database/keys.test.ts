@@ -16,7 +16,7 @@ import { prune } from '../../lib/deliveries/prune.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { retryNow } from '../../lib/deliveries/retry-now.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
-import { readTopic } from '../../lib/operators/topic-view.ts';
+import { readTopic } from '../../lib/operators/lanes/read.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, HOUR, MINUTE } from '../../lib/time.ts';

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { readDeadLetter } from '../../lib/operators/dead-letter.ts';
-import { deadLetterQuery } from '../../lib/operators/dead-letter-query.ts';
-import { countDeadLetters, readDeadLetters } from '../../lib/operators/dead-letters.ts';
-import type { DeadLetterPage } from '../../lib/operators/dead-letters.ts';
+import { readDeadLetter } from '../../lib/operators/dead-letters/delivery.ts';
+import { deadLetterQuery } from '../../lib/operators/dead-letters/query.ts';
+import { countDeadLetters, readDeadLetters } from '../../lib/operators/dead-letters/read.ts';
+import type { DeadLetterPage } from '../../lib/operators/dead-letters/read.ts';
 import { retryNow } from '../../lib/deliveries/retry-now.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
 import { replay } from '../../lib/deliveries/replay.ts';

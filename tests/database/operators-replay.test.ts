@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 
-import { logQuery, readOperatorLog, readReplay } from '../../lib/operators/replays.ts';
-import { deadLetterQuery } from '../../lib/operators/dead-letter-query.ts';
-import { readDeadLetters } from '../../lib/operators/dead-letters.ts';
+import { logQuery, readOperatorLog, readReplay } from '../../lib/operators/replays/read.ts';
+import { deadLetterQuery } from '../../lib/operators/dead-letters/query.ts';
+import { readDeadLetters } from '../../lib/operators/dead-letters/read.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
-import { previewReplay } from '../../lib/operators/preview.ts';
+import { previewReplay } from '../../lib/operators/replays/preview.ts';
 import { CountChanged, replay } from '../../lib/deliveries/replay.ts';
 import { replayForm, replayRequest } from '../../lib/deliveries/replay-request.ts';
 import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';

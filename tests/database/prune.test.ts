@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 
-import { examine } from '../../lib/operators/doctor.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { prune } from '../../lib/deliveries/prune.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';

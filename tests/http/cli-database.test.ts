@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { sql } from 'drizzle-orm';
 import { afterEach, describe, expect, inject, test, vi } from 'vitest';
 
-import { withDatabase } from '../../dev/cli/database.ts';
-import { EXIT } from '../../dev/cli/failure.ts';
+import { withDatabase } from '../../cli/database.ts';
+import { EXIT } from '../../cli/failure.ts';
 import { runProgram } from '../support/local-server.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 

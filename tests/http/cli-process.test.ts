@@ -24,7 +24,7 @@ import { PATIENTLY } from '../support/patience.ts';
 import { operatorToken, startOperatorServer } from '../support/operator-server.ts';
 import type { OperatorServer } from '../support/operator-server.ts';
 
-const BIN = fileURLToPath(new URL('../../dev/postbud.mjs', import.meta.url));
+const BIN = fileURLToPath(new URL('../../cli/postbud.mjs', import.meta.url));
 
 const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
 
@@ -155,13 +155,13 @@ describe('npx postbud', () => {
 test('installs the packages first when they are missing, which is not said where programs read', () => {
   const project = join(folder, 'project');
   mkdirSync(join(project, 'bin'), { recursive: true });
-  cpSync(BIN, join(project, 'dev', 'postbud.mjs'));
-  cpSync(join(BIN, '../install.mjs'), join(project, 'dev', 'install.mjs'));
+  cpSync(BIN, join(project, 'cli', 'postbud.mjs'));
+  cpSync(join(BIN, '../../dev/install.mjs'), join(project, 'dev', 'install.mjs'));
   writeFileSync(join(project, 'package-lock.json'), '{}');
   writeFileSync(join(project, 'bin', 'npm'), '#!/bin/sh\necho "npm $*"\nexit 7\n', { mode: 0o755 });
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    [join(project, 'dev', 'postbud.mjs'), 'topics'],
+    [join(project, 'cli', 'postbud.mjs'), 'topics'],
     {
       cwd: folder,
       env: { PATH: `${join(project, 'bin')}${delimiter}${process.env['PATH'] ?? ''}` },

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
-import { commandLine } from '../../dev/cli/main.ts';
-import type { Pane, Terminal } from '../../dev/cli/terminal.ts';
-import { widthOf } from '../../dev/cli/text.ts';
+import { commandLine } from '../../cli/main.ts';
+import type { Pane, Terminal } from '../../cli/terminal.ts';
+import { widthOf } from '../../cli/text.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';

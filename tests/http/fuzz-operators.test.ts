@@ -5,8 +5,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import { connect, migrate } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
-import type { Bus } from '../../lib/operators/asked.ts';
-import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import type { Bus } from '../../lib/operators/access/asked.ts';
+import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { Endpoint } from '../../lib/http/endpoint.ts';
-import { readMetrics } from '../../lib/operators/metrics.ts';
+import { readMetrics } from '../../lib/operators/metrics/read.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';

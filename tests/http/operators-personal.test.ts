@@ -7,7 +7,7 @@ import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { personalTexts } from '../../lib/catalog/personal.ts';
 import type { Topic } from '../../lib/catalog/topic.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
-import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';

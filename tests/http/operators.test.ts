@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
-import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 
 import { provideRequestContext } from '../../dev/serve-output/request-context.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
-import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';

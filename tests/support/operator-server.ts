@@ -4,7 +4,7 @@ import { serve } from 'srvx';
 import type { OperatorSettings } from '../../lib/config.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
-import { operatorEndpoint } from '../../lib/operators/operator-endpoint.ts';
+import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { duties } from '../../lib/cron/duties.ts';
 import { requireCronSecret, runCron } from '../../lib/cron/run-cron.ts';

@@ -6,12 +6,12 @@ import {
   changesBetween,
   grown,
   haveFailuresChanged,
-} from '../../dev/cli/happenings.ts';
-import type { View } from '../../dev/cli/happenings.ts';
-import { lineOf } from '../../dev/cli/tail.ts';
-import { widthOf } from '../../dev/cli/text.ts';
-import type { DeadLetterItem } from '../../lib/operators/dead-letters.ts';
-import type { HeldLane } from '../../lib/operators/topic-view.ts';
+} from '../../cli/happenings.ts';
+import type { View } from '../../cli/happenings.ts';
+import { lineOf } from '../../cli/tail.ts';
+import { widthOf } from '../../cli/text.ts';
+import type { DeadLetterItem } from '../../lib/operators/dead-letters/read.ts';
+import type { HeldLane } from '../../lib/operators/lanes/read.ts';
 import { HOUR } from '../../lib/time.ts';
 
 describe('what tail tells', () => {

@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
-import { parse } from '../../dev/cli/arguments.ts';
-import { when } from '../../dev/cli/instants.ts';
-import { commandLine } from '../../dev/cli/main.ts';
-import { nearest } from '../../dev/cli/nearest.ts';
-import { table } from '../../dev/cli/table.ts';
-import { paneOf, takesColours } from '../../dev/cli/terminal.ts';
-import type { Pane } from '../../dev/cli/terminal.ts';
-import { cutTo, padTo, printable, printableJson, widthOf, wrapTo } from '../../dev/cli/text.ts';
+import { parse } from '../../cli/arguments.ts';
+import { when } from '../../cli/instants.ts';
+import { commandLine } from '../../cli/main.ts';
+import { nearest } from '../../cli/nearest.ts';
+import { table } from '../../cli/table.ts';
+import { paneOf, takesColours } from '../../cli/terminal.ts';
+import type { Pane } from '../../cli/terminal.ts';
+import { cutTo, padTo, printable, printableJson, widthOf, wrapTo } from '../../cli/text.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 

@@ -6,10 +6,10 @@ import { describe, expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import vercelJson from '../../vercel.json' with { type: 'json' };
 import { descriptions, documentUrl } from '../../dev/descriptions.ts';
-import { problemCodes } from '../../lib/api-description/problem-codes.ts';
-import { VERSION } from '../../lib/api-description/version.ts';
+import { problemCodes } from '../../lib/http/problem-codes.ts';
+import { VERSION } from '../../lib/version.ts';
 import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
-import { sessionRoutes } from '../../lib/operators/session.ts';
+import { sessionRoutes } from '../../lib/operators/access/routes.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';
 import { exchangesOf, operationsOf } from '../support/contract.ts';
 import type { OpenApiDocument } from '../support/contract.ts';
@@ -101,7 +101,9 @@ describe('what is described', () => {
   test('knows every code that the code can answer', () => {
     const lib = new URL('../../lib/', import.meta.url);
     const sources = readdirSync(lib, { recursive: true, encoding: 'utf8' })
-      .filter((file) => file.endsWith('.ts') && !file.startsWith('api-description'))
+      .filter(
+        (file) => file.endsWith('.ts') && !/^(api-description|http\/(openapi|problem-codes))/.test(file),
+      )
       .map((file) => readFileSync(new URL(file, lib), 'utf8'));
     const thrown = sources.flatMap((source) => [
       ...Array.from(

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { currentVersions } from '../../dev/descriptions.ts';
-import { jsonSchemaOf } from '../../lib/api-description/json-schema.ts';
-import { breaksBetween } from '../../lib/api-description/payload-compatibility.ts';
-import { updatedVersions } from '../../lib/api-description/payload-versions.ts';
+import { jsonSchemaOf } from '../../lib/catalog-description/json-schema.ts';
+import { breaksBetween } from '../../lib/catalog-description/payload-compatibility.ts';
+import { updatedVersions } from '../../lib/catalog-description/payload-versions.ts';
 import { topic } from '../../lib/catalog/topic.ts';
 import type { Topic } from '../../lib/catalog/topic.ts';
 import { personal } from '../../lib/catalog/values.ts';

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import type { DeadLetter } from '../../operators/dead-letter.ts';
-import type { DeadLetterPage } from '../../operators/dead-letters.ts';
+import type { DeadLetter } from '../../operators/dead-letters/delivery.ts';
+import type { DeadLetterPage } from '../../operators/dead-letters/read.ts';
 import { count, errorGroup, instant, lastError, state, topic } from './values.ts';
 
 const deliveryId = z.string().meta({ description: 'Of a delivery: `<lane>-<position>`.' });

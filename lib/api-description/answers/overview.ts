@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import type { Overview } from '../../operators/overview.ts';
+import type { Overview } from '../../operators/overview/read.ts';
 import { count, counts, errorGroup, instant, topic } from './values.ts';
 
 const countsOf = z.object(counts).meta({ id: 'Counts' });

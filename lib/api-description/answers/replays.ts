@@ -1,9 +1,9 @@
 import * as z from 'zod';
 
-import type { ReplayPreview } from '../../operators/preview.ts';
+import type { ReplayPreview } from '../../operators/replays/preview.ts';
 import type { Replay } from '../../deliveries/replay.ts';
 import { replayRequest } from '../../deliveries/replay-request.ts';
-import type { OperatorLog, ReplayProgress } from '../../operators/replays.ts';
+import type { OperatorLog, ReplayProgress } from '../../operators/replays/read.ts';
 import { count, counts, instant, lastError, topic } from './values.ts';
 
 const topicOrNull = topic

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import type { CatalogView } from '../../operators/catalog-view.ts';
-import type { TopicView } from '../../operators/topic-view.ts';
+import type { CatalogView } from '../../operators/catalog/read.ts';
+import type { TopicView } from '../../operators/lanes/read.ts';
 import { groupOfErrors } from './dead-letters.ts';
 import { topicOverview } from './overview.ts';
 import { count, instant, lastError, state, topic } from './values.ts';

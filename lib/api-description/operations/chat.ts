@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
 import { chatRequest } from '../../chat/chat-request.ts';
-import { answered, invalid, JSON_TYPE, refused } from '../operation.ts';
-import type { Operation } from '../operation.ts';
+import { answered, invalid, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
 import { origin } from '../parameters.ts';
-import { problem } from '../problem-codes.ts';
+import { problem } from '../../http/problem-codes.ts';
 
 const chatAnswer = z
   .object({ text: z.string().meta({ description: 'What the model says, as plain text or Markdown.' }) })

@@ -5,8 +5,8 @@ import { CRON_BUDGET_MS } from '../../lifetime.ts';
 import type { RelayReport } from '../../relay/relay.ts';
 import { SECOND } from '../../time.ts';
 import { count } from '../answers/values.ts';
-import { JSON_TYPE, refused } from '../operation.ts';
-import type { Operation } from '../operation.ts';
+import { JSON_TYPE, refused } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
 
 const relayRun = z
   .object({

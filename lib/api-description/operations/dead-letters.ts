@@ -1,8 +1,8 @@
-import { deadLetterQuery } from '../../operators/dead-letter-query.ts';
+import { deadLetterQuery } from '../../operators/dead-letters/query.ts';
 import { revealRequest } from '../../operators/routes.ts';
 import { deadLetter, deadLetterPage } from '../answers/dead-letters.ts';
-import { answered, invalid, refused } from '../operation.ts';
-import type { Operation } from '../operation.ts';
+import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
 import { deliveryIdParameter, queryParameters } from '../parameters.ts';
 import { doing, showing } from './operator.ts';
 

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import type { Health } from '../../health/health.ts';
-import { answered, JSON_TYPE } from '../operation.ts';
-import type { Operation } from '../operation.ts';
+import { answered, JSON_TYPE } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
 
 const health = z
   .object({

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../../inquiry/inquiry-request.ts';
-import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../operation.ts';
-import type { Operation } from '../operation.ts';
+import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
 import { origin } from '../parameters.ts';
 
 const INQUIRY = {

@@ -1,11 +1,11 @@
 import * as z from 'zod';
 
-import { optionalReason } from '../../operators/asked.ts';
-import { pauseRequest, resumeRequest, skipRequest } from '../../operators/lane-routes.ts';
+import { optionalReason } from '../../operators/access/asked.ts';
+import { pauseRequest, resumeRequest, skipRequest } from '../../operators/lanes/routes.ts';
 import type { ActedOn } from '../../deliveries/first-of-lane.ts';
 import { topic } from '../answers/values.ts';
-import { answered, invalid, refused } from '../operation.ts';
-import type { Operation } from '../operation.ts';
+import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
 import { deliveryIdParameter, subscriberParameter } from '../parameters.ts';
 import { doing } from './operator.ts';
 

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
-import { answered, JSON_TYPE } from '../operation.ts';
-import type { Operation } from '../operation.ts';
-import { VERSION } from '../version.ts';
+import { answered, JSON_TYPE } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
+import { VERSION } from '../../version.ts';
 
 export const readOpenApi: Operation = {
   id: 'readOpenApi',

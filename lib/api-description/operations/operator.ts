@@ -1,9 +1,9 @@
 import * as z from 'zod';
 
-import type { Scope } from '../../operators/operator.ts';
-import { HTML_TYPE, JSON_TYPE, refused } from '../operation.ts';
-import type { Answer, Example, Operation } from '../operation.ts';
-import type { ProblemCode } from '../problem-codes.ts';
+import type { Scope } from '../../http/openapi/operation.ts';
+import { HTML_TYPE, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
+import type { Answer, Example, Operation } from '../../http/openapi/operation.ts';
+import type { ProblemCode } from '../../http/problem-codes.ts';
 
 /** An operation of operators: a page for browsers and JSON for programs. */
 type OperatorOperation = Omit<Operation, 'access' | 'answers' | 'tag' | 'hasPages'> & {

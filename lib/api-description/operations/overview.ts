@@ -1,12 +1,12 @@
 import * as z from 'zod';
 
-import type { Examination } from '../../operators/doctor.ts';
+import type { Examination } from '../../operators/doctor/read.ts';
 import { doctorQuery } from '../../operators/routes.ts';
 import { overview } from '../answers/overview.ts';
 import { catalogView, topicView } from '../answers/topics.ts';
 import { count } from '../answers/values.ts';
-import { answered, HTML_TYPE, invalid, refused } from '../operation.ts';
-import type { Operation } from '../operation.ts';
+import { answered, HTML_TYPE, invalid, refused } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
 import { queryParameters, topicParameter } from '../parameters.ts';
 import { showing } from './operator.ts';
 

@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
 import { replayRequest } from '../../deliveries/replay-request.ts';
-import { logQuery } from '../../operators/replays.ts';
+import { logQuery } from '../../operators/replays/read.ts';
 import { dryRun, operatorLog, replayed, replayPreview, replayProgress } from '../answers/replays.ts';
-import { answered, invalid, refused } from '../operation.ts';
-import type { Operation } from '../operation.ts';
+import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import type { Operation } from '../../http/openapi/operation.ts';
 import { queryParameters } from '../parameters.ts';
 import { doing, showing } from './operator.ts';
 

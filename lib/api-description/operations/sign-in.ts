@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
-import { signInRequest } from '../../operators/session.ts';
-import { answered, HTML_TYPE, JSON_TYPE, refused } from '../operation.ts';
-import type { Answer, Operation } from '../operation.ts';
+import { signInRequest } from '../../operators/access/routes.ts';
+import { answered, HTML_TYPE, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
+import type { Answer, Operation } from '../../http/openapi/operation.ts';
 import { fetchSite } from '../parameters.ts';
 
 const PATH = '/platform/event-bus/sign-in';

@@ -1,0 +1,154 @@
+import type { DeadLetterItem } from '../lib/operators/dead-letters/read.ts';
+import type { HeldLane } from '../lib/operators/lanes/read.ts';
+import { HOUR, SECOND } from '../lib/time.ts';
+import type { overview } from './answers.ts';
+
+export type View = (typeof overview)['_output'];
+
+/** What has happened on the bus between two looks at it. `at` is by the database's clock. */
+export type Happening = { readonly at: string } & (
+  | {
+      readonly type: 'counts';
+      readonly pending: number;
+      readonly failing: number;
+      readonly deadLettered: number;
+      readonly deliveriesPerSecond: number;
+    }
+  | { readonly type: 'relay'; readonly state: View['relay']['state'] }
+  | { readonly type: 'held_back' | 'no_longer_held_back'; readonly topic: string }
+  | { readonly type: 'paused' | 'resumed'; readonly topic: string; readonly subscriber: string }
+  | ({ readonly type: 'failing_lane'; readonly topic: string } & HeldLane)
+  | {
+      readonly type: 'flowing_lane';
+      readonly topic: string;
+      readonly subscriber: string;
+      readonly orderingKey: string;
+    }
+  | ({ readonly type: 'dead_letter' } & DeadLetterItem)
+);
+
+/** What two overviews tell by themselves: counts, the relay, pauses, and topics that a transaction holds back. */
+export function changesBetween(before: View, after: View): readonly Happening[] {
+  const at = after.generatedAt;
+  const old = new Map(before.topics.map((topic) => [topic.topic, topic]));
+  const ofTopics = after.topics.flatMap((topic): Happening[] => {
+    const was = old.get(topic.topic);
+    const wasPaused = new Set(
+      was?.subscribers.filter(({ paused }) => paused).map(({ subscriber }) => subscriber),
+    );
+    const isHeld = topic.heldBackSince !== null;
+    const wasHeld = was !== undefined && was.heldBackSince !== null;
+    return [
+      ...(isHeld === wasHeld
+        ? []
+        : [{ at, type: isHeld ? 'held_back' : 'no_longer_held_back', topic: topic.topic } as const]),
+      ...topic.subscribers
+        .filter(({ subscriber, paused }) => paused !== wasPaused.has(subscriber))
+        .map(({ subscriber, paused }): Happening => {
+          return { at, type: paused ? 'paused' : 'resumed', topic: topic.topic, subscriber };
+        }),
+    ];
+  });
+  const isRelayChanged = before.relay.state !== after.relay.state;
+  return [
+    ...(isRelayChanged ? [{ at, type: 'relay', state: after.relay.state } as const] : []),
+    ...ofTopics,
+    ...countsBetween(before, after),
+  ];
+}
+
+/** Nothing, where nothing has moved. */
+function countsBetween(before: View, after: View): readonly Happening[] {
+  const seconds = Math.max(1, Date.parse(after.generatedAt) - Date.parse(before.generatedAt)) / SECOND;
+  const delivered = grown(before, after, 'delivered');
+  const isSame = (['pending', 'failing', 'deadLettered'] as const).every(
+    (name) => before.totals[name] === after.totals[name],
+  );
+  return isSame && delivered === 0 ? [] : [countsOf(after, delivered / seconds)];
+}
+
+export function countsOf({ generatedAt: at, totals }: View, perSecond: number): Happening {
+  const { pending, failing, deadLettered } = totals;
+  const deliveriesPerSecond = Math.round(perSecond * 10) / 10;
+  return { at, type: 'counts', pending, failing, deadLettered, deliveriesPerSecond };
+}
+
+/** How many more were delivered, or died: by counts of 24 hours, of which the oldest fall away as time goes on. */
+export function grown(before: View, after: View, what: keyof View['hours']): number {
+  const hourOf = ({ generatedAt }: View) => Math.floor(Date.parse(generatedAt) / HOUR);
+  const stillCounted = before.hours[what].slice(hourOf(after) - hourOf(before));
+  return Math.max(0, sum(after.hours[what]) - sum(stillCounted));
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
+
+/** Tells dead letters that are new from those that were there: also one that was replayed and died again. */
+export class DeadLettersSeen {
+  readonly #seen = new Set<string>();
+  /** All that died before was there, whether listed or not. */
+  #floor = '';
+
+  /** @param items the newest that there are. @param isAll whether there are no others. */
+  constructor(items: readonly DeadLetterItem[], isAll: boolean) {
+    if (!isAll) this.#floor = items.at(-1)?.deadLetteredAt ?? '';
+    for (const item of items) this.#seen.add(keyOf(item));
+  }
+
+  isNew(item: DeadLetterItem): boolean {
+    return item.deadLetteredAt >= this.#floor && !this.#seen.has(keyOf(item));
+  }
+
+  add(item: DeadLetterItem): void {
+    this.#seen.add(keyOf(item));
+  }
+}
+
+const keyOf = ({ deliveryId, deadLetteredAt }: DeadLetterItem) => `${deliveryId} ${deadLetteredAt}`;
+
+/** Remembers the lanes that wait for a retry. */
+export class HeldLanesSeen {
+  readonly #lanes = new Map<string, { readonly topic: string; readonly lane: HeldLane }>();
+
+  /** @param held the topic's lanes that wait now. @param view of the same moment. */
+  update(topic: string, held: readonly HeldLane[], view: View): readonly Happening[] {
+    const at = view.generatedAt;
+    const happened: Happening[] = [];
+    for (const lane of held) {
+      const key = laneKey(topic, lane);
+      const known = this.#lanes.get(key)?.lane;
+      if (lane.deliveryId === known?.deliveryId && lane.attempts === known.attempts) continue;
+      this.#lanes.set(key, { topic, lane });
+      if (lane.lastError) happened.push({ at, type: 'failing_lane', topic, ...lane });
+    }
+    const isHeld = new Set(held.map((lane) => laneKey(topic, lane)));
+    for (const { subscriber, failing } of view.topics.find((one) => one.topic === topic)?.subscribers ?? []) {
+      const known = [...this.#lanes].filter(
+        ([, one]) => one.topic === topic && one.lane.subscriber === subscriber,
+      );
+      // One that is being tried at this moment is not listed, and is failing still.
+      if (known.length <= failing) continue;
+      for (const [key, { lane }] of known) {
+        if (isHeld.has(key)) continue;
+        this.#lanes.delete(key);
+        happened.push({ at, type: 'flowing_lane', topic, subscriber, orderingKey: lane.orderingKey });
+      }
+    }
+    return happened;
+  }
+}
+
+const laneKey = (topic: string, { subscriber, orderingKey }: HeldLane) =>
+  `${topic} ${subscriber} ${orderingKey}`;
+
+/** Whether anything about a topic's failures has changed, so that its lanes are worth another look. */
+export function haveFailuresChanged(before: View | null, after: View, topic: string): boolean {
+  return failuresOf(before, topic) !== failuresOf(after, topic);
+}
+
+function failuresOf(view: View | null, topic: string): string {
+  const subscribers = view?.topics.find((one) => one.topic === topic)?.subscribers ?? [];
+  const failures = subscribers.filter(({ failing }) => failing > 0);
+  return failures
+    .map((one) => [one.subscriber, one.failing, one.nextRetryAt, one.lastFailedAt].join(' '))
+    .join('\n');
+}

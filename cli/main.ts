@@ -1,0 +1,85 @@
+import process from 'node:process';
+
+import { InvalidConfiguration } from '../lib/config.ts';
+import { parse } from './arguments.ts';
+import { busAt } from './bus.ts';
+import type { Command } from './command.ts';
+import { deadLetters } from './dead-letters.ts';
+import { doctor } from './doctor.ts';
+import { EXIT, Failure, misused } from './failure.ts';
+import { helpOf, helpOfAll } from './help.ts';
+import { nearest } from './nearest.ts';
+import { replay } from './replay.ts';
+import { COMMON_OPTIONS, readSettings } from './settings.ts';
+import { tail } from './tail.ts';
+import { ownTerminal } from './terminal.ts';
+import type { Terminal } from './terminal.ts';
+import { tick } from './tick.ts';
+import { topics } from './topics.ts';
+
+const COMMANDS: readonly Command[] = [topics, deadLetters, replay, doctor, tick, tail];
+
+/** `npx postbud`. */
+export async function main(): Promise<void> {
+  process.exitCode = await commandLine(process.argv.slice(2), ownTerminal());
+}
+
+/** Does what a command line says, and tells what goes wrong. @returns what to end with. */
+export async function commandLine(args: readonly string[], terminal: Terminal): Promise<number> {
+  try {
+    return await run(args, terminal);
+  } catch (error) {
+    return told(error, terminal);
+  }
+}
+
+/** @throws Failure */
+async function run(args: readonly string[], terminal: Terminal): Promise<number> {
+  const [name, ...rest] = args.map((arg) => (arg === '-h' ? '--help' : arg));
+  if (name === undefined || name === '--help' || name === 'help') {
+    const about = name === 'help' ? rest[0] : undefined;
+    const pane = name === undefined ? terminal.err : terminal.out;
+    pane.write(about === undefined ? helpOfAll(COMMANDS, pane) : helpOf(commandNamed(about), pane));
+    return name === undefined ? EXIT.usage : EXIT.ok;
+  }
+  const command = commandNamed(name);
+  if (rest.includes('--help')) {
+    terminal.out.write(helpOf(command, terminal.out));
+    return EXIT.ok;
+  }
+  if (rest.some((arg) => /^--token(=|$)/.test(arg))) {
+    throw misused(
+      'A token on the command line can be read by all users of this machine, and stays in the shell’s history.',
+      'Give it as POSTBUD_TOKEN, or in a file: --token-file <file>.',
+    );
+  }
+  const given = parse(rest, { ...command.options, ...COMMON_OPTIONS });
+  const bus = busAt(readSettings(given, terminal));
+  return await command.run({ given, terminal, bus, isJson: given.isSet('json') });
+}
+
+function commandNamed(name: string): Command {
+  const command = COMMANDS.find((one) => one.name === name);
+  if (command) return command;
+  const names = COMMANDS.map((one) => one.name);
+  if (name.startsWith('-'))
+    throw misused(`The command comes first: npx postbud <command> ${name}`, `Commands: ${names.join(', ')}`);
+  const meant = nearest(name, names);
+  throw misused(
+    `There is no command “${name}”.`,
+    meant === null ? `Commands: ${names.join(', ')}` : `Did you mean npx postbud ${meant}?`,
+  );
+}
+
+/** Tells what went wrong and what to do. @returns what to end with. */
+function told(error: unknown, { err, progress }: Terminal): number {
+  progress(null);
+  if (error instanceof InvalidConfiguration) {
+    err.write(err.paint('red', error.message));
+    return EXIT.usage;
+  }
+  if (!(error instanceof Failure)) throw error;
+  err.write(err.paint('red', error.message));
+  if (error.advice !== null) err.write(error.advice);
+  return error.exitCode;
+}

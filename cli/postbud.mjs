@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+// `npx postbud`, with nothing but Node: installs the packages first when they are missing, as the npm scripts do.
+import { spawnSync } from 'node:child_process';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+// What it and npm say goes to stderr: stdout is for what was asked for.
+const { status } = spawnSync(process.execPath, ['dev/install.mjs'], { cwd: root, stdio: ['ignore', 2, 2] });
+if (status !== 0) process.exit(status ?? 1);
+
+const { register } = await import('tsx/esm/api');
+register();
+const { main } = await import('./main.ts');
+await main();

@@ -1,0 +1,241 @@
+import { duration, until } from '../lib/operators/page/instants.ts';
+import { count, counted } from '../lib/operators/page/words.ts';
+import type { DeadLetterItem } from '../lib/operators/dead-letters/read.ts';
+import { SECOND, sleep } from '../lib/time.ts';
+import { deadLetterPage, overview, topicView } from './answers.ts';
+import type { Bus } from './bus.ts';
+import { atMost } from './command.ts';
+import type { Call, Command } from './command.ts';
+import { EXIT } from './failure.ts';
+import {
+  DeadLettersSeen,
+  HeldLanesSeen,
+  changesBetween,
+  countsOf,
+  grown,
+  haveFailuresChanged,
+} from './happenings.ts';
+import type { Happening, View } from './happenings.ts';
+import { timeOfDay } from './instants.ts';
+import { Unavailable } from './refusals.ts';
+import { failureText } from './states.ts';
+import type { Pane } from './terminal.ts';
+import { cutTo, padTo, printableJson, widthOf } from './text.ts';
+
+const DEFAULT_SECONDS = 2;
+
+/** Of one request: a look that takes longer is late anyway. */
+const TIMEOUT_MS = 15 * SECOND;
+
+const PAGE = 100;
+
+/** More than this between two looks are counted, not listed. */
+const MOST_LISTED = 500;
+
+/** The waits before a server that is away is tried again; the last one from then on. */
+const BACKOFF_MS = [2, 4, 8, 15, 30].map((seconds) => seconds * SECOND);
+
+export const tail: Command = {
+  name: 'tail',
+  summary: 'follows the bus: dead letters, failing lanes, deliveries a second',
+  usage: ['tail [--every <2>]'],
+  notes: ['Goes on until Ctrl-C. With --json each thing that happens is one line.'],
+  options: {
+    every: { value: '<seconds>', help: `how often to look; else every ${DEFAULT_SECONDS} seconds` },
+  },
+  examples: [
+    ['tail', 'beside a deployment or a replay'],
+    ['tail --json | jq -c \'select(.type == "dead_letter")\'', 'each new dead letter, for a program'],
+  ],
+  run,
+};
+
+async function run(call: Call): Promise<number> {
+  const { given, terminal, bus, isJson } = call;
+  atMost(0, given);
+  const everyMs = (given.wholeNumber('every', 1, 3600) ?? DEFAULT_SECONDS) * SECOND;
+  const signal = untilInterrupted();
+  const { out, err } = terminal;
+  const look = following(bus, signal);
+  try {
+    // A server that can't be reached at all is the wrong one.
+    let happened = await look();
+    if (!isJson) err.write(err.paint('dim', `Following ${bus.url.origin}; Ctrl-C ends.`));
+    for (;;) {
+      for (const one of happened) out.write(isJson ? printableJson(one) : lineOf(one, out));
+      await sleep(everyMs, signal);
+      if (signal.aborted) return EXIT.ok;
+      happened = await persistently(look, call, signal);
+    }
+  } catch (error) {
+    // A request that Ctrl-C cut off is no failure.
+    if (signal.aborted) return EXIT.ok;
+    throw error;
+  }
+}
+
+function untilInterrupted(): AbortSignal {
+  const interrupted = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort());
+  return interrupted.signal;
+}
+
+type Look = () => Promise<readonly Happening[]>;
+
+/** Looks until there is an answer: a server that is away is said once, and that it is back. */
+async function persistently(
+  look: Look,
+  { terminal }: Call,
+  signal: AbortSignal,
+): Promise<readonly Happening[]> {
+  const { err } = terminal;
+  let lostAt: number | null = null;
+  for (let tries = 0; ; tries += 1) {
+    try {
+      const happened = await look();
+      if (lostAt !== null)
+        err.write(err.paint('green', `Connected again after ${duration(Date.now() - lostAt)}.`));
+      return happened;
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      if (lostAt === null && !signal.aborted) {
+        lostAt = Date.now();
+        err.write(`${err.paint('yellow', error.message)} Trying again until it answers.`);
+      }
+      const waitMs = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)]!;
+      await sleep(Math.max(waitMs, error.retryAfterMs ?? 0), signal);
+      if (signal.aborted) return [];
+    }
+  }
+}
+
+/** @returns what looks once, and says what has happened since it last did; the first time, how things stand. */
+function following(bus: Bus, signal: AbortSignal): Look {
+  const lanes = new HeldLanesSeen();
+  const options = { signal, timeoutMs: TIMEOUT_MS };
+  let last: { readonly view: View; readonly dead: DeadLettersSeen } | null = null;
+
+  const deadLetters = async (cursor?: string) => {
+    const path = '/platform/event-bus/dead-letters';
+    const query = { limit: PAGE, cursor };
+    return (await bus.ask({ path, answer: deadLetterPage, query, ...options })).view;
+  };
+
+  const newlyDead = async (seen: DeadLettersSeen): Promise<readonly DeadLetterItem[]> => {
+    const found: DeadLetterItem[] = [];
+    let cursor: string | undefined;
+    for (;;) {
+      const { items, nextCursor } = await deadLetters(cursor);
+      found.push(...items.filter((item) => seen.isNew(item)));
+      const isBeyond = items.length === 0 || !seen.isNew(items.at(-1)!);
+      if (isBeyond || nextCursor === null || found.length >= MOST_LISTED) return found.toReversed();
+      cursor = nextCursor;
+    }
+  };
+
+  const heldOf = async (before: View | null, view: View) => {
+    const changed = view.topics.filter(({ topic }) => haveFailuresChanged(before, view, topic));
+    const asked = changed.map(async ({ topic }) => {
+      const path = `/platform/event-bus/topics/${encodeURIComponent(topic)}`;
+      return { topic, held: (await bus.ask({ path, answer: topicView, ...options })).view.heldLanes };
+    });
+    return await Promise.all(asked);
+  };
+
+  return async () => {
+    const { view } = await bus.ask({ path: '/platform/event-bus', answer: overview, ...options });
+    // All is asked before anything is remembered: a look that fails half-way is made again as a whole.
+    const held = await heldOf(last?.view ?? null, view);
+    const isRunning = view.relay.state === 'running';
+    if (last === null) {
+      const { items, nextCursor } = await deadLetters();
+      last = { view, dead: new DeadLettersSeen(items, nextCursor === null) };
+      const stands: readonly Happening[] = [
+        ...(isRunning ? [] : [{ at: view.generatedAt, type: 'relay', state: view.relay.state } as const]),
+        countsOf(view, 0),
+      ];
+      return [...stands, ...held.flatMap((one) => lanes.update(one.topic, one.held, view))];
+    }
+    const { view: before, dead } = last;
+    const died = grown(before, view, 'deadLettered') > 0 ? await newlyDead(dead) : [];
+    last = { view, dead };
+    for (const item of died) dead.add(item);
+    return [
+      ...died.map((item): Happening => ({ at: item.deadLetteredAt, type: 'dead_letter', ...item })),
+      ...held.flatMap((one) => lanes.update(one.topic, one.held, view)),
+      ...changesBetween(before, view),
+    ];
+  };
+}
+
+/** One line of it, as wide as the terminal. */
+export function lineOf(happening: Happening, { paint, columns }: Pick<Pane, 'paint' | 'columns'>): string {
+  const { style, word, what } = wordsOf(happening);
+  const start = `${timeOfDay(happening.at)}  ${padTo(WORD_WIDTH, word)}  `;
+  const room = columns === null ? Infinity : columns - widthOf(start);
+  return `${start.replace(word, paint(style, word))}${cutTo(room, what)}`;
+}
+
+/** The longest word, and its mark. */
+const WORD_WIDTH = '✗ dead-lettered'.length;
+
+interface Words {
+  readonly style: Parameters<Pane['paint']>[0];
+  readonly word: string;
+  readonly what: string;
+}
+
+function wordsOf(happening: Happening): Words {
+  switch (happening.type) {
+    case 'counts': {
+      const { pending, failing, deadLettered, deliveriesPerSecond: rate } = happening;
+      const events = `${counted(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered`;
+      const speed = rate === 0 ? '' : `; ${count(rate)} ${rate === 1 ? 'delivery' : 'deliveries'}/s`;
+      return { style: 'dim', word: '· counts', what: events + speed };
+    }
+    case 'relay':
+      return happening.state === 'running'
+        ? { style: 'green', word: '✓ relay', what: 'runs' }
+        : {
+            style: 'red',
+            word: '✗ relay',
+            what:
+              happening.state === 'stalled'
+                ? 'has stopped: events are saved, but not delivered'
+                : 'has never run',
+          };
+    case 'held_back':
+      return {
+        style: 'yellow',
+        word: '! held back',
+        what: `${happening.topic} by a producer’s open transaction`,
+      };
+    case 'no_longer_held_back':
+      return { style: 'green', word: '✓ flows', what: `${happening.topic}: the transaction has ended` };
+    case 'paused':
+    case 'resumed':
+      return {
+        style: happening.type === 'paused' ? 'yellow' : 'green',
+        word: happening.type === 'paused' ? '! paused' : '✓ resumed',
+        what: `${happening.topic} → ${happening.subscriber}`,
+      };
+    case 'failing_lane': {
+      const { at, topic, subscriber, deliveryId, attempts, nextAttemptAt, lastError, behind, isMoreBehind } =
+        happening;
+      const error = lastError ? `: ${failureText(lastError)}` : '';
+      const waiting = behind === 0 ? '' : `, ${isMoreBehind ? 'over ' : ''}${count(behind)} behind it`;
+      const what = `${topic} → ${subscriber}  ${deliveryId}  attempt ${attempts}${error}; next ${until(nextAttemptAt, at)}${waiting}`;
+      return { style: 'yellow', word: '! failing', what };
+    }
+    case 'flowing_lane':
+      return { style: 'green', word: '✓ flows', what: `${happening.topic} → ${happening.subscriber}` };
+    case 'dead_letter': {
+      const { topic, subscriber, deliveryId, lastError } = happening;
+      return {
+        style: 'red',
+        word: '✗ dead-lettered',
+        what: `${topic} → ${subscriber}  ${deliveryId}  ${failureText(lastError)}`,
+      };
+    }
+  }
+}

@@ -1,0 +1,100 @@
+import { duration, until } from '../lib/operators/page/instants.ts';
+import { count, counted, listed } from '../lib/operators/page/words.ts';
+import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../lib/lifetime.ts';
+import { SECOND, instantOf } from '../lib/time.ts';
+import { cronReport } from './answers.ts';
+import type { CronReport } from './answers.ts';
+import { atMost, writeJson } from './command.ts';
+import type { Call, Command } from './command.ts';
+import { EXIT } from './failure.ts';
+import type { Pane } from './terminal.ts';
+
+/** What the relay has begun when its time is up it ends, within its function's life. */
+const DEFAULT_TIMEOUT_SECONDS = CRON_LIFE_MS / SECOND;
+
+export const tick: Command = {
+  name: 'tick',
+  summary: 'has the relay run once, as the cron does each minute',
+  usage: [`tick [--timeout <${DEFAULT_TIMEOUT_SECONDS}>]`],
+  notes: [
+    `The server goes on for ${CRON_BUDGET_MS / SECOND} seconds, looking for work every 5 seconds, and then says what it did. It needs the secret of the cron, CRON_SECRET, instead of a token.`,
+  ],
+  options: {
+    timeout: { value: '<seconds>', help: `how long to wait for the answer; else ${DEFAULT_TIMEOUT_SECONDS}` },
+  },
+  examples: [['tick', 'where no cron runs: in a preview, or while it is broken']],
+  run,
+};
+
+async function run(call: Call): Promise<number> {
+  const { given, terminal, bus, isJson } = call;
+  atMost(0, given);
+  const timeoutMs = (given.wholeNumber('timeout', 1, 900) ?? DEFAULT_TIMEOUT_SECONDS) * SECOND;
+  const startedAt = Date.now();
+  const stop = showProgress(call, startedAt);
+  const { json, view } = await bus
+    .ask({ path: '/api/cron/relay', answer: cronReport, scope: 'cron', timeoutMs })
+    .finally(stop);
+  if (isJson) writeJson(call, json);
+  else write(view, Date.now() - startedAt, terminal.out);
+  return EXIT.ok;
+}
+
+/** @returns what ends it. */
+function showProgress({ terminal }: Call, startedAt: number): () => void {
+  const { err, progress } = terminal;
+  const { columns } = err;
+  if (columns === null) {
+    err.write(`The relay runs for about ${CRON_BUDGET_MS / SECOND} seconds.`);
+    return () => undefined;
+  }
+  const show = () => {
+    const ms = Date.now() - startedAt;
+    const share = Math.min(1, ms / CRON_BUDGET_MS);
+    const words =
+      ms < CRON_BUDGET_MS
+        ? `${Math.floor(ms / SECOND)} of ${CRON_BUDGET_MS / SECOND} s`
+        : `${Math.floor(ms / SECOND)} s, ending what it has begun`;
+    const width = Math.max(0, Math.min(20, columns - `The relay runs  ${words} `.length));
+    const done = Math.round(share * width);
+    progress(`The relay runs ${'█'.repeat(done)}${'░'.repeat(width - done)} ${words}`);
+  };
+  show();
+  const timer = setInterval(show, SECOND);
+  return () => {
+    clearInterval(timer);
+    progress(null);
+  };
+}
+
+function write(report: CronReport, tookMs: number, { write: put, paint }: Pane): void {
+  const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned, undone } =
+    report;
+  put(`The relay ran for ${duration(tookMs)}, in ${counted(ticks, 'tick')}.\n`);
+  const rows: readonly (readonly [
+    name: string,
+    number: number,
+    style: Parameters<typeof paint>[0],
+    note: string,
+  ])[] = [
+    ['fanned out', fannedOut, 'bold', ''],
+    ['delivered', delivered, 'green', ''],
+    ['failed', failed, 'yellow', nextRetryWords(report)],
+    ['asked for time', waited, 'bold', ''],
+    ['dead-lettered', deadLettered, 'red', deadLettered > 0 ? 'npx postbud dead-letters' : ''],
+    ['lanes lost', leasesLost, 'yellow', leasesLost > 0 ? 'to another relay, after a lease ran out' : ''],
+    ['events pruned', pruned.events, 'bold', ''],
+  ];
+  const width = Math.max(...rows.map(([, number]) => count(number).length));
+  for (const [name, number, style, note] of rows) {
+    const figure = paint(number === 0 ? 'dim' : style, count(number).padStart(width));
+    put(`  ${name.padEnd(14)}  ${figure}${note && paint('dim', `  ${note}`)}`);
+  }
+  if (struck.length > 0) put(`\nThe daily clock struck for ${listed(struck)}.`);
+  if (undone.length > 0) put(paint('red', `\nNot done: ${listed(undone)}. The log says why.`));
+}
+
+function nextRetryWords({ failed, nextRetryAt }: CronReport): string {
+  if (failed === 0 || nextRetryAt === null) return '';
+  return `next try ${until(instantOf(nextRetryAt), instantOf(Date.now()))}`;
+}

@@ -1,0 +1,154 @@
+import { filtered, needsAttention, sorted, subscribersToTell } from '../lib/operators/overview/attention.ts';
+import { age, ago, until } from '../lib/operators/page/instants.ts';
+import { count, counted } from '../lib/operators/page/words.ts';
+import type { SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
+import { overview } from './answers.ts';
+import { writeJson } from './command.ts';
+import type { Call, Command } from './command.ts';
+import { EXIT } from './failure.ts';
+import { when } from './instants.ts';
+import { table } from './table.ts';
+import type { Cell } from './table.ts';
+import type { Pane } from './terminal.ts';
+import { wrapTo } from './text.ts';
+
+type View = (typeof overview)['_output'];
+
+export const topics: Command = {
+  name: 'topics',
+  summary: 'what is pending, failing and dead-lettered, topic by topic',
+  usage: ['topics [words] [--all]'],
+  notes: [
+    'Shows the topics on which something waits or needs attention, the worst first; with words, those whose name, producer or subscribers hold them. Of a single topic, all subscribers are shown.',
+    'A topic counts events, each in the worst state of its deliveries; a subscriber counts its deliveries.',
+  ],
+  options: { all: { help: 'the quiet topics too' } },
+  examples: [
+    ['topics', 'what needs attention'],
+    ['topics payment', 'the topics that have to do with payments'],
+    ['topics --json | jq .totals', 'the totals, for a program'],
+  ],
+  run,
+};
+
+async function run(call: Call): Promise<number> {
+  const { given, terminal, bus, isJson } = call;
+  const words = given.positionals.join(' ');
+  const { json, view } = await bus.ask({ path: '/platform/event-bus', answer: overview });
+  if (isJson) {
+    writeJson(call, json);
+    return EXIT.ok;
+  }
+  const isWhole = given.isSet('all') || words !== '';
+  const found = sorted(filtered(view.topics, words), 'dead');
+  const shown = isWhole ? found : found.filter(isBusy);
+  const isSingled = words !== '' && shown.length === 1;
+  const { out } = terminal;
+  out.write(wrapTo(out.columns, `${relayWords(view, out)} ${totalsWords(view)}`));
+  if (shown.length > 0) out.write(`\n${topicTable(shown, view.generatedAt, isSingled, out)}`);
+  const footer = footerOf(view, shown.length, words);
+  if (footer) out.write(`\n${out.paint('dim', footer)}`);
+  return EXIT.ok;
+}
+
+function isBusy(topic: TopicOverview): boolean {
+  return needsAttention(topic) || topic.pending > 0;
+}
+
+/** Whether a relay runs, as a sentence. */
+function relayWords({ relay, generatedAt }: Pick<View, 'relay' | 'generatedAt'>, { paint }: Pane): string {
+  const { state, lastPassAt, runsHere } = relay;
+  if (!runsHere) {
+    const last =
+      lastPassAt === null
+        ? 'no relay has ever run on its database'
+        : `a relay ran last ${ago(lastPassAt, generatedAt)}`;
+    return `${paint('yellow', 'This deployment does not relay:')} ${last}. RELAY=on lets it.`;
+  }
+  if (state === 'never_run' || lastPassAt === null)
+    return `${paint('red', 'The relay has never run:')} events are saved, but not delivered.`;
+  if (state === 'running') return `The relay runs, last pass ${ago(lastPassAt, generatedAt)}.`;
+  const since = paint('red', `The relay has not run since ${when(lastPassAt, generatedAt)}:`);
+  return `${since} events are saved, but not delivered.`;
+}
+
+function totalsWords({ totals }: View): string {
+  const { pending, failing, deadLettered, deliveredLast24h, firstAttemptLast24h } = totals;
+  const events =
+    pending + failing + deadLettered === 0
+      ? 'Nothing is pending, failing or dead-lettered.'
+      : `${counted(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered.`;
+  if (deliveredLast24h === 0) return events;
+  const share = Math.floor((firstAttemptLast24h / deliveredLast24h) * 1000) / 10;
+  return `${events} ${counted(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
+}
+
+function footerOf({ topics: all }: View, shown: number, words: string): string {
+  if (words !== '') return shown === 0 ? `No topic has “${words}” in its name, producer or subscribers.` : '';
+  const rest = all.length - shown;
+  if (rest === 0) return '';
+  const quiet = shown === 0 ? 'topics, all quiet' : `quiet ${rest === 1 ? 'topic' : 'topics'}`;
+  return `${count(rest)} ${quiet}: --all shows ${rest === 1 ? 'it' : 'them'}.`;
+}
+
+function topicTable(
+  rows: readonly TopicOverview[],
+  now: string,
+  withSubscribers: boolean,
+  pane: Pane,
+): string {
+  const columns = [
+    { title: 'topic, subscriber', isFlexible: true },
+    { title: 'pending', align: 'right' },
+    { title: 'failing', align: 'right' },
+    { title: 'dead', align: 'right' },
+    { title: 'oldest due', align: 'right', leftOut: 'late' },
+    { title: 'next retry', leftOut: 'late' },
+    { title: '', isFlexible: true, leftOut: 'late' },
+  ] as const;
+  const cells = rows.flatMap((topic) => [
+    [topic.topic, ...numbers(topic, now), topicNote(topic, now)],
+    ...(withSubscribers ? topic.subscribers : subscribersToTell(topic)).map((one): Cell[] => [
+      `  ${one.subscriber}`,
+      ...numbers(one, now),
+      subscriberNote(one, now),
+    ]),
+  ]);
+  return table(pane, columns, cells);
+}
+
+function numbers(row: TopicOverview | SubscriberOverview, now: string): readonly Cell[] {
+  const { pending, failing, deadLettered, oldestDueAgeSeconds, nextRetryAt } = row;
+  return [
+    number(pending, null),
+    number(failing, 'yellow'),
+    number(deadLettered, 'red'),
+    oldestDueAgeSeconds === null ? '' : age(oldestDueAgeSeconds),
+    nextRetryAt === null ? '' : until(nextRetryAt, now),
+  ];
+}
+
+function number(value: number, style: 'yellow' | 'red' | null): Cell {
+  if (value === 0) return { text: '0', style: 'dim' };
+  return style === null ? count(value) : { text: count(value), style };
+}
+
+function topicNote({ heldBackSince, inCatalog }: TopicOverview, now: string): Cell {
+  if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
+  if (heldBackSince === null) return '';
+  return { text: `held back by an open transaction since ${when(heldBackSince, now)}`, style: 'yellow' };
+}
+
+const NOT_IN_CATALOG = 'not in this release’s catalog';
+
+function subscriberNote(one: SubscriberOverview, now: string): Cell {
+  const { attached, pause, inCatalog, neededVersion } = one;
+  if (pause) {
+    const { pausedBy, pausedAt, reason } = pause;
+    return { text: `paused by ${pausedBy} since ${when(pausedAt, now)}: ${reason}`, style: 'yellow' };
+  }
+  if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
+  if (neededVersion !== null)
+    return { text: `waits for a release that reads version ${neededVersion}`, style: 'yellow' };
+  return attached ? '' : { text: 'not attached', style: 'dim' };
+}

@@ -1,0 +1,216 @@
+import { STATUS_CODES } from 'node:http';
+
+import * as z from 'zod';
+
+import { headers } from './headers.ts';
+import type { HeaderName } from './headers.ts';
+import { FORM_TYPE, HTML_TYPE, JSON_TYPE, PROBLEM_TYPE } from './operation.ts';
+import type { Access, Answer, EventStream, Example, Operation, Parameter } from './operation.ts';
+import { problem, problemCodes } from '../problem-codes.ts';
+import type { ProblemCode } from '../problem-codes.ts';
+import type { SchemaWriter } from './schema-writer.ts';
+
+/** Writes operations as OpenAPI has them, their examples spread over parameters, body and answers. */
+export class OperationWriter {
+  readonly #schemas: SchemaWriter;
+
+  constructor(schemas: SchemaWriter) {
+    this.#schemas = schemas;
+  }
+
+  write(operation: Operation): object {
+    const { id, tag, summary, description, access, parameters = [], body, answers } = operation;
+    const written = answers.map((answer) => [answer.status, this.#answer(operation, answer)] as const);
+    return {
+      operationId: id,
+      tags: [tag],
+      summary,
+      ...(description !== undefined && { description }),
+      security: securityOf(access),
+      ...(parameters.length > 0 && {
+        parameters: parameters.map((parameter) => this.#parameter(operation, parameter)),
+      }),
+      ...(body && { requestBody: this.#requestBody(operation, body) }),
+      responses: {
+        ...Object.fromEntries(written),
+        ...Object.fromEntries(
+          statusesOf(operation).map((status) => [status, this.#problem(operation, status)]),
+        ),
+        default: { $ref: '#/components/responses/Failure' },
+      },
+    };
+  }
+
+  #parameter(operation: Operation, { in: place, name, description, schema, isList }: Parameter): object {
+    return {
+      in: place,
+      name,
+      ...(description !== undefined && { description }),
+      ...(place === 'path' && { required: true }),
+      schema: this.#schemas.write(schema),
+      // Commas between the values rather than the name before each.
+      ...(isList && { style: 'form', explode: false }),
+      ...examplesOf(operation, ({ parameters }) => valueOf(parameters?.[name])),
+    };
+  }
+
+  #requestBody(operation: Operation, { schema, forms, limitBytes }: NonNullable<Operation['body']>): object {
+    const written = this.#schemas.write(schema);
+    const json = { schema: written, ...examplesOf(operation, (example) => valueOf(example.json)) };
+    const form = { schema: written, ...examplesOf(operation, (example) => valueOf(example.form)) };
+    return {
+      required: true,
+      content: { [JSON_TYPE]: json, ...(forms && { [FORM_TYPE]: form }) },
+      'x-limit-bytes': limitBytes,
+    };
+  }
+
+  #answer(operation: Operation, answer: Answer): object {
+    const { status, description, content = {}, headers: always = [], mayHave = [], links } = answer;
+    const types = Object.entries(content).map(([type, schema]) => [
+      type,
+      {
+        ...this.#content(schema),
+        ...examplesOf(operation, ({ answer: { status: answered, type: of, value } }) =>
+          answered === status && of === type ? (valueOf(value) ?? {}) : null,
+        ),
+      },
+    ]);
+    const bodiless = Object.entries(operation.examples).flatMap(
+      ([
+        name,
+        {
+          answer: { status: answered, type },
+        },
+      ]) => (answered === status && type === undefined ? [name] : []),
+    );
+    return {
+      description,
+      headers: headersOf(operation, [...always, ...(operation.isLimited ? LIMITS : [])], mayHave),
+      ...(types.length > 0 && { content: Object.fromEntries(types) }),
+      ...(bodiless.length > 0 && { 'x-examples': bodiless }),
+      ...(links && { links }),
+    };
+  }
+
+  #content(schema: z.ZodType | EventStream): object {
+    if (schema instanceof z.ZodType) return { schema: this.#schemas.write(schema) };
+    const events = Object.entries(schema.events).map(([name, data]) => [name, this.#schemas.write(data)]);
+    return { schema: { type: 'string' }, 'x-events': Object.fromEntries(events) };
+  }
+
+  /** Of the status, with the codes that it may have. */
+  #problem(operation: Operation, status: number): object {
+    const codes = codesOf(operation, status);
+    const narrowed = { properties: { status: { const: status }, code: { enum: codes } } };
+    return {
+      description: `${STATUS_CODES[status]}: ${codes.map((code) => `\`${code}\``).join(', ')}.`,
+      headers: headersOf(operation, ...problemHeaders(operation, status)),
+      content: {
+        [PROBLEM_TYPE]: {
+          schema: { allOf: [this.#schemas.write(problem), narrowed] },
+          ...examplesOf(operation, ({ answer }) => (answer.status === status ? valueOf(answer.value) : null)),
+        },
+        ...(operation.hasPages && { [HTML_TYPE]: { schema: { type: 'string' } } }),
+      },
+    };
+  }
+}
+
+function securityOf(access: Access): readonly Readonly<Record<string, readonly string[]>>[] {
+  switch (access) {
+    case 'anyone':
+      return [];
+    case 'provider':
+      return [{ webhookSignature: [] }];
+    case 'cron':
+      return [{ cronSecret: [] }];
+    default:
+      return [{ operatorToken: [access] }, { operatorSession: [access] }];
+  }
+}
+
+/** Null leaves an example out. */
+type Written = { readonly value?: unknown } | null;
+
+const valueOf = (value: unknown): Written => (value === undefined ? null : { value });
+
+function examplesOf(
+  { examples }: Operation,
+  write: (example: Example) => Written,
+): { readonly examples?: Readonly<Record<string, object>> } {
+  const written = Object.entries(examples).flatMap(([name, example]) => {
+    const given = write(example);
+    return given ? [[name, { summary: example.summary, ...given }] as const] : [];
+  });
+  return written.length > 0 ? { examples: Object.fromEntries(written) } : {};
+}
+
+function statusesOf({ problems }: Operation): readonly number[] {
+  return [...new Set(problems.map((code) => problemCodes[code].status))].toSorted(
+    (one, other) => one - other,
+  );
+}
+
+function codesOf({ problems }: Operation, status: number): readonly ProblemCode[] {
+  const codes = problems.filter((code) => problemCodes[code].status === status);
+  // What can lack a setting can have a wrong one.
+  return status === 503 ? [...codes, 'misconfigured'] : codes;
+}
+
+const LIMITS: readonly HeaderName[] = ['RateLimit', 'RateLimit-Policy'];
+
+/** What problems of a status always have in their headers, and what only some of them have. */
+function problemHeaders(
+  { access, isLimited }: Operation,
+  status: number,
+): [always: readonly HeaderName[], sometimes: readonly HeaderName[]] {
+  // A call is counted before its body is looked at, and after its type and length; one to sign in before all of it.
+  const limits = isLimited ? LIMITS : [];
+  switch (status) {
+    case 401:
+      return access === 'provider' ? [[], []] : [['WWW-Authenticate'], limits];
+    case 403:
+      return [[], access === 'anyone' ? limits : ['WWW-Authenticate']];
+    case 413:
+      return [[], limits];
+    case 415:
+      return [[], ['Accept', 'Accept-Encoding', ...limits]];
+    case 429:
+      return [['Retry-After', ...limits], []];
+    case 502:
+      return [[], ['Retry-After', ...limits]];
+    case 503:
+      return [['Retry-After'], limits];
+    default:
+      return [[], limits];
+  }
+}
+
+/** @param always those that it has besides those of every answer. @param sometimes those that it may have. */
+function headersOf(
+  { cors, hasPages }: Operation,
+  always: readonly HeaderName[],
+  sometimes: readonly HeaderName[] = [],
+): Readonly<Record<string, object>> {
+  const required = [
+    'X-Request-Id',
+    'Cache-Control',
+    'X-Content-Type-Options',
+    ...(cors === 'any' ? ['Access-Control-Allow-Origin' as const] : []),
+    ...(cors === 'listed' || hasPages ? ['Vary' as const] : []),
+    ...always,
+  ] as const;
+  const optional = [...(cors === 'listed' ? ['Access-Control-Allow-Origin' as const] : []), ...sometimes];
+  return Object.fromEntries([
+    ...required.map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+    ...optional.map((name) => [name, { ...headers[name], required: false }]),
+  ]);
+}
+
+/** The headers that answers always have, as components. */
+export function headerComponents(): Readonly<Record<string, object>> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, header]) => [name, { ...header, required: true }]),
+  );
+}

@@ -1,0 +1,159 @@
+import { parse } from 'hono/utils/cookie';
+import { createRemoteJWKSet, errors, jwtVerify } from 'jose';
+import type { JWTPayload, JWTVerifyOptions } from 'jose';
+
+import type { OperatorSettings } from '../../config.ts';
+import { Problem, unauthorized, unavailable } from '../../http/problem.ts';
+import { DAY, MINUTE, SECOND } from '../../time.ts';
+import type { Scope } from '../../http/openapi/operation.ts';
+import type { Operator } from '../operator.ts';
+
+/** Holds the token of whoever signed in. By its prefix no other host, and nothing but HTTPS, can have set it. */
+export const SESSION_COOKIE = '__Host-event-bus';
+
+/**
+ * Tells who asks, whatever they may do: by the token in `Authorization`, or else by that in the session's cookie.
+ *
+ * @throws Problem 401 without a valid token; 403 as `requireOwnPage` does, with the cookie; 503 as `verifyToken` does.
+ * @see https://www.rfc-editor.org/rfc/rfc6750#section-3
+ */
+export async function authenticate(request: Request, settings: OperatorSettings): Promise<Operator> {
+  const { token, via } = tokenOf(request);
+  // A browser sends the cookie along with what other sites make it send, but never an Authorization header.
+  if (via === 'cookie') requireOwnPage(request);
+  const { subject, name, scopes } = await verifyToken(token, settings);
+  return { subject, name, scopes, via };
+}
+
+/** @throws Problem 403 `insufficient_scope` */
+export function requireScope({ scopes }: Pick<Operator, 'scopes'>, scope: Scope): void {
+  if (scopes.has(scope)) return;
+  throw new Problem(403, 'insufficient_scope', `The token lacks the scope ${scope}.`, {
+    headers: { 'www-authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
+  });
+}
+
+/**
+ * Requires that a request which changes something was sent by a page of ours. `SameSite` does not keep out our sibling
+ * hosts, so the browser must say that the page was of this very origin.
+ *
+ * @throws Problem 403 `cross_site_request`
+ * @see https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
+ */
+export function requireOwnPage(request: Request): void {
+  if (request.method === 'GET' || request.method === 'HEAD') return;
+  const site = request.headers.get('sec-fetch-site');
+  // Browsers leave the header out where there is no HTTPS, and did before 2023; they all send Origin.
+  const isOwn =
+    site === null
+      ? request.headers.get('origin') === new URL(request.url).origin
+      : site.toLowerCase() === 'same-origin';
+  if (isOwn) return;
+  throw new Problem(
+    403,
+    'cross_site_request',
+    'Nothing was done: the request did not come from a page of the console. Do it from there, or send the token as Authorization: Bearer <JWT>.',
+  );
+}
+
+/** The token of a session, whether valid or not; undefined where nobody has signed in. */
+export function sessionToken({ headers }: Request): string | undefined {
+  return parse(headers.get('cookie') ?? '', SESSION_COOKIE)[SESSION_COOKIE] || undefined;
+}
+
+function tokenOf(request: Request): { readonly token: string; readonly via: Operator['via'] } {
+  const authorization = request.headers.get('authorization');
+  // One that is wrong is not passed over: whoever wrote it did not mean the cookie.
+  const token =
+    authorization === null
+      ? sessionToken(request)
+      : /^bearer ([\w.~+/=-]{1,8192})$/i.exec(authorization)?.[1];
+  if (token) return { token, via: authorization === null ? 'cookie' : 'bearer' };
+  throw unauthorized('unauthorized', 'Send an operator’s token: Authorization: Bearer <JWT>.', {
+    headers: { 'www-authenticate': 'Bearer' },
+  });
+}
+
+/** What a valid token says. */
+export interface VerifiedToken extends Omit<Operator, 'via'> {
+  /** Seconds since 1970: as in the token, or when it is too old, whichever is first. */
+  readonly expiresAtSeconds: number;
+}
+
+/**
+ * A token that is said to be good for longer was made as a password. It ends with its age before that, but whoever made
+ * it counts on more.
+ */
+const LONGEST_LIFE_SECONDS = (366 * DAY) / SECOND;
+
+/**
+ * Verifies a token, whatever it allows. It ends when it says so, and once it is older than the settings allow.
+ *
+ * @throws Problem 401 `invalid_token`, 503 when no key is configured or the key server does not answer.
+ */
+export async function verifyToken(token: string, settings: OperatorSettings): Promise<VerifiedToken> {
+  const { sub, exp, iat, name, scope } = await claimsOf(token, settings);
+  // A token may hold anything under the names; what is written down beside each act must be a text that a database takes.
+  if (typeof sub !== 'string' || !sub.trim() || /\p{Cc}/u.test(sub)) throw invalidToken();
+  if (exp === undefined || iat === undefined || exp - iat > LONGEST_LIFE_SECONDS) throw invalidToken();
+  return {
+    subject: sub,
+    name: typeof name === 'string' && name.trim() ? name.trim() : sub,
+    scopes: new Set(typeof scope === 'string' ? scope.split(' ').filter(Boolean) : []),
+    expiresAtSeconds: Math.min(exp, iat + settings.maxAgeSeconds),
+  };
+}
+
+async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTPayload> {
+  const options: JWTVerifyOptions = {
+    issuer: settings.issuer,
+    audience: settings.audience,
+    // Without these a token that lacks them passes.
+    requiredClaims: ['exp', 'iat', 'sub', 'scope'],
+    clockTolerance: 30,
+    // With it, a token that was issued in the future does not pass either.
+    maxTokenAge: settings.maxAgeSeconds,
+  };
+  try {
+    // The algorithm goes with the key: a public key must never be taken for a shared secret.
+    if (settings.kind === 'secret') {
+      const { payload } = await jwtVerify(token, settings.secret, { ...options, algorithms: ['HS256'] });
+      return payload;
+    }
+    if (settings.kind === 'jwks') {
+      const algorithms = ['RS256', 'ES256', 'EdDSA'];
+      const { payload } = await jwtVerify(token, keySetOf(settings.url), { ...options, algorithms });
+      return payload;
+    }
+  } catch (error) {
+    if (isKeyServerDown(error))
+      throw unavailable('key_server_unavailable', 'The key server does not answer.', 30, { cause: error });
+    throw invalidToken(error);
+  }
+  throw unavailable('operators_not_configured', 'No key for operators’ tokens is configured.', 60);
+}
+
+export function invalidToken(cause?: unknown): Problem {
+  return unauthorized('invalid_token', 'The token is not valid, or has expired.', {
+    headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
+    cause,
+  });
+}
+
+const keySets = new Map<string, ReturnType<typeof createRemoteJWKSet>>();
+
+/** One for each URL: it holds the keys that it has fetched. */
+function keySetOf(url: string) {
+  const known = keySets.get(url);
+  if (known) return known;
+  const keySet = createRemoteJWKSet(new URL(url), { timeoutDuration: 5 * SECOND, cacheMaxAge: 10 * MINUTE });
+  keySets.set(url, keySet);
+  return keySet;
+}
+
+/** What jose throws when keys can't be had, rather than when the token is wrong. */
+function isKeyServerDown(error: unknown): boolean {
+  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true;
+  if (error instanceof TypeError) return true;
+  return error instanceof errors.JOSEError && error.code === 'ERR_JOSE_GENERIC';
+}

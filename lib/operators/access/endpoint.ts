@@ -1,0 +1,323 @@
+import { STATUS_CODES } from 'node:http';
+
+import type { z } from 'zod';
+
+import type { OperatorSettings } from '../../config.ts';
+import { mediaTypes } from '../../http/body.ts';
+import { endpoint } from '../../http/endpoint.ts';
+import type { Endpoint } from '../../http/endpoint.ts';
+import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
+import { notFound, problemResponse } from '../../http/problem.ts';
+import type { Problem } from '../../http/problem.ts';
+import { readContent, validated } from '../../http/validated.ts';
+import { logError } from '../../log.ts';
+import type { VisitorLimits } from '../../rate-limit/visit.ts';
+import { authenticate, requireOwnPage, requireScope, sessionToken } from './authenticate.ts';
+import { bouncePage } from './bounce.ts';
+import { HOME } from '../page/links.ts';
+import type { Html, PageContext } from '../page/layout.ts';
+import { problemPage } from './problem-page.ts';
+import { signInPage } from './page.ts';
+import type { Scope } from '../../http/openapi/operation.ts';
+import type { Operator } from '../operator.ts';
+
+/** What an operators' function is: its routes, and what all its pages show. */
+export interface OperatorEndpointDeclaration {
+  readonly settings: () => OperatorSettings;
+  /** `Production`, `Preview` or `Local`. */
+  readonly environment: () => string;
+  /** How many dead letters there are, for the navigation of every page. A page is shown without it if it fails. */
+  readonly deadLetters: () => Promise<number | null>;
+  /** Of several that a path fits, the first. */
+  readonly routes: readonly Route[];
+}
+
+export type Route = OperatorRoute | PublicRoute;
+
+interface Place {
+  /** `HEAD` comes with `GET`. */
+  readonly method: 'GET' | 'POST';
+  /** A segment that begins with a colon is a parameter, for example `/platform/event-bus/topics/:topic`. */
+  readonly path: string;
+}
+
+/** For operators with the scope, and no one else. */
+export interface OperatorRoute extends Place {
+  readonly scope: Scope;
+  readonly handle: (visit: OperatorVisit) => Promise<Answer<PageContext>>;
+}
+
+/** For whoever comes, but what changes something must come from a page of ours. */
+export interface PublicRoute extends Place {
+  readonly scope: null;
+  /** How often one visitor may come. */
+  readonly visitorLimits?: () => VisitorLimits;
+  readonly handle: (visit: Visit) => Promise<Answer<void>>;
+}
+
+/** What a handler is told of a request. */
+export interface Visit {
+  readonly request: Request;
+  /** The request's, without what the bounce put there. */
+  readonly url: URL;
+  /** Of the path, decoded; none is empty or holds a control character. */
+  readonly parameters: Readonly<Record<string, string>>;
+  readonly requestId: string;
+  /** Whether a browser asks, and gets a page. */
+  readonly wantsHtml: boolean;
+}
+
+export interface OperatorVisit extends Visit {
+  readonly operator: Operator;
+}
+
+/** The same as JSON and as a page, of which one is sent. @typeParam Context what the page is drawn with. */
+export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer) & {
+  readonly json: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+interface PageAnswer<Context> {
+  readonly page: (context: Context) => Html;
+  readonly status?: number;
+}
+
+/** After a form: the browser goes on to a page with 303. JSON is sent with 200. */
+interface ElsewhereAnswer {
+  /** A path of ours. */
+  readonly seeOther: string;
+}
+
+/**
+ * Makes a function for operators out of routes, with a page for browsers and JSON for programs.
+ *
+ * It is decided here, and nowhere else, who gets in: each route says for which scope it is. An unknown path is a 404,
+ * another method a 405. Problems are pages too where a page is wanted, and a 401 holds the form to sign in with.
+ */
+export function operatorEndpoint(declaration: OperatorEndpointDeclaration): Endpoint {
+  return {
+    async fetch(request) {
+      const response = await endpointFor(declaration, request).fetch(request);
+      for (const [name, value] of Object.entries(HEADERS)) response.headers.set(name, value);
+      return response;
+    },
+  };
+}
+
+/** What handlers take: a thousand delivery ids and a reason. */
+const BODY_LIMIT_BYTES = 64 * 1024;
+
+/**
+ * Reads what was sent to a handler, as JSON or as a form: an object of strings, of a field that is there twice the last.
+ *
+ * @throws Problem 400, 413 or 415 as `readContent` and `validated` do.
+ */
+export async function readSent<Value>(request: Request, schema: z.ZodType<Value>): Promise<Value> {
+  return validated(await readContent(request, mediaTypes, BODY_LIMIT_BYTES), schema);
+}
+
+/** On every answer. Whose it is depends on all that it varies by, and the Back button must not show the other form. */
+const HEADERS = {
+  vary: 'Accept, Cookie, Authorization',
+  'cache-control': 'no-store',
+  'content-security-policy': [
+    `default-src 'none'`,
+    `script-src 'self'`,
+    `style-src 'self'`,
+    `img-src 'self' data:`,
+    `connect-src 'self'`,
+    `form-action 'self'`,
+    `base-uri 'none'`,
+    `frame-ancestors 'none'`,
+  ].join('; '),
+  'referrer-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+};
+
+/** A request, and what has been found out about it. */
+interface Asked {
+  readonly declaration: OperatorEndpointDeclaration;
+  readonly request: Request;
+  /** Without the mark of the bounce. */
+  readonly url: URL;
+  readonly isBounced: boolean;
+  readonly wantsHtml: boolean;
+  /** Known once the token has been verified, for the page of whatever goes wrong after that. */
+  operator: Operator | null;
+}
+
+/** One for each request, so that what is found out on the way is at hand for any answer. */
+function endpointFor(declaration: OperatorEndpointDeclaration, request: Request): Endpoint {
+  const asked = askedBy(declaration, request);
+  const places = placesAt(asked.url.pathname, declaration.routes);
+  const method = request.method === 'HEAD' ? 'GET' : request.method;
+  const place = places.find(({ route }) => route.method === method);
+  return endpoint({
+    methods: places.map(({ route }) => route.method),
+    route: places[0]?.route.path ?? `${HOME}/*`,
+    guard: () => {
+      if (places.length === 0) throw notFound('not_found', 'There is nothing at this address.');
+      if (place?.route.scope === null) requireOwnPage(request);
+    },
+    ...(place?.route.scope === null &&
+      place.route.visitorLimits && { visitorLimits: place.route.visitorLimits }),
+    // There is a place: the methods have been checked.
+    handle: (_, { requestId }) => answer(asked, place!, requestId),
+    problemAnswer: (problem, requestId) => problemAnswer(asked, problem, requestId),
+  });
+}
+
+function askedBy(declaration: OperatorEndpointDeclaration, request: Request): Asked {
+  const url = new URL(request.url);
+  const isBounced = url.searchParams.get(BOUNCED) === '1';
+  if (isBounced) url.searchParams.delete(BOUNCED);
+  return { declaration, request, url, isBounced, wantsHtml: wantsHtml(request.headers), operator: null };
+}
+
+async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: string): Promise<Response> {
+  const { declaration, request, url } = asked;
+  requireAcceptable(request.headers);
+  const visit = { request, url, parameters, requestId, wantsHtml: asked.wantsHtml };
+  if (route.scope === null) {
+    const given = await route.handle(visit);
+    return isPage(asked, given) ? pageResponse(given.page(), given) : otherResponse(asked, given);
+  }
+  if (mayHaveLeftCookieBehind(asked)) return bounce(asked);
+  const operator = await authenticate(request, declaration.settings());
+  asked.operator = operator;
+  requireScope(operator, route.scope);
+  const given = await route.handle({ ...visit, operator });
+  if (!isPage(asked, given)) return otherResponse(asked, given);
+  const context = contextOf(asked, operator, await deadLettersOf(declaration, requestId));
+  return pageResponse(given.page(context), given);
+}
+
+/** Writes a problem for whoever asked: as JSON, as a page, or as the form to sign in with. */
+function problemAnswer(asked: Asked, problem: Problem, requestId: string): Response {
+  if (!asked.wantsHtml) return problemResponse(problem, requestId);
+  const { status, code, detail, issues = [] } = problem;
+  if (status === 401) {
+    // Whoever comes without a token has done nothing wrong.
+    const wrong = code === 'unauthorized' ? null : detail;
+    return pageResponse(signInPage({ next: nextAfter(asked), problem: wrong }), problem);
+  }
+  const title = STATUS_CODES[status] ?? `${status}`;
+  const context = asked.operator && contextOf(asked, asked.operator, null);
+  return pageResponse(problemPage({ status, title, code, detail, requestId, issues }, context), problem);
+}
+
+/** Where to go once signed in: to where one was going, or home after what must not be done by signing in. */
+function nextAfter({ request, url }: Asked): string {
+  return request.method === 'GET' ? url.pathname + url.search : HOME;
+}
+
+function contextOf({ declaration, url }: Asked, operator: Operator, deadLetters: number | null): PageContext {
+  return { operator, environment: declaration.environment(), url, deadLetters };
+}
+
+async function deadLettersOf(
+  { deadLetters }: OperatorEndpointDeclaration,
+  requestId: string,
+): Promise<number | null> {
+  try {
+    return await deadLetters();
+  } catch (error) {
+    logError('the dead letters could not be counted', error, { requestId });
+    return null;
+  }
+}
+
+function isPage<Context>(
+  { wantsHtml: isBrowser }: Asked,
+  given: Answer<Context>,
+): given is Answer<Context> & PageAnswer<Context> {
+  return isBrowser && 'page' in given;
+}
+
+interface Details {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+function pageResponse(page: Html, { status = 200, headers = {} }: Details): Response {
+  return new Response(page, { status, headers: { ...headers, 'content-type': 'text/html; charset=utf-8' } });
+}
+
+/** What is no page: JSON, or where a browser is to go. */
+function otherResponse({ wantsHtml: isBrowser }: Asked, given: Answer<never>): Response {
+  const { json, headers = {} } = given;
+  if (!('seeOther' in given)) return Response.json(json, { status: given.status ?? 200, headers });
+  if (!isBrowser) return Response.json(json, { headers });
+  return new Response(null, { status: 303, headers: { ...headers, location: given.seeOther } });
+}
+
+/** In the query of a request that comes from our own bounce page. */
+const BOUNCED = 'b';
+
+/**
+ * A browser that follows a link from a mail or a chat leaves the session's cookie behind, since it is `SameSite=Strict`.
+ * It brings it when a page of ours sends it to the same address, which is done once.
+ */
+function mayHaveLeftCookieBehind({ request, isBounced, wantsHtml: isBrowser }: Asked): boolean {
+  const { method, headers } = request;
+  return (
+    isBrowser &&
+    method === 'GET' &&
+    headers.get('sec-fetch-site') === 'cross-site' &&
+    (headers.get('sec-fetch-mode') ?? 'navigate') === 'navigate' &&
+    !headers.has('authorization') &&
+    sessionToken(request) === undefined &&
+    !isBounced
+  );
+}
+
+function bounce({ url }: Asked): Response {
+  const again = new URL(url);
+  again.searchParams.set(BOUNCED, '1');
+  return pageResponse(bouncePage(again), {});
+}
+
+interface PlaceAt {
+  readonly route: Route;
+  readonly parameters: Readonly<Record<string, string>>;
+}
+
+function placesAt(pathname: string, routes: readonly Route[]): readonly PlaceAt[] {
+  return routes.flatMap((route) => {
+    const parameters = parametersAt(pathname, route.path);
+    return parameters ? [{ route, parameters }] : [];
+  });
+}
+
+/** @returns null where the path is not the route's. */
+function parametersAt(pathname: string, path: string): Readonly<Record<string, string>> | null {
+  const names = path.split('/');
+  // Functions are also called by the paths of their files, which begin with /api.
+  const segments = pathname
+    .replace(/^\/api(?=\/)/, '')
+    .replace(/\/$/, '')
+    .split('/');
+  if (names.length !== segments.length) return null;
+  const parameters: [name: string, value: string][] = [];
+  for (const [index, name] of names.entries()) {
+    const segment = segments[index] ?? '';
+    if (!name.startsWith(':')) {
+      if (name !== segment) return null;
+      continue;
+    }
+    const value = decoded(segment);
+    if (!value) return null;
+    parameters.push([name.slice(1), value]);
+  }
+  return Object.fromEntries(parameters);
+}
+
+/** @returns null for an escape that is none, and for control characters, which no database takes and no name has. */
+function decoded(segment: string): string | null {
+  try {
+    const value = decodeURIComponent(segment);
+    return /\p{Cc}/u.test(value) ? null : value;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,50 @@
+import { hiddenField } from '../page/acts.ts';
+import { DEAD_ICON } from '../page/icons.ts';
+import { HOME } from '../page/links.ts';
+import { html } from '../page/markup.ts';
+import type { Html } from '../page/markup.ts';
+import { plainLayout } from '../page/layout.ts';
+
+/** The form that takes a token. @param next where to go then. @param problem why the last token did not do. */
+export function signInPage({
+  next,
+  problem,
+}: {
+  readonly next: string;
+  readonly problem: string | null;
+}): Html {
+  return plainLayout(
+    'Sign in',
+    html`<form class="panel narrow" method="post" action="${HOME}/sign-in">
+      <h1>Sign in to the event bus</h1>
+      <p class="muted">
+        Paste the same bearer token you use with the API. It is kept in a cookie that scripts can’t read, for
+        as long as the token is valid and at most 8 hours.
+      </p>
+      ${problem !== null && problemAlert(problem)} ${hiddenField('next', next)}
+      <label class="f">
+        Access token
+        <input
+          type="password"
+          name="token"
+          autocomplete="off"
+          spellcheck="false"
+          required
+          autofocus
+          ${problem === null ? null : INVALID}
+          data-token
+        />
+      </label>
+      <div class="end"><button class="btn primary">Sign in</button></div>
+    </form>`,
+  );
+}
+
+const INVALID = html` aria-invalid="true" aria-describedby="problem"`;
+
+function problemAlert(problem: string): Html {
+  return html`<div class="alert" role="alert">
+    ${DEAD_ICON}
+    <p id="problem">${problem}</p>
+  </div>`;
+}

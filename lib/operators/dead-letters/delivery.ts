@@ -1,0 +1,226 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import type { PastAttempt } from '../../../drizzle/schema.ts';
+import { hidePersonalData, maskPersonalData, personalTexts } from '../../catalog/personal.ts';
+import { subjectOf } from '../../catalog/subject.ts';
+import type { Database } from '../../db/connect.ts';
+import { driverOf, run } from '../../db/statement.ts';
+import { instantOf, instantOrNull } from '../../time.ts';
+import type { DeadLetterItem, LastError } from './read.ts';
+
+type State = 'pending' | 'failing' | 'dead_lettered' | 'delivered';
+
+/** One delivery that is or was a dead letter, with all that happened to it. */
+export interface DeadLetter extends Omit<DeadLetterItem, 'deadLetteredAt' | 'lastError'> {
+  readonly generatedAt: string;
+  /** Replayed in the meantime, it is no longer dead-lettered. */
+  readonly state: State;
+  readonly deadLetteredAt: string | null;
+  readonly deliveredAt: string | null;
+  readonly nextAttemptAt: string | null;
+  readonly lastError: (LastError & { readonly group: string | null }) | null;
+  readonly orderingKey: string;
+  readonly event: {
+    readonly state: State;
+    readonly producer: string;
+    readonly version: number;
+    readonly correlationId: string | null;
+    readonly causationId: string | null;
+    readonly traceparent: string | null;
+  };
+  /** Oldest first: attempts, and what operators did. */
+  readonly attempts: readonly Attempt[];
+  /** Personal data hidden, unless it was revealed. */
+  readonly payload: unknown;
+  /** JSON Pointers of the values that are hidden, each with what it is where the schema says so (else null). */
+  readonly hidden: readonly { readonly pointer: string; readonly kind: string | null }[];
+  /** Whether the payload fits its schema, as this release knows it. Of a newer version everything is hidden. */
+  readonly isValid: boolean;
+  readonly isRevealed: boolean;
+  /** The same event's deliveries to its other subscribers. */
+  readonly siblings: readonly { readonly subscriber: string; readonly state: State }[];
+}
+
+export type Attempt =
+  | {
+      readonly outcome: 'failed' | 'waited' | 'delivered';
+      /** Counted from 1, from 1 again after a replay. */
+      readonly attempt: number;
+      readonly at: string;
+      readonly durationMs: number;
+      readonly error: LastError | null;
+      /** How long until the next attempt was due, in milliseconds; null when none followed. */
+      readonly waitedMs: number | null;
+    }
+  | {
+      /** `replayed`: put back; `hurried`: told to retry now; `skipped`: given up. */
+      readonly outcome: 'replayed' | 'hurried' | 'skipped';
+      readonly at: string;
+      readonly by: string;
+      readonly reason: string | null;
+      readonly replayId: string | null;
+    };
+
+/**
+ * Reads one delivery, its personal data hidden.
+ *
+ * @param deliveryId as lists show it.
+ * @returns null when there is none.
+ */
+export async function readDeadLetter(db: Database, deliveryId: string): Promise<DeadLetter | null> {
+  const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: deliveryId.split('-') });
+  return row ? deadLetterOf(deliveryId, row.found, false) : null;
+}
+
+/**
+ * Reads one delivery with all that is in it, and records who looked and why, in the same statement.
+ *
+ * @returns null when there is none; then nothing is recorded.
+ */
+export async function revealDeadLetter(
+  db: Database,
+  deliveryId: string,
+  by: string,
+  reason: string,
+): Promise<DeadLetter | null> {
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: REVEAL,
+    values: [...deliveryId.split('-'), uuidv7(), by, reason],
+  });
+  return row ? deadLetterOf(deliveryId, row.found, true) : null;
+}
+
+/** The statement's answer. Times are epoch milliseconds. */
+interface Found {
+  readonly now: number;
+  readonly state: State;
+  readonly attempts: number;
+  readonly attempted_at: number | null;
+  readonly duration_ms: number | null;
+  readonly next_attempt_at: number | null;
+  readonly delivered_at: number | null;
+  readonly dead_lettered_at: number | null;
+  readonly replays: number;
+  readonly error_group: string | null;
+  readonly log: readonly PastAttempt[] | null;
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly ordering_key: string;
+  readonly event_id: string;
+  readonly event_state: State;
+  readonly payload: unknown;
+  readonly version: number;
+  readonly producer: string;
+  readonly created_at: number;
+  readonly correlation_id: string | null;
+  readonly causation_id: string | null;
+  readonly traceparent: string | null;
+  readonly siblings: readonly { readonly subscriber: string; readonly state: State }[] | null;
+}
+
+function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): DeadLetter {
+  const { topic, payload, version } = found;
+  const shown = hidePersonalData(topic, payload, version);
+  const texts = isRevealed ? null : personalTexts(topic, payload, version);
+  const attempts = attemptsOf(found, texts);
+  const last = attempts.findLast((attempt) => 'error' in attempt && attempt.error !== null);
+  const error = last && 'error' in last ? last.error : null;
+  return {
+    generatedAt: instantOf(found.now),
+    deliveryId,
+    eventId: found.event_id,
+    topic,
+    subscriber: found.subscriber,
+    subject: subjectOf(topic, payload, version),
+    createdAt: instantOf(found.created_at),
+    state: found.state,
+    deadLetteredAt: instantOrNull(found.dead_lettered_at),
+    deliveredAt: instantOrNull(found.delivered_at),
+    nextAttemptAt: instantOrNull(found.next_attempt_at),
+    failures: found.attempts,
+    replays: found.replays,
+    lastError: error && { ...error, group: found.error_group },
+    orderingKey: found.ordering_key,
+    event: {
+      state: found.event_state,
+      producer: found.producer,
+      version,
+      correlationId: found.correlation_id,
+      causationId: found.causation_id,
+      traceparent: found.traceparent,
+    },
+    attempts,
+    payload: isRevealed ? payload : shown.payload,
+    hidden: shown.hidden,
+    isValid: shown.isValid,
+    isRevealed,
+    siblings: found.siblings ?? [],
+  };
+}
+
+/** @param texts what messages must not repeat; null shows them as they are. */
+function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
+  const log = [...(found.log ?? []), ...settledAttempt(found)];
+  return log.map((entry, index): Attempt => {
+    const at = new Date(entry.at);
+    if (entry.outcome === 'replayed' || entry.outcome === 'hurried' || entry.outcome === 'skipped') {
+      const { outcome, by = '', reason = null, replayId = null } = entry;
+      return { outcome, at: at.toISOString(), by, reason, replayId };
+    }
+    const { kind, message = '', durationMs, outcome, attempt } = entry;
+    const told = (text: string) => (texts ? maskPersonalData(text, texts) : text);
+    const next = log[index + 1];
+    const nextAtMs = next ? Date.parse(next.at) : found.next_attempt_at;
+    return {
+      outcome,
+      attempt,
+      at: at.toISOString(),
+      durationMs,
+      error: kind === undefined ? null : { kind: told(kind), message: told(message) },
+      waitedMs: nextAtMs === null ? null : Math.max(0, Math.round(nextAtMs - at.getTime() - durationMs)),
+    };
+  });
+}
+
+/** The attempt that delivered stands in columns of its own. */
+function settledAttempt({
+  state,
+  attempts,
+  attempted_at: at,
+  duration_ms: durationMs,
+}: Found): PastAttempt[] {
+  if (state !== 'delivered' || at === null) return [];
+  return [{ outcome: 'delivered', attempt: attempts, at: instantOf(at), durationMs: durationMs ?? 0 }];
+}
+
+// An event has one position, in the lanes of all its subscribers.
+const READ = `
+  select json_build_object(
+    'now', extract(epoch from clock_timestamp()) * 1000, 'state', deliveries.state, 'attempts', attempts,
+    'attempted_at', extract(epoch from attempted_at) * 1000, 'duration_ms', duration_ms,
+    'next_attempt_at', extract(epoch from next_attempt_at) * 1000,
+    'delivered_at', extract(epoch from delivered_at) * 1000,
+    'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000, 'replays', replays,
+    'error_group', error_group, 'log', attempt_log, 'topic', lanes.topic, 'subscriber', lanes.subscriber,
+    'ordering_key', events.ordering_key, 'event_id', event_id, 'event_state', events.state, 'payload', payload,
+    'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,
+    'correlation_id', correlation_id, 'causation_id', causation_id, 'traceparent', traceparent,
+    'siblings', (
+      select json_agg(json_build_object('subscriber', other_lane.subscriber, 'state', other.state)
+        order by other_lane.subscriber)
+      from lanes as other_lane join deliveries as other
+        on other.lane_id = other_lane.id and other.position = deliveries.position
+      where other_lane.topic = lanes.topic and other_lane.id <> lanes.id and other_lane.home_id is null
+        and (other_lane.ordering_key = events.ordering_key or other_lane.slot = postbud_slot(events.ordering_key))
+    )
+  ) as found
+  from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id
+  where lane_id = $1::bigint and position = $2::bigint`;
+
+const REVEAL = `
+  with recorded as (
+    insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason)
+    select $3::uuid, clock_timestamp(), $4::text, 'reveal', topic, subscriber, lane_id || '-' || position, $5::text
+    from deliveries join lanes on lanes.id = lane_id where lane_id = $1::bigint and position = $2::bigint
+  )
+  ${READ}`;

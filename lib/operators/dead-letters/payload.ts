@@ -1,0 +1,60 @@
+import { html } from '../page/markup.ts';
+import type { Child, Html } from '../page/markup.ts';
+
+const INDENT = '  ';
+
+/** Where personal data was taken out: a JSON Pointer, and what was there where the schema says so. */
+type Hidden = readonly { readonly pointer: string; readonly kind: string | null }[];
+
+/** A payload as JSON, with a chip where a value is hidden. */
+export function payload(value: unknown, hidden: Hidden = []): Html {
+  const kinds = new Map(hidden.map(({ pointer, kind }) => [pointer, kind]));
+  return html`${draw(value, { pointer: '', indent: '', kinds })}`;
+}
+
+interface Place {
+  readonly pointer: string;
+  readonly indent: string;
+  readonly kinds: ReadonlyMap<string, string | null>;
+}
+
+function draw(value: unknown, place: Place): Child {
+  const kind = place.kinds.get(place.pointer);
+  if (kind !== undefined) return chip(kind);
+  if (Array.isArray(value))
+    return brackets(
+      '[',
+      ']',
+      value.map((item, index) => draw(item, within(place, index))),
+      place,
+    );
+  if (typeof value === 'object' && value !== null) {
+    const members = Object.entries(value).map(
+      ([key, member]) =>
+        html`<span class="k">${JSON.stringify(key)}</span>: ${draw(member, within(place, key))}`,
+    );
+    return brackets('{', '}', members, place);
+  }
+  return JSON.stringify(value) ?? 'null';
+}
+
+function chip(kind: string | null): Html {
+  return html`<span class="red">hidden${kind !== null && `: ${kind}`}</span>`;
+}
+
+function brackets(open: string, close: string, lines: readonly Child[], { indent }: Place): Child {
+  if (lines.length === 0) return open + close;
+  return [
+    open,
+    lines.map((line, index) => [index === 0 ? '\n' : ',\n', indent, INDENT, line]),
+    '\n',
+    indent,
+    close,
+  ];
+}
+
+/** @see https://www.rfc-editor.org/rfc/rfc6901 for how a key stands in a pointer. */
+function within({ pointer, indent, kinds }: Place, key: string | number): Place {
+  const token = String(key).replaceAll('~', '~0').replaceAll('/', '~1');
+  return { pointer: `${pointer}/${token}`, indent: indent + INDENT, kinds };
+}

@@ -1,0 +1,223 @@
+import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import { maskPersonalData, personalTexts } from '../../catalog/personal.ts';
+import { subjectOf } from '../../catalog/subject.ts';
+import type { Topic } from '../../catalog/topic.ts';
+import type { Database } from '../../db/connect.ts';
+import { driverOf, run } from '../../db/statement.ts';
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { instantOf } from '../../time.ts';
+import { readDeadLetters } from '../dead-letters/read.ts';
+import type { ErrorGroup, LastError } from '../dead-letters/read.ts';
+import { readOverview } from '../overview/read.ts';
+import type { TopicOverview } from '../overview/read.ts';
+
+/** One topic: its subscribers, the lanes that wait and for what, its errors and its newest events. */
+export interface TopicView {
+  readonly generatedAt: string;
+  readonly topic: TopicOverview;
+  readonly description: string;
+  /** Null where the catalog does not have the topic. */
+  readonly version: number | null;
+  /** The ordering key in words, for example `bookingId`; null where the lane is the whole topic. */
+  readonly orderedBy: string | null;
+  /** Lanes whose first delivery waits for a retry; the next to try first, 50 at most. */
+  readonly heldLanes: readonly HeldLane[];
+  readonly errors: readonly ErrorGroup[];
+  /** The 10 newest. */
+  readonly events: readonly RecentEvent[];
+}
+
+/** A lane held back by its first delivery. */
+export interface HeldLane {
+  readonly subscriber: string;
+  /** Empty where the lane is the whole topic. */
+  readonly orderingKey: string;
+  /** The delivery that holds the lane. */
+  readonly deliveryId: string;
+  readonly eventId: string;
+  readonly subject: string | null;
+  /** Attempts so far. 0: its handler asked for time. */
+  readonly attempts: number;
+  readonly nextAttemptAt: string;
+  readonly lastError: LastError | null;
+  /** Deliveries that wait behind it. */
+  readonly behind: number;
+  /** Whether there are more than `behind`: it is not counted beyond 10,000. */
+  readonly isMoreBehind: boolean;
+}
+
+export interface RecentEvent {
+  readonly eventId: string;
+  readonly createdAt: string;
+  readonly subject: string | null;
+  readonly orderingKey: string;
+  readonly state: 'pending' | 'failing' | 'dead_lettered' | 'delivered';
+}
+
+/**
+ * Reads one topic.
+ *
+ * @param now overrides the database's clock in tests.
+ */
+export async function readTopic(
+  db: Database,
+  attached: readonly AttachedSubscriber[],
+  topic: string,
+  now?: Date,
+): Promise<TopicView> {
+  const [overview, deadLetters, [row]] = await Promise.all([
+    readOverview(db, attached, now),
+    readDeadLetters(db, { topic, limit: 1 }, now),
+    run<{ found: Found }>(driverOf(db), { text: TOPIC, values: [topic, now?.toISOString() ?? null] }),
+  ]);
+  const { description, version, orderedBy = null } = rowOf(topic) ?? UNLISTED;
+  const { held, events } = row!.found;
+  const shown = overview.topics.find((one) => one.topic === topic) ?? quiet(topic);
+  return {
+    generatedAt: overview.generatedAt,
+    topic: shown,
+    description,
+    version,
+    orderedBy,
+    heldLanes: held.map((lane) => heldLane(lane, shown)),
+    errors: deadLetters.groups,
+    events: events.map((event) => ({
+      eventId: event.id,
+      createdAt: instantOf(event.created_at),
+      subject: event.payload === null ? null : subjectOf(topic, event.payload, event.version),
+      orderingKey: event.ordering_key,
+      state: event.state,
+    })),
+  };
+}
+
+function rowOf(topic: string): Topic | null {
+  return isTopicName(topic) ? catalog[topic] : null;
+}
+
+const UNLISTED = {
+  description:
+    'This topic is not in this release’s catalog: another release emitted its events. They wait for a release that has a handler for them.',
+  version: null,
+  orderedBy: undefined,
+};
+
+/** A topic that the catalog does not have, and of which nothing waits any longer. */
+function quiet(topic: string): TopicOverview {
+  const none = Array.from({ length: 24 }, () => 0);
+  return {
+    topic,
+    producer: '',
+    inCatalog: false,
+    pending: 0,
+    failing: 0,
+    deadLettered: 0,
+    oldestDueAgeSeconds: null,
+    nextRetryAt: null,
+    awaitingFanOut: 0,
+    heldBackSince: null,
+    hours: { delivered: none, deadLettered: none },
+    subscribers: [],
+  };
+}
+
+/** The statement's answer. Times are epoch milliseconds. */
+interface Found {
+  readonly held: readonly FoundLane[];
+  readonly events: readonly {
+    readonly id: string;
+    readonly created_at: number;
+    /** Null where it is long. */
+    readonly payload: unknown;
+    readonly version: number;
+    readonly ordering_key: string;
+    readonly state: RecentEvent['state'];
+  }[];
+}
+
+interface FoundLane {
+  readonly id: string;
+  readonly position: string;
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly ordering_key: string;
+  readonly event_id: string;
+  readonly attempts: number;
+  readonly due_at: number;
+  readonly last: { readonly kind?: string; readonly message?: string } | null;
+  readonly payload: unknown;
+  readonly version: number;
+  /** Null where the lane is all that its subscription has, however much that is. */
+  readonly behind: number | null;
+}
+
+function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
+  const { subscriber, payload, version, last, behind } = found;
+  const told = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
+  const { pending = 0, failing = 1 } = subscribers.find((row) => row.subscriber === subscriber) ?? {};
+  return {
+    subscriber,
+    orderingKey: found.ordering_key,
+    deliveryId: `${found.id}-${found.position}`,
+    eventId: found.event_id,
+    subject: subjectOf(topic, payload, version),
+    attempts: found.attempts,
+    nextAttemptAt: instantOf(found.due_at),
+    lastError: last?.kind === undefined ? null : { kind: told(last.kind), message: told(last.message ?? '') },
+    behind: behind === null ? pending + failing - 1 : Math.min(behind, COUNTED_BEHIND),
+    isMoreBehind: behind !== null && behind > COUNTED_BEHIND,
+  };
+}
+
+const COUNTED_BEHIND = 10_000;
+const LISTED_LANES = 50;
+const LISTED_EVENTS = 10;
+const LISTED_PAYLOAD_BYTES = 16 * 1024;
+
+// An event has one position, in the lanes of all subscribers: those of one of them tell which events are newest.
+const TOPIC = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  held as (
+    select coalesce(lanes.home_id, lanes.id)::text as id, first.position::text as position, lanes.topic, subscriber,
+      events.ordering_key, first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at,
+      first.attempt_log -> -1 as last, payload, version,
+      -- Of a lane that is all its subscription has it is known.
+      case when exists (
+        select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber
+          and other.id <> lanes.id
+      ) then (
+        select count(*) - 1
+        from postbud_next_1(lanes.id, home_id, slot, held_key, head, ${COUNTED_BEHIND + 2})
+      ) end as behind
+    from (
+      select lanes.* from clock, lanes
+      where lanes.topic = $1::text and due_at > clock.now and lease_token is null
+      order by due_at limit ${LISTED_LANES}
+    ) as lanes, lateral (
+      select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log
+      from postbud_next_1(lanes.id, home_id, slot, held_key, head, 1) as next join deliveries
+        on lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position
+    ) as first join events on events.id = first.event_id
+  ),
+  longest_lane as materialized (
+    select id from lanes where topic = $1::text and subscriber = (
+      select min(subscriber) from lanes where topic = $1::text
+    ) order by tail desc limit ${LISTED_EVENTS}
+  ),
+  newest as materialized (
+    select newest.* from longest_lane, lateral (
+      select event_id, position, payload_bytes from deliveries where lane_id = longest_lane.id
+      order by position desc limit ${LISTED_EVENTS}
+    ) as newest order by position desc limit ${LISTED_EVENTS}
+  ),
+  event as (
+    select id, extract(epoch from created_at) * 1000 as created_at, ordering_key, state, position,
+      case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version
+    from newest join events on events.id = event_id
+  )
+  select json_build_object(
+    'held', (select coalesce(json_agg(held order by due_at), '[]') from held),
+    'events', (select coalesce(json_agg(event order by position desc), '[]') from event)
+  ) as found`;

@@ -1,0 +1,197 @@
+import { topics } from '../../catalog/catalog.ts';
+import type { Database } from '../../db/connect.ts';
+import { driverOf, run } from '../../db/statement.ts';
+import { EMITTER_LOCKS } from '../../outbox/emit.ts';
+import { MINUTE, SECOND } from '../../time.ts';
+
+/** The statement's answer. Times are epoch milliseconds, `hours` count back from the present one. */
+export interface Found {
+  readonly now: number;
+  readonly last_pass: number | null;
+  readonly totals: readonly FoundTotal[];
+  readonly awaiting: readonly {
+    topic: string;
+    /** Empty: all of the topic. */
+    subscriber: string;
+    events: number;
+    oldest: number;
+    held_back_since: number | null;
+  }[];
+  readonly waits: readonly {
+    topic: string;
+    subscriber: string;
+    due_since: number | null;
+    next_retry: number | null;
+    needed_version: number | null;
+  }[];
+  readonly pauses: readonly { topic: string; subscriber: string; at: number; by: string; reason: string }[];
+  readonly hours: readonly {
+    topic: string;
+    ago: number;
+    delivered: number;
+    first_attempt: number;
+    dead_lettered: number;
+  }[];
+  readonly worst: {
+    group: string;
+    kind: string;
+    message: string;
+    topic: string;
+    subscriber: string;
+    count: number;
+  } | null;
+}
+
+export interface FoundTotal {
+  readonly topic: string;
+  /** Empty: events. */
+  readonly subscriber: string;
+  readonly pending: number;
+  readonly failing: number;
+  readonly dead_lettered: number;
+  readonly last_delivered: number | null;
+  readonly last_failed: number | null;
+}
+
+/**
+ * Finds what the overview tells, in one statement.
+ *
+ * @param attached subscriptions, as `topic subscriber`.
+ * @param now overrides the database's clock in tests.
+ */
+export async function findOverview(
+  db: Database,
+  attached: ReadonlySet<string>,
+  now: Date | undefined,
+): Promise<Found> {
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: OVERVIEW,
+    values: [SUBSCRIPTIONS, [...attached].join('\n'), now?.toISOString() ?? null],
+  });
+  return row!.found;
+}
+
+const SUBSCRIPTIONS = JSON.stringify(
+  topics().flatMap(([topic, { subscribers, version }]) =>
+    subscribers.map((subscriber) => ({ topic, subscriber, version })),
+  ),
+);
+
+/** Longer than a transaction should be open; see the quiet fence. */
+const LONG_TRANSACTION_MS = 5 * SECOND;
+
+/** Longer than any lease: handlers have a minute at most, and leases 20 seconds more. */
+const LONGEST_LEASE_MS = 2 * MINUTE;
+
+/** Lanes of one subscription that are looked at, those that have been due longest first. */
+const LANES_LOOKED_AT = 100;
+
+// A lane is due, or in the hands of a relay, or waits for a retry: `due_at` orders them in this way. The first
+// delivery of one that is due tells since when: since its event was recorded, or since its retry was due, or since an
+// operator put it back.
+const OVERVIEW = `
+  with clock as materialized (
+    select coalesce($3::text::timestamptz, clock_timestamp()) as now
+  ),
+  subscription as materialized (
+    select topic, subscriber, version,
+      topic || ' ' || subscriber = any (string_to_array($2::text, E'\\n')) as is_attached
+    from jsonb_to_recordset($1::text::jsonb) as known(topic text, subscriber text, version int)
+  ),
+  total as (
+    select topic, subscriber, sum(pending) as pending, sum(failing) as failing, sum(dead_lettered) as dead_lettered,
+      extract(epoch from max(last_delivered_at)) * 1000 as last_delivered,
+      extract(epoch from max(last_failed_at)) * 1000 as last_failed
+    from backlog group by topic, subscriber
+  ),
+  emitter as materialized (
+    select objid::bigint as lock, min(xact_start) as since
+    from pg_locks join pg_stat_activity using (pid)
+    where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
+      and pg_locks.database = (select oid from pg_database where datname = current_database())
+      and xact_start < clock_timestamp() - ${LONG_TRANSACTION_MS} * interval '1 millisecond'
+    group by objid
+  ),
+  awaiting as (
+    select topic, subscriber, sum(events) as events, extract(epoch from min(oldest)) * 1000 as oldest,
+      (select extract(epoch from since) * 1000 from emitter where lock = hashtext(topic)::bigint & 4294967295)
+        as held_back_since
+    from (
+      select topic, subscribers, count(*) as events, min(created_at) as oldest
+      from awaiting_fan_out group by topic, subscribers
+    ) as addressed_alike, unnest(subscribers || ''::text) as subscriber
+    group by topic, subscriber
+  ),
+  -- Those that wait for another release are due for long, and would keep the others from being looked at.
+  due_lane as (
+    select subscription.topic, subscription.subscriber, lane.*
+    from clock, subscription, lateral (
+      select id, home_id, slot, held_key, head from lanes
+      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
+        and due_at <= clock.now + ${LONGEST_LEASE_MS} * interval '1 millisecond'
+        and (due_at <= clock.now or lease_token is not null) and coalesce(waits_for_version, 0) <= version
+      order by due_at limit ${LANES_LOOKED_AT}
+    ) as lane
+    where is_attached
+  ),
+  due as (
+    select due_lane.topic, due_lane.subscriber, min(greatest(created_at, next_attempt_at, replayed_at)) as since
+    from due_lane, lateral (
+      select event_id, next_attempt_at, replayed_at
+      from postbud_next_1(due_lane.id, home_id, slot, held_key, due_lane.head, 1) as next
+        join lateral (
+          select replayed_at from deliveries
+          where lane_id = coalesce(home_id, due_lane.id) and deliveries.position = next.position
+        ) as put_back on true
+    ) as first join events on events.id = first.event_id
+    group by due_lane.topic, due_lane.subscriber
+  ),
+  wait as (
+    select topic, subscriber, extract(epoch from due.since) * 1000 as due_since, (
+      select min(waits_for_version) from (
+        select waits_for_version from lanes
+        where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber and is_attached
+          and due_at <= clock.now
+        order by due_at limit ${LANES_LOOKED_AT}
+      ) as looked_at where waits_for_version > version
+    ) as needed_version, (
+      select extract(epoch from due_at) * 1000 from lanes
+      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
+        and due_at > clock.now and lease_token is null
+      order by due_at limit 1
+    ) as next_retry
+    from clock, subscription left join due using (topic, subscriber)
+  ),
+  hour as (
+    select topic, delivered, first_attempt, dead_lettered,
+      extract(epoch from date_trunc('hour', clock.now, 'UTC') - hour)::int / 3600 as ago
+    from clock, (
+      select hour, topic, sum(delivered) as delivered, sum(first_attempt) as first_attempt,
+        sum(dead_lettered) as dead_lettered
+      from throughput
+      where hour > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
+        and hour <= date_trunc('hour', (select now from clock), 'UTC')
+      group by hour, topic
+    ) as counted
+  ),
+  worst as (
+    select key as "group", kind, message, topic, subscriber, dead_lettered as count
+    from error_groups where dead_lettered > 0 order by dead_lettered desc, key limit 1
+  )
+  select json_build_object(
+    'now', extract(epoch from clock.now) * 1000,
+    'last_pass', (select extract(epoch from at) * 1000 from last_pass limit 1),
+    'totals', (select coalesce(json_agg(total), '[]') from total),
+    'awaiting', (select coalesce(json_agg(awaiting), '[]') from awaiting),
+    'waits', (
+      select coalesce(json_agg(wait), '[]') from wait
+      where due_since is not null or next_retry is not null or needed_version is not null
+    ),
+    'pauses', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber,
+        'at', extract(epoch from paused_at) * 1000, 'by', paused_by, 'reason', reason)), '[]') from pauses
+    ),
+    'hours', (select coalesce(json_agg(hour), '[]') from hour),
+    'worst', (select row_to_json(worst) from worst)
+  ) as found
+  from clock`;

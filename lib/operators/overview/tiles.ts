@@ -1,0 +1,83 @@
+import type { Overview, RelayHealth } from './read.ts';
+import { isLate } from './attention.ts';
+import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RELAY_ICON, RETRY_ICON } from '../page/icons.ts';
+import { age, ago, until } from '../page/instants.ts';
+import { deadLettersPath } from '../page/links.ts';
+import { html } from '../page/markup.ts';
+import type { Child, Html } from '../page/markup.ts';
+import { wideSpark } from './spark.ts';
+import { count, counted } from '../page/words.ts';
+
+/** The totals of all topics, of deliveries, and the relay's health. */
+export function tiles(view: Overview): Html {
+  const { totals, relay, hours, generatedAt } = view;
+  const { pending, failing, deadLettered } = totals.deliveries;
+  return html`<h2 class="vh">Deliveries of all topics</h2>
+    <dl class="tiles">
+      ${tile('', CLOCK_ICON, 'Pending deliveries', count(pending), oldestDue(view))}
+      ${tile(failing > 0 ? 'fail' : '', RETRY_ICON, 'Failing deliveries', count(failing), nextRetry(view))}
+      ${tile(
+        deadLettered > 0 ? 'dead' : '',
+        DEAD_ICON,
+        'Dead letters',
+        deadLettered > 0 ? html`<a href="${deadLettersPath()}">${count(deadLettered)}</a>` : '0',
+        deadLettered > 0 ? `of ${counted(totals.deadLettered, 'event')}` : 'none',
+      )}
+      ${relayTile(relay, generatedAt)}
+      <div class="tile wide">
+        <dt>${CHECK_ICON}Delivered, last 24 h</dt>
+        <dd class="big">${count(totals.deliveredLast24h)}</dd>
+        <dd class="sub">${firstAttempt(view)}</dd>
+        <dd class="g">${wideSpark(hours.delivered)}</dd>
+      </div>
+    </dl>`;
+}
+
+const RELAY_STATES = {
+  running: { tone: 'ok', words: 'Running' },
+  stalled: { tone: 'dead', words: 'Stalled' },
+  never_run: { tone: 'dead', words: 'Never run' },
+} as const;
+
+function relayTile({ state, lastPassAt, lagSeconds, runsHere }: RelayHealth, generatedAt: string): Html {
+  const { tone, words } = RELAY_STATES[state];
+  const behind = lagSeconds > 0 ? `${age(lagSeconds)} behind` : 'nothing due';
+  const pass = lastPassAt === null ? 'no pass yet' : `last pass ${ago(lastPassAt, generatedAt)}`;
+  return tile(
+    tone,
+    RELAY_ICON,
+    'Relay',
+    words,
+    runsHere ? `${pass}, ${behind}` : `${pass}; not by this deployment`,
+  );
+}
+
+function oldestDue({ topics }: Overview): Child {
+  const ages = topics.flatMap(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? []);
+  if (ages.length === 0) return 'none due';
+  const oldest = Math.max(...ages);
+  return isLate(oldest)
+    ? html`oldest due <span class="fail-t">${age(oldest)}</span>`
+    : `oldest due ${age(oldest)}`;
+}
+
+function nextRetry({ topics, totals, generatedAt }: Overview): string {
+  if (totals.deliveries.failing === 0) return 'none';
+  const next = topics.flatMap(({ nextRetryAt }) => nextRetryAt ?? []).toSorted()[0];
+  return next === undefined ? 'retry due, or paused' : `next retry ${until(next, generatedAt)}`;
+}
+
+function firstAttempt({ totals: { deliveredLast24h, firstAttemptLast24h } }: Overview): string {
+  if (deliveredLast24h === 0) return 'none yet';
+  // Rounded down: 100 % is all of them.
+  const share = Math.floor((firstAttemptLast24h / deliveredLast24h) * 1000) / 10;
+  return `${share} % at first attempt`;
+}
+
+function tile(tone: string, icon: Html, name: string, big: Child, sub: Child): Html {
+  return html`<div class="tile ${tone}">
+    <dt>${icon}${name}</dt>
+    <dd class="big">${big}</dd>
+    <dd class="sub">${sub}</dd>
+  </div>`;
+}

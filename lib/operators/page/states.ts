@@ -1,0 +1,70 @@
+import type { LastError } from '../dead-letters/read.ts';
+import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
+import { html } from './markup.ts';
+import type { Html } from './markup.ts';
+import { cutTo } from './words.ts';
+
+type State = 'pending' | 'failing' | 'dead_lettered' | 'delivered';
+
+const WORDS = {
+  pending: 'pending',
+  failing: 'failing',
+  dead_lettered: 'dead-lettered',
+  delivered: 'delivered',
+} as const;
+
+const LABELS = {
+  pending: html`<span class="state">${CLOCK_ICON}${WORDS.pending}</span>`,
+  failing: html`<span class="state fail-t">${RETRY_ICON}${WORDS.failing}</span>`,
+  dead_lettered: html`<span class="state dead-t">${DEAD_ICON}${WORDS.dead_lettered}</span>`,
+  delivered: html`<span class="state ok-t">${CHECK_ICON}${WORDS.delivered}</span>`,
+};
+
+/** A state as a shape, a word and a colour. */
+export function stateLabel(state: State): Html {
+  return LABELS[state];
+}
+
+export function stateWord(state: State): string {
+  return WORDS[state];
+}
+
+/** What sort of failure it was: an answer, none in time, or an exception's name. */
+export function failureTag(kind: string): Html {
+  if (/^http/i.test(kind)) return html`<span class="tag http">HTTP</span>`;
+  if (/timeout/i.test(kind)) return html`<span class="tag timeout">Timeout</span>`;
+  return html`<span class="tag">${kind}</span>`;
+}
+
+/** A failure with its tag before it, and the tag's words only where the message does not have them. */
+export function failure({ kind, message }: LastError): Html {
+  return html`<span class="err">${failureTag(kind)}<span>${failureWords({ kind, message })}</span></span>`;
+}
+
+/** What fits into a sentence; the lists have the whole of it. */
+const SENTENCE_LENGTH = 120;
+
+/** How a subscriber fails, as the predicate of a sentence: `answers 503`, `does not answer in time`. */
+export function failsHow({ kind, message }: LastError): Html {
+  const status = statusOf(kind);
+  if (status !== null) return html`answers ${status}`;
+  if (/timeout/i.test(kind)) return html`does not answer in time`;
+  return html`fails with <span class="mono">${cutTo(SENTENCE_LENGTH, `${kind}: ${message}`)}</span>`;
+}
+
+/** The same of its last attempt: `its last answer was 503`. */
+export function lastFailure({ kind }: LastError): Html {
+  const status = statusOf(kind);
+  if (status !== null) return html`its last answer was ${status}`;
+  return html`its last attempt failed with <span class="mono">${kind}</span>`;
+}
+
+/** The message, with the status where it does not have it: `503 Service Unavailable`. */
+export function failureWords({ kind, message }: LastError): string {
+  const status = statusOf(kind);
+  return status === null || message.includes(status) ? message : `${status} ${message}`;
+}
+
+function statusOf(kind: string): string | null {
+  return /^http_?(\d{3})$/i.exec(kind)?.[1] ?? null;
+}

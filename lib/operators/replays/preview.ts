@@ -1,0 +1,192 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import type { Database } from '../../db/connect.ts';
+import { driverOf, run } from '../../db/statement.ts';
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { instantOf, instantOrNull, msOf } from '../../time.ts';
+import type { LastError } from '../dead-letters/read.ts';
+import { MATCHING, matchingValues, wayOf } from '../../deliveries/replay.ts';
+import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
+
+/** What a replay would do. Nothing has been put back. */
+export interface ReplayPreview {
+  readonly generatedAt: string;
+  /** The request that the preview is of, ready to be sent again without `dryRun`: with `until` and `expectedCount`. */
+  readonly request: Readonly<Record<string, unknown>>;
+  /** An id for the replay, so that the same form sent twice replays once. */
+  readonly replayId: string;
+  /** Null: deliveries of several topics, chosen one by one. */
+  readonly topic: string | null;
+  readonly matched: number;
+  readonly isAll: boolean;
+  readonly error: LastError | null;
+  /** When the events were recorded. Null when nothing matches. */
+  readonly createdFrom: string | null;
+  readonly createdTo: string | null;
+  /** When the deliveries died (or, with all, were delivered). */
+  readonly endedFrom: string | null;
+  readonly endedTo: string | null;
+  readonly subscriptions: readonly PreviewedSubscription[];
+  /** What is left out, since this release's catalog does not list the subscriber for the topic. */
+  readonly leftOut: readonly LeftOut[];
+}
+
+export interface LeftOut {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
+}
+
+export interface PreviewedSubscription {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
+  /** How many other subscribers the topic has, who get nothing. */
+  readonly others: number;
+  readonly attached: boolean;
+  readonly paused: boolean;
+  /** Whether it has delivered nothing since it last failed. */
+  readonly isStillFailing: boolean;
+  readonly lastDeliveredAt: string | null;
+  readonly lastFailedAt: string | null;
+  readonly lastError: LastError | null;
+}
+
+/**
+ * Tells what a replay would do, to whom, and whether they are well enough for it. Changes nothing.
+ *
+ * @param asked the request; up to now where it names no other end.
+ */
+export async function previewReplay(
+  db: Database,
+  attached: readonly AttachedSubscriber[],
+  asked: ParsedReplayRequest,
+): Promise<ReplayPreview> {
+  const [row] = await run<{ found: Found }>(driverOf(db), {
+    text: PREVIEW[wayOf(asked)],
+    values: matchingValues(asked),
+  });
+  const { found } = row!;
+  const generatedAt = instantOf(found.now);
+  // What dies after the preview was not in it.
+  const until = asked.until === undefined || msOf(asked.until) > 0 ? found.until : asked.until;
+  const { dryRun: _, reason: __, replayId, expectedCount: ___, ...request } = asked;
+  return {
+    generatedAt,
+    request: { ...request, until, expectedCount: found.matched },
+    replayId: replayId ?? uuidv7(),
+    topic: asked.topic ?? null,
+    matched: found.matched,
+    isAll: asked.include === 'all',
+    error: found.error,
+    createdFrom: instantOrNull(found.created_from),
+    createdTo: instantOrNull(found.created_to),
+    endedFrom: instantOrNull(found.ended_from),
+    endedTo: instantOrNull(found.ended_to),
+    subscriptions: found.subscriptions.map((subscription) => previewed(subscription, attached)),
+    leftOut: found.left_out,
+  };
+}
+
+/** The statement's answer. Times are epoch milliseconds. */
+interface Found {
+  readonly now: number;
+  /** To the microsecond, in which the database counts. */
+  readonly until: string;
+  readonly matched: number;
+  readonly error: LastError | null;
+  readonly created_from: number | null;
+  readonly created_to: number | null;
+  readonly ended_from: number | null;
+  readonly ended_to: number | null;
+  readonly subscriptions: readonly FoundSubscription[];
+  readonly left_out: readonly LeftOut[];
+}
+
+interface FoundSubscription {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
+  readonly is_paused: boolean;
+  readonly is_still_failing: boolean | null;
+  readonly last_delivered: number | null;
+  readonly last_failed: number | null;
+  readonly last_error: LastError | null;
+}
+
+function previewed(found: FoundSubscription, attached: readonly AttachedSubscriber[]): PreviewedSubscription {
+  const { topic, subscriber, count } = found;
+  return {
+    topic,
+    subscriber,
+    count,
+    others: isTopicName(topic) ? catalog[topic].subscribers.filter((name) => name !== subscriber).length : 0,
+    attached: attached.some(({ name, handlers }) => name === subscriber && handlers.has(topic)),
+    paused: found.is_paused,
+    isStillFailing: found.is_still_failing ?? false,
+    lastDeliveredAt: instantOrNull(found.last_delivered),
+    lastFailedAt: instantOrNull(found.last_failed),
+    lastError: found.last_error,
+  };
+}
+
+const statement = (matching: string) => `
+  with ${matching},
+  subscription as materialized (
+    select topic, subscriber, count(*) as count from matching join lanes on lanes.id = lane_id
+    group by topic, subscriber
+  ),
+  described as (
+    select topic, subscriber, count,
+      exists (select from pauses where pauses.subscriber = subscription.subscriber
+        and pauses.topic in ('', subscription.topic)) as is_paused,
+      last_failed_at >= coalesce(last_delivered_at, '-infinity') as is_still_failing,
+      extract(epoch from last_delivered_at) * 1000 as last_delivered,
+      extract(epoch from last_failed_at) * 1000 as last_failed, (
+        select json_build_object('kind', kind, 'message', message) from error_groups, lateral (
+          select max(dead_lettered_at) as at from deliveries where error_group = key
+        ) as newest
+        where error_groups.topic = subscription.topic and error_groups.subscriber = subscription.subscriber
+          and newest.at is not null
+        order by newest.at desc limit 1
+      ) as last_error
+    from subscription, lateral (
+      select max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at from backlog
+      where backlog.topic = subscription.topic and backlog.subscriber = subscription.subscriber
+    ) as known
+  ),
+  ends as (
+    select min(ended_at) as ended_from, max(ended_at) as ended_to, min(position) as first, max(position) as last
+    from matching
+  )
+  select json_build_object(
+    'now', extract(epoch from clock.now) * 1000,
+    'until', to_char(span.until at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+    'matched', (select count(*) from matching),
+    'error', (select json_build_object('kind', kind, 'message', message) from error_groups where key = $3::text),
+    'created_from', (
+      select extract(epoch from created_at) * 1000 from matching join events on events.id = event_id
+      where position = ends.first limit 1
+    ),
+    'created_to', (
+      select extract(epoch from created_at) * 1000 from matching join events on events.id = event_id
+      where position = ends.last limit 1
+    ),
+    'ended_from', extract(epoch from ends.ended_from) * 1000, 'ended_to', extract(epoch from ends.ended_to) * 1000,
+    'subscriptions', (
+      select coalesce(json_agg(described order by topic, subscriber), '[]') from described
+    ),
+    'left_out', (
+      select coalesce(json_agg(unlisted order by topic, subscriber), '[]') from (
+        select topic, subscriber, count(*) as count from found where not is_listed group by topic, subscriber
+      ) as unlisted
+    )
+  ) as found
+  from clock, span, ends`;
+
+const PREVIEW = {
+  chosen: statement(MATCHING.chosen),
+  deadLetters: statement(MATCHING.deadLetters),
+  everything: statement(MATCHING.everything),
+};

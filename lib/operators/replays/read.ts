@@ -1,0 +1,200 @@
+import * as z from 'zod';
+
+import type { Database } from '../../db/connect.ts';
+import { driverOf, run } from '../../db/statement.ts';
+import { instantOf } from '../../time.ts';
+import { pageLimit } from '../access/asked.ts';
+import type { Counts } from '../overview/read.ts';
+import { isInstant } from '../../deliveries/replay-request.ts';
+
+/** Who had what delivered again, and why. */
+export interface ReplayRecord {
+  readonly replayId: string;
+  /** Null: deliveries of several topics, chosen one by one. */
+  readonly topic: string | null;
+  readonly requestedAt: string;
+  readonly requestedBy: string;
+  readonly reason: string | null;
+  /** As asked for. */
+  readonly request: Readonly<Record<string, unknown>>;
+  readonly matched: number;
+  readonly replayed: number;
+}
+
+/** One replay and what has become of its deliveries. */
+export interface ReplayProgress extends ReplayRecord {
+  readonly generatedAt: string;
+  /** Add up to `replayed`. */
+  readonly progress: Counts & {
+    readonly delivered: number;
+    /** Put back once more by a later replay, which counts them. */
+    readonly replayedAgain: number;
+  };
+}
+
+/** What an operator did besides replays. */
+export interface OperatorAction {
+  readonly actionId: string;
+  readonly at: string;
+  readonly operator: string;
+  readonly action: 'retry' | 'skip' | 'pause' | 'resume' | 'reveal';
+  readonly topic: string | null;
+  readonly subscriber: string | null;
+  readonly deliveryId: string | null;
+  readonly reason: string | null;
+}
+
+/** The operators' log, newest first. */
+export interface OperatorLog {
+  readonly generatedAt: string;
+  readonly replays: readonly ReplayRecord[];
+  readonly actions: readonly OperatorAction[];
+  /** Older ones of both; null on the last page. */
+  readonly nextCursor: string | null;
+}
+
+export const logQuery = z.object({
+  limit: pageLimit,
+  cursor: z.string().transform(parseCursor).optional(),
+});
+
+export type LogQuery = z.output<typeof logQuery>;
+
+const cursorShape = z.tuple([z.string().refine(isInstant), z.uuid()]);
+
+function parseCursor(text: string, context: z.RefinementCtx): z.output<typeof cursorShape> {
+  try {
+    return cursorShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
+  } catch {
+    context.addIssue({ code: 'custom', message: 'write a cursor as an answer gave it, or none' });
+    return z.NEVER;
+  }
+}
+
+/** Reads what operators did, newest first, a page at a time. */
+export async function readOperatorLog(db: Database, { limit, cursor }: LogQuery): Promise<OperatorLog> {
+  const [row] = await run<{ found: { now: number; entries: FoundEntry[] } }>(driverOf(db), {
+    text: LOG,
+    values: [limit + 1, cursor?.[0] ?? null, cursor?.[1] ?? null],
+  });
+  const { now, entries } = row!.found;
+  const kept = entries.slice(0, limit);
+  const last = entries.length > limit ? kept.at(-1) : undefined;
+  return {
+    generatedAt: instantOf(now),
+    replays: kept.flatMap(({ replay }) => (replay ? [recordOf(replay)] : [])),
+    actions: kept.flatMap(({ action }) => (action ? [actionOf(action)] : [])),
+    nextCursor: last ? Buffer.from(JSON.stringify([last.at, last.id])).toString('base64url') : null,
+  };
+}
+
+/** Reads one replay and counts what has become of its deliveries. @returns null when there is none. */
+export async function readReplay(db: Database, replayId: string): Promise<ReplayProgress | null> {
+  const [row] = await run<{ found: FoundProgress }>(driverOf(db), { text: PROGRESS, values: [replayId] });
+  if (!row) return null;
+  const { now, replay, pending, failing, dead_lettered: deadLettered, delivered } = row.found;
+  const replayedAgain = replay.replayed - pending - failing - deadLettered - delivered;
+  return {
+    generatedAt: instantOf(now),
+    ...recordOf(replay),
+    progress: { pending, failing, deadLettered, delivered, replayedAgain },
+  };
+}
+
+/** Rows as Postgres writes them in JSON. */
+interface FoundReplay {
+  readonly id: string;
+  readonly topic: string | null;
+  readonly requested_at: string;
+  readonly requested_by: string;
+  readonly reason: string | null;
+  readonly request: Readonly<Record<string, unknown>>;
+  readonly matched: number;
+  readonly replayed: number;
+}
+
+interface FoundAction {
+  readonly id: string;
+  readonly at: string;
+  readonly operator: string;
+  readonly action: OperatorAction['action'];
+  readonly topic: string | null;
+  readonly subscriber: string | null;
+  readonly delivery_id: string | null;
+  readonly reason: string | null;
+}
+
+interface FoundEntry {
+  readonly id: string;
+  readonly at: string;
+  readonly replay: FoundReplay | null;
+  readonly action: FoundAction | null;
+}
+
+interface FoundProgress {
+  readonly now: number;
+  readonly replay: FoundReplay;
+  readonly pending: number;
+  readonly failing: number;
+  readonly dead_lettered: number;
+  readonly delivered: number;
+}
+
+function recordOf(found: FoundReplay): ReplayRecord {
+  const { topic, reason, request, matched, replayed } = found;
+  return {
+    replayId: found.id,
+    topic,
+    requestedAt: new Date(found.requested_at).toISOString(),
+    requestedBy: found.requested_by,
+    reason,
+    request,
+    matched,
+    replayed,
+  };
+}
+
+function actionOf(found: FoundAction): OperatorAction {
+  const { operator, action, topic, subscriber, reason } = found;
+  return {
+    actionId: found.id,
+    at: new Date(found.at).toISOString(),
+    operator,
+    action,
+    topic,
+    subscriber,
+    deliveryId: found.delivery_id,
+    reason,
+  };
+}
+
+// Each list in its own order and no longer than the page, so that neither is read to its end.
+const LOG = `
+  with replay as (
+    select id, requested_at as at, row_to_json(replays) as replay, null::json as action from replays
+    where $2::text is null or (requested_at, id) < ($2::text::timestamptz, $3::text::uuid)
+    order by requested_at desc, id desc limit $1::int
+  ),
+  action as (
+    select id, at, null::json as replay, row_to_json(operator_actions) as action from operator_actions
+    where $2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)
+    order by at desc, id desc limit $1::int
+  ),
+  entry as (
+    select id, to_char(at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at, replay, action,
+      row_number() over (order by at desc, id desc) as number
+    from (select * from replay union all select * from action) as both_lists
+    order by number limit $1::int
+  )
+  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000,
+    'entries', (select coalesce(json_agg(entry order by number), '[]') from entry)) as found`;
+
+const PROGRESS = `
+  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'replay', row_to_json(replays),
+    'pending', pending, 'failing', failing, 'dead_lettered', dead, 'delivered', delivered) as found
+  from replays, lateral (
+    select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
+      count(*) filter (where state = 'dead_lettered') as dead, count(*) filter (where state = 'delivered') as delivered
+    from deliveries where replayed_at = replays.requested_at
+  ) as progress
+  where replays.id = $1::uuid`;
