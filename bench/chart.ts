@@ -91,7 +91,7 @@ interface Latency {
   readonly p99: Spread;
 }
 
-/** Both with one scale, so that they can be held beside each other. */
+/** Draws both panels with one scale, so that they compare. */
 function latencyPanels(figures: Figures): string {
   const found = [false, true].map((isFar) => latencies(figures, isFar));
   const values = found.flat().flatMap(({ p50, p99 }) => [p50.least, p99.most]);
@@ -126,7 +126,7 @@ function latencyPanel(
     bottom: top + PANEL.height - 48,
   };
   const length = Math.log(domain.most / domain.least);
-  // With room below and above for the values.
+  // Leaves room below and above for the values.
   const y = (value: number) =>
     round(plot.bottom - 26 - (Math.log(value / domain.least) / length) * (plot.bottom - plot.top - 40));
   const steps = domain.most > 1000 * domain.least ? [1] : [1, 2, 5];
@@ -166,7 +166,7 @@ interface Bar {
   readonly spread: Spread | undefined;
 }
 
-/** Both with one scale too. */
+/** Draws both panels with one scale too. */
 function barPanels(figures: Figures): string {
   const bar = (name: ContenderName, what: string, section: string, figure: string): Bar => ({
     name,
@@ -231,7 +231,7 @@ ${text((plot.left + plot.right) / 2, plot.bottom + 37, 'deliveries a second', 'm
 ${drawn.join('\n')}${bars.some(({ spread }) => spread) ? '' : missing(plot)}`;
 }
 
-/** A whisker. */
+/** Draws a whisker. */
 function range(least: number, most: number, y: number): string {
   if (most - least < 3) return '';
   return `<path class="range" d="M${least} ${y - 4}V${y + 4}M${least} ${y}H${most}M${most} ${y - 4}V${y + 4}"/>`;

@@ -16,7 +16,7 @@ interface Measured {
   /** Outside the project, with a link to its packages. */
   readonly folder: string;
   readonly files: readonly string[];
-  /** Of the files, in their order. */
+  /** One per file, in their order. */
   readonly bundles: readonly Bundle[];
 }
 
@@ -54,13 +54,13 @@ function bytesByPackage(parts: Bundle['parts']): ReadonlyMap<string, number> {
 }
 
 interface Imported {
-  /** As our code writes them. */
+  /** The imports as our code writes them. */
   readonly imported: string[];
-  /** Whether each of them is behind an `import()`, of its own or of the file that imports it. */
+  /** Whether each is behind an `import()`: its own, or that of the importing file. */
   readonly isLazy: boolean;
 }
 
-/** By the name of the package, what the functions import of it. */
+/** Finds what the functions import, by package name. */
 async function specifiersOf(root: URL, files: readonly string[]): Promise<ReadonlyMap<string, Imported>> {
   const { metafile } = await build({
     absWorkingDir: fileURLToPath(root),
@@ -92,7 +92,7 @@ async function specifiersOf(root: URL, files: readonly string[]): Promise<Readon
   return found;
 }
 
-/** What no function gets; see `dev/build/bundle.ts`. */
+/** Packages that no function contains; see `dev/build/bundle.ts`. */
 const LAPTOPS = /pglite|^ws$/;
 
 function importTime(node: string, folder: string, specifiers: readonly string[]): number {

@@ -30,7 +30,7 @@ export const besideFigure = (perSecond: number, share: 'p50' | 'p99', distance: 
 const load = (perSecond: number, share: 'p50' | 'p99', { isFar }: Distance) =>
   `${perSecond}/s${isFar ? `, ${ROUND_TRIP_MS} ms round trips` : ''}, ${share}`;
 
-/** Ordering keys that take turns. */
+/** The number of ordering keys, used in turn. */
 export const KEYS = 2000;
 
 export const keyFigures = {

@@ -43,7 +43,7 @@ export async function timed(run: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedAt;
 }
 
-/** @param share 0.5 is the median. */
+/** Finds a quantile. @param share 0.5 is the median. */
 export function quantile(times: readonly number[], share: number): number {
   const sorted = times.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;

@@ -24,7 +24,7 @@ const USAGE = `npm run bench -- [--only <name> …] [--quick | --show]
   --quick        a tenth of the event bus's work in one round; writes nothing: to check that it runs
   --show         measures nothing: writes RESULTS.md, figures.svg and the README's table from figures.json`;
 
-/** Measures, prints, and keeps each section. */
+/** Measures, prints and keeps each section. */
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {

@@ -12,7 +12,7 @@ interface Row {
   readonly boss?: readonly string[];
 }
 
-/** The same figure of each contender. */
+/** Names the same figures for each contender. */
 const each = (name: (contender: ContenderName) => readonly string[]) => ({
   ours: name('ours'),
   graphile: name('graphile-worker'),

@@ -19,15 +19,15 @@ import type { Section } from './figures.ts';
 const CALLED_AT_MS = [0, 63 * SECOND, 120 * SECOND];
 const OBSERVED_MS = 3 * MINUTE;
 
-/** Of handlers whose limit is 10 seconds. */
+/** How long handlers take; their limit is 10 seconds. */
 const HANDLER_MS = 9 * SECOND;
 const LIMIT_MS = 10 * SECOND;
 const KICK_EVERY_MS = SECOND / 2;
 
-/** What rule 5 of the contract promises. */
+/** The promises of the contract's rule 5. */
 const GOALS = { gapMs: 6 * SECOND, kickMs: KICK_BUDGET_MS + LIMIT_MS };
 
-/** Measures on a real clock how often relays look for work, and how long their functions live: three minutes of it. */
+/** Measures for three minutes on a real clock how often relays look for work and how long their functions live. */
 export async function benchTime(): Promise<Section> {
   logTo(() => undefined);
   const server = await startPostgres();
@@ -80,7 +80,7 @@ export async function benchTime(): Promise<Section> {
 
 const inSeconds = (ms: number) => `${(ms / SECOND).toFixed(2)} s`;
 
-/** A ledger that is slow, and when it was called with which payment. */
+/** A slow ledger that records when it was called with which payment. */
 function slowLedger() {
   const calledAt = new Map<number, number>();
   const handle = async (number: number) => {
@@ -95,7 +95,7 @@ function slowLedger() {
   return { ledger, calledAt };
 }
 
-/** Emits payments at an even pace until the time is up. @returns when each was committed, by its number. */
+/** Emits payments at an even pace until the time is up. @returns the time of each commit, by number. */
 async function produce({ db }: Connection, keyOf: (number: number) => string, then: () => void) {
   const committedAt = new Map<number, number>();
   const startedAt = performance.now();
@@ -130,7 +130,7 @@ async function observeCron(connection: Connection) {
     );
     return performance.now() - calledAt;
   };
-  // A burst to wait for, then nothing for two minutes: as relays are most of the time.
+  // A burst to wait for, then nothing for two minutes: relays mostly have nothing to do.
   for (let number = 1; number <= 5; number += 1) {
     await emit(db, 'payment.captured', catalog['payment.captured'].example);
   }

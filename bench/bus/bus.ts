@@ -17,14 +17,14 @@ import type { Bench } from './turns.ts';
 
 interface Scenario {
   readonly title: string;
-  /** 3, unless one is short. */
+  /** By default 3. */
   readonly rounds?: number;
-  /** What keeps it from its goal, and what was tried: told where one is not reached. */
+  /** What limits it and what was tried; noted where a goal is not reached. */
   readonly limits?: string;
   readonly measure: (bench: Bench) => Promise<Figure[]>;
 }
 
-/** What is measured of the bus, in the order in which it is. */
+/** The benchmarks of the event bus, in their order. */
 const SCENARIOS = {
   steady: {
     title: 'From commit to handler in everyday traffic',
@@ -70,13 +70,13 @@ const SCENARIOS = {
 } as const satisfies Readonly<Record<string, Scenario>>;
 
 export interface BusOptions {
-  /** A tenth of the work in one round: to see that it runs. */
+  /** A tenth of the work in one round: to check that it runs. */
   readonly quick: boolean;
 }
 
 /**
- * The benchmarks of the bus by name: beside the newest peers and beside the database itself, on a real Postgres with
- * default durability. The first one that runs installs the peers.
+ * The benchmarks of the event bus by name: beside the newest peers and the database itself, on Postgres with default
+ * durability. The first one that runs installs the peers.
  */
 export const busBenchmarks = Object.fromEntries(
   Object.entries<Scenario>(SCENARIOS).map(([name, scenario]) => [

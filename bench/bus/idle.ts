@@ -8,13 +8,13 @@ import type { Bench } from './turns.ts';
 
 const WAITING = 1_000_000;
 const TICKS = 100;
-/** For each round elsewhere: a tick is so short that what else the machine does weighs more than the database. */
+/** Per round of other benchmarks: a turn is so short that other work of the machine outweighs the database. */
 const TURNS = 10;
 const GOALS = { ms: 5, share: 1.2 };
 
 /**
- * A tick that finds nothing to do, with every subscription of the catalog attached and much that is not due. Such ticks
- * are the small rounds that warm the connections.
+ * Measures an idle turn, with every subscription of the catalog attached and many deliveries that are not due. These
+ * turns are themselves the small rounds that warm the connections.
  */
 export async function benchIdle(bench: Bench): Promise<Figure[]> {
   const databases = { empty: await bench.server.createDatabase(), full: await bench.server.createDatabase() };

@@ -9,7 +9,7 @@ import { webhookBody } from './workload.ts';
 const WARM_UP = { count: 40, perSecond: 40 };
 const PER_SECOND = 200;
 const SECONDS = 6;
-/** Requests under way at full speed; a pool has ten connections. */
+/** Concurrent requests at full speed; a pool has ten connections. */
 const AT_ONCE = 16;
 const CONNECTIONS = 10;
 const GOALS = { p99Ms: 25, share: 0.4 };
@@ -29,7 +29,7 @@ const SAME_ROWS = [
    select topic, created_at, seq, id, ordering_key, open, subscribers, 300 from event`,
 ];
 
-/** Signed webhooks, each a new one, through the function of api/webhooks: verified, deduplicated, stored. */
+/** Measures signed webhooks, each a new one, through the function of api/webhooks: verified, deduplicated, stored. */
 export async function benchIntake(bench: Bench): Promise<Figure[]> {
   const contender = await startContender(bench.runtime, 'ours', await bench.server.createDatabase());
   try {

@@ -23,6 +23,18 @@ test('The README has at most 200 lines.', () => {
   expect(read('README.md').trimEnd().split('\n').length).toBeLessThanOrEqual(200);
 });
 
+test("The README's tree names every folder, and no other.", () => {
+  const [tree = ''] = /(?<=## The tree\n\n```\n)[^]*?(?=```)/.exec(read('README.md')) ?? [];
+  const named = (line: RegExp) =>
+    Array.from(tree.matchAll(line), ([, names]) => names!.trim().split(/ +/)).flat();
+  const folders = (path: string) =>
+    readdirSync(new URL(path, root), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && !/^(\.|node_modules$|dist$)/.test(entry.name))
+      .map(({ name }) => `${name}/`);
+  expect(named(/^((?:[\w-]+\/ ?)+)/gm).toSorted()).toEqual(folders('.').toSorted());
+  expect(named(/^  ((?:[\w-]+\/ ?)+)/gm).toSorted()).toEqual(folders('lib').toSorted());
+});
+
 describe.for(documents)('%s', (document) => {
   const text = read(document);
 
