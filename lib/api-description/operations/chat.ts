@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { chatRequest } from '../../chat/chat-request.ts';
 import { answered, invalid, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
 import type { Operation } from '../../http/openapi/operation.ts';
-import { origin } from '../parameters.ts';
+import { origin } from '../../http/openapi/parameters.ts';
 import { problem } from '../../http/problem-codes.ts';
 
 const chatAnswer = z

@@ -4,9 +4,10 @@ import type { Performed } from '../../cron/duties.ts';
 import { CRON_BUDGET_MS } from '../../lifetime.ts';
 import type { RelayReport } from '../../relay/relay.ts';
 import { SECOND } from '../../time.ts';
-import { count } from '../answers/values.ts';
 import { JSON_TYPE, refused } from '../../http/openapi/operation.ts';
 import type { Operation } from '../../http/openapi/operation.ts';
+
+const count = z.int().nonnegative();
 
 const relayRun = z
   .object({

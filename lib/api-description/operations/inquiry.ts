@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../../inquiry/inquiry-request.ts';
 import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
 import type { Operation } from '../../http/openapi/operation.ts';
-import { origin } from '../parameters.ts';
+import { origin } from '../../http/openapi/parameters.ts';
 
 const INQUIRY = {
   name: 'Sigrid Aasen',
