@@ -10,7 +10,7 @@ import type { Operation } from '../lib/http/openapi/operation.ts';
 export async function allOperations(): Promise<readonly Operation[]> {
   const root = new URL('../lib/', import.meta.url);
   const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
-    .filter((file) => /(^|\/)routes?\.ts$|^api-description\/operations\//.test(file))
+    .filter((file) => /(^|\/)routes?\.ts$/.test(file))
     .toSorted();
   const modules = await Promise.all(
     files.map(async (file): Promise<Record<string, unknown>> => await import(new URL(file, root).href)),

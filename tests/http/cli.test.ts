@@ -317,7 +317,7 @@ describe('replay', () => {
     expect(wrongTopic.err).toMatch(/^topic: write a topic of the catalog$/m);
     const wrongWindow = await postbud('replay payment.captured --since 24x --yes');
     expect(wrongWindow.code).toBe(2);
-    expect(wrongWindow.err).toMatch(/^--since: write a whole number above 0 and a unit/m);
+    expect(wrongWindow.err).toMatch(/^--since: expected a time span such as/m);
   });
 
   test.each([

@@ -10,7 +10,7 @@ import { z } from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { HOME } from '../../lib/operators/page/links.ts';
 import { html } from '../../lib/operators/page/markup.ts';
 import { layout } from '../../lib/operators/page/layout.ts';

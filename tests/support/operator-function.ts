@@ -1,6 +1,6 @@
 import type { OperatorSettings } from '../../lib/config.ts';
 import type { Database } from '../../lib/db/connect.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import type { Route } from '../../lib/operators/access/route.ts';

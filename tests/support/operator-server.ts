@@ -5,6 +5,7 @@ import type { OperatorSettings } from '../../lib/config.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { duties } from '../../lib/cron/duties.ts';
+import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, runCron } from '../../lib/cron/run-cron.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { operatorFunction } from './operator-function.ts';
@@ -48,8 +49,7 @@ export async function startOperatorServer(
   port = 0,
 ): Promise<OperatorServer> {
   const operators = operatorFunction({ settings, db: () => db, subscribers: () => subscribers });
-  const cron = endpoint({
-    methods: ['GET'],
+  const cron = endpoint(cronRoute, {
     handle: async (request) => {
       requireCronSecret(request, CRON_SECRET);
       return await runCron({ db, subscribers, duties, budgetMs: 500 });

@@ -60,8 +60,7 @@ function pathsOf(operations: readonly Operation[], writer: OperationWriter): Rec
   const inOrder = operations.toSorted((one, other) => order.indexOf(one.tag) - order.indexOf(other.tag));
   for (const operation of inOrder) {
     paths[operation.path] = {
-      // What visitors' pages call names its requests itself.
-      ...(operation.cors !== 'listed' && { parameters: [{ $ref: '#/components/parameters/RequestId' }] }),
+      ...(!operation.isAnonymous && { parameters: [{ $ref: '#/components/parameters/RequestId' }] }),
       ...paths[operation.path],
       [operation.method]: writer.write(operation),
     };

@@ -1,8 +1,8 @@
 import { STATUS_CODES } from 'node:http';
 
 import type { OperatorSettings } from '../../config.ts';
-import { endpoint } from '../../http/endpoint.ts';
-import type { Endpoint } from '../../http/endpoint.ts';
+import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
+import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
 import { notFound, problemResponse } from '../../http/problem.ts';
 import type { Problem } from '../../http/problem.ts';
@@ -25,8 +25,8 @@ export interface OperatorEndpointDeclaration {
   readonly environment: () => string;
   /** Counts the dead letters for the navigation of every page. A page is shown without the count if it fails. */
   readonly deadLetters: () => Promise<number | null>;
-  /** Counts how often one visitor calls a public route. */
-  readonly perVisitor: (limits: readonly Limit[]) => VisitorLimits;
+  /** Counts how often one visitor calls a route that limits that. */
+  readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
   readonly bus: Bus;
   /** The first that matches a path answers. */
   readonly routes: readonly Route[];
@@ -85,18 +85,25 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
   const method = request.method === 'HEAD' ? 'get' : request.method.toLowerCase();
   const place = places.find(({ route }) => route.method === method);
   const limits = place && isPublic(place.route) ? place.route.limits : undefined;
-  return endpoint({
+  return guardedEndpoint({
     methods: places.map(({ route }) => (route.method === 'get' ? 'GET' : 'POST')),
     route: (places[0]?.route.path ?? `${HOME}/*`).replaceAll(/\{(\w+)\}/g, ':$1'),
     guard: () => {
       if (places.length === 0) throw notFound('not_found', 'There is nothing at this address.');
       if (place && isPublic(place.route)) requireOwnPage(request);
     },
-    ...(limits && { visitorLimits: () => declaration.perVisitor(limits) }),
+    ...(limits && { visitorLimits: () => requireCounting(declaration)(limits) }),
     // The methods have been checked, so one of the routes has this one.
     handle: (_, { requestId }) => answer(asked, place!, requestId),
     problemAnswer: (problem, requestId) => problemAnswer(asked, problem, requestId),
   });
+}
+
+function requireCounting({
+  perVisitor,
+}: OperatorEndpointDeclaration): NonNullable<OperatorEndpointDeclaration['perVisitor']> {
+  if (!perVisitor) throw new TypeError('a route with limits needs perVisitor');
+  return perVisitor;
 }
 
 function askedBy(declaration: OperatorEndpointDeclaration, request: Request): Asked {
