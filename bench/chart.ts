@@ -71,7 +71,7 @@ function legend(): string {
 ${mark('ours', 30, 56, 'full')}${text(42, 60, 'p50', 'muted')}
 ${mark('ours', 84, 56, 'hollow')}${text(96, 60, 'p99', 'muted')}
 <g class="ours"><line class="spread" x1="138" x2="152" y1="56" y2="56"/></g>${range(164, 184, 56)}
-${text(194, 60, 'least to most of the rounds; figures are medians', 'muted')}`;
+${text(194, 60, 'range of the rounds; figures are medians', 'muted')}`;
 }
 
 /** Each contender has a shape as well as a colour. */
