@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 
 import type { ServerRequest } from 'srvx';
 
+import { detailOf } from '../lib/http/problem-codes.ts';
 import { Problem } from '../lib/http/problem.ts';
 
 /**
@@ -17,8 +18,7 @@ export function isLocalHost(host: string | undefined): boolean {
 }
 
 /** For a person whose hosts file or proxy has another name for this machine. */
-export const NOT_LOCAL =
-  'This server answers only as localhost, 127.0.0.1 or [::1], so that no page elsewhere can reach it. Open http://localhost and the port.';
+export const NOT_LOCAL = detailOf('misdirected_request');
 
 /** Whether a request asks for this machine: by one name, since a proxy may go by the first of two or by the last. */
 export function asksForThisMachine(incoming: Pick<IncomingMessage, 'rawHeaders'> | undefined): boolean {
@@ -31,7 +31,7 @@ export function asksForThisMachine(incoming: Pick<IncomingMessage, 'rawHeaders'>
 
 /** @throws Problem 421 `misdirected_request` */
 export function requireLocalHost({ runtime }: ServerRequest): void {
-  if (!asksForThisMachine(runtime?.node?.req)) throw new Problem(421, 'misdirected_request', NOT_LOCAL);
+  if (!asksForThisMachine(runtime?.node?.req)) throw new Problem('misdirected_request');
 }
 
 /** Lets programs send what they like, and pages of this machine. @throws Problem 403 `origin_not_allowed` */
@@ -40,5 +40,5 @@ export function requireLocalOrigin({ method, headers }: Request): void {
   if (method === 'GET' || method === 'HEAD' || origin === null) return;
   const [, host] = /^https?:\/\/([^/]+)$/.exec(origin) ?? [];
   if (isLocalHost(host)) return;
-  throw new Problem(403, 'origin_not_allowed', 'Only pages of this machine may send something here.');
+  throw new Problem('origin_not_allowed', { detail: 'Only pages of this machine may call here.' });
 }

@@ -17,7 +17,7 @@ const PATTERN = /^https?:\/\/(?<host>[a-z0-9*-]+(?:\.[a-z0-9*-]+)*)(?::\d{1,5})?
 export function wrongInOrigin(entry: string): string | undefined {
   const { host } = PATTERN.exec(entry)?.groups ?? {};
   if (host === undefined || entry.split('*').length > 2) {
-    return 'write origins with commas between them, for example https://www.example.no,https://*.preview.example.no';
+    return 'an entry is not an origin; separate origins with commas, for example https://www.example.no,https://*.preview.example.no';
   }
   if (!host.includes('*')) return undefined;
   const { publicSuffix, isPrivate } = suffixList().parse(host.replace('*', 'x'), {
@@ -31,7 +31,7 @@ export function wrongInOrigin(entry: string): string | undefined {
   const isOwnersName = behindStar === suffix.length && /\*[^.]/.test(host);
   if (isPrivate && isOwnersName) return undefined;
   const example = isPrivate ? `https://site-*-team.${publicSuffix}` : 'https://*.preview.example.no';
-  return `write a name of your own behind the star, for example ${example}: ${entry} lets pages of strangers call`;
+  return `${entry} lets pages of strangers call; put a name of your own behind the star, for example ${example}`;
 }
 
 /**

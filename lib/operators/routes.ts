@@ -5,7 +5,7 @@ import { catalog, isTopicName } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import type { Database } from '../db/connect.ts';
 import { mediaTypes } from '../http/body.ts';
-import { badRequest, notFound, Problem } from '../http/problem.ts';
+import { Problem } from '../http/problem.ts';
 import { readContent, requireValid, validated } from '../http/validated.ts';
 import type { Bus } from './access/asked.ts';
 import { describeCatalog } from './catalog/read.ts';
@@ -157,7 +157,7 @@ function topicRoutes({ database, subscribers }: Bus): readonly OperatorRoute[] {
         const topic = parameters['topic'] ?? '';
         const db = await database();
         if (!isTopicName(topic) && !(await hasEvents(db, topic)))
-          throw notFound('not_found', 'The catalog has no such topic.');
+          throw new Problem('not_found', { detail: 'The catalog has no such topic.' });
         const view = await readTopic(db, subscribers(), topic);
         return { json: view, page: (context) => topicPage(view, context) };
       },
@@ -204,7 +204,7 @@ function logRoutes({ database }: Bus): readonly OperatorRoute[] {
       handle: async ({ parameters }) => {
         const id = z.uuid().safeParse(parameters['replayId']);
         const view = id.success ? await readReplay(await database(), id.data) : null;
-        if (!view) throw notFound('not_found', 'There is no such replay.');
+        if (!view) throw new Problem('not_found', { detail: 'There is no such replay.' });
         return { json: view, page: (context) => replayPage(view, context) };
       },
     },
@@ -219,7 +219,7 @@ const SUBSCRIBERS_BY_TOPIC = Object.entries<Topic>(catalog).map(([topic, { subsc
 }));
 
 function shown(view: DeadLetter | null) {
-  if (!view) throw notFound('not_found', 'There is no such delivery.');
+  if (!view) throw new Problem('not_found', { detail: 'There is no such delivery.' });
   return {
     json: view,
     page: (context: Parameters<typeof deadLetterPage>[1]) => deadLetterPage(view, context),
@@ -243,7 +243,7 @@ async function readReplayRequest(request: Request): Promise<ParsedReplayRequest>
   const { expectedCount = 0 } = asked;
   const isTyped = confirm?.replaceAll(/\D/g, '') === String(expectedCount);
   if (!isTyped && (confirm !== undefined || expectedCount > UNCONFIRMED)) {
-    throw badRequest('not_confirmed', `Type ${expectedCount} to confirm.`);
+    throw new Problem('not_confirmed', { detail: `Type ${expectedCount} to confirm.` });
   }
   return asked;
 }
@@ -255,10 +255,10 @@ async function replayed(db: Database, asked: ParsedReplayRequest, by: string) {
     return await replay(db, asked, by);
   } catch (error) {
     if (error instanceof CountChanged) {
-      throw new Problem(409, error.code, `${error.message}.`, { cause: error });
+      throw new Problem(error.code, { detail: `${error.message}.`, cause: error });
     }
     if (error instanceof NoSuchSubscription)
-      throw new Problem(409, error.code, error.message, { cause: error });
+      throw new Problem(error.code, { detail: error.message, cause: error });
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import type { Database } from '../../db/connect.ts';
-import { notFound } from '../../http/problem.ts';
+import { Problem } from '../../http/problem.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import type { OperatorVisit } from './endpoint.ts';
 import { deliveryId, ownWords } from '../../deliveries/replay-request.ts';
@@ -44,7 +44,7 @@ export function filled(query: URLSearchParams): Record<string, string> {
 
 export function deliveryIdOf({ parameters }: OperatorVisit): string {
   const parsed = deliveryId.safeParse(parameters['deliveryId']);
-  if (!parsed.success) throw notFound('not_found', 'There is no such delivery.');
+  if (!parsed.success) throw new Problem('not_found', { detail: 'There is no such delivery.' });
   return parsed.data;
 }
 

@@ -7,8 +7,7 @@ import { mediaTypes } from '../../http/body.ts';
 import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
 import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
-import { notFound, problemResponse } from '../../http/problem.ts';
-import type { Problem } from '../../http/problem.ts';
+import { Problem, problemResponse } from '../../http/problem.ts';
 import { readContent, validated } from '../../http/validated.ts';
 import { logError } from '../../log.ts';
 import type { VisitorLimits } from '../../rate-limit/visit.ts';
@@ -156,7 +155,7 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
     methods: places.map(({ route }) => route.method),
     route: places[0]?.route.path ?? `${HOME}/*`,
     guard: () => {
-      if (places.length === 0) throw notFound('not_found', 'There is nothing at this address.');
+      if (places.length === 0) throw new Problem('not_found');
       if (place?.route.scope === null) requireOwnPage(request);
     },
     ...(place?.route.scope === null &&

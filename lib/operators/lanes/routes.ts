@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { catalog } from '../../catalog/catalog.ts';
 import type { Topic } from '../../catalog/topic.ts';
-import { notFound, Problem } from '../../http/problem.ts';
+import { Problem } from '../../http/problem.ts';
 import { deliveryIdOf, needsReason, optionalReason, requiredReason } from '../access/asked.ts';
 import type { Bus } from '../access/asked.ts';
 import { HOME } from '../page/links.ts';
@@ -94,7 +94,7 @@ function subscriberOf({ parameters }: OperatorVisit, topic: string | null): stri
     ([other, { subscribers }]) =>
       (topic === null || other === topic) && subscribers.some((listed) => listed === name),
   );
-  if (!isListed) throw notFound('not_found', 'The catalog lists no such subscriber.');
+  if (!isListed) throw new Problem('not_found', { detail: 'The catalog lists no such subscriber.' });
   return name;
 }
 
@@ -104,6 +104,6 @@ async function acted(doing: Promise<ActedOn>): Promise<ActedOn> {
     return await doing;
   } catch (error) {
     if (!(error instanceof NotActedOn)) throw error;
-    throw new Problem(error.code === 'not_found' ? 404 : 409, error.code, error.message, { cause: error });
+    throw new Problem(error.code, { detail: error.message, cause: error });
   }
 }
