@@ -1,4 +1,4 @@
-import { answerOpenApi } from '../lib/api-description/answer-openapi.ts';
+import { answerOpenApi } from '../lib/http/openapi/answer-openapi.ts';
 import { endpoint } from '../lib/http/endpoint.ts';
 import { openApiRoute } from '../lib/http/openapi/route.ts';
 

@@ -1,8 +1,8 @@
-import { readMetrics } from '../../lib/api-description/operations/metrics.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { metricsFor } from '../../lib/operators/metrics/read.ts';
+import { scrapeMetrics } from '../../lib/operators/metrics/route.ts';
 import { config, database, subscribers } from '../../lib/postbud.ts';
 
-export default endpoint(readMetrics, {
+export default endpoint(scrapeMetrics, {
   handle: (request) => metricsFor(request, config().operators, { database, subscribers }),
 });

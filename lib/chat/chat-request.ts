@@ -12,7 +12,7 @@ const INVISIBLE = /^[\s\p{C}]*$/u;
 /** A page that cuts a text in the middle of an emoji leaves half of it, which no JSON parser of the provider takes. */
 const visibleText = z
   .string()
-  .refine((text) => !INVISIBLE.test(text), 'must contain at least one visible character')
+  .refine((text) => !INVISIBLE.test(text), 'expected at least one visible character')
   .transform((text) => text.toWellFormed())
   .meta({ minLength: 1 });
 
@@ -23,7 +23,7 @@ const message = z.object({
 });
 
 const system = visibleText
-  .refine((text) => charactersOf(text) <= SYSTEM_LIMIT, `must have at most ${SYSTEM_LIMIT} characters`)
+  .refine((text) => charactersOf(text) <= SYSTEM_LIMIT, `expected at most ${SYSTEM_LIMIT} characters`)
   .meta({ maxLength: SYSTEM_LIMIT, description: 'What the page wants the model to know and to be.' });
 
 /** The body of `POST /api/chat`. */
@@ -34,7 +34,7 @@ export const chatRequest = z.object({
     .min(1)
     .max(16)
     .refine((messages) => messages.length === 0 || messages.at(-1)?.role === 'user', {
-      error: 'must end with a message whose role is user',
+      error: 'expected the last message to have the role user',
     })
     .meta({ description: 'The conversation so far, the oldest first. The last is the user’s.' }),
 });

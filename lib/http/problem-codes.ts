@@ -17,7 +17,7 @@ export type PlainProblemCode = {
 export const problemCodes = {
   validation_failed: {
     status: 400,
-    example: 'email: must be an e-mail address, for example kari@example.no',
+    example: 'email: expected an e-mail address, for example kari@example.no',
   },
   incomplete_body: { status: 400, detail: 'The body ended early. Send the request again.' },
   invalid_event_id: {

@@ -58,17 +58,17 @@ export function requireValid<Value>(value: unknown, schema: z.ZodType<Value>): V
 function inWords(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
-      return `must be ${KINDS[issue.expected] ?? issue.expected}${given(issue.input)}`;
+      return `expected ${KINDS[issue.expected] ?? issue.expected}${got(issue.input)}`;
     case 'invalid_value':
-      return `must be ${issue.values.map(String).join(' or ')}${given(issue.input)}`;
+      return `expected ${issue.values.map(String).join(' or ')}${got(issue.input)}`;
     case 'too_small':
       return issue.inclusive === false
-        ? `must be above ${issue.minimum}${given(issue.input)}`
+        ? `expected a number above ${issue.minimum}${got(issue.input)}`
         : sizeOf('at least', Number(issue.minimum), issue.input);
     case 'too_big':
       return sizeOf('at most', Number(issue.maximum), issue.input);
     case 'unrecognized_keys':
-      return `has unknown fields: ${issue.keys.join(', ')}`;
+      return `unknown fields: ${issue.keys.join(', ')}`;
     default:
       return undefined;
   }
@@ -86,21 +86,21 @@ const KINDS: Readonly<Record<string, string>> = {
 
 function sizeOf(bound: 'at least' | 'at most', size: number, value: unknown): string {
   const plural = size === 1 ? '' : 's';
-  if (typeof value === 'string') return `must have ${bound} ${size} character${plural}, not ${value.length}`;
-  if (Array.isArray(value)) return `must have ${bound} ${size} element${plural}, not ${value.length}`;
-  return `must be ${bound} ${size}${given(value)}`;
+  if (typeof value === 'string') return `expected ${bound} ${size} character${plural}, got ${value.length}`;
+  if (Array.isArray(value)) return `expected ${bound} ${size} element${plural}, got ${value.length}`;
+  return `expected ${bound} ${size}${got(value)}`;
 }
 
 /** What is longer says nothing at a glance. */
 const LONGEST_GIVEN = 40;
 
-function given(value: unknown): string {
-  if (value === undefined) return ', and is missing';
-  if (Array.isArray(value)) return ', not an array';
-  if (value !== null && typeof value === 'object') return ', not an object';
+function got(value: unknown): string {
+  if (value === undefined) return ', got nothing';
+  if (Array.isArray(value)) return ', got an array';
+  if (value !== null && typeof value === 'object') return ', got an object';
   const written = JSON.stringify(value);
   // A text that was to become a number has become `NaN`.
-  return Number.isNaN(value) || written.length > LONGEST_GIVEN ? '' : `, not ${written}`;
+  return Number.isNaN(value) || written.length > LONGEST_GIVEN ? '' : `, got ${written}`;
 }
 
 /** Bytes that are no UTF-8 become replacement characters, percent-encoded or not: that is how forms are read. */
@@ -112,7 +112,7 @@ function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch {
-    throw invalid([{ path: '', pointer: '', code: 'invalid_json', message: 'must be JSON in UTF-8' }]);
+    throw invalid([{ path: '', pointer: '', code: 'invalid_json', message: 'expected JSON in UTF-8' }]);
   }
 }
 

@@ -187,7 +187,10 @@ describe('dead-letters', () => {
 
   test('of which there is none ends with 1', async () => {
     const { code, err } = await postbud('dead-letters 9-9');
-    expect([code, err]).toEqual([1, 'There is no such delivery.']);
+    expect([code, err]).toEqual([
+      1,
+      'Unknown delivery. Copy its id from the list of dead letters, for example 12-345.',
+    ]);
   });
 
   test('reveals only with the scope, and says that it is logged', async () => {

@@ -1,52 +1,10 @@
-import { headers } from '../http/openapi/headers.ts';
-import { headerComponents, OperationWriter } from '../http/openapi/operation-object.ts';
-import { PROBLEM_TYPE } from '../http/openapi/operation.ts';
-import type { Operation, Tag } from '../http/openapi/operation.ts';
-import { chatRoute } from '../chat/route.ts';
-import { cronRoute } from '../cron/route.ts';
-import { healthRoute } from '../health/route.ts';
-import { openApiRoute } from '../http/openapi/route.ts';
-import { inquiryRoute } from '../inquiry/route.ts';
-import { webhookRoute } from '../webhooks/route.ts';
-import { listDeadLetters, readDeadLetter, revealDeadLetter } from './operations/dead-letters.ts';
-import { pauseSubscriber, resumeSubscriber, retryNow, skip } from './operations/lanes.ts';
-import { readMetrics } from './operations/metrics.ts';
-import { examineBus, readAsyncApi, readCatalog, readOverview, readTopic } from './operations/overview.ts';
-import { listReplays, previewReplay, readReplay, replay } from './operations/replays.ts';
-import { showSignIn, signIn, signOut } from './operations/sign-in.ts';
-import { problem, problemValue } from '../http/problem-codes.ts';
-import { SchemaWriter } from '../http/openapi/schema-writer.ts';
-import { VERSION } from '../version.ts';
-
-/** In the order in which a stranger would try them. */
-const operations: readonly Operation[] = [
-  healthRoute,
-  openApiRoute,
-  chatRoute,
-  inquiryRoute,
-  webhookRoute,
-  cronRoute,
-  readMetrics,
-  readOverview,
-  readTopic,
-  listDeadLetters,
-  readDeadLetter,
-  revealDeadLetter,
-  previewReplay,
-  replay,
-  listReplays,
-  readReplay,
-  retryNow,
-  skip,
-  pauseSubscriber,
-  resumeSubscriber,
-  readCatalog,
-  readAsyncApi,
-  examineBus,
-  showSignIn,
-  signIn,
-  signOut,
-];
+import { headers } from './headers.ts';
+import { headerComponents, OperationWriter } from './operation-object.ts';
+import { PROBLEM_TYPE } from './operation.ts';
+import type { Operation, Tag } from './operation.ts';
+import { problem, problemValue } from '../problem-codes.ts';
+import { SchemaWriter } from './schema-writer.ts';
+import { VERSION } from '../../version.ts';
 
 /** An OpenAPI document, as far as we look into it ourselves. */
 export interface OpenApi {
@@ -56,14 +14,14 @@ export interface OpenApi {
 }
 
 /**
- * Describes all endpoints, from the schemas that check what they are sent.
+ * Describes endpoints by their declarations, which also check their requests.
  *
- * @returns the same document for the same code.
+ * @returns the same document for the same declarations.
  * @see https://spec.openapis.org/oas/v3.1.0
  */
-export function openApi(): OpenApi {
+export function openApi(operations: readonly Operation[]): OpenApi {
   const schemas = new SchemaWriter();
-  const paths = pathsOf(new OperationWriter(schemas));
+  const paths = pathsOf(operations, new OperationWriter(schemas));
   const failure = {
     description:
       'What any request may get besides: 500 `internal_error`, and, of another method, 405 `method_not_allowed` with `Allow`.',
@@ -96,9 +54,11 @@ export function openApi(): OpenApi {
   };
 }
 
-function pathsOf(writer: OperationWriter): Record<string, object> {
+function pathsOf(operations: readonly Operation[], writer: OperationWriter): Record<string, object> {
   const paths: Record<string, object> = {};
-  for (const operation of operations) {
+  const order = Object.keys(TAGS);
+  const inOrder = operations.toSorted((one, other) => order.indexOf(one.tag) - order.indexOf(other.tag));
+  for (const operation of inOrder) {
     paths[operation.path] = {
       ...(!operation.isAnonymous && { parameters: [{ $ref: '#/components/parameters/RequestId' }] }),
       ...paths[operation.path],
