@@ -9,7 +9,7 @@ import { InvalidConfiguration, readable, readConfig, wrongVariables } from '../l
 import { duties, perform } from '../lib/cron/duties.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
-import { notFound, Problem, problemResponse } from '../lib/http/problem.ts';
+import { Problem, problemResponse } from '../lib/http/problem.ts';
 import { logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
 import { config, database, relays, subscribers } from '../lib/postbud.ts';
@@ -170,7 +170,10 @@ function inWords(line: LogLine): string {
 
 function nothingAt(request: Request): Response {
   const { pathname } = new URL(request.url);
-  return problemResponse(notFound('not_found', `There is nothing at ${pathname}.`), randomUUID());
+  return problemResponse(
+    new Problem('not_found', { detail: `There is nothing at ${pathname}.` }),
+    randomUUID(),
+  );
 }
 
 try {
