@@ -2,8 +2,8 @@ import * as z from 'zod';
 
 import { topics } from '../catalog/catalog.ts';
 import type { Component, Topic } from '../catalog/topic.ts';
-import { jsonSchemaOf } from './json-schema.ts';
-import type { JsonSchema } from './json-schema.ts';
+import { jsonSchemaOf } from '../json-schema.ts';
+import type { JsonSchema } from '../json-schema.ts';
 import { VERSION } from '../version.ts';
 
 /** An AsyncAPI document, as far as we look into it ourselves. */
