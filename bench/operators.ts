@@ -17,8 +17,9 @@ import { readOverview } from '../lib/operators/overview/read.ts';
 import { previewReplay } from '../lib/operators/replays/preview.ts';
 import { replayRequest } from '../lib/deliveries/replay-request.ts';
 import { replay } from '../lib/deliveries/replay.ts';
-import { deadLetterRoutes, overviewRoutes } from '../lib/operators/routes.ts';
-import type { Bus } from '../lib/operators/access/asked.ts';
+import { deadLetterRoutes } from '../lib/operators/dead-letters/routes.ts';
+import { overviewRoutes } from '../lib/operators/overview/routes.ts';
+import type { Bus } from '../lib/operators/access/route.ts';
 import { readTopic } from '../lib/operators/lanes/read.ts';
 import { emit } from '../lib/outbox/emit.ts';
 import { relay } from '../lib/relay/relay.ts';
@@ -319,7 +320,8 @@ async function pages(db: Database): Promise<Figure[]> {
     settings: () => settings,
     environment: () => 'Local',
     deadLetters: () => countDeadLetters(db),
-    routes: [...overviewRoutes(bus), ...deadLetterRoutes(bus)],
+    bus,
+    routes: [...overviewRoutes, ...deadLetterRoutes],
   });
   const token = await new SignJWT({ scope: 'event-bus:read event-bus:replay' })
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })

@@ -3,8 +3,8 @@ import Stripe from 'stripe';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import type * as RunCron from '../../lib/cron/run-cron.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { environmentOf, readable } from '../../lib/environment.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
 import { freePort } from '../support/postgres.ts';
 
 const OPERATOR_SECRET = 'an operator secret of the tests, 32 bytes and more';

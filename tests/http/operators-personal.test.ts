@@ -1,5 +1,5 @@
 import { SignJWT } from 'jose';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
@@ -7,13 +7,12 @@ import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { personalTexts } from '../../lib/catalog/personal.ts';
 import type { Topic } from '../../lib/catalog/topic.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
-import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
-import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
+import { operatorFunction } from '../support/operator-function.ts';
 import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -34,33 +33,21 @@ const CANARY = /kanarifugl/i;
 let bus: Bus;
 let attached: readonly AttachedSubscriber[] = [];
 /** What the functions wrote to the log. */
-let lines: string;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-  lines = '';
+let lines = '';
+const listen = () => {
   vi.spyOn(process.stdout, 'write').mockImplementation((line) => {
     lines += String(line);
     return true;
   });
+};
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  listen();
 });
-afterAll(async () => {
-  vi.restoreAllMocks();
-  await bus.close();
-});
+beforeEach(listen);
+afterAll(() => bus.close());
 
-const { fetch } = operatorEndpoint({
-  settings: () => settings,
-  environment: () => 'Local',
-  deadLetters: async () => null,
-  routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-    routesOf({
-      database: async () => bus.db,
-      subscribers: () => attached,
-      relays: () => true,
-      kick: () => undefined,
-    }),
-  ),
-});
+const { fetch } = operatorFunction({ settings, db: () => bus.db, subscribers: () => attached });
 
 async function authorization(scope: string): Promise<string> {
   const seconds = Math.floor(Date.now() / SECOND);
