@@ -3,7 +3,7 @@ import process from 'node:process';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import type { Scope } from '../lib/http/openapi/operation.ts';
+import type { Scope } from '../lib/http/operation.ts';
 // oxlint-disable-next-line no-restricted-imports -- until it has moved
 import { dataDir, read } from '../dev/development.ts';
 // oxlint-disable-next-line no-restricted-imports -- until it has moved
