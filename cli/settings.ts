@@ -4,7 +4,6 @@ import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import type { Scope } from '../lib/http/openapi/operation.ts';
-import { dataDir, read } from '../dev/development.ts';
 import type { Development } from '../dev/development.ts';
 import type { Given, Options } from './arguments.ts';
 import { EXIT, Failure, misused } from './failure.ts';
@@ -32,7 +31,7 @@ export interface Settings {
   /** @returns the `Authorization` header. @throws Failure without a token. */
   readonly operator: (scope: Scope) => Promise<string>;
   /** @returns the header for the cron. @throws Failure without a secret. */
-  readonly cron: () => string;
+  readonly cron: () => Promise<string>;
 }
 
 /** Longer than any request takes, and short if the token leaks. */
@@ -43,8 +42,9 @@ const MINTED_FOR = '5m';
  *
  * @throws Failure for an invalid address or an unreadable token file.
  */
-export function readSettings(given: Given, { err }: Terminal): Settings {
+export async function readSettings(given: Given, { err }: Terminal): Promise<Settings> {
   const { env } = process;
+  const { dataDir, read } = await import('../dev/development.ts');
   const development = read(resolve(root, dataDir()));
   const url = urlOf(given.text('url') ?? filled(env['POSTBUD_URL']), development);
   if (url.protocol === 'http:' && !isLocal(url)) {
@@ -72,7 +72,7 @@ export function readSettings(given: Given, { err }: Terminal): Settings {
       hasSaid = true;
       return `Bearer ${minted}`;
     },
-    cron() {
+    async cron() {
       const secret = filled(env['CRON_SECRET']) ?? own?.variables['CRON_SECRET'];
       if (secret) return `Bearer ${checked(secret)}`;
       throw new Failure(EXIT.denied, 'The cron’s secret is missing.', CRON);
