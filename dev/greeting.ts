@@ -2,8 +2,9 @@ import process from 'node:process';
 
 import { paneOf } from '../cli/terminal.ts';
 import { hang, padTo } from '../cli/text.ts';
+import { providers } from '../lib/config.ts';
 import { config, subscribers } from '../lib/postbud.ts';
-import { dataDir } from './development.ts';
+import { dataDir } from '../cli/local-server.ts';
 import type { StandIns } from './stand-ins.ts';
 
 /** Lists what the local server has: its database, services and generated variables. */
@@ -16,7 +17,7 @@ export function greeting(
   const services = [
     ['database', databaseWords()],
     ['relay', relayWords()],
-    ['webhooks', 'POST /webhooks/cardpayments, /webhooks/walletpayments, /webhooks/identityprovider'],
+    ['webhooks', `POST ${providers.map((provider) => `/webhooks/${provider}`).join(', ')}`],
     ['cron', 'GET /api/cron/relay'],
     ['operators', 'GET /platform/event-bus and the pages below it'],
     ['chat', `POST /api/chat, ${chatWords(standIns)}`],

@@ -76,7 +76,7 @@ export const chatRoute = {
     'no-messages': {
       summary: 'Without any message',
       json: { system: SYSTEM, messages: [] },
-      answer: invalid('messages', 'too_small', 'write at least one message'),
+      answer: invalid('messages', 'too_small', 'expected at least 1 element, got 0'),
     },
     'a-foreign-page': {
       summary: 'From a page that may not call',

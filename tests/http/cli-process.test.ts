@@ -21,7 +21,8 @@ import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, openBus } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { PATIENTLY } from '../support/patience.ts';
-import { operatorToken, startOperatorServer } from '../support/operator-server.ts';
+import { startOperatorServer } from '../support/operator-server.ts';
+import { operatorToken } from '../support/operator-token.ts';
 import type { OperatorServer } from '../support/operator-server.ts';
 
 const BIN = fileURLToPath(new URL('../../cli/postbud.mjs', import.meta.url));

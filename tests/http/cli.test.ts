@@ -14,13 +14,9 @@ import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import {
-  CRON_SECRET,
-  OPERATOR_SECRET,
-  operatorToken,
-  startOperatorServer,
-} from '../support/operator-server.ts';
+import { CRON_SECRET, startOperatorServer } from '../support/operator-server.ts';
 import type { OperatorServer } from '../support/operator-server.ts';
+import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
 
 const ESCAPE = '\u001B';
@@ -206,7 +202,7 @@ describe('dead-letters', () => {
     expect(await rows(bus.db, 'select action, reason from operator_actions')).toEqual([
       { action: 'reveal', reason: 'because' },
     ]);
-    vi.stubEnv('POSTBUD_TOKEN', await operatorToken('event-bus:read event-bus:replay'));
+    vi.stubEnv('POSTBUD_TOKEN', await operatorToken({ scope: 'event-bus:read event-bus:replay' }));
     const refused = await postbud(`dead-letters ${id} --reveal because`);
     expect([refused.code, refused.out]).toEqual([3, '']);
     expect(refused.err).toContain('--scope "event-bus:read event-bus:reveal"');
@@ -229,7 +225,7 @@ describe('replay', () => {
 
   test('with --dry-run shows what it would do, and does nothing, with a reader’s token', async () => {
     await died(2);
-    vi.stubEnv('POSTBUD_TOKEN', await operatorToken('event-bus:read'));
+    vi.stubEnv('POSTBUD_TOKEN', await operatorToken({ scope: 'event-bus:read' }));
     const { code, out, asked } = await postbud(`${LAST_DAY} --dry-run`);
     expect([code, asked]).toEqual([0, []]);
     expect(out).toContain('Would replay 2 dead letters.');
@@ -321,7 +317,7 @@ describe('replay', () => {
     expect(wrongTopic.err).toMatch(/^topic: write a topic of the catalog$/m);
     const wrongWindow = await postbud('replay payment.captured --since 24x --yes');
     expect(wrongWindow.code).toBe(2);
-    expect(wrongWindow.err).toMatch(/^--since: write a whole number above 0 and a unit/m);
+    expect(wrongWindow.err).toMatch(/^--since: expected a time span such as/m);
   });
 
   test.each([
@@ -364,10 +360,11 @@ describe('doctor', () => {
   test('has an endpoint for readers, bounded, that is a page in a browser', async () => {
     const get = async (query: string, headers: Record<string, string> = {}) =>
       await fetch(`${server.url}/platform/event-bus/doctor${query}`, { headers });
-    const authorization = `Bearer ${await operatorToken('event-bus:read')}`;
+    const authorization = `Bearer ${await operatorToken({ scope: 'event-bus:read' })}`;
     expect((await get('')).status).toBe(401);
     expect(
-      (await get('', { authorization: `Bearer ${await operatorToken('event-bus:reveal')}` })).status,
+      (await get('', { authorization: `Bearer ${await operatorToken({ scope: 'event-bus:reveal' })}` }))
+        .status,
     ).toBe(403);
     for (const events of ['0', '20001', '1.5', 'all'])
       expect((await get(`?events=${events}`, { authorization })).status).toBe(400);

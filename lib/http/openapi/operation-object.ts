@@ -13,7 +13,7 @@ import type { SchemaWriter } from './schema-writer.ts';
 const ORIGIN: Parameter = {
   in: 'header',
   name: 'Origin',
-  description: 'A browser says which page calls. Programs leave it out.',
+  description: 'The origin of the page that calls. Browsers send it; programs leave it out.',
   schema: z.string(),
 };
 

@@ -301,6 +301,6 @@ async function orProblem(acting: Promise<ActedOn>): Promise<ActedOn> {
     return await acting;
   } catch (error) {
     if (!(error instanceof NotActedOn)) throw error;
-    throw new Problem(error.code === 'not_found' ? 404 : 409, error.code, error.message, { cause: error });
+    throw new Problem(error.code, { detail: error.message, cause: error });
   }
 }
