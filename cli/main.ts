@@ -29,7 +29,7 @@ export async function commandLine(args: readonly string[], terminal: Terminal): 
   try {
     return await run(args, terminal);
   } catch (error) {
-    return report(error, terminal);
+    return await report(error, terminal);
   }
 }
 
@@ -54,7 +54,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     );
   }
   const given = parse(rest, { ...command.options, ...COMMON_OPTIONS });
-  const bus = busAt(readSettings(given, terminal));
+  const bus = busAt(await readSettings(given, terminal));
   return await command.run({ given, terminal, bus, isJson: given.isSet('json') });
 }
 
