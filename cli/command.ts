@@ -14,6 +14,8 @@ export interface Command {
   /** Paragraphs for the command's own help. */
   readonly notes: readonly string[];
   readonly options: Options;
+  /** It reads this release alone: it needs neither a server nor a token. */
+  readonly isOffline?: true;
   readonly examples: readonly (readonly [line: string, does: string])[];
   /** @returns the exit code. @throws Failure */
   readonly run: (call: Call) => Promise<number>;
@@ -23,6 +25,7 @@ export interface Command {
 export interface Call {
   readonly given: Given;
   readonly terminal: Terminal;
+  /** The server. An offline command leaves it alone. */
   readonly bus: Bus;
   readonly isJson: boolean;
 }
