@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib';
 
 import { SignJWT } from 'jose';
 
-import { catalog } from '../lib/catalog/catalog.ts';
+import { catalog, topics } from '../lib/catalog/catalog.ts';
 import type { TopicName } from '../lib/catalog/catalog.ts';
 import { connect } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
@@ -122,11 +122,10 @@ async function relays(buses: Buses): Promise<Figure[]> {
 
 async function emitOneOfEach(db: Database): Promise<void> {
   await db.transaction(async (tx) => {
-    for (const topic of Object.keys(catalog) as TopicName[])
-      await emit(tx, topic, catalog[topic].example as never);
+    for (const [topic, { example }] of topics()) await emit(tx, topic, example as never);
   });
   const { fannedOut } = await relay({ db, subscribers, until: Date.now() + 30 * SECOND });
-  if (fannedOut < Object.keys(catalog).length) throw new Error(`a relay fanned out ${fannedOut} only`);
+  if (fannedOut < topics().length) throw new Error(`a relay fanned out ${fannedOut} only`);
 }
 
 async function tick(db: Database): Promise<void> {

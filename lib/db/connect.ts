@@ -107,7 +107,10 @@ async function openDriver(database: Config['database']): Promise<Driver> {
     case 'postgres':
       return await postgres(database.url);
     case 'none':
-      throw new InvalidConfiguration('DATABASE_URL', 'write the URL of the Postgres database, postgres://…');
+      throw new InvalidConfiguration(
+        'DATABASE_URL',
+        'must be set to the URL of the Postgres database, for example postgres://postbud@db.example.no/postbud',
+      );
   }
 }
 
