@@ -1,4 +1,5 @@
 import { readObserved } from './config.ts';
+// oxlint-disable-next-line no-restricted-imports -- until it has moved
 import { traceId } from './telemetry/trace.ts';
 
 /** One line of the log. */

@@ -77,7 +77,7 @@ export const problemCodes = {
       'This is available as HTML and as JSON. Send Accept: text/html or Accept: application/json, or leave the header out.',
   },
 
-  count_changed: { status: 409, example: '12 deliveries match, not 10: look again before you replay.' },
+  count_changed: { status: 409, example: '12 deliveries match now, not 10: check them again before you replay.' },
   no_such_subscription: {
     status: 409,
     example:
@@ -85,11 +85,11 @@ export const problemCodes = {
   },
   not_first: {
     status: 409,
-    example: 'It is not the first of its lane that is unfinished: look again at what holds the lane.',
+    example: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
   },
   not_waiting: {
     status: 409,
-    example: 'It does not wait: it is due now, or it was delivered or given up.',
+    example: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
   },
   relay_off: {
     status: 409,
@@ -97,7 +97,7 @@ export const problemCodes = {
   },
   under_way: {
     status: 409,
-    example: 'A relay has its lane in hand at this moment. Look again in a few seconds.',
+    example: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
   },
 
   body_too_large: { status: 413, example: 'The body is longer than 65536 bytes. Send less.' },

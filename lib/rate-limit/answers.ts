@@ -1,3 +1,4 @@
+// oxlint-disable-next-line no-restricted-imports -- until it has moved
 import { Problem } from '../http/problem.ts';
 import { DAY, SECOND } from '../time.ts';
 import type { Count, Limit, Limiter, Verdict } from './limiter.ts';

@@ -250,7 +250,7 @@ describe('a visitor', () => {
 
 describe('a guard whose environment is wrong', () => {
   const fails = () => {
-    throw new InvalidConfiguration('CORS_ORIGINS', 'write origins');
+    throw new InvalidConfiguration('CORS_ORIGINS', 'must be origins');
   };
 
   test.each([{ cors: fails }, { visitorLimits: fails }])(

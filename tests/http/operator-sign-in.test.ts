@@ -1173,7 +1173,7 @@ describe('nobody gets in, and the answer is 503, where', () => {
     [
       'a variable is wrong',
       async () => () => {
-        throw new InvalidConfiguration('OPERATOR_JWT_SECRET', 'write at least 32 bytes');
+        throw new InvalidConfiguration('OPERATOR_JWT_SECRET', 'must be at least 32 bytes');
       },
       'misconfigured',
       '60',

@@ -179,7 +179,7 @@ describe('a star that strangers could stand for', () => {
       expect.objectContaining({
         variable: 'CORS_ORIGINS',
         message: expect.stringMatching(
-          /^CORS_ORIGINS: \S+ lets pages of strangers call; put a name of your own behind the star, for example https:\/\/\S+$/,
+          /^CORS_ORIGINS must have a name of your own behind a star, for example https:\/\/\S+: \S+ lets the pages of strangers call$/,
         ),
       }),
     );
@@ -203,7 +203,7 @@ describe('a star that strangers could stand for', () => {
 
   test('is refused with an example for the host that it is at', () => {
     expect(() => readConfig({ CORS_ORIGINS: 'https://*.vercel.app' }).cors).toThrow(
-      'CORS_ORIGINS: https://*.vercel.app lets pages of strangers call; put a name of your own behind the star, for example https://site-*-team.vercel.app',
+      'CORS_ORIGINS must have a name of your own behind a star, for example https://site-*-team.vercel.app: https://*.vercel.app lets the pages of strangers call',
     );
   });
 });

@@ -259,7 +259,7 @@ describe('anything else that is thrown', () => {
 });
 
 test('a wrong variable is a 503 that names it in the log only', async () => {
-  const response = await answerTo(new InvalidConfiguration('CRON_SECRET', 'write kanari'));
+  const response = await answerTo(new InvalidConfiguration('CRON_SECRET', 'must be kanari'));
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '60']);
   const text = await response.text();
   expect(JSON.parse(text)).toMatchObject({ code: 'misconfigured' });

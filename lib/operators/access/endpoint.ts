@@ -24,8 +24,8 @@ export interface OperatorEndpointDeclaration {
   readonly environment: () => string;
   /** Counts the dead letters for the navigation of every page. A page is shown without the count if it fails. */
   readonly deadLetters: () => Promise<number | null>;
-  /** Counts how often one visitor calls a public route. */
-  readonly perVisitor: (limits: readonly Limit[]) => VisitorLimits;
+  /** Counts how often one visitor calls a route that limits that. */
+  readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
   readonly bus: Bus;
   /** The first that matches a path answers. */
   readonly routes: readonly Route[];
@@ -91,11 +91,18 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
       if (places.length === 0) throw new Problem('not_found');
       if (place && isPublic(place.route)) requireOwnPage(request);
     },
-    ...(limits && { visitorLimits: () => declaration.perVisitor(limits) }),
+    ...(limits && { visitorLimits: () => requireCounting(declaration)(limits) }),
     // The methods have been checked, so one of the routes has this one.
     handle: (_, { requestId }) => answer(asked, place!, requestId),
     problemAnswer: (problem, requestId) => problemAnswer(asked, problem, requestId),
   });
+}
+
+function requireCounting({
+  perVisitor,
+}: OperatorEndpointDeclaration): NonNullable<OperatorEndpointDeclaration['perVisitor']> {
+  if (!perVisitor) throw new TypeError('a route with limits needs perVisitor');
+  return perVisitor;
 }
 
 function askedBy(declaration: OperatorEndpointDeclaration, request: Request): Asked {

@@ -99,7 +99,7 @@ export const listDeadLetters = operatorRoute({
       answer: invalid(
         'since',
         'custom',
-        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
       ),
     },
   },

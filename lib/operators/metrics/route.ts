@@ -6,7 +6,7 @@ import type { Operation } from '../../http/openapi/operation.ts';
 /** Prometheus' text format. @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-export const scrapeMetrics: Operation = {
+export const metricsRoute = {
   id: 'readMetrics',
   method: 'get',
   path: '/platform/metrics',
@@ -42,4 +42,4 @@ export const scrapeMetrics: Operation = {
       answer: refused('insufficient_scope'),
     },
   },
-};
+} satisfies Operation;

@@ -91,7 +91,7 @@ export const showPreview = operatorRoute({
       answer: invalid(
         'since',
         'custom',
-        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
       ),
     },
   },
@@ -140,7 +140,7 @@ export const requestReplay = operatorRoute({
       summary: 'The number that matches differs from the expected one',
       json: { topic: 'support.incident.declared', since: '24h', expectedCount: 1000 },
       answer: refused('count_changed', {
-        detail: '0 deliveries match, not 1000: look again before you replay.',
+        detail: '0 deliveries match now, not 1000: check them again before you replay.',
       }),
     },
     'a-subscriber-not-listed': {
@@ -157,7 +157,7 @@ export const requestReplay = operatorRoute({
       answer: invalid(
         'since',
         'custom',
-        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
       ),
     },
   },
