@@ -77,7 +77,10 @@ export const problemCodes = {
       'This is available as HTML and as JSON. Send Accept: text/html or Accept: application/json, or leave the header out.',
   },
 
-  count_changed: { status: 409, example: '12 deliveries match now, not 10: check them again before you replay.' },
+  count_changed: {
+    status: 409,
+    example: '12 deliveries match now, not 10: check them again before you replay.',
+  },
   no_such_subscription: {
     status: 409,
     example:
