@@ -33,7 +33,14 @@ export const LAYERS = [
   ['lib/log.ts', 'drizzle'],
   ['lib/config.ts'],
   ['lib/environment.ts', 'lib/origin-pattern.ts', 'lib/lifetime.ts', 'lib/catalog-description'],
-  ['lib/catalog', 'lib/json-schema.ts', 'lib/time.ts', 'lib/trace-context.ts', 'lib/version.ts'],
+  [
+    'lib/catalog',
+    'lib/json-schema.ts',
+    'lib/markup.ts',
+    'lib/time.ts',
+    'lib/trace-context.ts',
+    'lib/version.ts',
+  ],
 ];
 
 const EVENTS = [

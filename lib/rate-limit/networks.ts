@@ -1,5 +1,5 @@
-import type { VisitorLimit } from '../http/visit.ts';
 import { DAY } from '../time.ts';
+import type { VisitorLimit } from './visitors.ts';
 
 /**
  * What one network of IPv6 may use of a day's budget. A household has a /56 or less, a company a /48 or less: neither
