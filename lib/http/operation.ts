@@ -4,7 +4,7 @@ import type { HeaderName } from './answer-headers.ts';
 import { problemCodes, problemValue } from './problem-codes.ts';
 import type { ProblemCode } from './problem-codes.ts';
 
-/** One method of one path, as callers need to know it. */
+/** One method of one path: the declaration that the function, OpenAPI and the tests read. */
 export interface Operation {
   /** Names it for links and for generated clients. */
   readonly id: string;
@@ -18,17 +18,17 @@ export interface Operation {
   readonly parameters?: readonly Parameter[];
   readonly body?: Body;
   readonly answers: readonly Answer[];
-  /** What it may answer besides; `internal_error`, and `misconfigured` beside others of 503, go without saying. */
+  /** The problems it may answer. `internal_error`, and `misconfigured` beside other 503s, are implied. */
   readonly problems: readonly ProblemCode[];
-  /** Counts how often one visitor calls, and says so in headers. */
+  /** Limits how often one visitor calls, and says so in headers. */
   readonly isLimited?: boolean;
   /** Callers can't name their requests or continue their traces here; see `guardedEndpoint`. */
   readonly isAnonymous?: boolean;
-  /** Answers pages of other origins: of those that are listed, or of any. */
+  /** Answers pages of other origins: the listed ones, or any. */
   readonly cors?: 'listed' | 'any';
   /** Writes problems as pages for browsers. */
   readonly hasPages?: boolean;
-  /** By names that say what they are examples of. */
+  /** By name. Examples of one name belong together. */
   readonly examples: Readonly<Record<string, Example>>;
 }
 
@@ -59,7 +59,7 @@ export interface Parameter {
 
 interface Body {
   readonly schema: z.ZodType;
-  /** Takes forms besides JSON. */
+  /** Accepts forms besides JSON. */
   readonly forms?: boolean;
   readonly limitBytes: number;
 }
@@ -69,14 +69,14 @@ export interface Answer {
   readonly description: string;
   /** By media type; none: no body. */
   readonly content?: Readonly<Record<string, z.ZodType | EventStream>>;
-  /** Besides those of every answer. */
+  /** Beyond the headers of every answer. */
   readonly headers?: readonly HeaderName[];
   readonly mayHave?: readonly HeaderName[];
-  /** What to do next with what the answer says. */
+  /** Operations that can follow, with values from the answer. */
   readonly links?: Readonly<Record<string, Link>>;
 }
 
-/** Server-sent events by their names, each with what its data is. */
+/** Server-sent events by name, each with the schema of its data. */
 export interface EventStream {
   readonly events: Readonly<Record<string, z.ZodType>>;
 }
@@ -116,7 +116,7 @@ export function answered(value: unknown, type = JSON_TYPE): ExampleAnswer {
   return { status: 200, type, value };
 }
 
-/** The answer of an example that does not. */
+/** The answer of an example that is refused. */
 export function refused(code: ProblemCode, told: Parameters<typeof problemValue>[1] = {}): ExampleAnswer {
   return { status: problemCodes[code].status, type: PROBLEM_TYPE, value: problemValue(code, told) };
 }
