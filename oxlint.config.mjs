@@ -12,7 +12,7 @@ export const LAYERS = [
   ['dev'],
   ['cli'],
   ['api'],
-  ['lib/operator-console.ts', 'lib/api-description'],
+  ['lib/operator-console.ts'],
   ['lib/postbud.ts'],
   ['lib/cron'],
   ['lib/webhooks', 'lib/operators', 'lib/chat', 'lib/inquiry', 'lib/health'],
@@ -21,6 +21,7 @@ export const LAYERS = [
   ['lib/operators/dead-letters', 'lib/operators/overview'],
   ['lib/operators/access'],
   ['lib/operators/page'],
+  ['lib/operators/operator.ts', 'lib/operators/shapes.ts'],
   ['lib/relay'],
   ['lib/deliveries'],
   ['lib/subscribers'],
@@ -32,7 +33,7 @@ export const LAYERS = [
   ['lib/log.ts', 'drizzle'],
   ['lib/config.ts'],
   ['lib/environment.ts', 'lib/origin-pattern.ts', 'lib/lifetime.ts', 'lib/catalog-description'],
-  ['lib/catalog', 'lib/json-schema.ts', 'lib/time.ts', 'lib/version.ts'],
+  ['lib/catalog', 'lib/json-schema.ts', 'lib/time.ts', 'lib/trace-context.ts', 'lib/version.ts'],
 ];
 
 const EVENTS = [

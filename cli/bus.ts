@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 
-import type { Access, Operation } from '../lib/http/openapi/operation.ts';
+import type { Access, Operation } from '../lib/http/operation.ts';
 import { SECOND } from '../lib/time.ts';
 import { EXIT, Failure } from './failure.ts';
 import { noPostbud, refusal, unreachable } from './refusals.ts';

@@ -1,7 +1,7 @@
 import process from 'node:process';
 
 import type { OperatorSettings } from '../lib/config.ts';
-import type { Scope } from '../lib/http/openapi/operation.ts';
+import type { Scope } from '../lib/http/operation.ts';
 import { ago } from '../lib/deliveries/replay-request.ts';
 import { SECOND, msOf } from '../lib/time.ts';
 import { EXIT, Failure, misused } from '../cli/failure.ts';

@@ -13,7 +13,7 @@ const read = (path: string) => readFileSync(new URL(path, root), 'utf8');
 const documents = [
   'README.md',
   ...readdirSync(new URL('docs/', root), { encoding: 'utf8' })
-    .filter((name) => name.endsWith('.md') && name !== 'topics.md')
+    .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
   'bench/capacity.md',
   'bench/RESULTS.md',
