@@ -1,7 +1,7 @@
 import { topics } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { EMITTER_LOCKS } from '../../outbox/emit.ts';
+import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
 import { MINUTE, SECOND } from '../../time.ts';
 
 /** The statement's result. Times are epoch milliseconds; `hours` counts back from the current hour. */
