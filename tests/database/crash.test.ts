@@ -67,28 +67,6 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('loses nothing either when it is killed from outside at any moment', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
-    await emitPayments(bus.db, 1, 20);
-    const died = await relayInProcess(
-      { url: bus.url, hangAt: 12 },
-      (number, kill) => number === 12 && kill(),
-    );
-    expect(died).toEqual({ begun: numbers(1, 12), signal: 'SIGKILL', code: null });
-    // This relay went by the database's clock.
-    for (const later of [LAPSE, LAPSE + 2 * MINUTE])
-      await drain(bus.db, [ledger()], { now: Date.now() + later });
-    expect(handed.at(-1)).toBe(20);
-    expect(handed).toEqual(numbers(handed[0]!, 20));
-    expect(handed[0]).toBeLessThanOrEqual(12);
-    const attempts = (await deliveriesOf(bus.db, 'ledger')).flatMap(({ log }) => log ?? []);
-    expect(attempts).toMatchObject([{ kind: 'lease_expired' }]);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
-
   test('slows down only what it may have begun: what comes later goes in whole batches', async ({
     bus,
     handed,

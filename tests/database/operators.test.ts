@@ -46,11 +46,11 @@ const fail = () => {
   throw new Error('the ledger is down');
 };
 
-const topicIn = (bus: Bus, view: Overview, topic: TopicName = 'payment.captured'): TopicOverview =>
+const topicIn = (view: Overview, topic: TopicName = 'payment.captured'): TopicOverview =>
   view.topics.find((one) => one.topic === topic)!;
 
-const subscriberIn = (bus: Bus, view: Overview, name = 'ledger'): SubscriberOverview =>
-  topicIn(bus, view).subscribers.find((one) => one.subscriber === name)!;
+const subscriberIn = (view: Overview, name = 'ledger'): SubscriberOverview =>
+  topicIn(view).subscribers.find((one) => one.subscriber === name)!;
 
 const overview = (bus: Bus, nowMs: number, attached: readonly AttachedSubscriber[] = [ledger()]) =>
   readOverview(bus.db, attached, at(nowMs));
@@ -279,7 +279,7 @@ describe('every number of the overview is what counting row by row gives', () =>
     bus,
   }) => {
     await emitPayments(bus.db, 1, 3);
-    const view = topicIn(bus, await overview(bus, START));
+    const view = topicIn(await overview(bus, START));
     expect(view).toMatchObject({ pending: 3, awaitingFanOut: 3 });
     expect(view.subscribers.map(({ pending }) => pending)).toEqual([3, 3, 3, 3]);
   });
@@ -354,8 +354,8 @@ describe('the oldest due age', () => {
     const createdAt = await firstCreatedAt(bus);
     // Fanned out with a clock that is ahead: the lane is due from the event on.
     const view = await overview(bus, createdAt + 90 * SECOND);
-    expect(topicIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
-    expect(subscriberIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
+    expect(topicIn(view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
+    expect(subscriberIn(view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
     expect(view.relay.lagSeconds).toBeCloseTo(90, 0);
   });
 
@@ -365,19 +365,19 @@ describe('the oldest due age', () => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger(fail)]);
     const parked = await overview(bus, START + 59 * SECOND);
-    expect(subscriberIn(bus, parked)).toMatchObject({
+    expect(subscriberIn(parked)).toMatchObject({
       oldestDueAgeSeconds: null,
       nextRetryAt: iso(START + MINUTE),
       pending: 2,
       failing: 1,
     });
-    expect(topicIn(bus, parked)).toMatchObject({
+    expect(topicIn(parked)).toMatchObject({
       oldestDueAgeSeconds: null,
       nextRetryAt: iso(START + MINUTE),
     });
     expect(parked.relay.lagSeconds).toBe(0);
     const due = await overview(bus, START + 75 * SECOND);
-    expect(subscriberIn(bus, due)).toMatchObject({ oldestDueAgeSeconds: 15, nextRetryAt: null });
+    expect(subscriberIn(due)).toMatchObject({ oldestDueAgeSeconds: 15, nextRetryAt: null });
   });
 
   test('is not that of what waits because its handler asked for time', async ({ bus }) => {
@@ -387,7 +387,7 @@ describe('the oldest due age', () => {
         throw new RetryAfter(10 * SECOND);
       }),
     ]);
-    expect(subscriberIn(bus, await overview(bus, START + 9 * SECOND))).toMatchObject({
+    expect(subscriberIn(await overview(bus, START + 9 * SECOND))).toMatchObject({
       oldestDueAgeSeconds: null,
       nextRetryAt: iso(START + 10 * SECOND),
       pending: 1,
@@ -399,16 +399,16 @@ describe('the oldest due age', () => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger((number) => number === 1 && fail())]);
     const later = START + HOUR;
-    expect(subscriberIn(bus, await overview(bus, later)).oldestDueAgeSeconds).toBe(3540);
+    expect(subscriberIn(await overview(bus, later)).oldestDueAgeSeconds).toBe(3540);
     const unattached = await overview(bus, later, []);
-    expect(subscriberIn(bus, unattached)).toMatchObject({
+    expect(subscriberIn(unattached)).toMatchObject({
       attached: false,
       oldestDueAgeSeconds: null,
       pending: 1,
     });
-    expect(topicIn(bus, unattached).oldestDueAgeSeconds).toBeNull();
+    expect(topicIn(unattached).oldestDueAgeSeconds).toBeNull();
     expect(unattached.relay.lagSeconds).toBe(0);
-    expect(subscriberIn(bus, await overview(bus, START, [])).nextRetryAt).toBeNull();
+    expect(subscriberIn(await overview(bus, START, [])).nextRetryAt).toBeNull();
   });
 
   test.for([null, 'payment.captured'])(
@@ -418,15 +418,15 @@ describe('the oldest due age', () => {
       await drain(bus.db, [ledger(fail)]);
       await pause(bus.db, { subscriber: 'ledger', topic }, 'kari', 'moving house');
       const paused = await overview(bus, START + HOUR);
-      expect(subscriberIn(bus, paused)).toMatchObject({
+      expect(subscriberIn(paused)).toMatchObject({
         paused: true,
         oldestDueAgeSeconds: null,
         nextRetryAt: null,
         pause: { topic, pausedBy: 'kari', reason: 'moving house' },
       });
-      expect(topicIn(bus, paused).oldestDueAgeSeconds).toBeNull();
+      expect(topicIn(paused).oldestDueAgeSeconds).toBeNull();
       await resume(bus.db, { subscriber: 'ledger', topic }, 'kari', null);
-      expect(subscriberIn(bus, await overview(bus, START + HOUR)).oldestDueAgeSeconds).toBe(3540);
+      expect(subscriberIn(await overview(bus, START + HOUR)).oldestDueAgeSeconds).toBe(3540);
     },
   );
 
@@ -434,8 +434,8 @@ describe('the oldest due age', () => {
     await emitPayments(bus.db, 1, 1);
     const createdAt = await firstCreatedAt(bus);
     const view = await overview(bus, createdAt + 300 * SECOND);
-    expect(topicIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(300, 0);
-    expect(subscriberIn(bus, view, 'accounting').oldestDueAgeSeconds).toBeNull();
+    expect(topicIn(view).oldestDueAgeSeconds).toBeCloseTo(300, 0);
+    expect(subscriberIn(view, 'accounting').oldestDueAgeSeconds).toBeNull();
     expect(view.relay).toMatchObject({ state: 'never_run', lastPassAt: null });
   });
 
@@ -443,7 +443,7 @@ describe('the oldest due age', () => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(refuse)]);
     await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', at(START + MINUTE));
-    expect(subscriberIn(bus, await overview(bus, START + 2 * MINUTE)).oldestDueAgeSeconds).toBe(60);
+    expect(subscriberIn(await overview(bus, START + 2 * MINUTE)).oldestDueAgeSeconds).toBe(60);
   });
 
   test('is the oldest of all lanes, also of a lane that was let go later than twenty others', async ({
@@ -462,10 +462,7 @@ describe('the oldest due age', () => {
       bus.db,
       `update events set created_at = created_at - interval '5 minutes' where ordering_key = 'venue 0'`,
     );
-    expect(subscriberIn(bus, await overview(bus, createdAt + 2 * MINUTE)).oldestDueAgeSeconds).toBeCloseTo(
-      420,
-      0,
-    );
+    expect(subscriberIn(await overview(bus, createdAt + 2 * MINUTE)).oldestDueAgeSeconds).toBeCloseTo(420, 0);
   });
 });
 
@@ -512,7 +509,7 @@ describe('a producer whose transaction stays open', () => {
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     const held = async () => {
       const view = await readOverview(bus.db, [ledger()]);
-      return [topicIn(bus, view).heldBackSince, topicIn(bus, view, 'invoice.paid').heldBackSince];
+      return [topicIn(view).heldBackSince, topicIn(view, 'invoice.paid').heldBackSince];
     };
     expect(await held()).toEqual([null, null]);
     const [began] = await rows<{ at: number }>(

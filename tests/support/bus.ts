@@ -13,7 +13,12 @@ import type { EmitOptions } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import type { RelayOptions, RelayReport } from '../../lib/relay/relay.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import type {
+  AttachedSubscriber,
+  BusEvent,
+  DeliveryContext,
+  SubscriberOptions,
+} from '../../lib/subscribers/subscriber.ts';
 import type { PastAttempt } from '../../drizzle/schema.ts';
 import { createDatabase } from './postgres.ts';
 
@@ -101,14 +106,27 @@ export async function drainLive(
   return await relay({ db, subscribers, until: Date.now() + 45_000 });
 }
 
-/** A ledger that writes down the numbers of the payments that it is handed, and then does this with each. */
-export const recordingLedger = (handed: number[], then: (payment: number) => unknown = () => undefined) =>
-  subscriber('ledger', {
-    'payment.captured': ({ payload }) => {
-      handed.push(payload.amountMinor);
-      return then(payload.amountMinor);
+/**
+ * Makes a ledger that writes down the numbers of the payments that it is handed.
+ *
+ * @param then what it does next with each, if anything.
+ */
+export const recordingLedger = (
+  handed: number[],
+  then: (payment: number, context: DeliveryContext, event: BusEvent<'payment.captured'>) => unknown = () =>
+    undefined,
+  options: SubscriberOptions = {},
+) =>
+  subscriber(
+    'ledger',
+    {
+      'payment.captured': (event, context) => {
+        handed.push(event.payload.amountMinor);
+        return then(event.payload.amountMinor, context, event);
+      },
     },
-  });
+    options,
+  );
 
 /** A payload that fits, with the catalog's example for all that is not given. */
 export function payloadOf<Name extends TopicName>(topic: Name, fields: object = {}): PayloadInput<Name> {
