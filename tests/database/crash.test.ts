@@ -9,10 +9,11 @@ import {
   emitPayments,
   eventStates,
   gate,
+  numbers,
   rows,
+  settle,
   START,
   statementsDuring,
-  settle,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
@@ -20,8 +21,6 @@ import { relayInProcess } from '../support/relay-process.ts';
 
 /** The handler's limit of 10 seconds, the margin of 20, and a little. */
 const LAPSE = 31 * SECOND;
-const numbers = (from: number, to: number) =>
-  Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 describe('a relay that is killed in the middle of a batch', () => {
   test('loses nothing and keeps the order: its lane is taken over when the lease has run out', async ({

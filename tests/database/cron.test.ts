@@ -13,12 +13,9 @@ import { createKick } from '../../lib/relay/kick.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, MINUTE, sleep } from '../../lib/time.ts';
-import { emitPayments, gate, idsInOrder, openTransaction, payment, rows } from '../support/bus.ts';
+import { emitPayments, gate, idsInOrder, numbers, openTransaction, payment, rows } from '../support/bus.ts';
 import type { Bus, OpenTransaction } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
-
-const numbers = (from: number, to: number) =>
-  Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 

@@ -15,7 +15,7 @@ import { readTopic } from '../../lib/operators/lanes/read.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
 import {
   START,
@@ -29,22 +29,11 @@ import {
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
+import { randomFrom } from '../support/random.ts';
 
 const at = (ms: number) => new Date(ms);
 const iso = (ms: number) => at(ms).toISOString();
-
-/** The ledger, which is handed payments and does this with them. */
-const ledger = (handle: (number: number, context: DeliveryContext) => unknown = () => undefined) =>
-  subscriber('ledger', {
-    'payment.captured': (event, context) => handle(event.payload.amountMinor, context),
-  });
-
-const refuse = () => {
-  throw new PermanentError('refused');
-};
-const fail = () => {
-  throw new Error('the ledger is down');
-};
 
 const topicIn = (view: Overview, topic: TopicName = 'payment.captured'): TopicOverview =>
   view.topics.find((one) => one.topic === topic)!;
@@ -62,17 +51,6 @@ async function firstCreatedAt(bus: Bus): Promise<number> {
     'select (extract(epoch from min(created_at)) * 1000)::float8 as at from events',
   );
   return row!.at;
-}
-
-/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 interface States {

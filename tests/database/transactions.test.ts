@@ -17,6 +17,7 @@ import {
   payloadOf,
   rows,
   START,
+  statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
@@ -47,7 +48,6 @@ const write = (tx: Transaction, number: number) =>
 /** The numbers that were written and committed, in the order of the rows. */
 const effects = async (bus: Bus) =>
   (await rows<{ number: number }>(bus.db, 'select number from effects')).map(({ number }) => number);
-const states = async (bus: Bus) => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
 
 describe('rule 7: a transactional handler and the mark that it delivered commit together', () => {
   test('commits both', async ({ bus }) => {
@@ -56,7 +56,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
       writing(async (number, { tx }) => {
         // Not yet for others to see, neither the one nor the other.
         expect(await effects(bus)).not.toContain(number);
-        expect((await states(bus))[number - 1]).toBe('pending');
+        expect((await statesOf(bus.db))[number - 1]).toBe('pending');
         expect(
           await run(tx, { text: 'select number from effects where number = $1::int', values: [number] }),
         ).toHaveLength(1);
@@ -64,7 +64,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     ]);
     expect(report).toMatchObject({ delivered: 3, failed: 0 });
     expect(await effects(bus)).toEqual([1, 2, 3]);
-    expect(await states(bus)).toEqual(['delivered', 'delivered', 'delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'delivered']);
     expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
       attempts: 1,
       deliveredAt: expect.any(Number),
@@ -125,10 +125,10 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
       }),
     ];
     await drain(bus.db, attached);
-    expect(await states(bus)).toEqual(['failing']);
+    expect(await statesOf(bus.db)).toEqual(['failing']);
     expect(await effects(bus)).toEqual([]);
     await drain(bus.db, attached, { now: START + MINUTE });
-    expect(await states(bus)).toEqual(['delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered']);
     expect(await effects(bus)).toEqual([1]);
   });
 
@@ -143,7 +143,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
       }),
     ]);
     expect(await effects(bus)).toEqual(left);
-    expect((await states(bus))[0]).toBe(state);
+    expect((await statesOf(bus.db))[0]).toBe(state);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

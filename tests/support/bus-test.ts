@@ -1,10 +1,10 @@
 import { inject } from 'vitest';
 
-import { openBus, recordingLedger } from './bus.ts';
+import { openBus } from './bus.ts';
+import { ledger as makeLedger } from './ledger.ts';
 import { test as base } from './output-test.ts';
 
-type OwnLedger = Parameters<typeof recordingLedger>;
-export type MakeLedger = (then?: OwnLedger[1], options?: OwnLedger[2]) => ReturnType<typeof recordingLedger>;
+export type MakeLedger = typeof makeLedger;
 
 /**
  * Vitest's `test` for what needs a database, with fixtures that a test names to use them:
@@ -45,5 +45,8 @@ export const test = base
     'ledger',
     ({ handed }): MakeLedger =>
       (then, options) =>
-        recordingLedger(handed, then, options),
+        makeLedger((payment, context, event) => {
+          handed.push(payment);
+          return then?.(payment, context, event);
+        }, options),
   );
