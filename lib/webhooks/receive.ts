@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto';
 
 import { InvalidConfiguration, providers } from '../config.ts';
 import type { Config, Provider } from '../config.ts';
+import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { readBody, requireJson } from '../http/body.ts';
-import { problemCodes } from '../http/problem-codes.ts';
-import { badRequest, notFound, Problem, unauthorized, unavailable } from '../http/problem.ts';
+import { Problem } from '../http/problem.ts';
 import { codeOf, log, logError } from '../log.ts';
-import { EMITTER_LOCKS, eventValues, insertEventFrom, outboxEvent } from '../outbox/emit.ts';
+import { outboxEvent, recordingStatement } from '../outbox/emit.ts';
 import type { OutboxEvent } from '../outbox/emit.ts';
 import { inSendSpan } from '../telemetry/event.ts';
 import { SECOND } from '../time.ts';
@@ -25,8 +25,6 @@ export interface WebhookIntake {
   readonly settings: Config['webhooks'];
   /** Asked for only when a webhook is to be stored: what is refused opens no connection. */
   readonly database: () => Promise<Database>;
-  /** Called when a new event is in the outbox, so that a relay delivers it now rather than at its next tick. */
-  readonly kick: () => void;
   readonly rejections: Rejections;
   /** Unix seconds; the clock unless given. */
   readonly now?: number;
@@ -67,7 +65,7 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
   const provider = providerOf(request.url);
   let bodyLength: number | null = null;
   try {
-    if (!provider) throw notFound('unknown_provider', 'There is no such webhook endpoint.');
+    if (!provider) throw new Problem('unknown_provider');
     const signing = usableSettings(intake.settings[provider]);
     requireJson(request);
     const bytes = await readBody(request, webhookRoute.body.limitBytes);
@@ -107,11 +105,7 @@ const NOT_CONFIGURED_RETRY_SECONDS = 60;
 /** With no secret there is nothing to verify with, and an HMAC with an empty key is one that anybody can make. */
 function usableSettings(settings: Config['webhooks'][Provider]): Config['webhooks'][Provider] {
   if (settings.secrets.some((secret) => isUsableSecret(settings.scheme, secret))) return settings;
-  throw unavailable(
-    'webhook_not_configured',
-    'This webhook endpoint has no usable secret yet.',
-    NOT_CONFIGURED_RETRY_SECONDS,
-  );
+  throw new Problem('webhook_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
 
 /** @throws Problem 401 that is the same whatever the reason: a forger learns nothing from it. */
@@ -124,9 +118,7 @@ function verify(
   const url = signedUrl(request.url, provider);
   const verification = verifyWebhook(scheme, { secrets, headers: request.headers, body, url, now });
   if (verification.ok) return verification;
-  throw unauthorized('invalid_signature', 'The signature or its time is missing or not valid.', {
-    reason: verification.reason,
-  });
+  throw new Problem('invalid_signature', { reason: verification.reason });
 }
 
 /**
@@ -146,15 +138,12 @@ function signedUrl(received: string, provider: Provider): string {
 function parse(bytes: Uint8Array): Record<string, unknown> {
   const parsed = parseWebhookBody(bytes);
   if (parsed.ok) return parsed.body;
-  throw badRequest(parsed.reason, problemCodes[parsed.reason].detail);
+  throw new Problem(parsed.reason);
 }
 
 function requireId({ eventId }: { readonly eventId: string | null }): string {
   if (eventId !== null) return eventId;
-  throw badRequest(
-    'invalid_event_id',
-    'The event has no id, or one that cannot be kept: up to 255 letters, digits and signs, as a string.',
-  );
+  throw new Problem('invalid_event_id');
 }
 
 function sha256(bytes: Uint8Array): string {
@@ -182,12 +171,7 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   } catch (error) {
     if (error instanceof InvalidConfiguration || isOurMistake(error)) throw error;
     logError('a webhook was not stored', error, { provider, eventId, requestId: intake.requestId });
-    throw unavailable(
-      'database_unavailable',
-      'The webhook could not be stored. Send it again.',
-      DATABASE_RETRY_SECONDS,
-      { cause: error },
-    );
+    throw new Problem('database_unavailable', { retryAfterSeconds: DATABASE_RETRY_SECONDS, cause: error });
   }
 }
 
@@ -222,19 +206,16 @@ interface Stored {
   readonly isSameBody: boolean;
 }
 
-/** Kicks here, so that an event which comes through after the limit is delivered as soon as all others. */
+/** Notes a new event here, so that one which is stored after the limit is delivered as soon as all others. */
 async function write(
-  { database, kick }: WebhookIntake,
+  { database }: WebhookIntake,
   { provider, eventId, eventType, bodySha256 }: Webhook,
   event: OutboxEvent,
 ): Promise<Stored> {
   const db = await database();
-  const [stored] = await run<Stored>(driverOf(db), {
-    name: 'receive_webhook',
-    text: RECEIVE_WEBHOOK,
-    values: [...eventValues(event), provider, eventId, eventType, bodySha256],
-  });
-  if (stored!.isNew) kick();
+  const statement = storeWebhook(event, [provider, eventId, eventType, bodySha256]);
+  const [stored] = await run<Stored>(driverOf(db), statement);
+  if (stored!.isNew) noteDue(db);
   return stored!;
 }
 
@@ -248,21 +229,22 @@ const LOCK_LIMIT_MS = 2 * SECOND;
  *
  * The time limit for locks is set in the statement itself, for it alone: a pooler keeps no session settings.
  */
-const RECEIVE_WEBHOOK = `
-  with patience as materialized (
-    select set_config('lock_timeout', '${LOCK_LIMIT_MS}ms', true)
-  ),
-  receipt as (
-    insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at)
-    select $12::text, $13::text, $14::text, $15::text, clock_timestamp() from patience
-    on conflict (provider, event_id) do update set
-      duplicates = known.duplicates + 1,
-      body_mismatches = known.body_mismatches + (known.body_sha256 <> excluded.body_sha256)::int,
-      last_duplicate_at = excluded.received_at
-    returning duplicates = 0 as is_new, body_sha256 = $15::text as is_same_body
-  ),
-  emitter_lock as materialized (
-    select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext($2::text)) from receipt where is_new
-  ),
-  ${insertEventFrom('emitter_lock')}
-  select is_new as "isNew", is_same_body as "isSameBody" from receipt`;
+const storeWebhook = recordingStatement({
+  name: 'receive_webhook',
+  ctes: `
+    patience as materialized (
+      select set_config('lock_timeout', '${LOCK_LIMIT_MS}ms', true)
+    ),
+    receipt as (
+      insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at)
+      select $1::text, $2::text, $3::text, $4::text, clock_timestamp() from patience
+      on conflict (provider, event_id) do update set
+        duplicates = known.duplicates + 1,
+        body_mismatches = known.body_mismatches + (known.body_sha256 <> excluded.body_sha256)::int,
+        last_duplicate_at = excluded.received_at
+      returning duplicates = 0 as is_new, body_sha256 = $4::text as is_same_body
+    ),`,
+  parameters: 4,
+  from: 'from receipt where is_new',
+  select: 'select is_new as "isNew", is_same_body as "isSameBody" from receipt',
+});

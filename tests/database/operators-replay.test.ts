@@ -409,7 +409,7 @@ describe('the operators’ log', () => {
 });
 
 describe('a request', () => {
-  const AGO = /^write a whole number above 0 and a unit, s, m, h, d or w, for example 24h/;
+  const AGO = /^expected a time span such as 90m, 24h or 7d/;
 
   test.each([
     '24',

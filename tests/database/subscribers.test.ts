@@ -555,9 +555,7 @@ describe('the whole chain', () => {
     const rejections = new Rejections(database);
     const { fetch } = endpoint(webhookRoute, {
       handle: async (request, { requestId }) =>
-        Response.json(
-          await receiveWebhook({ request, requestId, settings, database, kick: () => undefined, rejections }),
-        ),
+        Response.json(await receiveWebhook({ request, requestId, settings, database, rejections })),
     });
     vi.spyOn(process.stdout, 'write').mockReturnValueOnce(true);
     await createPaymentIntent(bus.db, card);

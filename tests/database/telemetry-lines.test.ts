@@ -136,11 +136,11 @@ describe('a relay', () => {
     const first = await drain(bus.db, [ledger(), attach('bookings', { 'payment.captured': refuse })], {
       isLogged: true,
     });
-    expect(output.linesOf('tick')).toEqual([
+    expect(output.linesOf('relay')).toEqual([
       {
         level: 'info',
         at: expect.any(String),
-        message: 'tick',
+        message: 'relay',
         fannedOut: 2,
         delivered: 2,
         failed: 0,
@@ -156,7 +156,7 @@ describe('a relay', () => {
   test('is logged when the cron or a kick runs it, where that is asked for', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 1);
     await runCron({ db: bus.db, subscribers: [ledger()], duties: [], budgetMs: 300, isLogged: true });
-    expect([output.linesOf('delivery').length, output.linesOf('tick').length]).toEqual([1, 1]);
+    expect([output.linesOf('delivery').length, output.linesOf('relay').length]).toEqual([1, 1]);
     for (const isLogged of [true, false]) {
       output.writes.length = 0;
       await emitPayments(bus.db, 1, 1);
@@ -203,7 +203,7 @@ describe('where nothing is traced', () => {
     expect(output.lines().map(({ message, traceId }) => [message, traceId])).toEqual([
       ['request', TRACE],
       ['delivery', TRACE],
-      ['tick', undefined],
+      ['relay', undefined],
     ]);
   });
 
