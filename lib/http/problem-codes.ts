@@ -59,12 +59,13 @@ export const problemCodes = {
       'There are only HTML and JSON of this. Send Accept: text/html or Accept: application/json, or leave it out.',
   }),
   ...described(409, {
-    count_changed: '12 deliveries match now, not 10: check them again before you replay.',
+    count_changed: '12 deliveries match, not 10: check them again before you replay.',
     no_such_subscription:
       'This release’s catalog does not list accounting for payment.captured: replay from a release that does, or list it again. Nothing was replayed.',
     not_first: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
     not_waiting: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
-    relay_off: 'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to let it.',
+    relay_off:
+      'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to change that.',
     under_way: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
   }),
   ...described(413, { body_too_large: 'The body is longer than 65536 bytes. Send less.' }),
