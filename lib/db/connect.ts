@@ -108,7 +108,7 @@ async function openDriver(database: Config['database']): Promise<Driver> {
     case 'none':
       throw new InvalidConfiguration(
         'DATABASE_URL',
-        'expected the URL of a Postgres database, such as postgres://user:password@host/name',
+        'must be set to the URL of the Postgres database, for example postgres://postbud@db.example.no/postbud',
       );
   }
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { catalog, isTopicName } from '../catalog/catalog.ts';
+import { isTopicName, topics } from '../catalog/catalog.ts';
 import { DAY, msOf } from '../time.ts';
 
 /** No event is older than this, so no window needs to be wider. */
@@ -42,7 +42,7 @@ export const topicText = z
 export const topicName = z
   .string(TOPIC)
   .refine(isTopicName, TOPIC)
-  .meta({ id: 'TopicName', enum: Object.keys(catalog), description: 'A topic of the catalog.' });
+  .meta({ id: 'TopicName', enum: topics().map(([topic]) => topic), description: 'A topic of the catalog.' });
 
 export const deliveryId = z
   .string()

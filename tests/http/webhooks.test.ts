@@ -27,8 +27,8 @@ import { endpoint } from '../../lib/http/endpoint.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
 import { webhookRoute } from '../../lib/webhooks/route.ts';
-import { schemes } from '../../lib/webhooks/verify.ts';
-import type { Scheme } from '../../lib/webhooks/verify.ts';
+import { schemes } from '../../lib/config.ts';
+import type { Scheme } from '../../lib/config.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 
 /** In every body, signature header and secret of this file; must be in no answer and no log line. */
@@ -281,7 +281,7 @@ describe('before a signature is looked at', () => {
       title: 'Not Found',
       status: 404,
       code: 'unknown_provider',
-      detail: 'There is no such webhook endpoint.',
+      detail: 'There is no webhook endpoint at this address.',
       requestId: '',
     });
   });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { readConfig } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { badRequest } from '../../lib/http/problem.ts';
+import { Problem } from '../../lib/http/problem.ts';
 
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
 afterEach(() => {
@@ -179,7 +179,7 @@ describe('a star that strangers could stand for', () => {
       expect.objectContaining({
         variable: 'CORS_ORIGINS',
         message: expect.stringMatching(
-          /^CORS_ORIGINS: write a name of your own behind the star, for example https:\/\/\S+: \S+ lets pages of strangers call$/,
+          /^CORS_ORIGINS must have a name of your own behind a star, for example https:\/\/\S+: \S+ lets the pages of strangers call$/,
         ),
       }),
     );
@@ -203,7 +203,7 @@ describe('a star that strangers could stand for', () => {
 
   test('is refused with an example for the host that it is at', () => {
     expect(() => readConfig({ CORS_ORIGINS: 'https://*.vercel.app' }).cors).toThrow(
-      'CORS_ORIGINS: write a name of your own behind the star, for example https://site-*-team.vercel.app: https://*.vercel.app lets pages of strangers call',
+      'CORS_ORIGINS must have a name of your own behind a star, for example https://site-*-team.vercel.app: https://*.vercel.app lets the pages of strangers call',
     );
   });
 });
@@ -285,7 +285,7 @@ describe('every answer to a listed origin', () => {
     'a problem': [
       400,
       async () => {
-        throw badRequest('broken', 'It is broken.');
+        throw new Problem('incomplete_body');
       },
     ],
     'an error': [

@@ -4,11 +4,10 @@ import type { OperatorSettings } from '../../config.ts';
 import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
 import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
-import { notFound, problemResponse } from '../../http/problem.ts';
-import type { Problem } from '../../http/problem.ts';
+import { Problem, problemResponse } from '../../http/problem.ts';
 import { logError } from '../../log.ts';
 import type { Limit } from '../../rate-limit/limiter.ts';
-import type { VisitorLimits } from '../../rate-limit/visit.ts';
+import type { VisitorLimits } from '../../http/visit.ts';
 import { authenticate, requireOwnPage, requireScope, sessionToken } from './authenticate.ts';
 import { bouncePage } from './bounce.ts';
 import { HOME } from '../page/links.ts';
@@ -25,8 +24,8 @@ export interface OperatorEndpointDeclaration {
   readonly environment: () => string;
   /** Counts the dead letters for the navigation of every page. A page is shown without the count if it fails. */
   readonly deadLetters: () => Promise<number | null>;
-  /** Counts how often one visitor calls a public route. */
-  readonly perVisitor: (limits: readonly Limit[]) => VisitorLimits;
+  /** Counts how often one visitor calls a route that limits that. */
+  readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
   readonly bus: Bus;
   /** The first that matches a path answers. */
   readonly routes: readonly Route[];
@@ -89,14 +88,21 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
     methods: places.map(({ route }) => (route.method === 'get' ? 'GET' : 'POST')),
     route: (places[0]?.route.path ?? `${HOME}/*`).replaceAll(/\{(\w+)\}/g, ':$1'),
     guard: () => {
-      if (places.length === 0) throw notFound('not_found', 'There is nothing at this address.');
+      if (places.length === 0) throw new Problem('not_found');
       if (place && isPublic(place.route)) requireOwnPage(request);
     },
-    ...(limits && { visitorLimits: () => declaration.perVisitor(limits) }),
+    ...(limits && { visitorLimits: () => requireCounting(declaration)(limits) }),
     // The methods have been checked, so one of the routes has this one.
     handle: (_, { requestId }) => answer(asked, place!, requestId),
     problemAnswer: (problem, requestId) => problemAnswer(asked, problem, requestId),
   });
+}
+
+function requireCounting({
+  perVisitor,
+}: OperatorEndpointDeclaration): NonNullable<OperatorEndpointDeclaration['perVisitor']> {
+  if (!perVisitor) throw new TypeError('a route with limits needs perVisitor');
+  return perVisitor;
 }
 
 function askedBy(declaration: OperatorEndpointDeclaration, request: Request): Asked {

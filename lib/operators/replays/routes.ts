@@ -5,8 +5,8 @@ import { CountChanged, NoSuchSubscription, replay } from '../../deliveries/repla
 import type { Replay } from '../../deliveries/replay.ts';
 import { replayForm, replayRequest } from '../../deliveries/replay-request.ts';
 import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
-import { answered, invalid, refused } from '../../http/openapi/operation.ts';
-import { badRequest, Problem } from '../../http/problem.ts';
+import { answered, invalid, refused } from '../../http/operation.ts';
+import { Problem } from '../../http/problem.ts';
 import { requireValid, validated } from '../../http/validated.ts';
 import type { Content } from '../../http/validated.ts';
 import type { Database } from '../../db/connect.ts';
@@ -260,7 +260,7 @@ function readConfirmedForm(content: Content): ParsedReplayRequest {
   const { expectedCount = 0 } = request;
   const isTyped = confirm?.replaceAll(/\D/g, '') === String(expectedCount);
   if (!isTyped && (confirm !== undefined || expectedCount > UNCONFIRMED)) {
-    throw badRequest('not_confirmed', `Type ${expectedCount} to confirm.`);
+    throw new Problem('not_confirmed', { detail: `Type ${expectedCount} to confirm.` });
   }
   return request;
 }
@@ -272,10 +272,10 @@ async function requireReplay(db: Database, request: ParsedReplayRequest, by: str
     return await replay(db, request, by);
   } catch (error) {
     if (error instanceof CountChanged) {
-      throw new Problem(409, error.code, `${error.message}.`, { cause: error });
+      throw new Problem(error.code, { detail: `${error.message}.`, cause: error });
     }
     if (error instanceof NoSuchSubscription)
-      throw new Problem(409, error.code, error.message, { cause: error });
+      throw new Problem(error.code, { detail: error.message, cause: error });
     throw error;
   }
 }
