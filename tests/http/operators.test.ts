@@ -621,7 +621,7 @@ describe('a wrong query is 400 and says what to write', () => {
         const answer = await ask('/replay', sent);
         expect([answer.status, answer.json['code']]).toEqual([400, 'validation_failed']);
         expect(answer.json['issues']).toMatchObject([
-          { path: 'since', pointer: '/since', message: expect.stringContaining('24h') },
+          { path: 'since', pointer: '/since', message: expect.stringContaining('such as 90m, 24h or 7d') },
         ]);
       }
       expect(await rows(bus.db, 'select from replays')).toEqual([]);

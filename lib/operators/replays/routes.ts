@@ -140,7 +140,7 @@ export const requestReplay = operatorRoute({
       summary: 'The number that matches differs from the expected one',
       json: { topic: 'support.incident.declared', since: '24h', expectedCount: 1000 },
       answer: refused('count_changed', {
-        detail: '0 deliveries match now, not 1000: check them again before you replay.',
+        detail: '0 deliveries match, not 1000: check them again before you replay.',
       }),
     },
     'a-subscriber-not-listed': {
