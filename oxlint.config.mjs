@@ -12,15 +12,16 @@ export const LAYERS = [
   ['dev'],
   ['cli'],
   ['api'],
-  ['lib/operator-console.ts', 'lib/api-description'],
+  ['lib/operator-console.ts'],
   ['lib/postbud.ts'],
   ['lib/cron'],
-  ['lib/webhooks', 'lib/operators', 'lib/chat', 'lib/inquiry', 'lib/health'],
+  ['lib/webhooks', 'lib/chat', 'lib/inquiry', 'lib/health'],
   ['lib/operators/catalog', 'lib/operators/doctor', 'lib/operators/metrics'],
   ['lib/operators/lanes', 'lib/operators/replays'],
   ['lib/operators/dead-letters', 'lib/operators/overview'],
   ['lib/operators/access'],
   ['lib/operators/page'],
+  ['lib/operators'],
   ['lib/relay'],
   ['lib/deliveries'],
   ['lib/subscribers'],
@@ -30,7 +31,7 @@ export const LAYERS = [
   ['lib/rate-limit'],
   ['lib/telemetry'],
   ['lib/log.ts', 'drizzle'],
-  ['lib/config.ts'],
+  ['lib/config.ts', 'lib/trace-context.ts'],
   ['lib/environment.ts', 'lib/origin-pattern.ts', 'lib/lifetime.ts', 'lib/catalog-description'],
   ['lib/catalog', 'lib/json-schema.ts', 'lib/time.ts', 'lib/version.ts'],
 ];
@@ -48,13 +49,13 @@ const EVENTS = [
 /** The rooms below that a room must not import all the same. */
 export const STRANGERS = {
   api: ['drizzle', 'lib/db', 'lib/config.ts', 'lib/environment.ts'],
-  'lib/chat': EVENTS,
+  'lib/chat': ['lib/operators', ...EVENTS],
   'lib/cron': ['lib/operators', 'lib/chat', 'lib/inquiry'],
   'lib/db': ['lib/catalog'],
   'lib/deliveries': ['lib/http'],
-  'lib/health': EVENTS,
+  'lib/health': ['lib/operators', ...EVENTS],
   'lib/http': ['drizzle', 'lib/catalog'],
-  'lib/inquiry': ['lib/relay', 'lib/deliveries', 'lib/subscribers'],
+  'lib/inquiry': ['lib/operators', 'lib/relay', 'lib/deliveries', 'lib/subscribers'],
   'lib/mail': EVENTS,
   'lib/operators': ['lib/relay'],
   'lib/outbox': ['lib/http', 'lib/mail'],
@@ -62,7 +63,7 @@ export const STRANGERS = {
   'lib/relay': ['lib/http'],
   'lib/subscribers': ['lib/http'],
   'lib/telemetry': EVENTS,
-  'lib/webhooks': ['lib/relay', 'lib/deliveries', 'lib/subscribers'],
+  'lib/webhooks': ['lib/operators', 'lib/relay', 'lib/deliveries', 'lib/subscribers'],
 };
 
 /** The packages of rooms that may not import any other. */

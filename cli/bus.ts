@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 
-import type { Scope } from '../lib/http/openapi/operation.ts';
+import type { Scope } from '../lib/http/operation.ts';
 import { SECOND } from '../lib/time.ts';
 import { problem } from './answers.ts';
 import { EXIT, Failure } from './failure.ts';

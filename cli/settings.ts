@@ -3,11 +3,9 @@ import process from 'node:process';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import type { Scope } from '../lib/http/openapi/operation.ts';
-// oxlint-disable-next-line no-restricted-imports -- until it has moved
-import { dataDir, read } from '../dev/development.ts';
-// oxlint-disable-next-line no-restricted-imports -- until it has moved
-import type { Development } from '../dev/development.ts';
+import type { Scope } from '../lib/http/operation.ts';
+import { dataDir, read } from './development.ts';
+import type { Development } from './development.ts';
 import type { Given, Options } from './arguments.ts';
 import { EXIT, Failure, misused } from './failure.ts';
 import { CRON, MINT } from './refusals.ts';
@@ -136,8 +134,7 @@ async function mint(scope: Scope, development: Development | null): Promise<stri
   const own = filled(process.env['OPERATOR_JWT_SECRET']);
   const madeUp = development?.variables['OPERATOR_JWT_SECRET'];
   if (own === undefined && madeUp === undefined) return null;
-  // oxlint-disable-next-line no-restricted-imports -- until it has moved
-  const { mintToken } = await import('../dev/operator-token.ts');
+  const { mintToken } = await import('./operator-token.ts');
   return await mintToken(
     { sub: 'developer', scope, expires: MINTED_FOR },
     own === undefined ? madeUp : undefined,

@@ -4,8 +4,8 @@ import { z } from 'zod';
 
 import { paneOf } from '../cli/terminal.ts';
 import { sleep } from '../lib/time.ts';
-import { dataDir, read } from './development.ts';
-import type { Development } from './development.ts';
+import { dataDir, read } from '../cli/development.ts';
+import type { Development } from '../cli/development.ts';
 import { journey, journeyTable } from './journeys.ts';
 import type { Journey } from './journeys.ts';
 import { sendTraffic } from './traffic.ts';

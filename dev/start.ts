@@ -21,11 +21,12 @@ import { EXIT, Failure } from '../cli/failure.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
-import { dataDir, keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
+import { dataDir } from '../cli/development.ts';
+import { keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
 import { requireLocalHost } from './local-names.ts';
 import { greeting, nextSteps } from './greeting.ts';
 import { createRouter } from './router.ts';
-import { signInUrl } from './operator-token.ts';
+import { signInUrl } from '../cli/operator-token.ts';
 import { serveSite } from './site-server.ts';
 import { near, NO_STAND_INS, startStandIns } from './stand-ins.ts';
 

@@ -1,14 +1,14 @@
 import process from 'node:process';
 
 import type { OperatorSettings } from '../lib/config.ts';
-import type { Scope } from '../lib/http/openapi/operation.ts';
+import type { Scope } from '../lib/http/operation.ts';
 import { ago } from '../lib/deliveries/replay-request.ts';
 import { SECOND, msOf } from '../lib/time.ts';
 import { EXIT, Failure, misused } from '../cli/failure.ts';
 import { unknownName } from '../cli/nearest.ts';
 import { runProgram } from '../cli/program.ts';
-import { dataDir, read } from './development.ts';
-import { mintToken, operatorSettings } from './operator-token.ts';
+import { dataDir, read } from '../cli/development.ts';
+import { mintToken, operatorSettings } from '../cli/operator-token.ts';
 
 const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:replay"] [--expires 8h]
 

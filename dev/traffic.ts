@@ -7,7 +7,7 @@ import Stripe from 'stripe';
 import { z } from 'zod';
 
 import { CLOSED_PERIOD, DOWN } from './accounting.ts';
-import type { Development } from './development.ts';
+import type { Development } from '../cli/development.ts';
 
 /** The address of a visitor who asks too often: not the one of a browser on this machine. */
 const IMPATIENT_ADDRESS = '127.0.0.9';

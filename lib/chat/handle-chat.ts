@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import { Problem } from '../http/problem.ts';
-import type { Budgeted } from '../rate-limit/answers.ts';
+import type { Budgeted } from '../http/rate-limit.ts';
 import { SECOND } from '../time.ts';
 import { answerWhole } from './answer.ts';
 import type { ChatRequest } from './chat-request.ts';

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { answered, invalid, JSON_TYPE, refused } from '../http/openapi/operation.ts';
-import type { Operation } from '../http/openapi/operation.ts';
+import { answered, invalid, JSON_TYPE, refused } from '../http/operation.ts';
+import type { Operation } from '../http/operation.ts';
 import { problem } from '../http/problem-codes.ts';
 import { chatRequest } from './chat-request.ts';
 

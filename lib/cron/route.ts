@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { JSON_TYPE, refused } from '../http/openapi/operation.ts';
-import type { Operation } from '../http/openapi/operation.ts';
+import { JSON_TYPE, refused } from '../http/operation.ts';
+import type { Operation } from '../http/operation.ts';
 import { CRON_BUDGET_MS } from '../lifetime.ts';
 import type { RelayReport } from '../relay/relay.ts';
 import { SECOND } from '../time.ts';

@@ -8,7 +8,7 @@ import { log, logError } from '../log.ts';
 import { MailNotSent, sendMail } from '../mail/send-mail.ts';
 import type { Mail } from '../mail/send-mail.ts';
 import { emit } from '../outbox/emit.ts';
-import type { Budgeted } from '../rate-limit/answers.ts';
+import type { Budgeted } from '../http/rate-limit.ts';
 import { MINUTE, SECOND, sleep } from '../time.ts';
 import { isForm, sentAnswer } from './form-answers.ts';
 import { inquiryMail } from './inquiry-mail.ts';

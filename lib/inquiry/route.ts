@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../http/openapi/operation.ts';
-import type { Operation } from '../http/openapi/operation.ts';
+import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../http/operation.ts';
+import type { Operation } from '../http/operation.ts';
 import { inquiryRequest } from './inquiry-request.ts';
 
 const INQUIRY = {

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { InvalidConfiguration } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
-import { takeBudget } from '../../lib/rate-limit/answers.ts';
+import { takeBudget } from '../../lib/http/rate-limit.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
 import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import { MINUTE } from '../../lib/time.ts';

@@ -7,7 +7,7 @@ import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
 import { requireValid } from '../../lib/http/validated.ts';
 import { InvalidPayload } from '../../lib/outbox/errors.ts';
-import { traceparent } from '../../lib/telemetry/trace.ts';
+import { traceparent } from '../../lib/trace-context.ts';
 
 let lines: string[];
 

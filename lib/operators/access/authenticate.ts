@@ -5,7 +5,7 @@ import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import type { OperatorSettings } from '../../config.ts';
 import { Problem } from '../../http/problem.ts';
 import { DAY, MINUTE, SECOND } from '../../time.ts';
-import type { Scope } from '../../http/openapi/operation.ts';
+import type { Scope } from '../../http/operation.ts';
 import type { Operator } from '../operator.ts';
 
 /** Holds the token of whoever signed in. By its prefix no other host, and nothing but HTTPS, can have set it. */

@@ -7,7 +7,7 @@ import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
 import { Problem, problemResponse } from '../../http/problem.ts';
 import { logError } from '../../log.ts';
 import type { Limit } from '../../rate-limit/limiter.ts';
-import type { VisitorLimits } from '../../rate-limit/visit.ts';
+import type { VisitorLimits } from '../../http/visit.ts';
 import { authenticate, requireOwnPage, requireScope, sessionToken } from './authenticate.ts';
 import { bouncePage } from './bounce.ts';
 import { HOME } from '../page/links.ts';

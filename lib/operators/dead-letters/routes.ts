@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { topics } from '../../catalog/catalog.ts';
 import { deliveryId } from '../../deliveries/replay-request.ts';
-import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import { answered, invalid, refused } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import * as shape from '../shapes.ts';

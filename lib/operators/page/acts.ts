@@ -1,4 +1,4 @@
-import type { Scope } from '../../http/openapi/operation.ts';
+import type { Scope } from '../../http/operation.ts';
 import type { Operator } from '../operator.ts';
 import { HOME, replayPath } from './links.ts';
 import { html } from './markup.ts';

@@ -5,7 +5,7 @@ import { CountChanged, NoSuchSubscription, replay } from '../../deliveries/repla
 import type { Replay } from '../../deliveries/replay.ts';
 import { replayForm, replayRequest } from '../../deliveries/replay-request.ts';
 import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
-import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import { answered, invalid, refused } from '../../http/operation.ts';
 import { Problem } from '../../http/problem.ts';
 import { requireValid, validated } from '../../http/validated.ts';
 import type { Content } from '../../http/validated.ts';

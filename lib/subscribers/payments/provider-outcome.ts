@@ -1,15 +1,19 @@
 import * as z from 'zod';
 
 import type { PaymentOutcome } from '../../../drizzle/schema.ts';
-import { PermanentError } from '../outcome.ts';
 
 export type PaymentProvider = 'cardpayments' | 'walletpayments';
+
+/** The body of a webhook lacks what its type promises. */
+export class MalformedWebhook extends Error {
+  readonly code = 'malformed_webhook';
+}
 
 /**
  * Reads what a provider's webhook says has happened to an intent.
  *
  * @returns null for what means nothing here: a type, a charge without an intent, a capture or refund that did not succeed.
- * @throws PermanentError for a body that is not what its type promises.
+ * @throws MalformedWebhook for a body that is not what its type promises.
  */
 export function providerOutcome(
   provider: PaymentProvider,
@@ -123,9 +127,9 @@ function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
   }
   // One that did not succeed changes nothing.
   if (success === false) return null;
-  if (!amount) throw new PermanentError(`a ${name} without an amount`);
+  if (!amount) throw new MalformedWebhook(`a ${name} without an amount`);
   // Without it a second capture would pass for the first one, and its amount would be lost.
-  if (pspReference === undefined) throw new PermanentError(`a ${name} without a pspReference`);
+  if (pspReference === undefined) throw new MalformedWebhook(`a ${name} without a pspReference`);
   return {
     intentId: reference,
     state: name === 'CAPTURED' ? 'captured' : 'refunded',
@@ -139,7 +143,7 @@ function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
 function understand<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
   const parsed = schema.safeParse(body);
   if (!parsed.success)
-    throw new PermanentError(`the body is not what its type promises: ${z.prettifyError(parsed.error)}`);
+    throw new MalformedWebhook(`the body is not what its type promises: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }
 

@@ -1,7 +1,6 @@
-// oxlint-disable-next-line no-restricted-imports -- until it has moved
-import { Problem } from '../http/problem.ts';
+import { Problem } from './problem.ts';
 import { DAY, SECOND } from '../time.ts';
-import type { Count, Limit, Limiter, Verdict } from './limiter.ts';
+import type { Count, Limit, Limiter, Verdict } from '../rate-limit/limiter.ts';
 
 /**
  * Tells callers what they have left, as headers: all limits, and of the most pressing one what remains.
