@@ -3,14 +3,14 @@ import { describeCatalog } from '../lib/operators/catalog/read.ts';
 import type { CatalogTopic } from '../lib/operators/catalog/read.ts';
 import { counted } from '../lib/operators/page/words.ts';
 import { atMost, writeJson } from './command.ts';
-import type { Call, Command } from './command.ts';
+import type { OfflineCall, OfflineCommand } from './command.ts';
 import { EXIT, misused } from './failure.ts';
 import { nearest } from './nearest.ts';
 import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
 import { printableJson, wrapTo } from './text.ts';
 
-export const catalog: Command = {
+export const catalog: OfflineCommand = {
   name: 'catalog',
   summary: 'show the topics of this release, without a server',
   usage: ['catalog [topic]', 'catalog --asyncapi'],
@@ -28,7 +28,7 @@ export const catalog: Command = {
   run,
 };
 
-async function run(call: Call): Promise<number> {
+async function run(call: OfflineCall): Promise<number> {
   const { given, terminal, isJson } = call;
   atMost(given.isSet('asyncapi') ? 0 : 1, given);
   const topics = describeCatalog([]).topics.map(({ subscribers, ...topic }) => ({
@@ -78,7 +78,7 @@ function topicTable(topics: readonly Topic[], pane: Pane): string {
   return `${table(pane, columns, rows)}\n${pane.paint('dim', counted(topics.length, 'topic'))}`;
 }
 
-function showTopic(call: Call, topic: Topic): void {
+function showTopic(call: OfflineCall, topic: Topic): void {
   if (call.isJson) return writeJson(call, topic);
   const { write, paint, columns } = call.terminal.out;
   const columnsOfFields = [

@@ -30,7 +30,7 @@ export async function commandLine(args: readonly string[], terminal: Terminal): 
   try {
     return await run(args, terminal);
   } catch (error) {
-    return report(error, terminal);
+    return await report(error, terminal);
   }
 }
 
@@ -55,14 +55,9 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     );
   }
   const given = parse(rest, { ...command.options, ...commonOptionsOf(command) });
-  return await command.run({
-    given,
-    terminal,
-    isJson: given.isSet('json'),
-    get bus() {
-      return busAt(readSettings(given, terminal));
-    },
-  });
+  const call = { given, terminal, isJson: given.isSet('json') };
+  if (command.isOffline) return await command.run(call);
+  return await command.run({ ...call, bus: busAt(await readSettings(given, terminal)) });
 }
 
 function commandNamed(name: string): Command {

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { read } from '../cli/development.ts';
-import type { Development } from '../cli/development.ts';
+import { localServerFile, readLocalServer } from '../cli/local-server.ts';
+import type { LocalServer } from '../cli/local-server.ts';
 import { providers } from '../lib/config.ts';
 import type { Provider, Scheme } from '../lib/config.ts';
 
@@ -43,7 +43,7 @@ export function makeUpPlayers(dataDir: string, port: number): Record<string, str
 }
 
 function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Record<string, string> {
-  const kept = read(dataDir)?.variables ?? {};
+  const kept = readLocalServer(dataDir)?.variables ?? {};
   const madeUp: Record<string, string> = {};
   for (const [name, value] of Object.entries(wanted)) {
     if (process.env[name]) continue;
@@ -56,8 +56,8 @@ function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Re
 /** Writes the server's address and secrets to a file that only this user can read. */
 export function publish(dataDir: string, url: string, madeUp: Readonly<Record<string, string>>): void {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const path = join(dataDir, 'development.json');
-  const text = `${JSON.stringify({ url, variables: madeUp } satisfies Development, null, 2)}\n`;
+  const path = localServerFile(dataDir);
+  const text = `${JSON.stringify({ url, variables: madeUp } satisfies LocalServer, null, 2)}\n`;
   writeFileSync(path, text, { mode: 0o600 });
   // An existing file keeps its mode.
   chmodSync(path, 0o600);

@@ -18,15 +18,15 @@ import { remoteSubscriber } from '../lib/subscribers/http.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
 import { unusable } from '../cli/database.ts';
 import { EXIT, Failure } from '../cli/failure.ts';
+import { dataDir } from '../cli/local-server.ts';
+import { signInUrl } from '../cli/operator-token.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
-import { dataDir } from '../cli/development.ts';
 import { keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
 import { requireLocalHost } from './local-names.ts';
 import { greeting, nextSteps } from './greeting.ts';
 import { createRouter } from './router.ts';
-import { signInUrl } from '../cli/operator-token.ts';
 import { serveSite } from './site-server.ts';
 import { near, NO_STAND_INS, startStandIns } from './stand-ins.ts';
 

@@ -9,7 +9,7 @@ import type { Performed } from './duties.ts';
 
 const count = z.int().nonnegative();
 
-const relayRun = z
+export const relayRun = z
   .object({
     fannedOut: count.meta({ description: 'Events that were given their deliveries.' }),
     delivered: count,
@@ -28,6 +28,8 @@ const relayRun = z
   .meta({ id: 'RelayRun', description: 'What a run of the relay did.' }) satisfies z.ZodType<
   RelayReport & Performed
 >;
+
+export type RelayRun = z.output<typeof relayRun>;
 
 export const cronRoute = {
   id: 'runRelay',

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 
-import type { HeaderName } from './headers.ts';
+import type { HeaderName } from './answer-headers.ts';
 import { problemCodes, problemValue } from './problem-codes.ts';
 import type { ProblemCode } from './problem-codes.ts';
 

@@ -8,6 +8,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, t
 import { commandLine } from '../../cli/main.ts';
 import type { Pane, Terminal } from '../../cli/terminal.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
+import { problemValue } from '../../lib/http/problem-codes.ts';
+import type { ProblemCode } from '../../lib/http/problem-codes.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, openBus, rows } from '../support/bus.ts';
@@ -407,8 +409,8 @@ describe('tick', () => {
 });
 
 describe('what goes wrong is told with what to do', () => {
-  const problem = (status: number, code: string, headers: Record<string, string> = {}) =>
-    new Response(JSON.stringify({ status, code, detail: 'In other words.' }), { status, headers });
+  const problem = (status: number, code: ProblemCode, headers: Record<string, string> = {}) =>
+    Response.json(problemValue(code, { detail: 'In other words.' }), { status, headers });
 
   test.each([
     ['a token that is not valid', '', 3, ['The token is not valid', 'npm run -s token']],
@@ -446,7 +448,7 @@ describe('what goes wrong is told with what to do', () => {
       'a limit without end',
       () => problem(429, 'rate_limited', { 'retry-after': '99999999999999' }),
       1,
-      /^In other words\.$/,
+      /^In other words\.\nLook for request/,
     ],
     ['a way to nowhere', () => new Response(null, { status: 304 }), 4, /answered 304, but not as/],
     ['another version', () => Response.json({ generatedAt: 'now' }), 1, /relay: /],

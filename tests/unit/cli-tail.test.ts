@@ -8,7 +8,7 @@ import {
   grown,
   haveFailuresChanged,
 } from '../../cli/happenings.ts';
-import type { View } from '../../cli/happenings.ts';
+import type { Overview } from '../../lib/operators/overview/read.ts';
 import { lineOf } from '../../cli/tail.ts';
 import type { DeadLetterItem } from '../../lib/operators/dead-letters/read.ts';
 import type { HeldLane } from '../../lib/operators/lanes/read.ts';
@@ -48,7 +48,11 @@ describe('what tail tells', () => {
     ...Array.from({ length: 24 - newest.length }, () => 1),
     ...newest,
   ];
-  const view = (changes: Partial<View> = {}, subscriber: object = {}, ofTopic: object = {}): View => ({
+  const view = (
+    changes: Partial<Overview> = {},
+    subscriber: object = {},
+    ofTopic: object = {},
+  ): Overview => ({
     generatedAt: NOW,
     relay: { state: 'running', lastPassAt: NOW, runsHere: true, lagSeconds: 0 },
     totals: {
@@ -60,6 +64,7 @@ describe('what tail tells', () => {
       firstAttemptLast24h: 0,
     },
     hours: { delivered: hoursOf(5, 7), deadLettered: hoursOf() },
+    worstError: null,
     topics: [{ ...topic, ...ofTopic, subscribers: [{ ...ledger, ...subscriber }] }],
     ...changes,
   });

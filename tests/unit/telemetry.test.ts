@@ -96,6 +96,6 @@ test.each([
 ])('%s=%s is refused', (name, value) => {
   vi.stubEnv(name, value);
   expect(wrongVariables()).toMatchObject([
-    { variable: name, message: expect.stringMatching(new RegExp(`^${name} must be `)) },
+    { variable: name, message: expect.stringMatching(new RegExp(`^${name} must `)) },
   ]);
 });

@@ -1,4 +1,4 @@
-import { headers } from '../headers.ts';
+import { headers } from '../answer-headers.ts';
 import { headerComponents, OperationWriter } from './operation-object.ts';
 import { PROBLEM_TYPE } from '../operation.ts';
 import type { Operation, Tag } from '../operation.ts';

@@ -2,8 +2,8 @@ import { STATUS_CODES } from 'node:http';
 
 import * as z from 'zod';
 
-import { headers } from '../headers.ts';
-import type { HeaderName } from '../headers.ts';
+import { headers } from '../answer-headers.ts';
+import type { HeaderName } from '../answer-headers.ts';
 import { FORM_TYPE, HTML_TYPE, JSON_TYPE, PROBLEM_TYPE } from '../operation.ts';
 import type { Access, Answer, EventStream, Example, Operation, Parameter } from '../operation.ts';
 import { problem, problemCodes } from '../problem-codes.ts';
