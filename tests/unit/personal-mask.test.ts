@@ -70,6 +70,7 @@ describe('an error’s message', () => {
   test.each([
     'no event 019a3c1e-9f00-7000-8000-0123456789ab',
     'no event 01901901-2345-7000-8000-912345678901',
+    'no event ce420fe8-deac-32ea-8a44-0cce223d8ccb, whose check digits are those of an IBAN',
     'no booking bkg_48213',
     'no intent pi_91234567',
     'short by 62500',
