@@ -583,10 +583,8 @@ class Postbud {
     const rejections = new Rejections(database);
     this.#counters.push(rejections);
     const none = { scheme: 'standard', secrets: [] } satisfies Config['webhooks'][Provider];
-    const settings = {
-      ...{ cardpayments: none, walletpayments: none, identityprovider: none },
-      [provider]: { scheme, secrets },
-    };
+    const unset = { cardpayments: none, walletpayments: none, identityprovider: none };
+    const settings = { ...unset, [provider]: { scheme, secrets } };
     const { fetch } = endpoint({
       methods: ['POST'],
       handle: async (request, { requestId }) =>
