@@ -15,18 +15,19 @@ import { html } from '../../lib/operators/page/markup.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
 import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import { SECOND } from '../../lib/time.ts';
-import { OPERATOR_SECRET } from './operator-server.ts';
+import { OPERATOR_SECRET, OPERATOR_SETTINGS } from './operator-server.ts';
 
 export const ORIGIN = 'https://postbud.example';
 export const NOON = Date.UTC(2026, 10, 21, 12);
 
-/** What a token must say of itself, whatever the key. */
-export const expected = { issuer: 'postbud', audience: 'postbud-operators', maxAgeSeconds: 86_400 };
+/** A shared secret. */
+export const shared: OperatorSettings = OPERATOR_SETTINGS;
 
-export const shared: OperatorSettings = {
-  ...expected,
-  kind: 'secret',
-  secret: Buffer.from(OPERATOR_SECRET),
+/** The issuer, the audience and the age that a token must have, whatever the key. */
+export const expected = {
+  issuer: OPERATOR_SETTINGS.issuer,
+  audience: OPERATOR_SETTINGS.audience,
+  maxAgeSeconds: OPERATOR_SETTINGS.maxAgeSeconds,
 };
 
 let lines = '';

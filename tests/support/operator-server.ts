@@ -4,6 +4,8 @@ import { serve } from 'srvx';
 import type { OperatorSettings } from '../../lib/config.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/endpoint.ts';
+import type { Bus } from '../../lib/operators/access/asked.ts';
 import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { duties } from '../../lib/cron/duties.ts';
@@ -21,13 +23,14 @@ export interface OperatorServer {
 export const OPERATOR_SECRET = 'an operator secret of the tests, 32 bytes and more';
 export const CRON_SECRET = 'a-cron-secret-of-the-tests';
 
-const settings: OperatorSettings = {
+/** The operators' tokens are signed with `OPERATOR_SECRET`. */
+export const OPERATOR_SETTINGS = {
   issuer: 'postbud',
   audience: 'postbud-operators',
   maxAgeSeconds: 86_400,
   kind: 'secret',
   secret: Buffer.from(OPERATOR_SECRET),
-};
+} satisfies OperatorSettings;
 
 export async function operatorToken(
   scope = 'event-bus:read event-bus:replay event-bus:reveal',
@@ -35,11 +38,23 @@ export async function operatorToken(
   return await new SignJWT({ scope })
     .setProtectedHeader({ alg: 'HS256' })
     .setSubject('kari@solvik.example.no')
-    .setIssuer(settings.issuer)
-    .setAudience(settings.audience)
+    .setIssuer(OPERATOR_SETTINGS.issuer)
+    .setAudience(OPERATOR_SETTINGS.audience)
     .setIssuedAt()
     .setExpirationTime('5m')
     .sign(Buffer.from(OPERATOR_SECRET));
+}
+
+/** Makes the functions of operators, all in one. */
+export function operatorFunctions(bus: Partial<Bus> & Pick<Bus, 'database' | 'subscribers'>): Endpoint {
+  return operatorEndpoint({
+    settings: () => OPERATOR_SETTINGS,
+    environment: () => 'Local',
+    deadLetters: async () => null,
+    routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
+      routesOf({ relays: () => true, kick: () => undefined, ...bus }),
+    ),
+  });
 }
 
 /** @param port a free one when left out. @param subscribers who is attached. */
@@ -48,19 +63,7 @@ export async function startOperatorServer(
   subscribers: readonly AttachedSubscriber[],
   port = 0,
 ): Promise<OperatorServer> {
-  const operators = operatorEndpoint({
-    settings: () => settings,
-    environment: () => 'Local',
-    deadLetters: async () => null,
-    routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-      routesOf({
-        database: async () => db,
-        subscribers: () => subscribers,
-        relays: () => true,
-        kick: () => undefined,
-      }),
-    ),
-  });
+  const operators = operatorFunctions({ database: async () => db, subscribers: () => subscribers });
   const cron = endpoint({
     methods: ['GET'],
     handle: async (request) => {

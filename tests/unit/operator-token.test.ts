@@ -21,6 +21,7 @@ import {
   token,
 } from '../support/operator-console.ts';
 import { OPERATOR_SECRET as SECRET } from '../support/operator-server.ts';
+import { freePort } from '../support/postgres.ts';
 
 const test = base
   .extend('keys', { scope: 'file' }, async ({}, { onCleanup }) => {
@@ -53,10 +54,12 @@ async function startKeyServers() {
   });
   const servers: Server[] = [];
   const fetchedFromAttacker: string[] = [];
-  const serve = async (body: string, fetched: string[] = []) => {
+  let served: readonly [status: number, body: string] = [200, keySet];
+  const serve = async (answer: () => readonly [status: number, body: string], fetched: string[] = []) => {
     const server = createServer((request, response) => {
       fetched.push(request.url ?? '');
-      response.end(body);
+      const [status, body] = answer();
+      response.writeHead(status).end(body);
     });
     await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
     servers.push(server);
@@ -69,9 +72,10 @@ async function startKeyServers() {
     ownJwk: ownJwk!,
     attackersJwk: attackersJwk!,
     keySet,
-    jwks: { ...expected, kind: 'jwks', url: await serve(keySet) } satisfies OperatorSettings,
+    jwks: { ...expected, kind: 'jwks', url: await serve(() => served) } satisfies OperatorSettings,
+    answer: (answer: typeof served) => void (served = answer),
     attackerUrl: await serve(
-      JSON.stringify({ keys: [{ ...attackersJwk, kid: 'key-1', use: 'sig' }] }),
+      () => [200, JSON.stringify({ keys: [{ ...attackersJwk, kid: 'key-1', use: 'sig' }] })],
       fetchedFromAttacker,
     ),
     fetchedFromAttacker,
@@ -137,6 +141,19 @@ const attacks: readonly Attack[] = [
   ['an x5u', ({ attacked, attackerUrl }) => attacked({ x5u: attackerUrl, kid: 'key-1' })],
   ['an x5c', ({ attacked }) => attacked({ x5c: ['MIIB'], kid: 'key-1' })],
   ['an unknown critical header', () => forged({ alg: 'HS256', crit: ['x'], x: 1 }, hmacWith(SECRET))],
+  [
+    'another algorithm',
+    () => new SignJWT(claimsOf()).setProtectedHeader({ alg: 'HS512' }).sign(Buffer.from(SECRET.repeat(2))),
+  ],
+  [
+    'changed claims',
+    async () => {
+      const [header, , signature] = (await token()).split('.');
+      return `${header}.${encoded(claimsOf({ sub: 'root' }))}.${signature}`;
+    },
+  ],
+  ['an unknown kid', ({ issued }) => issued(claimsOf(), { kid: 'key-3' })],
+  ['a single word', () => 'undefined'],
   ['five parts', async () => `${await token()}.a.b`],
   ['nothing but dots', () => '..'],
 ];
@@ -209,6 +226,8 @@ describe('the claims of a token', () => {
     ['without iat', without('iat')],
     ['without sub', without('sub')],
     ['with a blank sub', () => claimsOf({ sub: ' ' })],
+    ['whose sub no database takes', () => claimsOf({ sub: 'kari\0' })],
+    ['whose sub is a number', () => claimsOf({ sub: 17 as unknown as string })],
     ['without scope', without('scope')],
     ['whose nbf is in the future', () => claimsOf({ nbf: now() + 60 })],
     ['of another issuer', () => claimsOf({ iss: 'postbud.example' })],
@@ -293,6 +312,38 @@ describe('the place of a token', () => {
       await expect(ask({ cookie: name + (await token()) })).rejects.toMatchObject({
         status: 401,
         code: 'unauthorized',
+      });
+    },
+  );
+});
+
+describe('a key server that fails', () => {
+  const unavailable = {
+    status: 503,
+    code: 'key_server_unavailable',
+    headers: { 'retry-after': '30' },
+  };
+
+  test('a token is neither valid nor invalid while nothing listens at the key server', async ({ keys }) => {
+    const settings = { ...keys.jwks, url: `http://127.0.0.1:${await freePort()}/` };
+    await expect(verifyToken(await keys.issued(), settings)).rejects.toMatchObject(unavailable);
+  });
+
+  test.for([
+    [500, 'oops'],
+    [404, '{}'],
+    [200, 'not JSON'],
+    [200, '{"keys":"none"}'],
+  ] as const)(
+    'a key server that answers %i with %s is asked again for the next token',
+    async (bad, { keys }) => {
+      // Keys are kept by URL.
+      const settings = { ...keys.jwks, url: `${keys.jwks.url}?${bad.join()}` };
+      keys.answer(bad);
+      await expect(verifyToken(await keys.issued(), settings)).rejects.toMatchObject(unavailable);
+      keys.answer([200, keys.keySet]);
+      expect(await verifyToken(await keys.issued(), settings)).toMatchObject({
+        subject: 'kari@solvik.example.no',
       });
     },
   );
