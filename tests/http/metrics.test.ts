@@ -107,13 +107,6 @@ describe('GET /platform/metrics', () => {
       expect(await response.json()).toMatchObject({ status, code });
     },
   );
-
-  test('HEAD is answered without a body, and another method with 405', async ({ ask }) => {
-    const head = await ask({ scope: 'event-bus:read', method: 'HEAD' });
-    expect([head.status, await head.text()]).toEqual([200, '']);
-    const posted = await ask({ scope: 'event-bus:read', method: 'POST' });
-    expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
-  });
 });
 
 describe('the metrics', () => {
