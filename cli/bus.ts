@@ -9,37 +9,37 @@ import type { Refused } from './refusals.ts';
 import type { Settings } from './settings.ts';
 import { printable } from './text.ts';
 
-/** What the server answered. */
+/** The server’s answer. */
 interface Answered<View> {
-  /** As it came. */
+  /** As received. */
   readonly json: unknown;
-  /** As it may be shown. */
+  /** Parsed, and safe to show. */
   readonly view: View;
 }
 
 interface Asked<View> {
   readonly path: string;
   readonly answer: z.ZodType<View>;
-  /** What is undefined is left out. */
+  /** Undefined values are left out. */
   readonly query?: Readonly<Record<string, string | number | undefined>>;
-  /** Sent as JSON, with POST. */
+  /** Makes the request a POST with this as JSON. */
   readonly body?: unknown;
-  /** What the command line calls the fields whose names are not its options’. */
+  /** Maps the request’s fields to options of other names. */
   readonly named?: Readonly<Record<string, string>>;
-  /** What the token must allow; of the cron, whose secret it is, `cron`. */
+  /** The scope that the token needs; `cron` sends the cron’s secret instead. */
   readonly scope?: Scope | 'cron';
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
-/** The bus, as an operator reaches it. */
+/** The bus, over HTTP. */
 export interface Bus {
   readonly url: URL;
-  /** @throws Failure with what to do about it, whatever goes wrong. */
+  /** @throws Failure for anything but the expected answer. */
   readonly ask: <View>(asked: Asked<View>) => Promise<Answered<View>>;
 }
 
-/** More than the functions have. */
+/** Longer than a function runs. */
 const TIMEOUT_MS = 35 * SECOND;
 
 export function busAt({ url, operator, cron }: Settings): Bus {
@@ -59,7 +59,7 @@ export function busAt({ url, operator, cron }: Settings): Bus {
           ...(body !== undefined && { 'content-type': 'application/json' }),
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
-        // A token is for the server it was given for.
+        // A token must not reach another server.
         redirect: 'manual',
         signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
       };
@@ -90,8 +90,8 @@ function answered<View>(
 ): Answered<View> {
   const { json, shown } = jsonIn(text);
   if (status < 200 || status >= 300) {
-    const told = problem.safeParse(shown);
-    throw refusal({ status, headers, problem: told.success ? told.data : null, ...asked });
+    const { data = null } = problem.safeParse(shown);
+    throw refusal({ status, headers, problem: data, ...asked });
   }
   if (json === undefined) throw noPostbud(asked.url, status);
   const view = schema.safeParse(shown);
@@ -99,12 +99,12 @@ function answered<View>(
   const [issue] = view.error.issues;
   throw new Failure(
     EXIT.failed,
-    `${asked.url.origin} answered something else than this command understands (${issue?.path.join('.') || 'it'}: ${issue?.message}).`,
-    'Is it a Postbud, and of this version?',
+    `${asked.url.origin} sent an answer that this version can’t read (${issue?.path.join('.') || 'JSON'}: ${issue?.message}).`,
+    'Does the server run the same version of Postbud?',
   );
 }
 
-/** @returns undefined for what is no JSON, or nested deeper than anything that is ours. */
+/** @returns undefined for text that is not JSON, or is nested too deeply to be ours. */
 function jsonIn(text: string): { readonly json: unknown; readonly shown: unknown } {
   try {
     const json: unknown = JSON.parse(text);

@@ -7,16 +7,15 @@ import { printableJson } from './text.ts';
 /** One of `npx postbud …`. */
 export interface Command {
   readonly name: string;
-  /** In the list of commands. */
+  /** For the list of commands: a verb and its object. */
   readonly summary: string;
-  /** What follows `npx postbud`, one line for each way. */
+  /** The words after `npx postbud`, a line for each way to call it. */
   readonly usage: readonly string[];
-  /** What else one has to know. */
+  /** Paragraphs for the command's own help. */
   readonly notes: readonly string[];
   readonly options: Options;
-  /** A command line, and what it does. */
   readonly examples: readonly (readonly [line: string, does: string])[];
-  /** @returns what to end with. @throws Failure */
+  /** @returns the exit code. @throws Failure */
   readonly run: (call: Call) => Promise<number>;
 }
 
@@ -32,8 +31,12 @@ export function writeJson({ terminal }: Call, json: unknown): void {
   terminal.out.write(printableJson(json, 2));
 }
 
-/** @throws Failure for more words than a command takes. */
-export function atMost(words: number, { positionals }: Given): void {
-  const superfluous = positionals[words];
-  if (superfluous !== undefined) throw misused(`“${superfluous}” is one word too many.`);
+/** @throws Failure for more arguments than a command takes. */
+export function atMost(most: number, { positionals }: Given): void {
+  const [superfluous] = positionals.slice(most);
+  if (superfluous === undefined) return;
+  throw misused(
+    `Unexpected argument '${superfluous}'.`,
+    'Put several words in quotes, or add --help for usage.',
+  );
 }

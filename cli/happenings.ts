@@ -5,7 +5,7 @@ import type { overview } from './answers.ts';
 
 export type View = (typeof overview)['_output'];
 
-/** What has happened on the bus between two looks at it. `at` is by the database's clock. */
+/** A change of the bus between two looks at it. `at` is by the database's clock. */
 export type Happening = { readonly at: string } & (
   | {
       readonly type: 'counts';
@@ -27,7 +27,7 @@ export type Happening = { readonly at: string } & (
   | ({ readonly type: 'dead_letter' } & DeadLetterItem)
 );
 
-/** What two overviews tell by themselves: counts, the relay, pauses, and topics that a transaction holds back. */
+/** Compares two overviews: counts, the relay, pauses, and topics that a transaction holds back. */
 export function changesBetween(before: View, after: View): readonly Happening[] {
   const at = after.generatedAt;
   const old = new Map(before.topics.map((topic) => [topic.topic, topic]));
@@ -57,7 +57,7 @@ export function changesBetween(before: View, after: View): readonly Happening[] 
   ];
 }
 
-/** Nothing, where nothing has moved. */
+/** @returns nothing where nothing has changed. */
 function countsBetween(before: View, after: View): readonly Happening[] {
   const seconds = Math.max(1, Date.parse(after.generatedAt) - Date.parse(before.generatedAt)) / SECOND;
   const delivered = grown(before, after, 'delivered');
@@ -73,7 +73,7 @@ export function countsOf({ generatedAt: at, totals }: View, perSecond: number): 
   return { at, type: 'counts', pending, failing, deadLettered, deliveriesPerSecond };
 }
 
-/** How many more were delivered, or died: by counts of 24 hours, of which the oldest fall away as time goes on. */
+/** Counts new deliveries or dead letters from the hourly counts of 24 hours, whose oldest hours fall away. */
 export function grown(before: View, after: View, what: keyof View['hours']): number {
   const hourOf = ({ generatedAt }: View) => Math.floor(Date.parse(generatedAt) / HOUR);
   const stillCounted = before.hours[what].slice(hourOf(after) - hourOf(before));
@@ -82,13 +82,13 @@ export function grown(before: View, after: View, what: keyof View['hours']): num
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
-/** Tells dead letters that are new from those that were there: also one that was replayed and died again. */
+/** Tells new dead letters from known ones. One that was replayed and failed again is new. */
 export class DeadLettersSeen {
   readonly #seen = new Set<string>();
-  /** All that died before was there, whether listed or not. */
+  /** All older dead letters are known, also those that were not listed. */
   #floor = '';
 
-  /** @param items the newest that there are. @param isAll whether there are no others. */
+  /** @param items the newest ones. @param isAll there are no others. */
   constructor(items: readonly DeadLetterItem[], isAll: boolean) {
     if (!isAll) this.#floor = items.at(-1)?.deadLetteredAt ?? '';
     for (const item of items) this.#seen.add(keyOf(item));
@@ -109,7 +109,7 @@ const keyOf = ({ deliveryId, deadLetteredAt }: DeadLetterItem) => `${deliveryId}
 export class HeldLanesSeen {
   readonly #lanes = new Map<string, { readonly topic: string; readonly lane: HeldLane }>();
 
-  /** @param held the topic's lanes that wait now. @param view of the same moment. */
+  /** @param held the topic's lanes that wait now. @param view the overview of the same moment. */
   update(topic: string, held: readonly HeldLane[], view: View): readonly Happening[] {
     const at = view.generatedAt;
     const happened: Happening[] = [];
@@ -125,7 +125,7 @@ export class HeldLanesSeen {
       const known = [...this.#lanes].filter(
         ([, one]) => one.topic === topic && one.lane.subscriber === subscriber,
       );
-      // One that is being tried at this moment is not listed, and is failing still.
+      // A lane whose attempt is running is not listed, but is still failing.
       if (known.length <= failing) continue;
       for (const [key, { lane }] of known) {
         if (isHeld.has(key)) continue;
@@ -140,7 +140,7 @@ export class HeldLanesSeen {
 const laneKey = (topic: string, { subscriber, orderingKey }: HeldLane) =>
   `${topic} ${subscriber} ${orderingKey}`;
 
-/** Whether anything about a topic's failures has changed, so that its lanes are worth another look. */
+/** Tells whether a topic's failures have changed, so that its lanes must be read again. */
 export function haveFailuresChanged(before: View | null, after: View, topic: string): boolean {
   return failuresOf(before, topic) !== failuresOf(after, topic);
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 import type { Database } from '../lib/db/connect.ts';
-import { endpoint } from '../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../lib/http/guarded-endpoint.ts';
 import { readValidated } from '../lib/http/validated.ts';
 import { createPaymentIntent } from '../lib/subscribers/payments.ts';
 import { createAccounting } from './accounting.ts';
@@ -17,17 +17,17 @@ const paymentIntent = z.strictObject({
   currency: z.string().regex(/^[A-Z]{3}$/, 'write three capital letters, for example NOK'),
 });
 
-/** What only the local server answers; null for any other path. Throws a Problem for a page of another machine. */
+/** Answers `/dev/…`, or null for any other path. Throws a Problem for a page of another machine. */
 export type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
 
-/** `/dev/…`: what the demo needs to make traffic and to watch it. */
+/** `/dev/…`: the demo's way to make traffic and to watch it. Only the local server has it. */
 export function developmentRoutes(
   db: Database,
   accountingSecret: string,
   standIns: StandIns,
 ): DevelopmentRoutes {
   const accounting = accountingSecret ? createAccounting(accountingSecret) : null;
-  const paymentIntents = endpoint({
+  const paymentIntents = guardedEndpoint({
     methods: ['POST'],
     handle: async (request) => {
       const intent = await readValidated(request, paymentIntent, 64 * 1024);
@@ -60,6 +60,6 @@ export function developmentRoutes(
 
 async function journeys(db: Database, since: string): Promise<Response> {
   if (!/^\d{1,15}$/.test(since))
-    return new Response('since: write what /dev/newest answered\n', { status: 400 });
+    return new Response('since: write the seq that /dev/newest answered\n', { status: 400 });
   return Response.json(await journeysSince(db, Number(since)));
 }

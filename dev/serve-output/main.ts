@@ -6,7 +6,7 @@ import { demo } from '../demo.ts';
 import { developmentRoutes } from '../development-routes.ts';
 import { dataDir, makeUpPlayers, makeUpSecrets, publish } from '../development.ts';
 import { isLocalHost } from '../local-names.ts';
-import { signInUrl } from '../sign-in-url.ts';
+import { signInUrl } from '../operator-token.ts';
 import { startStandIns } from '../stand-ins.ts';
 import { startComponents } from './components.ts';
 import type { Components } from './components.ts';

@@ -10,7 +10,7 @@ import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
 import { START, drain, emitPayments, rows } from '../support/bus.ts';
 import { test as busTest } from '../support/bus-test.ts';
-import { OPERATOR_SECRET, operatorToken } from '../support/operator-server.ts';
+import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { cardSucceeded, webhookOf } from '../support/payments.ts';
 
 const test = busTest
@@ -25,7 +25,7 @@ const test = busTest
     const headers = {
       // As Prometheus asks.
       accept: 'application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4,*/*;q=0.1',
-      ...(scope !== undefined && { authorization: `Bearer ${await operatorToken(scope)}` }),
+      ...(scope !== undefined && { authorization: `Bearer ${await operatorToken({ scope })}` }),
     };
     return await metrics.fetch(new Request('https://postbud.example/platform/metrics', { method, headers }));
   })

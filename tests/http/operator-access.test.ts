@@ -157,7 +157,7 @@ describe('access that cannot be checked', () => {
     [
       'a variable is wrong',
       async () => () => {
-        throw new InvalidConfiguration('OPERATOR_JWT_SECRET', 'write at least 32 bytes');
+        throw new InvalidConfiguration('OPERATOR_JWT_SECRET', 'must be at least 32 bytes');
       },
       'misconfigured',
       '60',

@@ -1,7 +1,7 @@
 import { describe, expect } from 'vitest';
 
-import type { Endpoint } from '../../lib/http/endpoint.ts';
-import { nextPath } from '../../lib/operators/access/routes.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
+import { nextPath } from '../../lib/operators/access/next-path.ts';
 import { HOME } from '../../lib/operators/page/links.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';

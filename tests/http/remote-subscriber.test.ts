@@ -248,6 +248,6 @@ describe('the answer of a component elsewhere', () => {
 
 test('a component that the catalog does not list is refused by the name of its variable', () => {
   expect(() => remoteSubscriber({ name: 'acounting', url: 'https://accounting.example/', secret })).toThrow(
-    'SUBSCRIBER_ACOUNTING_URL: the catalog has no subscriber acounting',
+    'SUBSCRIBER_ACOUNTING_URL must have a subscriber of the catalog in its name, not acounting',
   );
 });

@@ -5,15 +5,15 @@ import pg from 'pg';
 import { test as base, describe, expect, inject, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 
-import { InvalidConfiguration, providers } from '../../lib/config.ts';
-import type { Config, Provider } from '../../lib/config.ts';
+import { InvalidConfiguration, providers, schemes } from '../../lib/config.ts';
+import type { Config, Provider, Scheme } from '../../lib/config.ts';
+import { onDue } from '../../lib/db/commits.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
-import { schemes } from '../../lib/webhooks/verify.ts';
-import type { Scheme } from '../../lib/webhooks/verify.ts';
+import { webhookRoute } from '../../lib/webhooks/route.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 import { bodyOf, CANARY, secretsOf, sign, WEBHOOK_URL } from '../support/webhook-senders.ts';
 import type { Signing } from '../support/webhook-senders.ts';
@@ -578,19 +578,17 @@ class Postbud {
   intake(options: IntakeOptions = {}) {
     const { provider = 'cardpayments', scheme = 'standard', now = NOW } = options;
     const { secrets = [secretsOf[scheme][0]] } = options;
-    const kick = vi.fn();
+    const kick = vi.fn<() => void>();
+    onTestFinished(onDue(this.#db, kick));
     const database = vi.fn(options.database ?? (async () => this.#db));
     const rejections = new Rejections(database);
     this.#counters.push(rejections);
     const none = { scheme: 'standard', secrets: [] } satisfies Config['webhooks'][Provider];
     const unset = { cardpayments: none, walletpayments: none, identityprovider: none };
     const settings = { ...unset, [provider]: { scheme, secrets } };
-    const { fetch } = endpoint({
-      methods: ['POST'],
+    const { fetch } = endpoint(webhookRoute, {
       handle: async (request, { requestId }) =>
-        Response.json(
-          await receiveWebhook({ request, requestId, settings, database, kick, rejections, now }),
-        ),
+        Response.json(await receiveWebhook({ request, requestId, settings, database, rejections, now })),
     });
     return {
       fetch,

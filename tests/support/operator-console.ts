@@ -1,33 +1,31 @@
-import { SignJWT } from 'jose';
 import type { JWTPayload } from 'jose';
 import { expect, test as base, vi } from 'vitest';
 import { z } from 'zod';
 
 import type { OperatorSettings } from '../../lib/config.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
-import { notFound } from '../../lib/http/problem.ts';
-import { operatorEndpoint, readSent } from '../../lib/operators/access/endpoint.ts';
-import type { OperatorVisit } from '../../lib/operators/access/endpoint.ts';
-import { sessionRoutes, signInLimits } from '../../lib/operators/access/routes.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
+import { operatorRoute } from '../../lib/operators/access/route.ts';
+import type { OperatorVisit } from '../../lib/operators/access/route.ts';
+import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import { layout } from '../../lib/operators/page/layout.ts';
 import { HOME } from '../../lib/operators/page/links.ts';
 import { html } from '../../lib/operators/page/markup.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
-import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import { SECOND } from '../../lib/time.ts';
-import { OPERATOR_SECRET, OPERATOR_SETTINGS } from './operator-server.ts';
+import { operatorFunction } from './operator-function.ts';
+import { operatorClaims, operatorSettings, operatorToken } from './operator-token.ts';
 
 export const ORIGIN = 'https://postbud.example';
 export const NOON = Date.UTC(2026, 10, 21, 12);
 
 /** A shared secret. */
-export const shared: OperatorSettings = OPERATOR_SETTINGS;
+export const shared: OperatorSettings = operatorSettings;
 
 /** The issuer, the audience and the age that a token must have, whatever the key. */
 export const expected = {
-  issuer: OPERATOR_SETTINGS.issuer,
-  audience: OPERATOR_SETTINGS.audience,
-  maxAgeSeconds: OPERATOR_SETTINGS.maxAgeSeconds,
+  issuer: operatorSettings.issuer,
+  audience: operatorSettings.audience,
+  maxAgeSeconds: operatorSettings.maxAgeSeconds,
 };
 
 let lines = '';
@@ -52,6 +50,13 @@ export interface ConsoleOptions {
   readonly limiter?: MemoryLimiter;
 }
 
+const seen = z.object({
+  subject: z.string(),
+  name: z.string(),
+  via: z.enum(['bearer', 'cookie']),
+  parameters: z.record(z.string(), z.string()),
+});
+
 /** A console with a page of each kind and the session's own pages; `visits` are those that it let in. */
 export function consoleOf({
   settings = shared,
@@ -59,44 +64,62 @@ export function consoleOf({
   limiter = new MemoryLimiter({ now: () => NOON }),
 }: ConsoleOptions = {}) {
   const visits: Pick<OperatorVisit, 'operator' | 'parameters'>[] = [];
-  const visitors = createVisitors({ isBehindPlatform: true });
-  const settingsNow = typeof settings === 'function' ? settings : () => settings;
-  const shown = async ({ operator, parameters, url }: OperatorVisit) => {
-    visits.push({ operator, parameters });
-    return {
-      json: { subject: operator.subject, name: operator.name, via: operator.via, parameters },
-      page: (context: Parameters<typeof layout>[1]) =>
-        layout({ title: 'A page', section: null, content: html`<p>at ${url.href}</p>` }, context),
-    };
+  const page = {
+    scope: 'event-bus:read' as const,
+    summary: 'A page',
+    answer: seen,
+    examples: {},
+    handle: async ({ operator, parameters }: Pick<OperatorVisit, 'operator' | 'parameters'>) => {
+      visits.push({ operator, parameters });
+      const { subject, name, via } = operator;
+      return { subject, name, via, parameters: { ...parameters } };
+    },
+    page: (_: unknown, context: Parameters<typeof layout>[1]) =>
+      layout({ title: 'A page', section: null, content: html`<p>at ${context.url.href}</p>` }, context),
   };
-  const read = (path: string, handle: (visit: OperatorVisit) => ReturnType<typeof shown>) =>
-    ({ method: 'GET', path: HOME + path, scope: 'event-bus:read', handle }) as const;
-  const { fetch }: Endpoint = operatorEndpoint({
-    settings: settingsNow,
-    environment: () => 'Preview',
+  const { fetch } = operatorFunction({
+    settings,
+    environment: 'Preview',
     deadLetters,
+    limiter,
     routes: [
-      ...sessionRoutes({
-        settings: settingsNow,
-        visitorLimits: () => ({ limiter, visitors, limits: signInLimits }),
+      ...accessRoutes,
+      operatorRoute({ ...page, id: 'home', path: HOME }),
+      operatorRoute({
+        ...page,
+        id: 'topic',
+        path: `${HOME}/topics/{topic}`,
+        parameters: { topic: z.string() },
       }),
-      read('', shown),
-      read('/topics/:topic', shown),
-      read('/replay', shown),
-      read('/missing', () =>
-        Promise.reject(notFound('no_such_dead_letter', 'There is no such dead letter.')),
-      ),
-      read('/broken', () => Promise.reject(new Error('connection to postgres://kanarifugl failed'))),
-      {
-        method: 'POST',
+      operatorRoute({ ...page, id: 'preview', path: `${HOME}/replay` }),
+      operatorRoute({
+        ...page,
+        id: 'replay',
         path: `${HOME}/replay`,
         scope: 'event-bus:replay',
+        body: z.object({ topic: z.string('write a topic') }),
+        answer: z.object({ replayed: z.string() }),
         handle: async (visit) => {
-          const sent = await readSent(visit.request, z.object({ topic: z.string('write a topic') }));
-          await shown(visit);
-          return { json: { replayed: sent.topic }, seeOther: `${HOME}/replays/1` };
+          await page.handle(visit);
+          return { replayed: visit.body.topic };
         },
-      },
+        goOn: () => `${HOME}/replays/1`,
+      }),
+      operatorRoute({
+        ...page,
+        id: 'missing',
+        path: `${HOME}/missing`,
+        unknown: 'There is no such dead letter.',
+        handle: async () => null,
+      }),
+      operatorRoute({
+        ...page,
+        id: 'broken',
+        path: `${HOME}/broken`,
+        handle: async () => {
+          throw new Error('connection to postgres://kanarifugl failed');
+        },
+      }),
     ],
   });
   return { fetch, visits };
@@ -170,21 +193,11 @@ export const nextIn = (page: string) =>
 
 export const now = () => Math.floor(Date.now() / SECOND);
 
-/** The claims of a good token, but for what the test says otherwise; a claim that is undefined is left out. */
-export const claimsOf = (claims: JWTPayload = {}): JWTPayload => ({
-  iss: expected.issuer,
-  aud: expected.audience,
-  sub: 'kari@solvik.example.no',
-  iat: now(),
-  exp: now() + 300,
-  scope: 'event-bus:read event-bus:replay',
-  ...claims,
-});
+/** The claims of a token that may read and replay, but for those that the test gives; undefined leaves one out. */
+export const claimsOf = (claims: JWTPayload = {}): JWTPayload =>
+  operatorClaims({ scope: 'event-bus:read event-bus:replay', ...claims });
 
-export const token = (claims: JWTPayload = {}) =>
-  new SignJWT(claimsOf(claims))
-    .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
-    .sign(Buffer.from(OPERATOR_SECRET));
+export const token = (claims: JWTPayload = {}) => operatorToken(claimsOf(claims));
 
 export const bearer = async (claims?: JWTPayload) => ({ authorization: `Bearer ${await token(claims)}` });
 export const cookie = async (claims?: JWTPayload) => ({ cookie: `__Host-event-bus=${await token(claims)}` });

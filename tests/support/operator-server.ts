@@ -1,16 +1,13 @@
-import { SignJWT } from 'jose';
 import { serve } from 'srvx';
 
-import type { OperatorSettings } from '../../lib/config.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
-import type { Bus } from '../../lib/operators/access/asked.ts';
-import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
-import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { duties } from '../../lib/cron/duties.ts';
+import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, runCron } from '../../lib/cron/run-cron.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { operatorSettings } from './operator-token.ts';
+import { operatorFunction } from './operator-function.ts';
 
 /** The functions of operators and of the cron, listening on a port. */
 export interface OperatorServer {
@@ -20,42 +17,7 @@ export interface OperatorServer {
   readonly close: () => Promise<void>;
 }
 
-export const OPERATOR_SECRET = 'an operator secret of the tests, 32 bytes and more';
 export const CRON_SECRET = 'a-cron-secret-of-the-tests';
-
-/** The operators' tokens are signed with `OPERATOR_SECRET`. */
-export const OPERATOR_SETTINGS = {
-  issuer: 'postbud',
-  audience: 'postbud-operators',
-  maxAgeSeconds: 86_400,
-  kind: 'secret',
-  secret: Buffer.from(OPERATOR_SECRET),
-} satisfies OperatorSettings;
-
-export async function operatorToken(
-  scope = 'event-bus:read event-bus:replay event-bus:reveal',
-): Promise<string> {
-  return await new SignJWT({ scope })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setSubject('kari@solvik.example.no')
-    .setIssuer(OPERATOR_SETTINGS.issuer)
-    .setAudience(OPERATOR_SETTINGS.audience)
-    .setIssuedAt()
-    .setExpirationTime('5m')
-    .sign(Buffer.from(OPERATOR_SECRET));
-}
-
-/** Makes the functions of operators, all in one. */
-export function operatorFunctions(bus: Partial<Bus> & Pick<Bus, 'database' | 'subscribers'>): Endpoint {
-  return operatorEndpoint({
-    settings: () => OPERATOR_SETTINGS,
-    environment: () => 'Local',
-    deadLetters: async () => null,
-    routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-      routesOf({ relays: () => true, kick: () => undefined, ...bus }),
-    ),
-  });
-}
 
 /** @param port a free one when left out. @param subscribers who is attached. */
 export async function startOperatorServer(
@@ -63,9 +25,12 @@ export async function startOperatorServer(
   subscribers: readonly AttachedSubscriber[],
   port = 0,
 ): Promise<OperatorServer> {
-  const operators = operatorFunctions({ database: async () => db, subscribers: () => subscribers });
-  const cron = endpoint({
-    methods: ['GET'],
+  const operators = operatorFunction({
+    settings: operatorSettings,
+    db: () => db,
+    subscribers: () => subscribers,
+  });
+  const cron = endpoint(cronRoute, {
     handle: async (request) => {
       requireCronSecret(request, CRON_SECRET);
       return await runCron({ db, subscribers, duties, budgetMs: 500 });

@@ -1,11 +1,12 @@
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, rows } from './bus.ts';
 import type { Bus } from './bus.ts';
 import { test as busTest } from './bus-test.ts';
-import { operatorFunctions, operatorToken } from './operator-server.ts';
+import { operatorFunction } from './operator-function.ts';
+import { operatorSettings, operatorToken } from './operator-token.ts';
 
 /**
  * Vitest's `test` with the functions of operators over the file's emptied database: `operators.ask(path)` asks them all
@@ -37,7 +38,7 @@ export async function operatorRequest(path: string, { accept, scope, json, form,
   return new Request(`https://postbud.example${path}`, {
     method: method ?? (body === null ? 'GET' : 'POST'),
     headers: {
-      authorization: `Bearer ${await operatorToken(scope)}`,
+      authorization: `Bearer ${await operatorToken(scope === undefined ? {} : { scope })}`,
       ...(accept !== undefined && { accept }),
       ...(json !== undefined && { 'content-type': 'application/json' }),
     },
@@ -54,8 +55,9 @@ export class Operators {
 
   constructor(bus: Bus) {
     this.#bus = bus;
-    const { fetch } = operatorFunctions({
-      database: async () => bus.db,
+    const { fetch } = operatorFunction({
+      settings: operatorSettings,
+      db: () => bus.db,
       subscribers: () => this.attached,
       kick: () => (this.kicks += 1),
     });

@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 
-import type { Scheme } from '../../lib/webhooks/verify.ts';
+import type { Scheme } from '../../lib/config.ts';
 
 /** In every secret and body of these senders; an answer or a log line that holds it has leaked. */
 export const CANARY = 'kanarifugl';

@@ -1,3 +1,4 @@
+import stringWidth from 'string-width';
 import { describe, expect, test } from 'vitest';
 
 import {
@@ -9,7 +10,6 @@ import {
 } from '../../cli/happenings.ts';
 import type { View } from '../../cli/happenings.ts';
 import { lineOf } from '../../cli/tail.ts';
-import { widthOf } from '../../cli/text.ts';
 import type { DeadLetterItem } from '../../lib/operators/dead-letters/read.ts';
 import type { HeldLane } from '../../lib/operators/lanes/read.ts';
 import { HOUR } from '../../lib/time.ts';
@@ -148,7 +148,7 @@ describe('what tail tells', () => {
     );
     const narrow = lineOf(happening, pane(60));
     expect(narrow).toMatch(/^15:30:00 .*…$/);
-    expect(widthOf(narrow)).toBeLessThanOrEqual(60);
+    expect(stringWidth(narrow)).toBeLessThanOrEqual(60);
     const counts = { at: NOW, type: 'counts', pending: 1, failing: 0, deadLettered: 1204 } as const;
     expect(lineOf({ ...counts, deliveriesPerSecond: 0 }, pane(null))).toBe(
       '15:30:00  · counts         1 event pending, 0 failing, 1,204 dead-lettered',

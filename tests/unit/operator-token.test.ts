@@ -20,7 +20,7 @@ import {
   test as base,
   token,
 } from '../support/operator-console.ts';
-import { OPERATOR_SECRET as SECRET } from '../support/operator-server.ts';
+import { OPERATOR_SECRET as SECRET } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
 
 const test = base

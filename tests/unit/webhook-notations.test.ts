@@ -6,7 +6,7 @@ import Stripe from 'stripe';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { verifyWebhook } from '../../lib/webhooks/verify.ts';
-import type { Scheme } from '../../lib/webhooks/verify.ts';
+import type { Scheme } from '../../lib/config.ts';
 import { hmac, sign } from '../support/webhook-senders.ts';
 import type { Signing } from '../support/webhook-senders.ts';
 

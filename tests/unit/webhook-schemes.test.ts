@@ -5,8 +5,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
-import { isUsableSecret, schemes, verifyWebhook } from '../../lib/webhooks/verify.ts';
-import type { Scheme, WebhookRequest } from '../../lib/webhooks/verify.ts';
+import { schemes } from '../../lib/config.ts';
+import type { Scheme } from '../../lib/config.ts';
+import { isUsableSecret, verifyWebhook } from '../../lib/webhooks/verify.ts';
+import type { WebhookRequest } from '../../lib/webhooks/verify.ts';
 import { bodyOf, secretsOf, sign } from '../support/webhook-senders.ts';
 import type { Signing } from '../support/webhook-senders.ts';
 

@@ -1,4 +1,4 @@
-import type { Overview, WorstError } from './read.ts';
+import type { Overview } from './read.ts';
 import { holdsBack, isLate, waitsForRelease } from './attention.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
 import { age, toTheMinute, until } from '../page/instants.ts';
@@ -64,7 +64,7 @@ function deadTrouble(view: Overview): Html | null {
   );
 }
 
-function shareOf({ count: number }: WorstError, all: number): string {
+function shareOf({ count: number }: NonNullable<Overview['worstError']>, all: number): string {
   if (all === 1) return 'One dead letter:';
   if (number >= all) return `All ${count(all)} dead letters are one error:`;
   if (number === 1) return `${count(all)} dead letters, each with an error of its own. One of them:`;
@@ -72,7 +72,10 @@ function shareOf({ count: number }: WorstError, all: number): string {
 }
 
 /** Whether anything has got through since it failed: then the worst is over, though the dead letters remain. */
-function sinceThen({ topic, subscriber, lastDeliveredAt }: WorstError, view: Overview): Html {
+function sinceThen(
+  { topic, subscriber, lastDeliveredAt }: NonNullable<Overview['worstError']>,
+  view: Overview,
+): Html {
   if (lastDeliveredAt === null) return html`Nothing has ever got through to ${subscriber} there.`;
   const lastFailedAt = view.topics
     .find((one) => one.topic === topic)

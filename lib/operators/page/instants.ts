@@ -21,7 +21,17 @@ const calendar = new Intl.DateTimeFormat('en-CA', { timeZone: OSLO });
 
 /** The time of day where it is today, with the day before it otherwise, in Oslo. */
 export function when(instant: string, now: string): Html {
-  return element(instant, day(instant, now) === '' ? clock(instant, 'seconds') : shortly(instant, now));
+  return element(instant, whenText(instant, now));
+}
+
+/** `when` as plain text: `14:32:07` today, `Thu 14:32` within a week, `20 Nov 2026 14:32` before. */
+export function whenText(instant: string, now: string): string {
+  return day(instant, now) === '' ? timeOfDay(instant) : shortly(instant, now);
+}
+
+/** The time of day in Oslo, to the second. */
+export function timeOfDay(instant: string): string {
+  return clock(instant, 'seconds');
 }
 
 /** As `when` without seconds, for sentences: `since 04:36`. */
@@ -90,7 +100,7 @@ function shortly(instant: string, now: string): string {
 
 function inFull(instant: string): string {
   const { weekday, day: date, month, year } = partsOf(instant);
-  return `${weekday} ${date} ${month} ${year}, ${clock(instant, 'seconds')}, Europe/Oslo`;
+  return `${weekday} ${date} ${month} ${year}, ${timeOfDay(instant)}, Europe/Oslo`;
 }
 
 function clock(instant: string, to: 'minutes' | 'seconds' = 'minutes'): string {

@@ -1,0 +1,51 @@
+import * as z from 'zod';
+
+import { JSON_TYPE, refused } from '../http/openapi/operation.ts';
+import type { Operation } from '../http/openapi/operation.ts';
+import { CRON_BUDGET_MS } from '../lifetime.ts';
+import type { RelayReport } from '../relay/relay.ts';
+import { SECOND } from '../time.ts';
+import type { Performed } from './duties.ts';
+
+const count = z.int().nonnegative();
+
+const relayRun = z
+  .object({
+    fannedOut: count.meta({ description: 'Events that were given their deliveries.' }),
+    delivered: count,
+    failed: count.meta({ description: 'Attempts that failed and will be made again.' }),
+    waited: count.meta({ description: 'Attempts whose handler asked for time.' }),
+    deadLettered: count,
+    leasesLost: count.meta({ description: 'Lanes that another relay took.' }),
+    ticks: count,
+    nextRetryAt: z.number().nullable().meta({ description: 'Milliseconds since 1970.' }),
+    struck: z.array(z.iso.date()).meta({ description: 'Days whose daily clock was due.' }),
+    pruned: z.object({ events: count, deliveries: count }),
+    undone: z
+      .array(z.string())
+      .meta({ description: 'What was to be done beside relaying and failed; the log says why.' }),
+  })
+  .meta({ id: 'RelayRun', description: 'What a run of the relay did.' }) satisfies z.ZodType<
+  RelayReport & Performed
+>;
+
+export const cronRoute = {
+  id: 'runRelay',
+  method: 'get',
+  path: '/api/cron/relay',
+  tag: 'Relay',
+  summary: `Relay for ${CRON_BUDGET_MS / SECOND} seconds`,
+  description:
+    'The platform’s cron calls it once a minute. Runs may be missed, doubled or overlap: they share the work.',
+  access: 'cron',
+  answers: [{ status: 200, description: 'What it did.', content: { [JSON_TYPE]: relayRun } }],
+  problems: ['unauthorized', 'cron_not_configured', 'relay_off'],
+  examples: {
+    'without-the-secret': {
+      summary: 'Without the secret',
+      answer: refused('unauthorized', {
+        detail: 'The Authorization header does not hold the cron secret.',
+      }),
+    },
+  },
+} satisfies Operation;
