@@ -77,7 +77,7 @@ describe('a browser takes no answer for what it is not', () => {
     files.flatMap((file) =>
       Object.entries(environments).map(([name, variables]) => [file, name, variables] as const),
     ),
-  )('of api/%s, %s', async (file, name, variables) => {
+  )('every answer of api/%s has nosniff when it is %s', async (file, name, variables) => {
     for (const variable of UNSET) vi.stubEnv(variable, undefined);
     for (const [variable, value] of Object.entries({ VERCEL: '1', ...variables }))
       vi.stubEnv(variable, value);
@@ -109,19 +109,22 @@ describe('a browser takes no answer for what it is not', () => {
     'a wrong variable': () => Promise.reject(new InvalidConfiguration('X', 'x')),
   };
 
-  test.each(Object.entries(answers))('whatever a handler answers: %s', async (_, handle) => {
-    for (const body of [undefined, { schema: z.unknown(), limitBytes: 9 }]) {
-      const { fetch } = body
-        ? guardedEndpoint({ methods: ['POST'], body, handle })
-        : guardedEndpoint({ methods: ['POST'], handle });
-      const headers = { 'content-type': 'application/json' };
-      const request = new Request('https://postbud.example/', { method: 'POST', body: '{}', headers });
-      const response = await fetch(request);
-      expect(response.headers.get('x-content-type-options')).toBe('nosniff');
-    }
-  });
+  test.each(Object.entries(answers))(
+    'an endpoint’s answer has nosniff when its handler answers %s',
+    async (_, handle) => {
+      for (const body of [undefined, { schema: z.unknown(), limitBytes: 9 }]) {
+        const { fetch } = body
+          ? guardedEndpoint({ methods: ['POST'], body, handle })
+          : guardedEndpoint({ methods: ['POST'], handle });
+        const headers = { 'content-type': 'application/json' };
+        const request = new Request('https://postbud.example/', { method: 'POST', body: '{}', headers });
+        const response = await fetch(request);
+        expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+      }
+    },
+  );
 
-  test('also where a page of a problem can’t be written', async () => {
+  test('a problem whose page cannot be written has nosniff', async () => {
     const { fetch } = guardedEndpoint({
       methods: ['GET'],
       handle: () => Promise.reject(new Problem(404, 'x', 'x')),

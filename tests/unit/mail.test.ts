@@ -24,7 +24,7 @@ test.each([
   ['a@ex%61mple.no', 'a@'],
   ['a@example.no b', 'a@'],
   ['a@exa\u202Emple.no', 'a@'],
-])('%s is for the name system %s', (address, ascii) => {
+])('the address %s is written %s for the name system', (address, ascii) => {
   expect(asciiAddress(address)).toBe(ascii);
 });
 
@@ -71,11 +71,11 @@ describe('a mail', () => {
     [{ residency: 'global' }, 'https://api.sendgrid.com/'],
     [{ residency: 'eu' }, 'https://api.eu.sendgrid.com/'],
     [{ residency: 'eu', baseUrl: 'http://127.0.0.1:1' }, 'http://127.0.0.1:1'],
-  ] as const)('with %j goes to %s', async (fields, host) => {
+  ] as const)('a mail with %j goes to %s', async (fields, host) => {
     expect(await handedOver(fields)).toMatchObject({ host, key: 'Bearer SG.key' });
   });
 
-  test('has its addresses as the name system knows them, each once', async () => {
+  test('a mail has each address once, as the name system knows it', async () => {
     const { message } = await handedOver({});
     expect(message).toMatchObject({
       to: { email: 'til@xn--brum-voa.kommune.no' },
@@ -84,7 +84,7 @@ describe('a mail', () => {
     expect(message).not.toHaveProperty('cc');
   });
 
-  test('leaves the SDK’s shared service as it was', async () => {
+  test('a mail leaves the SDK’s shared service unchanged', async () => {
     await handedOver({ residency: 'eu' });
     const { client } = sendgrid as unknown as { client: { auth: string; sendgrid_region: string } };
     expect([client.auth, client.sendgrid_region]).toEqual(['', 'global']);
