@@ -2,8 +2,7 @@ import stringWidth from 'string-width';
 
 import { ago, duration, until, whenText } from '../lib/operators/page/instants.ts';
 import { counted } from '../lib/operators/page/words.ts';
-import type { Attempt } from '../lib/operators/dead-letters/delivery.ts';
-import { deadLetter, payloadOf } from './answers.ts';
+import type { Attempt, DeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT, misused } from './failure.ts';
@@ -11,26 +10,20 @@ import { failureText, stateCell } from './states.ts';
 import type { Paint, Pane } from './terminal.ts';
 import { hang, padTo, printableJson } from './text.ts';
 
-type View = (typeof deadLetter)['_output'];
-
 /** Shows one delivery with all its attempts. */
 export async function showDeadLetter(call: Call, deliveryId: string): Promise<number> {
   const { given, bus, terminal, isJson } = call;
   requireDeliveryId(deliveryId);
-  const path = `/platform/event-bus/dead-letters/${deliveryId}`;
+  const { reveal, showDeadLetter: show } = await import('../lib/operators/dead-letters/routes.ts');
+  const parameters = { deliveryId };
   const reason = given.text('reveal');
   const { json, view } =
     reason === undefined
-      ? await bus.ask({ path, answer: deadLetter })
-      : await bus.ask({
-          path: `${path}/reveal`,
-          answer: deadLetter,
-          body: { reason },
-          named: { reason: '--reveal' },
-          scope: 'event-bus:reveal',
-        });
+      ? await bus.ask(show, { parameters })
+      : await bus.ask(reveal, { parameters, body: { reason }, named: { reason: '--reveal' } });
   if (isJson) writeJson(call, json);
-  else write(view, payloadOf.parse(json).payload, terminal.out);
+  // The payload is shown as JSON, whose escapes tell more than the replacements of the view.
+  else write({ ...view, payload: show.answer.parse(json).payload }, terminal.out);
   if (reason !== undefined) terminal.err.write('The operator log has recorded your name and reason.');
   return EXIT.ok;
 }
@@ -44,7 +37,7 @@ export function requireDeliveryId(written: string): void {
   );
 }
 
-function write(view: View, payload: unknown, pane: Pane): void {
+function write(view: DeadLetter, pane: Pane): void {
   const { paint } = pane;
   const heading = (text: string) => `\n${paint('bold', text)}`;
   const what = view.state === 'dead_lettered' ? 'Dead letter' : 'Delivery';
@@ -61,13 +54,13 @@ function write(view: View, payload: unknown, pane: Pane): void {
     }
   }
   pane.write(heading(`Payload${hiddenWords(view)}`));
-  pane.write(printableJson(payload, 2).replaceAll(/^/gm, '  '));
+  pane.write(printableJson(view.payload, 2).replaceAll(/^/gm, '  '));
   if (view.state === 'dead_lettered') {
     pane.write(`\n${paint('dim', `To deliver it again: npx postbud replay --delivery ${view.deliveryId}`)}`);
   }
 }
 
-function facts(view: View, { paint, columns }: Pane): string {
+function facts(view: DeadLetter, { paint, columns }: Pane): string {
   const { generatedAt: now, event } = view;
   const { text, style } = stateCell(view.state);
   const since = view.deadLetteredAt ?? view.deliveredAt;
@@ -93,7 +86,7 @@ function facts(view: View, { paint, columns }: Pane): string {
   return lines.join('\n').replace(text, paint(style, text));
 }
 
-function timeline({ attempts, generatedAt: now }: View, { paint, columns }: Pane): string {
+function timeline({ attempts, generatedAt: now }: DeadLetter, { paint, columns }: Pane): string {
   const rows = attempts.map((attempt) => ({ at: whenText(attempt.at, now), ...happened(attempt) }));
   const timeWidth = Math.max(...rows.map(({ at }) => at.length));
   const whatWidth = Math.max(...rows.map(({ what }) => stringWidth(what)));
@@ -136,7 +129,7 @@ function happened(attempt: Attempt): Happened {
   }
 }
 
-function hiddenWords({ hidden, isValid, isRevealed }: View): string {
+function hiddenWords({ hidden, isValid, isRevealed }: DeadLetter): string {
   if (isRevealed) return ', with personal data';
   if (!isValid) return ', which does not match its schema: all unknown fields are hidden';
   return hidden.length === 0 ? '' : `, ${counted(hidden.length, 'value')} of personal data hidden`;

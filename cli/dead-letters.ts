@@ -1,7 +1,6 @@
 import { ago, until, whenText } from '../lib/operators/page/instants.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
-import type { DeadLetterItem, ErrorGroup } from '../lib/operators/dead-letters/read.ts';
-import { deadLetterPage } from './answers.ts';
+import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../lib/operators/dead-letters/read.ts';
 import type { Bus } from './bus.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
@@ -10,8 +9,6 @@ import { EXIT, misused } from './failure.ts';
 import { failureText } from './states.ts';
 import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
-
-type View = (typeof deadLetterPage)['_output'];
 
 /** The most that one page of the endpoint holds. */
 const PAGE = 100;
@@ -75,7 +72,7 @@ async function run(call: Call): Promise<number> {
 }
 
 /** @returns all pages that it took, as one. */
-async function list({ given, bus }: Call): Promise<{ json: unknown; view: View }> {
+async function list({ given, bus }: Call): Promise<{ json: unknown; view: DeadLetterPage }> {
   const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
   const query = {
     topic: given.text('topic'),
@@ -94,16 +91,14 @@ async function list({ given, bus }: Call): Promise<{ json: unknown; view: View }
 }
 
 async function page(bus: Bus, query: Readonly<Record<string, string | undefined>>, limit: number) {
-  const path = '/platform/event-bus/dead-letters';
-  return await bus.ask({
-    path,
-    answer: deadLetterPage,
+  const { listDeadLetters } = await import('../lib/operators/dead-letters/routes.ts');
+  return await bus.ask(listDeadLetters, {
     query: { ...query, limit: Math.min(limit, PAGE) },
     named: { q: '--search' },
   });
 }
 
-function together(pages: readonly { readonly json: unknown; readonly view: View }[]) {
+function together(pages: readonly { readonly json: unknown; readonly view: DeadLetterPage }[]) {
   const [first] = pages.map(({ view }) => view);
   const items = pages.flatMap(({ view }) => view.items);
   const jsons = pages.map(({ json }) => json as { readonly items: readonly unknown[] });
@@ -114,7 +109,7 @@ function together(pages: readonly { readonly json: unknown; readonly view: View 
   };
 }
 
-function write(view: View, isFiltered: boolean, pane: Pane): void {
+function write(view: DeadLetterPage, isFiltered: boolean, pane: Pane): void {
   const { items, groups, total, totalInAll, generatedAt: now } = view;
   if (items.length === 0) {
     pane.write(nothing(view, isFiltered));
@@ -131,7 +126,10 @@ function write(view: View, isFiltered: boolean, pane: Pane): void {
   pane.write(`\n${pane.paint('dim', `${more}Details: npx postbud dead-letters ${items[0]!.deliveryId}`)}`);
 }
 
-function nothing({ totalInAll, failing, nextRetryAt, generatedAt }: View, isFiltered: boolean): string {
+function nothing(
+  { totalInAll, failing, nextRetryAt, generatedAt }: DeadLetterPage,
+  isFiltered: boolean,
+): string {
   if (isFiltered && totalInAll > 0) return `No dead letters match (${count(totalInAll)} without filters).`;
   if (failing === 0) return 'No dead letters, and nothing is failing.';
   const next = nextRetryAt === null ? '' : `; the next retry is ${until(nextRetryAt, generatedAt)}`;

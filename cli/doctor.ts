@@ -1,6 +1,5 @@
 import type { Examination } from '../lib/operators/doctor/read.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
-import { examination } from './answers.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -30,11 +29,9 @@ export const doctor: Command = {
 async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(0, given);
-  const { json, view } = await bus.ask({
-    path: '/platform/event-bus/doctor',
-    answer: examination,
-    query: { events: given.wholeNumber('events', 1, MOST) },
-  });
+  const query = { events: given.wholeNumber('events', 1, MOST) };
+  const { examineBus } = await import('../lib/operators/doctor/routes.ts');
+  const { json, view } = await bus.ask(examineBus, { query });
   if (isJson) writeJson(call, json);
   else writeExamination(view, terminal.out);
   return view.findings.length === 0 ? EXIT.ok : EXIT.failed;

@@ -1,6 +1,5 @@
 import process from 'node:process';
 
-import { InvalidConfiguration } from '../lib/config.ts';
 import { parse } from './arguments.ts';
 import type { Given, Options } from './arguments.ts';
 import { atMost } from './command.ts';
@@ -27,17 +26,21 @@ export async function runProgram({ usage, options, run }: Program): Promise<void
     atMost(0, given);
     process.exitCode = await run(given, terminal);
   } catch (error) {
-    process.exitCode = report(error, terminal);
+    process.exitCode = await report(error, terminal);
     if (error instanceof Failure && error.exitCode === EXIT.usage) terminal.err.write(`\n${usage}`);
   }
 }
 
 /** Writes what went wrong and what to do. @returns the exit code. @throws any other error, as it is. */
-export function report(error: unknown, { err, progress }: Terminal): number {
+export async function report(error: unknown, { err, progress }: Terminal): Promise<number> {
   progress(null);
-  if (!(error instanceof Failure || error instanceof InvalidConfiguration)) throw error;
+  if (error instanceof Failure) {
+    err.write(err.paint('red', error.message));
+    if (error.advice !== null) err.write(error.advice);
+    return error.exitCode;
+  }
+  const { InvalidConfiguration } = await import('../lib/environment.ts');
+  if (!(error instanceof InvalidConfiguration)) throw error;
   err.write(err.paint('red', error.message));
-  if (error instanceof InvalidConfiguration) return EXIT.usage;
-  if (error.advice !== null) err.write(error.advice);
-  return error.exitCode;
+  return EXIT.usage;
 }

@@ -1,7 +1,9 @@
+import type { problem as problemSchema } from '../lib/http/problem-codes.ts';
 import { duration, timeOfDay } from '../lib/operators/page/instants.ts';
 import { DAY, SECOND } from '../lib/time.ts';
-import type { Problem } from './answers.ts';
 import { EXIT, Failure } from './failure.ts';
+
+type Problem = (typeof problemSchema)['_output'];
 
 /** An answer other than the requested one. */
 export interface Refused {
@@ -108,7 +110,7 @@ function retryAfterOf(headers: Headers): number | null {
 }
 
 /** Reports a wrong field by the option that set it. */
-function misusedThere({ detail, issues }: Problem, named: Refused['named']): Failure {
+function misusedThere({ detail, issues = [] }: Problem, named: Refused['named']): Failure {
   const optionOf = (path: string) => {
     const [field = ''] = path.split('.');
     return named[field] ?? `--${field}`;
@@ -122,8 +124,7 @@ function misusedThere({ detail, issues }: Problem, named: Refused['named']): Fai
   );
 }
 
-const requestLine = ({ requestId }: Problem) =>
-  requestId === undefined ? null : `Look for request ${requestId} in the server’s log.`;
+const requestLine = ({ requestId }: Problem) => `Look for request ${requestId} in the server’s log.`;
 
 const CAUSES: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens on this port',

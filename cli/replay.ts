@@ -1,7 +1,6 @@
 import { ago, whenText } from '../lib/operators/page/instants.ts';
 import { count, counted, listed } from '../lib/operators/page/words.ts';
-import type { PreviewedSubscription } from '../lib/operators/replays/preview.ts';
-import { preview, replay as replayAnswer } from './answers.ts';
+import type { PreviewedSubscription, ReplayPreview } from '../lib/operators/replays/preview.ts';
 import type { Given } from './arguments.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
@@ -13,12 +12,9 @@ import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
 import { hang, wrapTo } from './text.ts';
 
-type Preview = (typeof preview)['_output'];
-
 /** Above this the operator types the number, which proves that it was read. The console has the same limit. */
 const TYPED_ABOVE = 100;
 
-const PATH = '/platform/event-bus/replay';
 const NAMED = { topic: 'topic', deliveryIds: '--delivery', expectedCount: '--expected' };
 
 export const replay: Command = {
@@ -67,7 +63,8 @@ async function run(call: Call): Promise<number> {
     );
   }
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
-  const { json, view } = await bus.ask({ path: PATH, answer: preview, query: fields, named: NAMED });
+  const { showPreview } = await import('../lib/operators/replays/routes.ts');
+  const { json, view } = await bus.ask(showPreview, { query: fields, named: NAMED });
   // The preview must be seen even where the answer goes to a program.
   const pane = isDry ? terminal.out : terminal.err;
   if (isDry && isJson) writeJson(call, json);
@@ -110,7 +107,7 @@ function requestOf(given: Given) {
 
 const USAGE = 'For example: npx postbud replay payment.captured --since 24h';
 
-async function confirm({ matched }: Preview, { terminal }: Call): Promise<void> {
+async function confirm({ matched }: ReplayPreview, { terminal }: Call): Promise<void> {
   const isTyped = matched > TYPED_ABOVE;
   const question = isTyped
     ? `Type ${matched} to replay them: `
@@ -120,12 +117,12 @@ async function confirm({ matched }: Preview, { terminal }: Call): Promise<void> 
   if (!isYes) throw new Failure(EXIT.failed, 'Nothing was replayed.');
 }
 
-async function replayPreviewed(view: Preview, call: Call): Promise<number> {
+async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   const reason = given.text('reason');
   const body = { ...view.request, replayId: view.replayId, expectedCount: view.matched, reason };
-  const send = () =>
-    bus.ask({ path: PATH, answer: replayAnswer, body, named: NAMED, scope: 'event-bus:replay' });
+  const { requestReplay } = await import('../lib/operators/replays/routes.ts');
+  const send = () => bus.ask(requestReplay, { body, named: NAMED });
   const { json, view: done } = await send().catch((error: unknown) => {
     // The replay's id makes a repeated request safe.
     if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return send();
@@ -154,13 +151,13 @@ async function replayPreviewed(view: Preview, call: Call): Promise<number> {
   return EXIT.ok;
 }
 
-function titleOf({ matched, isAll }: Preview, given: Given): string {
+function titleOf({ matched, isAll }: ReplayPreview, given: Given): string {
   const what = counted(matched, isAll ? 'delivery' : 'dead letter');
   if (given.isSet('dry-run')) return `Would replay ${what}.`;
   return given.isSet('yes') ? `About to replay ${what}.` : `Replay ${what}?`;
 }
 
-function write(view: Preview, title: string, pane: Pane): void {
+function write(view: ReplayPreview, title: string, pane: Pane): void {
   const { matched, isAll, subscriptions, generatedAt: now, endedFrom, endedTo, error } = view;
   const { paint, columns } = pane;
   if (matched === 0) {
@@ -201,7 +198,7 @@ function write(view: Preview, title: string, pane: Pane): void {
   for (const warning of warnings(view)) pane.write(hang(`${paint('yellow', '!')} `, warning, columns));
 }
 
-function nothingWords({ topic, isAll }: Preview): string {
+function nothingWords({ topic, isAll }: ReplayPreview): string {
   if (topic === null) return 'Nothing to replay: none of these deliveries is a dead letter.';
   return `Nothing to replay: no ${isAll ? 'ended delivery' : 'dead letter'} of ${topic} matches.`;
 }
@@ -214,14 +211,14 @@ function othersWords(subscriptions: readonly PreviewedSubscription[]): string {
     : ` The topic’s ${first.others} other subscribers receive nothing.`;
 }
 
-function leftOutWords({ leftOut }: Preview): readonly string[] {
+function leftOutWords({ leftOut }: ReplayPreview): readonly string[] {
   return leftOut.map(({ topic, subscriber, count: number }) => {
     const what = `${counted(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out`;
     return `${what}: ${subscriber} does not subscribe to ${topic} in this release.`;
   });
 }
 
-function warnings(view: Preview): readonly string[] {
+function warnings(view: ReplayPreview): readonly string[] {
   const { isAll, subscriptions, generatedAt: now } = view;
   const of = (isSuch: (one: PreviewedSubscription) => boolean) => [
     ...new Set(subscriptions.filter(isSuch).map(({ subscriber }) => subscriber)),

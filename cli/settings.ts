@@ -3,15 +3,20 @@ import process from 'node:process';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import type { Scope } from '../lib/http/openapi/operation.ts';
-import { dataDir, read } from '../dev/development.ts';
-import type { Development } from '../dev/development.ts';
+import type { Scope } from '../lib/http/operation.ts';
 import type { Given, Options } from './arguments.ts';
 import { EXIT, Failure, misused } from './failure.ts';
+import type { LocalServer } from './local-server.ts';
 import { CRON, MINT } from './refusals.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The options that every command takes. */
+/** The options of a command that asks no server. */
+const OFFLINE_OPTIONS = {
+  json: { help: 'print JSON' },
+  help: { help: 'show this help; also -h' },
+} satisfies Options;
+
+/** The options of every other command. */
 export const COMMON_OPTIONS = {
   url: {
     value: '<url>',
@@ -25,6 +30,11 @@ export const COMMON_OPTIONS = {
   help: { help: 'show this help; also -h' },
 } satisfies Options;
 
+/** Lists the options that a command takes besides its own. */
+export function commonOptionsOf({ isOffline }: { readonly isOffline?: true | undefined }): Options {
+  return isOffline ? OFFLINE_OPTIONS : COMMON_OPTIONS;
+}
+
 /** The server that a command talks to, and its credentials. */
 export interface Settings {
   /** An origin, without a path. */
@@ -32,7 +42,7 @@ export interface Settings {
   /** @returns the `Authorization` header. @throws Failure without a token. */
   readonly operator: (scope: Scope) => Promise<string>;
   /** @returns the header for the cron. @throws Failure without a secret. */
-  readonly cron: () => string;
+  readonly cron: () => Promise<string>;
 }
 
 /** Longer than any request takes, and short if the token leaks. */
@@ -43,14 +53,15 @@ const MINTED_FOR = '5m';
  *
  * @throws Failure for an invalid address or an unreadable token file.
  */
-export function readSettings(given: Given, { err }: Terminal): Settings {
+export async function readSettings(given: Given, { err }: Terminal): Promise<Settings> {
   const { env } = process;
-  const development = read(resolve(root, dataDir()));
-  const url = urlOf(given.text('url') ?? filled(env['POSTBUD_URL']), development);
+  const { dataDir, readLocalServer } = await import('./local-server.ts');
+  const local = readLocalServer(resolve(root, dataDir()));
+  const url = urlOf(given.text('url') ?? filled(env['POSTBUD_URL']), local);
   if (url.protocol === 'http:' && !isLocal(url)) {
     err.write(err.paint('yellow', `${url.origin} is not HTTPS: the token is sent unencrypted.`));
   }
-  const own = isLocal(url) ? development : null;
+  const own = isLocal(url) ? local : null;
   const file = given.text('token-file');
   // Copied from a curl command, it comes with its scheme.
   const token = (file === undefined ? filled(env['POSTBUD_TOKEN']) : tokenIn(file))?.replace(
@@ -72,7 +83,7 @@ export function readSettings(given: Given, { err }: Terminal): Settings {
       hasSaid = true;
       return `Bearer ${minted}`;
     },
-    cron() {
+    async cron() {
       const secret = filled(env['CRON_SECRET']) ?? own?.variables['CRON_SECRET'];
       if (secret) return `Bearer ${checked(secret)}`;
       throw new Failure(EXIT.denied, 'The cron’s secret is missing.', CRON);
@@ -85,8 +96,8 @@ const root = fileURLToPath(new URL('../', import.meta.url));
 /** An empty variable counts as unset, as everywhere. */
 const filled = (value: string | undefined) => value?.trim() || undefined;
 
-function urlOf(written: string | undefined, development: Development | null): URL {
-  const address = written ?? development?.url ?? 'http://localhost:3000';
+function urlOf(written: string | undefined, local: LocalServer | null): URL {
+  const address = written ?? local?.url ?? 'http://localhost:3000';
   if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) {
     throw misused(`'${address}' is not a server’s address.`, 'Write one like https://postbud.example.no');
   }
@@ -119,11 +130,11 @@ function checked(token: string): string {
 }
 
 /** @returns null without a secret. */
-async function mint(scope: Scope, development: Development | null): Promise<string | null> {
+async function mint(scope: Scope, local: LocalServer | null): Promise<string | null> {
   const own = filled(process.env['OPERATOR_JWT_SECRET']);
-  const madeUp = development?.variables['OPERATOR_JWT_SECRET'];
+  const madeUp = local?.variables['OPERATOR_JWT_SECRET'];
   if (own === undefined && madeUp === undefined) return null;
-  const { mintToken } = await import('../dev/operator-token.ts');
+  const { mintToken } = await import('./operator-token.ts');
   return await mintToken(
     { sub: 'developer', scope, expires: MINTED_FOR },
     own === undefined ? madeUp : undefined,

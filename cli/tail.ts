@@ -3,8 +3,8 @@ import stringWidth from 'string-width';
 import { duration, timeOfDay, until } from '../lib/operators/page/instants.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
 import type { DeadLetterItem } from '../lib/operators/dead-letters/read.ts';
+import type { Overview } from '../lib/operators/overview/read.ts';
 import { SECOND, sleep } from '../lib/time.ts';
-import { deadLetterPage, overview, topicView } from './answers.ts';
 import type { Bus } from './bus.ts';
 import { atMost } from './command.ts';
 import type { Call, Command } from './command.ts';
@@ -17,7 +17,7 @@ import {
   grown,
   haveFailuresChanged,
 } from './happenings.ts';
-import type { Happening, View } from './happenings.ts';
+import type { Happening } from './happenings.ts';
 import { Unavailable } from './refusals.ts';
 import { failureText } from './states.ts';
 import type { Pane } from './terminal.ts';
@@ -60,7 +60,7 @@ async function run(call: Call): Promise<number> {
   const everyMs = (given.wholeNumber('every', 1, 3600) ?? DEFAULT_SECONDS) * SECOND;
   const signal = untilInterrupted();
   const { out, err } = terminal;
-  const look = following(bus, signal);
+  const look = await following(bus, signal);
   try {
     // A server that can't be reached at first is probably the wrong one: no retries.
     let happened = await look();
@@ -114,15 +114,19 @@ async function persistently(
 }
 
 /** @returns a function that reports the changes since its last call; first the current state. */
-function following(bus: Bus, signal: AbortSignal): Look {
+async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
+  const [{ showOverview }, { listDeadLetters }, { showTopic }] = await Promise.all([
+    import('../lib/operators/overview/routes.ts'),
+    import('../lib/operators/dead-letters/routes.ts'),
+    import('../lib/operators/lanes/routes.ts'),
+  ]);
   const lanes = new HeldLanesSeen();
   const options = { signal, timeoutMs: TIMEOUT_MS };
-  let last: { readonly view: View; readonly dead: DeadLettersSeen } | null = null;
+  let last: { readonly view: Overview; readonly dead: DeadLettersSeen } | null = null;
 
   const deadLetters = async (cursor?: string) => {
-    const path = '/platform/event-bus/dead-letters';
-    const query = { limit: PAGE, cursor };
-    return (await bus.ask({ path, answer: deadLetterPage, query, ...options })).view;
+    const { view } = await bus.ask(listDeadLetters, { query: { limit: PAGE, cursor }, ...options });
+    return view;
   };
 
   const newlyDead = async (seen: DeadLettersSeen): Promise<readonly DeadLetterItem[]> => {
@@ -137,17 +141,17 @@ function following(bus: Bus, signal: AbortSignal): Look {
     }
   };
 
-  const heldOf = async (before: View | null, view: View) => {
+  const heldOf = async (before: Overview | null, view: Overview) => {
     const changed = view.topics.filter(({ topic }) => haveFailuresChanged(before, view, topic));
     const asked = changed.map(async ({ topic }) => {
-      const path = `/platform/event-bus/topics/${encodeURIComponent(topic)}`;
-      return { topic, held: (await bus.ask({ path, answer: topicView, ...options })).view.heldLanes };
+      const { view: shown } = await bus.ask(showTopic, { parameters: { topic }, ...options });
+      return { topic, held: shown.heldLanes };
     });
     return await Promise.all(asked);
   };
 
   return async () => {
-    const { view } = await bus.ask({ path: '/platform/event-bus', answer: overview, ...options });
+    const { view } = await bus.ask(showOverview, options);
     // Nothing is remembered before all has been read: a look that fails half-way is repeated as a whole.
     const held = await heldOf(last?.view ?? null, view);
     const isRunning = view.relay.state === 'running';

@@ -1,9 +1,8 @@
 import { duration, until } from '../lib/operators/page/instants.ts';
 import { count, counted, listed } from '../lib/operators/page/words.ts';
 import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../lib/lifetime.ts';
+import type { RelayRun } from '../lib/cron/route.ts';
 import { SECOND, instantOf } from '../lib/time.ts';
-import { cronReport } from './answers.ts';
-import type { CronReport } from './answers.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -33,11 +32,10 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(0, given);
   const timeoutMs = (given.wholeNumber('timeout', 1, 900) ?? DEFAULT_TIMEOUT_SECONDS) * SECOND;
+  const { cronRoute, relayRun } = await import('../lib/cron/route.ts');
   const startedAt = Date.now();
   const stop = showProgress(call, startedAt);
-  const { json, view } = await bus
-    .ask({ path: '/api/cron/relay', answer: cronReport, scope: 'cron', timeoutMs })
-    .finally(stop);
+  const { json, view } = await bus.ask({ ...cronRoute, answer: relayRun }, { timeoutMs }).finally(stop);
   if (isJson) writeJson(call, json);
   else write(view, Date.now() - startedAt, terminal.out);
   return EXIT.ok;
@@ -70,7 +68,7 @@ function showProgress({ terminal }: Call, startedAt: number): () => void {
   };
 }
 
-function write(report: CronReport, tookMs: number, { write: put, paint }: Pane): void {
+function write(report: RelayRun, tookMs: number, { write: put, paint }: Pane): void {
   const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned, undone } =
     report;
   put(`The relay ran for ${duration(tookMs)}, in ${counted(ticks, 'pass', 'passes')}.\n`);
@@ -102,7 +100,7 @@ function write(report: CronReport, tookMs: number, { write: put, paint }: Pane):
   if (undone.length > 0) put(paint('red', `\nFailed: ${listed(undone)}. See the server’s log.`));
 }
 
-function nextRetryWords({ failed, nextRetryAt }: CronReport): string {
+function nextRetryWords({ failed, nextRetryAt }: RelayRun): string {
   if (failed === 0 || nextRetryAt === null) return '';
   return `next retry ${until(instantOf(nextRetryAt), instantOf(Date.now()))}`;
 }

@@ -1,8 +1,7 @@
 import { filtered, needsAttention, sorted, subscribersToTell } from '../lib/operators/overview/attention.ts';
 import { age, ago, until, whenText } from '../lib/operators/page/instants.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
-import type { SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
-import { overview } from './answers.ts';
+import type { Overview, SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
 import { writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -10,8 +9,6 @@ import { table } from './table.ts';
 import type { Cell } from './table.ts';
 import type { Pane } from './terminal.ts';
 import { wrapTo } from './text.ts';
-
-type View = (typeof overview)['_output'];
 
 export const topics: Command = {
   name: 'topics',
@@ -33,7 +30,8 @@ export const topics: Command = {
 async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   const text = given.positionals.join(' ');
-  const { json, view } = await bus.ask({ path: '/platform/event-bus', answer: overview });
+  const { showOverview } = await import('../lib/operators/overview/routes.ts');
+  const { json, view } = await bus.ask(showOverview);
   if (isJson) {
     writeJson(call, json);
     return EXIT.ok;
@@ -55,7 +53,10 @@ function isBusy(topic: TopicOverview): boolean {
 }
 
 /** Says whether a relay runs. */
-function relayWords({ relay, generatedAt }: Pick<View, 'relay' | 'generatedAt'>, { paint }: Pane): string {
+function relayWords(
+  { relay, generatedAt }: Pick<Overview, 'relay' | 'generatedAt'>,
+  { paint }: Pane,
+): string {
   const { state, lastPassAt, runsHere } = relay;
   if (!runsHere) {
     const last =
@@ -71,7 +72,7 @@ function relayWords({ relay, generatedAt }: Pick<View, 'relay' | 'generatedAt'>,
   return `${since} events are saved, but not delivered.`;
 }
 
-function totalsWords({ totals }: View): string {
+function totalsWords({ totals }: Overview): string {
   const { pending, failing, deadLettered, deliveredLast24h, firstAttemptLast24h } = totals;
   const events =
     pending + failing + deadLettered === 0
@@ -82,7 +83,7 @@ function totalsWords({ totals }: View): string {
   return `${events} ${counted(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
 }
 
-function footerOf({ topics: all }: View, shown: number, text: string): string {
+function footerOf({ topics: all }: Overview, shown: number, text: string): string {
   if (text !== '') return shown === 0 ? `No topic has '${text}' in its name, producer or subscribers.` : '';
   const rest = all.length - shown;
   if (rest === 0) return '';

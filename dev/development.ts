@@ -1,18 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { chmodSync, lstatSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { z } from 'zod';
-
-import { providers, readConfig } from '../lib/config.ts';
+import { localServerFile, readLocalServer } from '../cli/local-server.ts';
+import type { LocalServer } from '../cli/local-server.ts';
+import { providers } from '../lib/config.ts';
 import type { Provider, Scheme } from '../lib/config.ts';
-
-/** The local server's address and generated variables, for the demo and `npx postbud` in other processes. */
-const file = z.object({
-  url: z.url(),
-  variables: z.record(z.string(), z.string()),
-});
-export type Development = z.output<typeof file>;
 
 /** The schemes of the providers that do not sign by Standard Webhooks. */
 const SCHEMES: Readonly<Partial<Record<Provider, Scheme>>> = {
@@ -50,7 +43,7 @@ export function makeUpPlayers(dataDir: string, port: number): Record<string, str
 }
 
 function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Record<string, string> {
-  const kept = read(dataDir)?.variables ?? {};
+  const kept = readLocalServer(dataDir)?.variables ?? {};
   const madeUp: Record<string, string> = {};
   for (const [name, value] of Object.entries(wanted)) {
     if (process.env[name]) continue;
@@ -63,8 +56,8 @@ function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Re
 /** Writes the server's address and secrets to a file that only this user can read. */
 export function publish(dataDir: string, url: string, madeUp: Readonly<Record<string, string>>): void {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const path = join(dataDir, 'development.json');
-  const text = `${JSON.stringify({ url, variables: madeUp } satisfies Development, null, 2)}\n`;
+  const path = localServerFile(dataDir);
+  const text = `${JSON.stringify({ url, variables: madeUp } satisfies LocalServer, null, 2)}\n`;
   writeFileSync(path, text, { mode: 0o600 });
   // An existing file keeps its mode.
   chmodSync(path, 0o600);
@@ -85,18 +78,4 @@ function restrict(path: string): void {
   if (stat.isSymbolicLink()) return;
   chmodSync(path, stat.isDirectory() ? 0o700 : 0o600);
   if (stat.isDirectory()) for (const name of readdirSync(path)) restrict(join(path, name));
-}
-
-/** Reads the local server's file; null if none has run here. */
-export function read(dataDir: string): Development | null {
-  try {
-    return file.parse(JSON.parse(readFileSync(join(dataDir, 'development.json'), 'utf8')));
-  } catch {
-    return null;
-  }
-}
-
-/** The folder of the embedded database and the published file. */
-export function dataDir(): string {
-  return readConfig().dataDir;
 }

@@ -4,7 +4,7 @@ import { paneOf } from '../cli/terminal.ts';
 import { hang, padTo } from '../cli/text.ts';
 import { providers } from '../lib/config.ts';
 import { config, subscribers } from '../lib/postbud.ts';
-import { dataDir } from './development.ts';
+import { dataDir } from '../cli/local-server.ts';
 import type { StandIns } from './stand-ins.ts';
 
 /** Lists what the local server has: its database, services and generated variables. */

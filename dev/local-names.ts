@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 
 import type { ServerRequest } from 'srvx';
 
+import { detailOf } from '../lib/http/problem-codes.ts';
 import { Problem } from '../lib/http/problem.ts';
 
 /**
@@ -16,9 +17,8 @@ export function isLocalHost(host: string | undefined): boolean {
   return host !== undefined && LOCAL_HOST.test(host) && URL.canParse(`http://${host}`);
 }
 
-/** Tells a person whose hosts file or proxy has another name for this machine. */
-export const NOT_LOCAL =
-  'This server answers only as localhost, 127.0.0.1 or [::1], so that no other website can reach it. Open http://localhost with the same port.';
+/** For a person whose hosts file or proxy has another name for this machine. */
+export const NOT_LOCAL = detailOf('misdirected_request');
 
 /** Tells whether a request names this machine, once: of two names, a proxy may have used either. */
 export function asksForThisMachine(incoming: Pick<IncomingMessage, 'rawHeaders'> | undefined): boolean {
@@ -31,7 +31,7 @@ export function asksForThisMachine(incoming: Pick<IncomingMessage, 'rawHeaders'>
 
 /** @throws Problem 421 `misdirected_request` */
 export function requireLocalHost({ runtime }: ServerRequest): void {
-  if (!asksForThisMachine(runtime?.node?.req)) throw new Problem(421, 'misdirected_request', NOT_LOCAL);
+  if (!asksForThisMachine(runtime?.node?.req)) throw new Problem('misdirected_request');
 }
 
 /** Lets programs and pages of this machine send requests. @throws Problem 403 `origin_not_allowed` */
@@ -40,5 +40,5 @@ export function requireLocalOrigin({ method, headers }: Request): void {
   if (method === 'GET' || method === 'HEAD' || origin === null) return;
   const [, host] = /^https?:\/\/([^/]+)$/.exec(origin) ?? [];
   if (isLocalHost(host)) return;
-  throw new Problem(403, 'origin_not_allowed', 'Only pages of this machine may send requests here.');
+  throw new Problem('origin_not_allowed', { detail: 'Only pages of this machine may call here.' });
 }

@@ -9,7 +9,7 @@ import { InvalidConfiguration, readable, readConfig, wrongVariables } from '../l
 import { duties, perform } from '../lib/cron/duties.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
-import { notFound, Problem, problemResponse } from '../lib/http/problem.ts';
+import { Problem, problemResponse } from '../lib/http/problem.ts';
 import { logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
 import { config, database, relays, subscribers } from '../lib/postbud.ts';
@@ -18,14 +18,15 @@ import { remoteSubscriber } from '../lib/subscribers/http.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
 import { unusable } from '../cli/database.ts';
 import { EXIT, Failure } from '../cli/failure.ts';
+import { dataDir } from '../cli/local-server.ts';
+import { signInUrl } from '../cli/operator-token.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
-import { dataDir, keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
+import { keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
 import { requireLocalHost } from './local-names.ts';
 import { greeting, nextSteps } from './greeting.ts';
 import { createRouter } from './router.ts';
-import { signInUrl } from './operator-token.ts';
 import { serveSite } from './site-server.ts';
 import { near, NO_STAND_INS, startStandIns } from './stand-ins.ts';
 
@@ -170,7 +171,10 @@ function inWords(line: LogLine): string {
 
 function nothingAt(request: Request): Response {
   const { pathname } = new URL(request.url);
-  return problemResponse(notFound('not_found', `There is nothing at ${pathname}.`), randomUUID());
+  return problemResponse(
+    new Problem('not_found', { detail: `There is nothing at ${pathname}.` }),
+    randomUUID(),
+  );
 }
 
 try {

@@ -1,14 +1,14 @@
 import process from 'node:process';
 
 import type { OperatorSettings } from '../lib/config.ts';
-import type { Scope } from '../lib/http/openapi/operation.ts';
+import type { Scope } from '../lib/http/operation.ts';
 import { ago } from '../lib/deliveries/replay-request.ts';
 import { SECOND, msOf } from '../lib/time.ts';
 import { EXIT, Failure, misused } from '../cli/failure.ts';
+import { dataDir, readLocalServer } from '../cli/local-server.ts';
 import { unknownName } from '../cli/nearest.ts';
+import { mintToken, operatorSettings } from '../cli/operator-token.ts';
 import { runProgram } from '../cli/program.ts';
-import { dataDir, read } from './development.ts';
-import { mintToken, operatorSettings } from './operator-token.ts';
 
 const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:replay"] [--expires 8h]
 
@@ -27,7 +27,7 @@ await runProgram({
   async run(given, { out }) {
     const sub = subjectOf(given.text('sub') ?? 'developer');
     const scope = scopeOf(given.text('scope') ?? 'event-bus:read event-bus:replay');
-    const madeUp = read(dataDir())?.variables['OPERATOR_JWT_SECRET'];
+    const madeUp = readLocalServer(dataDir())?.variables['OPERATOR_JWT_SECRET'];
     const secret = process.env['OPERATOR_JWT_SECRET']?.trim() ? undefined : madeUp;
     const expires = lifetimeOf(given.text('expires'), operatorSettings(secret));
     const token = await mintToken({ sub, scope, expires }, secret);

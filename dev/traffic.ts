@@ -7,7 +7,7 @@ import Stripe from 'stripe';
 import { z } from 'zod';
 
 import { CLOSED_PERIOD, DOWN } from './accounting.ts';
-import type { Development } from './development.ts';
+import type { LocalServer } from '../cli/local-server.ts';
 
 /** The address of a visitor who asks too often: not the one of a browser on this machine. */
 const IMPATIENT_ADDRESS = '127.0.0.9';
@@ -34,7 +34,7 @@ export interface Sent {
  *
  * @returns the requests, in order.
  */
-export async function sendTraffic({ url, variables }: Development): Promise<Sent[]> {
+export async function sendTraffic({ url, variables }: LocalServer): Promise<Sent[]> {
   const run = randomUUID().slice(0, 8);
   const secretOf = (provider: string) => variables[`WEBHOOK_${provider}_SECRET`] ?? '';
   const sent: Sent[] = [];

@@ -112,7 +112,7 @@ describe('a change with the cookie', () => {
   ])('a change with the cookie is refused from %s', async (_, headers) => {
     const { status, json, done } = await replay({ ...(await cookie()), ...headers });
     expect([status, json['code'], done]).toEqual([403, 'cross_site_request', 0]);
-    expect(json['detail']).toContain('Nothing was done');
+    expect(json['detail']).toContain('Nothing was changed');
   });
 
   test.each<[string, Record<string, string>]>([
@@ -127,7 +127,7 @@ describe('a change with the cookie', () => {
     const headers = { ...BROWSER, ...(await cookie()), 'sec-fetch-site': 'cross-site' };
     const { status, type, text } = await replay(headers);
     expect([status, type]).toEqual([403, 'text/html; charset=utf-8']);
-    expect(text).toContain('Nothing was done');
+    expect(text).toContain('Nothing was changed');
   });
 
   test('a change with a Bearer token may come from anywhere', async () => {

@@ -38,7 +38,7 @@ describe('a browser without a session', () => {
     const headers = { ...BROWSER, ...(await cookie({ exp: now() - 60 })) };
     const { status, text } = await ask(consoleOf(), PAGE, { headers });
     expect(status).toBe(401);
-    expect(text).toContain('The token is not valid, or has expired.');
+    expect(text).toContain('The token is invalid or has expired.');
     expect(nextIn(text)).toBe(PAGE);
   });
 
@@ -258,7 +258,7 @@ describe('a problem', () => {
       const headers = { ...OWN_PAGE, ...(await cookie()), accept };
       const { status, text } = await ask(consoleOf(), `${HOME}/broken`, { headers });
       expect(status).toBe(500);
-      expect(text).toContain('Something went wrong here.');
+      expect(text).toContain('The request failed on our side.');
       expect(text + log()).not.toContain('kanarifugl');
     }
   });

@@ -100,7 +100,7 @@ describe('signing in', () => {
       signInWith('kanarifugl.kanarifugl.kanarifugl', next),
     );
     expect(answer.status).toBe(401);
-    expect(answer.text).toContain('The token is not valid, or has expired.');
+    expect(answer.text).toContain('The token is invalid or has expired.');
     expect(nextIn(answer.text)).toBe(next);
     expect(answer.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
   });
@@ -116,7 +116,7 @@ describe('signing in', () => {
     expect(long.length).toBeGreaterThan(4000);
     const { status, headers, text } = await ask(consoleOf(), `${HOME}/sign-in`, signInWith(long));
     expect([status, headers['set-cookie']]).toEqual([400, undefined]);
-    expect(text).toContain('The token is longer than a browser keeps');
+    expect(text).toContain('The token is longer than 4000 bytes');
     expect(text).toContain('name="token"');
   });
 

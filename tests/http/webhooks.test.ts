@@ -215,7 +215,7 @@ describe('the checks before the signature', () => {
       title: 'Not Found',
       status: 404,
       code: 'unknown_provider',
-      detail: 'There is no such webhook endpoint.',
+      detail: 'There is no webhook endpoint at this address.',
       requestId: '',
     });
   });

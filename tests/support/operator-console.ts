@@ -9,7 +9,7 @@ import type { OperatorVisit } from '../../lib/operators/access/route.ts';
 import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import { layout } from '../../lib/operators/page/layout.ts';
 import { HOME } from '../../lib/operators/page/links.ts';
-import { html } from '../../lib/operators/page/markup.ts';
+import { html } from '../../lib/markup.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
 import { SECOND } from '../../lib/time.ts';
 import { operatorFunction } from './operator-function.ts';
