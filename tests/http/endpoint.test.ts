@@ -1,8 +1,11 @@
+import { readdirSync } from 'node:fs';
+
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
 import { takeBudget } from '../../lib/http/rate-limit.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
@@ -171,6 +174,7 @@ describe('the guards of a public POST', () => {
     const text = await response.text();
     expect([response.status, text && JSON.parse(text).code]).toEqual([status, code ?? '']);
     expect(response.headers.get('vary')).toBe('Origin');
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff');
     expect(response.headers.get('x-request-id')).toBeTruthy();
     expect(response.headers.get('access-control-allow-origin')).toBe(
       sent.headers?.['origin'] === undefined ? SITE : null,
@@ -260,6 +264,26 @@ describe('a guard whose environment is wrong', () => {
       const response = await guardedEndpoint({ methods: ['POST'], ...guard, handle }).fetch(call());
       expect(await codeOf(response)).toEqual([503, 'misconfigured']);
       expect(handle).not.toHaveBeenCalled();
+    },
+  );
+});
+
+describe('the functions of api/', () => {
+  const folder = new URL('../../api/', import.meta.url);
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+
+  test.each(files.filter((file) => file.endsWith('.ts')))(
+    'the function api/%s is an endpoint',
+    async (file) => {
+      vi.stubEnv('VERCEL', '1');
+      vi.stubEnv('DATABASE_URL', undefined);
+      const { default: fn } = (await import(new URL(file, folder).href)) as { default: Endpoint };
+      for (const method of ['GET', 'POST', 'OPTIONS']) {
+        const { headers } = await fn.fetch(new Request(`https://postbud.example/api/${file}`, { method }));
+        expect(headers.get('x-content-type-options')).toBe('nosniff');
+        expect(headers.get('x-request-id')).toBeTruthy();
+      }
+      vi.unstubAllEnvs();
     },
   );
 });

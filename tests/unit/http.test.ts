@@ -332,6 +332,47 @@ describe('a body', () => {
   });
 });
 
+describe('nosniff', () => {
+  const answers: Readonly<Record<string, () => Promise<Response>>> = {
+    JSON: async () => Response.json({}),
+    'a stream': async () =>
+      new Response(new Blob(['data: x\n\n']).stream(), { headers: { 'content-type': 'text/event-stream' } }),
+    nothing: async () => new Response(null, { status: 204 }),
+    'a redirect': async () => Response.redirect('https://postbud.example/', 303),
+    'not modified': async () => new Response(null, { status: 304 }),
+    'a problem': () => Promise.reject(new Problem('provider_rejected')),
+    'an error': () => Promise.reject(new TypeError('x')),
+    'a wrong variable': () => Promise.reject(new InvalidConfiguration('X', 'x')),
+  };
+
+  test.each(Object.entries(answers))(
+    'an endpoint’s answer has nosniff when its handler answers %s',
+    async (_, handle) => {
+      for (const body of [undefined, { schema: z.unknown(), limitBytes: 9 }]) {
+        const { fetch } = body
+          ? guardedEndpoint({ methods: ['POST'], body, handle })
+          : guardedEndpoint({ methods: ['POST'], handle });
+        const headers = { 'content-type': 'application/json' };
+        const request = new Request(ADDRESS, { method: 'POST', body: '{}', headers });
+        const response = await fetch(request);
+        expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+      }
+    },
+  );
+
+  test('a problem whose page cannot be written has nosniff', async () => {
+    const { fetch } = guardedEndpoint({
+      methods: ['GET'],
+      handle: () => Promise.reject(new Problem('not_found')),
+      problemAnswer: () => {
+        throw new Error('x');
+      },
+    });
+    const response = await fetch(get());
+    expect([response.status, response.headers.get('x-content-type-options')]).toEqual([404, 'nosniff']);
+  });
+});
+
 describe('a value from outside', () => {
   const schema = z.strictObject({
     name: z.string().min(2).max(5).default('Kari'),
