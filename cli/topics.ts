@@ -1,4 +1,9 @@
-import { filtered, needsAttention, sorted, subscribersToTell } from '../lib/operators/overview/attention.ts';
+import {
+  filterTopics,
+  needsAttention,
+  sortTopics,
+  subscribersToShow,
+} from '../lib/operators/overview/attention.ts';
 import { age, ago, until } from '../lib/operators/page/instants.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
 import type { SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
@@ -40,7 +45,7 @@ async function run(call: Call): Promise<number> {
     return EXIT.ok;
   }
   const isWhole = given.isSet('all') || words !== '';
-  const found = sorted(filtered(view.topics, words), 'dead');
+  const found = sortTopics(filterTopics(view.topics, words), 'dead');
   const shown = isWhole ? found : found.filter(isBusy);
   const isSingled = words !== '' && shown.length === 1;
   const { out } = terminal;
@@ -108,7 +113,7 @@ function topicTable(
   ] as const;
   const cells = rows.flatMap((topic) => [
     [topic.topic, ...numbers(topic, now), topicNote(topic, now)],
-    ...(withSubscribers ? topic.subscribers : subscribersToTell(topic)).map((one): Cell[] => [
+    ...(withSubscribers ? topic.subscribers : subscribersToShow(topic)).map((one): Cell[] => [
       `  ${one.subscriber}`,
       ...numbers(one, now),
       subscriberNote(one, now),
