@@ -1,16 +1,12 @@
 import { chatLimits } from '../lib/chat/chat-limits.ts';
-import { chatRequest } from '../lib/chat/chat-request.ts';
 import { handleChat } from '../lib/chat/handle-chat.ts';
+import { chatRoute } from '../lib/chat/route.ts';
 import { endpoint } from '../lib/http/endpoint.ts';
 import { config, limiter, perVisitor } from '../lib/postbud.ts';
 import { takeBudget } from '../lib/rate-limit/answers.ts';
 
-export default endpoint({
-  methods: ['POST'],
-  route: '/api/chat',
-  isAnonymous: true,
+export default endpoint(chatRoute, {
   cors: () => config().cors,
-  body: { schema: chatRequest, limitBytes: 64 * 1024 },
   visitorLimits: () => perVisitor(chatLimits(config().rates)),
   handle: async (request, { requestId, body, visit }) =>
     await handleChat({

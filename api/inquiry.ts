@@ -5,19 +5,16 @@ import { createOnce } from '../lib/inquiry/create-once.ts';
 import { problemForVisitor } from '../lib/inquiry/form-answers.ts';
 import { handleInquiry } from '../lib/inquiry/handle-inquiry.ts';
 import { inquiryLimits } from '../lib/inquiry/inquiry-limits.ts';
-import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../lib/inquiry/inquiry-request.ts';
+import { inquiryRoute } from '../lib/inquiry/route.ts';
 import { config, database, hasDatabase, limiter, perVisitor } from '../lib/postbud.ts';
 import { takeBudget } from '../lib/rate-limit/answers.ts';
 
 const sent = createOnce(() => config().redis);
 
-const inquiry = endpoint({
-  methods: ['POST'],
-  route: '/api/inquiry',
-  isAnonymous: true,
+export default endpoint(inquiryRoute, {
   cors: () => config().cors,
-  body: { schema: inquiryRequest, limitBytes: INQUIRY_LIMIT_BYTES, forms: true },
   visitorLimits: () => perVisitor(inquiryLimits(config().rates)),
+  problemAnswer: problemForVisitor,
   handle: async (request, { requestId, body, visitor, visit }) =>
     await handleInquiry({
       request,
@@ -32,7 +29,3 @@ const inquiry = endpoint({
       database: hasDatabase() ? database : undefined,
     }),
 });
-
-export default {
-  fetch: async (request: Request) => await problemForVisitor(request, await inquiry.fetch(request)),
-};

@@ -1,9 +1,5 @@
-import { answerOpenApi } from '../lib/api-description/answer-openapi.ts';
+import { answerOpenApi } from '../lib/http/openapi/answer-openapi.ts';
 import { endpoint } from '../lib/http/endpoint.ts';
+import { openApiRoute } from '../lib/http/openapi/route.ts';
 
-export default endpoint({
-  methods: ['GET'],
-  route: '/api/openapi.json',
-  cors: () => 'any',
-  handle: async (request) => answerOpenApi(request),
-});
+export default endpoint(openApiRoute, { handle: async (request) => answerOpenApi(request) });

@@ -2,7 +2,7 @@ import Anthropic from '@anthropic-ai/sdk';
 
 import { startMessagesApi } from '../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../dev/stand-ins/messages-api.ts';
-import type { Endpoint } from '../lib/http/endpoint.ts';
+import type { Endpoint } from '../lib/http/guarded-endpoint.ts';
 import { logTo } from '../lib/log.ts';
 import { goal, ms, quantile, timed } from './figures.ts';
 import type { Section } from './figures.ts';

@@ -1,7 +1,7 @@
 import pg from 'pg';
 
 import { errorGroupOf } from '../lib/deliveries/error-group.ts';
-import { catalog } from '../lib/catalog/catalog.ts';
+import { topics as catalogTopics } from '../lib/catalog/catalog.ts';
 import type { TopicName } from '../lib/catalog/catalog.ts';
 import type { Topic } from '../lib/catalog/topic.ts';
 import { attach } from '../lib/subscribers/subscriber.ts';
@@ -67,7 +67,7 @@ export function attachedSubscribers(): AttachedSubscriber[] {
     });
 }
 
-const subscriptions = Object.entries<Topic>(catalog).flatMap(([topic, { subscribers }]) =>
+const subscriptions = catalogTopics().flatMap(([topic, { subscribers }]) =>
   subscribers.map((subscriber) => ({ topic, subscriber })),
 );
 
@@ -153,12 +153,12 @@ export async function fillLargeBus(
 }
 
 function plannedTopics(): PlannedTopic[] {
-  const rows = Object.entries<Topic>(catalog);
+  const rows = catalogTopics();
   const total = rows.reduce((sum, _, index) => sum + share(index), 0);
   const topics = rows.map(([topic, row], index) => ({
     topic,
     weight: Math.floor((SLOTS * share(index)) / total),
-    keys: row.orderedBy === undefined ? 1 : (KEYS[topic as TopicName] ?? OTHER_KEYS),
+    keys: row.orderedBy === undefined ? 1 : (KEYS[topic] ?? OTHER_KEYS),
     ordered: row.orderedBy !== undefined,
     producer: row.producer,
     version: row.version,

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib';
 
 import { SignJWT } from 'jose';
 
-import { catalog } from '../lib/catalog/catalog.ts';
+import { catalog, topics } from '../lib/catalog/catalog.ts';
 import type { TopicName } from '../lib/catalog/catalog.ts';
 import { connect } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
@@ -17,8 +17,9 @@ import { readOverview } from '../lib/operators/overview/read.ts';
 import { previewReplay } from '../lib/operators/replays/preview.ts';
 import { replayRequest } from '../lib/deliveries/replay-request.ts';
 import { replay } from '../lib/deliveries/replay.ts';
-import { deadLetterRoutes, overviewRoutes } from '../lib/operators/routes.ts';
-import type { Bus } from '../lib/operators/access/asked.ts';
+import { deadLetterRoutes } from '../lib/operators/dead-letters/routes.ts';
+import { overviewRoutes } from '../lib/operators/overview/routes.ts';
+import type { Bus } from '../lib/operators/access/route.ts';
 import { readTopic } from '../lib/operators/lanes/read.ts';
 import { emit } from '../lib/outbox/emit.ts';
 import { relay } from '../lib/relay/relay.ts';
@@ -121,11 +122,10 @@ async function relays(buses: Buses): Promise<Figure[]> {
 
 async function emitOneOfEach(db: Database): Promise<void> {
   await db.transaction(async (tx) => {
-    for (const topic of Object.keys(catalog) as TopicName[])
-      await emit(tx, topic, catalog[topic].example as never);
+    for (const [topic, { example }] of topics()) await emit(tx, topic, example as never);
   });
   const { fannedOut } = await relay({ db, subscribers, until: Date.now() + 30 * SECOND });
-  if (fannedOut < Object.keys(catalog).length) throw new Error(`a relay fanned out ${fannedOut} only`);
+  if (fannedOut < topics().length) throw new Error(`a relay fanned out ${fannedOut} only`);
 }
 
 async function tick(db: Database): Promise<void> {
@@ -320,7 +320,8 @@ async function pages(db: Database): Promise<Figure[]> {
     settings: () => settings,
     environment: () => 'Local',
     deadLetters: () => countDeadLetters(db),
-    routes: [...overviewRoutes(bus), ...deadLetterRoutes(bus)],
+    bus,
+    routes: [...overviewRoutes, ...deadLetterRoutes],
   });
   const token = await new SignJWT({ scope: 'event-bus:read event-bus:replay' })
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })

@@ -1,5 +1,5 @@
 import { failureWords } from '../lib/operators/page/states.ts';
-import type { LastError } from '../lib/operators/dead-letters/read.ts';
+import type { LastError } from '../lib/operators/shapes.ts';
 import type { Cell } from './table.ts';
 import type { Paint } from './terminal.ts';
 

@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
 import { asyncApi } from '../lib/catalog-description/asyncapi.ts';
-import { openApi } from '../lib/api-description/openapi.ts';
+import { allOperations } from './operations.ts';
+import { openApi } from '../lib/http/openapi/openapi.ts';
 import { payloadVersions, updatedVersions } from '../lib/catalog-description/payload-versions.ts';
 import { catalog } from '../lib/catalog/catalog.ts';
 
@@ -15,9 +16,13 @@ export function currentVersions() {
 }
 
 /** What `docs/` should hold: the text of each document by its name, and what keeps it from being written. */
-export function descriptions() {
+export async function descriptions() {
   const { versions, breaks } = currentVersions();
-  const documents = { openapi: openApi(), asyncapi: asyncApi(), 'payload-versions': versions };
+  const documents = {
+    openapi: openApi(await allOperations()),
+    asyncapi: asyncApi(),
+    'payload-versions': versions,
+  };
   return { texts: Object.entries(documents).map(([name, value]) => [name, written(value)] as const), breaks };
 }
 
@@ -44,7 +49,7 @@ function lines(value: unknown, indent: string): string {
 
 /** `npm run descriptions`: writes what is generated in `docs/`, unless a payload has changed without a new version. */
 if (process.argv[1] === import.meta.filename) {
-  const { texts, breaks } = descriptions();
+  const { texts, breaks } = await descriptions();
   for (const { message } of breaks) console.error(`${message}\n`);
   if (breaks.length > 0) process.exit(1);
   for (const [name, text] of texts) writeFileSync(documentUrl(name), text);

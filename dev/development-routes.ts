@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 import type { Database } from '../lib/db/connect.ts';
-import { endpoint } from '../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../lib/http/guarded-endpoint.ts';
 import { readValidated } from '../lib/http/validated.ts';
 import { createPaymentIntent } from '../lib/subscribers/payments.ts';
 import { createAccounting } from './accounting.ts';
@@ -27,7 +27,7 @@ export function developmentRoutes(
   standIns: StandIns,
 ): DevelopmentRoutes {
   const accounting = accountingSecret ? createAccounting(accountingSecret) : null;
-  const paymentIntents = endpoint({
+  const paymentIntents = guardedEndpoint({
     methods: ['POST'],
     handle: async (request) => {
       const intent = await readValidated(request, paymentIntent, 64 * 1024);

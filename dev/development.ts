@@ -4,8 +4,8 @@ import { join } from 'node:path';
 
 import { z } from 'zod';
 
-import { readConfig } from '../lib/config.ts';
-import type { Scheme } from '../lib/webhooks/verify.ts';
+import { providers, readConfig } from '../lib/config.ts';
+import type { Provider, Scheme } from '../lib/config.ts';
 
 /** What the local server made up for itself, and where it listens: the demo, in another process, reads it. */
 const file = z.object({
@@ -14,11 +14,10 @@ const file = z.object({
 });
 export type Development = z.output<typeof file>;
 
-/** Each provider signs as the real one of its kind does. */
-const SCHEMES: Readonly<Record<string, Scheme>> = {
-  CARDPAYMENTS: 'stripe',
-  WALLETPAYMENTS: 'vipps',
-  IDENTITYPROVIDER: 'standard',
+/** The schemes of the providers that do not sign by Standard Webhooks. */
+const SCHEMES: Readonly<Partial<Record<Provider, Scheme>>> = {
+  cardpayments: 'stripe',
+  walletpayments: 'vipps',
 };
 
 /**
@@ -37,10 +36,11 @@ export function makeUpSecrets(dataDir: string): Record<string, string> {
 export function makeUpPlayers(dataDir: string, port: number): Record<string, string> {
   const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
   const wanted: Record<string, string> = {};
-  for (const [provider, scheme] of Object.entries(SCHEMES)) {
-    if (process.env[`WEBHOOK_${provider}_SECRET`]) continue;
-    wanted[`WEBHOOK_${provider}_SECRET`] = secret();
-    wanted[`WEBHOOK_${provider}_SCHEME`] = scheme;
+  for (const provider of providers) {
+    const prefix = `WEBHOOK_${provider.toUpperCase()}`;
+    if (process.env[`${prefix}_SECRET`]) continue;
+    wanted[`${prefix}_SECRET`] = secret();
+    wanted[`${prefix}_SCHEME`] = SCHEMES[provider] ?? 'standard';
   }
   if (!process.env['SUBSCRIBER_ACCOUNTING_URL']) {
     wanted['SUBSCRIBER_ACCOUNTING_SECRET'] = secret();

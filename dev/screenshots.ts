@@ -5,9 +5,8 @@ import { chromium as playwright } from 'playwright-core';
 import type { Page } from 'playwright-core';
 import { serve } from 'srvx';
 
-import { catalog } from '../lib/catalog/catalog.ts';
+import { catalog, subscriberNames } from '../lib/catalog/catalog.ts';
 import type { TopicName } from '../lib/catalog/catalog.ts';
-import type { Topic } from '../lib/catalog/topic.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { driverOf, run } from '../lib/db/statement.ts';
@@ -113,8 +112,7 @@ function everyone(
   failures: Readonly<Record<string, { readonly code: string; readonly message: string }>>,
   maxAttempts: number,
 ): AttachedSubscriber[] {
-  const names = new Set(Object.values<Topic>(catalog).flatMap(({ subscribers }) => subscribers));
-  return [...names].map((name) => {
+  return subscriberNames().map((name) => {
     const handlers = topicsOf(name).map((topic) => {
       const failure = failures[`${name} ${topic}`];
       const handler = () => {

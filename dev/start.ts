@@ -5,7 +5,7 @@ import { styleText } from 'node:util';
 import { serve } from 'srvx';
 import type { ServerRequest } from 'srvx';
 
-import { InvalidConfiguration, readable, readConfig, wrongVariables } from '../lib/config.ts';
+import { InvalidConfiguration, providers, readable, readConfig, wrongVariables } from '../lib/config.ts';
 import { duties, perform } from '../lib/cron/duties.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
@@ -124,7 +124,7 @@ function requireOwnFolder(path: string): void {
     accessSync(path, constants.W_OK);
     keepPrivate(path);
   } catch {
-    throw new InvalidConfiguration('DATA_DIR', `write a folder of your own, other than ${path}`);
+    throw new InvalidConfiguration('DATA_DIR', `must be a folder that you may write to, unlike ${path}`);
   }
 }
 
@@ -184,7 +184,7 @@ function banner({ url, siteUrl, operatorUrl, standIns, madeUp }: Greeting): stri
     '',
     `  database     ${database}`,
     `  relay        every 5 seconds and on every emit, for ${isEmbedded ? `${attached.length} subscribers` : `${attached.join(', ')}; what is for others waits`}`,
-    '  webhooks     POST /webhooks/cardpayments, /webhooks/walletpayments, /webhooks/identityprovider',
+    `  webhooks     POST ${providers.map((provider) => `/webhooks/${provider}`).join(', ')}`,
     '  cron         GET  /api/cron/relay',
     '  operators    GET  /platform/event-bus, and what is beneath it',
     `  chat         POST /api/chat, ${chatWords(standIns)}`,

@@ -1,32 +1,48 @@
-import type * as z from 'zod';
+import * as z from 'zod';
 
-import { wrongInOrigin } from './http/origin-pattern.ts';
-import { httpUrl, InvalidConfiguration, isDeployed, parsed, readable, variablesOf } from './environment.ts';
-import type { Source } from './environment.ts';
+import {
+  environmentOf,
+  httpUrl,
+  InvalidConfiguration,
+  isDeployed,
+  oneOf,
+  onOrOff,
+  optional,
+  parsed,
+  readable,
+  readOnDemand,
+} from './environment.ts';
+import type { Environment, Source } from './environment.ts';
+import { wrongInOrigin } from './origin-pattern.ts';
 import { SECOND, msOf } from './time.ts';
-import { onOrOff, variables } from './variables.ts';
-import type { samplers } from './variables.ts';
-import type { Scheme } from './webhooks/verify.ts';
 
 export { InvalidConfiguration, readable } from './environment.ts';
 
+/**
+ * The outside senders of webhooks. A name here is its endpoint, `/webhooks/<provider>`, its variables,
+ * `WEBHOOK_<PROVIDER>_SECRET` and `_SCHEME`, and its topic, `webhook.<provider>.received`, which the catalog holds.
+ */
 export const providers = ['cardpayments', 'walletpayments', 'identityprovider'] as const;
 export type Provider = (typeof providers)[number];
 
-/** What the environment says, once parsed. */
+/** The ways to sign webhooks; `lib/webhooks/schemes` implements each. */
+export const schemes = ['standard', 'stripe', 'vipps', 'criipto', 'github-style'] as const;
+export type Scheme = (typeof schemes)[number];
+
+/** The parsed environment. */
 export type Config = ReturnType<typeof readConfig>;
 
 /**
- * Reads the environment. The only place that does.
+ * Reads the environment. No other code does.
  *
- * Each part is read and checked when it is asked for, so that a wrong variable stops what needs it and nothing else.
- * Any of them throws `InvalidConfiguration` for its first wrong variable.
+ * Each part is checked when it is read, so that a wrong variable stops only what needs it: reading that part throws
+ * `InvalidConfiguration`, for the first wrong variable of the part.
  *
- * @param overrides take the place of variables of the same name.
+ * @param overrides replace variables of the same name.
  */
 export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
   const source = { ...process.env, ...overrides };
-  const env = variablesOf(variables, source);
+  const env = environmentOf(source);
   return {
     get database() {
       return database(env);
@@ -89,20 +105,20 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     get operators() {
       return operators(env);
     },
-    webhooks: webhooks(env),
+    webhooks: webhooks(source),
     remoteSubscribers: remoteSubscribers(source),
   };
 }
 
 /**
- * Finds all that is wrong with the environment, for a person who starts a server and for the log of a function.
+ * Finds every wrong variable, to show to a person who starts a server and to log in a function.
  *
- * @returns one error for each wrong variable.
+ * @returns one error per wrong variable.
  */
 export function wrongVariables(): InvalidConfiguration[] {
   const config = readConfig();
   const parts = [
-    variablesOf(variables, process.env),
+    environmentOf(process.env),
     config,
     config.rates,
     config.webhooks,
@@ -110,7 +126,7 @@ export function wrongVariables(): InvalidConfiguration[] {
   ];
   const found = new Map<string, InvalidConfiguration>();
   for (const part of parts) {
-    // Reads each of its properties, by name.
+    // To read a property is to check it.
     for (const name of Object.keys(part)) {
       readable(
         () => Reflect.get(part, name),
@@ -121,10 +137,8 @@ export function wrongVariables(): InvalidConfiguration[] {
   return [...found.values()];
 }
 
-/** Where the embedded database lives, under the folder that the server was started in. */
+/** The embedded database's folder, under the one that the server was started in. */
 const DATA_DIR = '.data';
-
-type Environment = z.output<typeof variables>;
 
 function database(env: Environment) {
   const url = env.DATABASE_URL;
@@ -134,49 +148,50 @@ function database(env: Environment) {
       (!env.DATABASE_DRIVER && new URL(url).hostname.endsWith('.neon.tech'));
     return { kind: isNeon ? 'neon' : 'postgres', url } as const;
   }
-  // A function's disk is gone with the function: an embedded database there would lose what it was told.
+  // A function's disk goes when the function does, and an embedded database with it.
   if (env.VERCEL === '1') {
-    if (url)
-      throw new InvalidConfiguration('DATABASE_URL', 'write the URL of a Postgres database, postgres://…');
+    if (url) {
+      throw new InvalidConfiguration(
+        'DATABASE_URL',
+        'must be the URL of a Postgres server in a deployment, for example postgres://postbud@db.example.no/postbud',
+      );
+    }
     return { kind: 'none' } as const;
   }
   if (url) return { kind: 'embedded', dataDir: url } as const;
   return { kind: 'embedded', dataDir: env.DATA_DIR ?? DATA_DIR } as const;
 }
 
-/** What the console calls where it runs, so that nobody replays in production what they meant to try out. */
+/** Names the deployment in the console, so that nobody replays in production what they meant to try elsewhere. */
 function environmentName(env: Environment): 'Production' | 'Preview' | 'Local' {
   if (env.VERCEL_ENV === 'preview') return 'Preview';
   if (env.VERCEL_ENV === 'development') return 'Local';
   return env.VERCEL_ENV === 'production' || env.VERCEL === '1' ? 'Production' : 'Local';
 }
 
-function webhooks(env: Environment): Readonly<Record<Provider, WebhookSettings>> {
-  return {
-    get cardpayments() {
-      return {
-        secrets: env.WEBHOOK_CARDPAYMENTS_SECRET ?? [],
-        scheme: env.WEBHOOK_CARDPAYMENTS_SCHEME ?? 'standard',
-      };
-    },
-    get walletpayments() {
-      return {
-        secrets: env.WEBHOOK_WALLETPAYMENTS_SECRET ?? [],
-        scheme: env.WEBHOOK_WALLETPAYMENTS_SCHEME ?? 'standard',
-      };
-    },
-    get identityprovider() {
-      return {
-        secrets: env.WEBHOOK_IDENTITYPROVIDER_SECRET ?? [],
-        scheme: env.WEBHOOK_IDENTITYPROVIDER_SCHEME ?? 'standard',
-      };
-    },
-  };
+/** How a provider's webhooks are verified. */
+export interface WebhookSettings {
+  readonly scheme: Scheme;
+  /** Several while they rotate; none: the endpoint is not configured. */
+  readonly secrets: readonly string[];
+}
+
+const secrets = optional(z.string().transform((value) => value.split(/\s+/).filter(Boolean)));
+const scheme = oneOf(schemes);
+
+function webhooks(source: Source): Readonly<Record<Provider, WebhookSettings>> {
+  return readOnDemand(providers, (provider) => {
+    const prefix = `WEBHOOK_${provider.toUpperCase()}`;
+    return {
+      secrets: parsed(`${prefix}_SECRET`, secrets, source) ?? [],
+      scheme: parsed(`${prefix}_SCHEME`, scheme, source) ?? 'standard',
+    };
+  });
 }
 
 /**
- * The providers whose webhooks pass at another's endpoint too, for one scheme and one secret serve both: whoever has a
- * request of the one could send it to the other. A mistake in most cases, and to be told of; each works as it should.
+ * Finds the providers that share both a secret and a scheme with another one. Each works, but a request of one also
+ * passes at the other's endpoint, which is seldom meant.
  */
 export function providersWithSharedSecrets(settings: Config['webhooks']): Provider[] {
   const usable = providers.flatMap((provider) => {
@@ -195,7 +210,7 @@ export function providersWithSharedSecrets(settings: Config['webhooks']): Provid
     .map(({ provider }) => provider);
 }
 
-/** Which pages of other origins may call the public functions. */
+/** The origins whose pages may call the public functions. */
 function corsOrigins(env: Environment): {
   readonly origins: readonly string[];
   readonly anyLocalhost: boolean;
@@ -204,7 +219,7 @@ function corsOrigins(env: Environment): {
     .split(',')
     .map((origin) => origin.trim())
     .filter(Boolean);
-  const wrong = origins.map(wrongInOrigin).find((complaint) => complaint !== undefined);
+  const wrong = origins.map(wrongInOrigin).find((must) => must !== undefined);
   if (wrong !== undefined) throw new InvalidConfiguration('CORS_ORIGINS', wrong);
   return { origins, anyLocalhost: env.CORS_ORIGINS === undefined && env.VERCEL !== '1' };
 }
@@ -214,14 +229,14 @@ export interface MailSettings {
   readonly apiKey: string;
   readonly baseUrl: string | undefined;
   readonly residency: 'eu' | 'global';
-  /** Verified with the mail provider. */
+  /** The sender, verified with the mail provider. */
   readonly from: string;
-  /** Who reads inquiries. */
+  /** Receives inquiries. */
   readonly admin: string;
   readonly cc: string | undefined;
 }
 
-/** Undefined until a key, a sender and an administrator are set. */
+/** Is undefined until a key, a sender and an administrator are set. */
 function mail(env: Environment): MailSettings | undefined {
   if (!env.SENDGRID_API_KEY || !env.FROM_EMAIL || !env.ADMIN_EMAIL) return undefined;
   return {
@@ -237,26 +252,28 @@ function mail(env: Environment): MailSettings | undefined {
 function redis(env: Environment): { readonly url: string; readonly token: string } | undefined {
   const { UPSTASH_REDIS_REST_URL: url, UPSTASH_REDIS_REST_TOKEN: token } = env;
   if (Boolean(url) !== Boolean(token)) {
-    const variable = url ? 'UPSTASH_REDIS_REST_TOKEN' : 'UPSTASH_REDIS_REST_URL';
-    throw new InvalidConfiguration(variable, 'write both of the pair, or neither');
+    const [unset, set] = url
+      ? (['UPSTASH_REDIS_REST_TOKEN', 'UPSTASH_REDIS_REST_URL'] as const)
+      : (['UPSTASH_REDIS_REST_URL', 'UPSTASH_REDIS_REST_TOKEN'] as const);
+    throw new InvalidConfiguration(unset, `must be set when ${set} is`);
   }
   return url && token ? { url, token } : undefined;
 }
 
-/** Which traces are kept, and as whose. Where they go, and with which headers, the exporter reads for itself. */
+/** Which traces are kept, and under which name. The exporter itself reads where they go, and with which headers. */
 export interface TracingSettings {
   readonly serviceName: string;
-  readonly sampler: (typeof samplers)[number];
-  /** Share of the traces that a sampler by ratio keeps, 0 to 1. */
+  readonly sampler: NonNullable<Environment['OTEL_TRACES_SAMPLER']>;
+  /** The share of traces that a sampler by ratio keeps, 0 to 1. */
   readonly ratio: number;
 }
 
 /**
- * Reads how much is logged, and how much is traced, if it is. Never throws: where one of these is wrong, the usual is
- * logged and nothing traced, and the log says which one.
+ * Reads what is logged and traced. Never throws: where one of these variables is wrong, the default is logged and
+ * nothing is traced, and the log names the variable.
  */
 export function readObserved() {
-  const env = variablesOf(variables, process.env);
+  const env = environmentOf(process.env);
   return {
     logLevel: readable(() => env.LOG_LEVEL) ?? 'info',
     tracing: readable(() => tracing(env)),
@@ -265,7 +282,7 @@ export function readObserved() {
 
 function tracing(env: Environment): TracingSettings | undefined {
   const endpoint = env.OTEL_EXPORTER_OTLP_ENDPOINT;
-  // Without a place to send them to there is no use in traces.
+  // Traces are of no use without a place to send them to.
   if (!(env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? endpoint)) return undefined;
   return {
     serviceName: env.OTEL_SERVICE_NAME ?? 'postbud',
@@ -278,7 +295,7 @@ function tracing(env: Environment): TracingSettings | undefined {
 export type OperatorSettings = {
   readonly issuer: string;
   readonly audience: string;
-  /** How long after it was issued a token is taken, whatever it says itself. */
+  /** The longest that a token is accepted after it was issued, whatever its own expiry says. */
   readonly maxAgeSeconds: number;
 } & (
   | { readonly kind: 'secret'; readonly secret: Uint8Array }
@@ -293,13 +310,18 @@ function operators(env: Environment): OperatorSettings {
     maxAgeSeconds: msOf(env.OPERATOR_TOKEN_MAX_AGE ?? '24h') / SECOND,
   };
   if (env.OPERATOR_JWT_SECRET && env.OPERATOR_JWKS_URL) {
-    throw new InvalidConfiguration('OPERATOR_JWKS_URL', 'write this or OPERATOR_JWT_SECRET, not both');
+    throw new InvalidConfiguration('OPERATOR_JWKS_URL', 'must not be set when OPERATOR_JWT_SECRET is');
   }
   if (env.OPERATOR_JWKS_URL) {
     for (const variable of ['OPERATOR_JWT_ISSUER', 'OPERATOR_JWT_AUDIENCE'] as const) {
-      // Without them any token of that key server would do, whomever it is for.
-      if (!env[variable])
-        throw new InvalidConfiguration(variable, 'write what the key server’s tokens have there');
+      // Without them any token of that key server would do, whomever it was issued for.
+      if (!env[variable]) {
+        const claim = variable === 'OPERATOR_JWT_ISSUER' ? 'iss' : 'aud';
+        throw new InvalidConfiguration(
+          variable,
+          `must be set when OPERATOR_JWKS_URL is, to the ${claim} of the key server’s tokens`,
+        );
+      }
     }
     return { ...expected, kind: 'jwks', url: env.OPERATOR_JWKS_URL };
   }
@@ -307,20 +329,13 @@ function operators(env: Environment): OperatorSettings {
   return { ...expected, kind: 'secret', secret: new TextEncoder().encode(env.OPERATOR_JWT_SECRET) };
 }
 
-/** How a provider's webhooks are verified. */
-export interface WebhookSettings {
-  readonly scheme: Scheme;
-  /** Several while they rotate; none: the endpoint is not configured. */
-  readonly secrets: readonly string[];
-}
-
-/** A component that runs elsewhere and is handed its events over HTTP. To read a wrong part of it throws. */
+/** A component that runs elsewhere and receives its events over HTTP. Reading a wrong part of it throws. */
 export interface RemoteSubscriber {
   readonly name: string;
   readonly url: string;
-  /** Signs what is sent, as Standard Webhooks does: base64 after `whsec_`. */
+  /** The key that signs requests to it by Standard Webhooks: base64 after `whsec_`. */
   readonly secret: string;
-  /** Whether it takes its events in batches; unset it does not. */
+  /** Whether it receives its events in batches; undefined means no. */
   readonly isBatch?: boolean | undefined;
 }
 
@@ -347,7 +362,10 @@ function remoteSubscribers(source: Source): RemoteSubscriber[] {
 function subscriberUrl(variable: string, source: Source): string {
   const url = parsed(variable, httpUrl, source) ?? '';
   if (!new URL(url).username) return url;
-  throw new InvalidConfiguration(variable, 'leave out the user and password: what is sent is signed');
+  throw new InvalidConfiguration(
+    variable,
+    'must not contain a user or a password: requests are signed instead',
+  );
 }
 
 function subscriberSecret(variable: string, source: Source): string {
@@ -355,6 +373,6 @@ function subscriberSecret(variable: string, source: Source): string {
   if (/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(secret)) return secret;
   throw new InvalidConfiguration(
     variable,
-    'write whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber',
+    'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber',
   );
 }

@@ -1,23 +1,25 @@
-import type { Endpoint } from './http/endpoint.ts';
-import { countDeadLetters } from './operators/dead-letters/read.ts';
+import type { Endpoint } from './http/guarded-endpoint.ts';
 import { operatorEndpoint } from './operators/access/endpoint.ts';
-import type { Route } from './operators/access/endpoint.ts';
-import type { Bus } from './operators/access/asked.ts';
-import { sessionRoutes, signInLimits } from './operators/access/routes.ts';
-import { config, database, kick, perVisitor, relays, subscribers } from './postbud.ts';
+import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
+import type { Route } from './operators/access/route.ts';
+import { countDeadLetters } from './operators/dead-letters/read.ts';
+import { config, database, kick, relays, subscribers } from './postbud.ts';
 
-const bus: Bus = { database, subscribers, relays, kick };
-
-/** Makes a function for operators, who are let in by the same keys everywhere. */
-export function operators(routesOf: (bus: Bus) => readonly Route[]): Endpoint {
+/**
+ * Makes one of the operators' functions. All of them accept the same tokens and sessions.
+ *
+ * @param perVisitor for routes that limit how often one visitor calls; it brings Redis's client into the bundle.
+ */
+export function operators(
+  routes: readonly Route[],
+  perVisitor?: OperatorEndpointDeclaration['perVisitor'],
+): Endpoint {
   return operatorEndpoint({
     settings: () => config().operators,
     environment: () => config().environment,
     deadLetters: async () => await countDeadLetters(await database()),
-    routes: routesOf(bus),
+    ...(perVisitor && { perVisitor }),
+    bus: { database, subscribers, relays, kick },
+    routes,
   });
 }
-
-/** Where operators sign in and out. */
-export const session = (): readonly Route[] =>
-  sessionRoutes({ settings: () => config().operators, visitorLimits: () => perVisitor(signInLimits) });

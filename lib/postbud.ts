@@ -2,7 +2,7 @@ import { getDeadline, waitUntil } from '@vercel/functions';
 
 import { providersWithSharedSecrets, readConfig, readable, wrongVariables } from './config.ts';
 import type { Config } from './config.ts';
-import { onEmitted } from './db/commits.ts';
+import { onDue } from './db/commits.ts';
 import { connect } from './db/connect.ts';
 import type { Database } from './db/connect.ts';
 import { handlersUntil as untilLifeEnds } from './lifetime.ts';
@@ -94,6 +94,6 @@ async function open(): Promise<Database> {
     // A laptop's terminal is for people, who have the console.
     isLogged: config().deployed,
   });
-  onEmitted(db, kickRelay);
+  onDue(db, kickRelay);
   return db;
 }

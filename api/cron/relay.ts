@@ -1,12 +1,11 @@
 import { duties } from '../../lib/cron/duties.ts';
+import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cron.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { CRON_LIFE_MS } from '../../lib/lifetime.ts';
 import { config, database, handlersUntil, subscribers } from '../../lib/postbud.ts';
 
-export default endpoint({
-  methods: ['GET'],
-  route: '/api/cron/relay',
+export default endpoint(cronRoute, {
   lifeMs: CRON_LIFE_MS,
   handle: async (request) => {
     requireCronSecret(request, config().cronSecret);

@@ -1,11 +1,13 @@
 import { createHmac } from 'node:crypto';
 
+import { connect } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { logTo } from '../../lib/log.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/webhooks/route.ts';
 import { measured, paced, until } from '../peers/serve.mjs';
 import { webhookBody } from './workload.ts';
 
@@ -40,10 +42,11 @@ async function intake(url: string, kicks: boolean): Promise<Intake> {
   logTo(() => undefined);
   const { default: webhooks } = await import('../../api/webhooks/[provider].ts');
   if (kicks) return async (request) => await webhooks.fetch(request);
-  const { config, database } = await import('../../lib/postbud.ts');
+  const { config } = await import('../../lib/postbud.ts');
+  const { db } = await connect(url);
+  const database = async () => db;
   const rejections = new Rejections(database);
-  const silent = endpoint({
-    methods: ['POST'],
+  const silent = endpoint(webhookRoute, {
     handle: async (request, { requestId }) =>
       Response.json(
         await receiveWebhook({
@@ -51,7 +54,6 @@ async function intake(url: string, kicks: boolean): Promise<Intake> {
           requestId,
           settings: config().webhooks,
           database,
-          kick: () => undefined,
           rejections,
         }),
       ),

@@ -1,7 +1,7 @@
-import { catalog } from '../../lib/catalog/catalog.ts';
+import { catalog, topics } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
 
-export const topicNames = Object.keys(catalog) as TopicName[];
+export const topicNames = topics().map(([topic]) => topic);
 
 /** Ten topics with three subscribers each and no ordering key, so 30 lanes that each are a whole topic. */
 export const drainTopics = [

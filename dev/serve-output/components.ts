@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 
 import { Webhook } from 'standardwebhooks';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import type { Topic } from '../../lib/catalog/topic.ts';
+import { subscriberNames } from '../../lib/catalog/catalog.ts';
 import { readConfig } from '../../lib/config.ts';
 import { subscribersOf } from '../../lib/subscribers/registry.ts';
 
@@ -18,10 +17,9 @@ export interface Components {
 /** Stands in for the components that run elsewhere and have no address yet: they take whatever they are handed. */
 export function startComponents(address: string): Components {
   const attached = new Set(subscribersOf(readConfig()).map(({ name }) => name));
-  const all = new Set(Object.values<Topic>(catalog).flatMap(({ subscribers }) => subscribers));
   const secret = `whsec_${randomBytes(32).toString('base64')}`;
   const verifier = new Webhook(secret);
-  const variables = [...all].flatMap((name) => {
+  const variables = subscriberNames().flatMap((name) => {
     const prefix = `SUBSCRIBER_${name.toUpperCase()}`;
     return attached.has(name)
       ? []

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 
-import { catalog } from '../catalog/catalog.ts';
+import { topics } from '../catalog/catalog.ts';
 import type { Component, Topic } from '../catalog/topic.ts';
-import { jsonSchemaOf } from './json-schema.ts';
-import type { JsonSchema } from './json-schema.ts';
+import { jsonSchemaOf } from '../json-schema.ts';
+import type { JsonSchema } from '../json-schema.ts';
 import { VERSION } from '../version.ts';
 
 /** An AsyncAPI document, as far as we look into it ourselves. */
@@ -30,16 +30,16 @@ export function asyncApi(): AsyncApi {
 let described: AsyncApi | undefined;
 
 function describe(): AsyncApi {
-  const topics = Object.entries<Topic>(catalog);
+  const rows = topics();
   return {
     asyncapi: '3.0.0',
     info: { title: 'Postbud’s event bus', version: VERSION, description: DESCRIPTION },
     defaultContentType: CONTENT_TYPE,
     servers: { subscriber: SERVER },
-    channels: Object.fromEntries(topics.map(([topic, row]) => [topic, channel(topic, row)])),
-    operations: Object.fromEntries(topics.flatMap(([topic, row]) => operations(topic, row))),
+    channels: Object.fromEntries(rows.map(([topic, row]) => [topic, channel(topic, row)])),
+    operations: Object.fromEntries(rows.flatMap(([topic, row]) => operations(topic, row))),
     components: {
-      messages: Object.fromEntries(topics.map(([topic, row]) => [topic, message(topic, row)])),
+      messages: Object.fromEntries(rows.map(([topic, row]) => [topic, message(topic, row)])),
       schemas: {
         CloudEvent: jsonSchemaOf(envelope, 'draft-07'),
         DeliveryHeaders: jsonSchemaOf(headers, 'draft-07'),

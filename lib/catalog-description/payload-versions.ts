@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import type { Topic } from '../catalog/topic.ts';
-import { jsonSchemaOf } from './json-schema.ts';
-import type { JsonSchema } from './json-schema.ts';
+import { jsonSchemaOf } from '../json-schema.ts';
+import type { JsonSchema } from '../json-schema.ts';
 import { breaksBetween } from './payload-compatibility.ts';
 import type { Break } from './payload-compatibility.ts';
 

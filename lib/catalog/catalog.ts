@@ -73,8 +73,13 @@ export function isTopicName(name: string): name is TopicName {
   return Object.hasOwn(catalog, name);
 }
 
-/** The rows of the catalog with their names, in its order. */
+/** Lists the rows of the catalog with their names, in the catalog's order. */
 export function topics(): [TopicName, TopicRow][] {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Object.entries` takes names for any text
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Object.entries` types keys as any string
   return Object.entries<TopicRow>(catalog) as [TopicName, TopicRow][];
+}
+
+/** Lists the components that subscribe to at least one topic, sorted by name. */
+export function subscriberNames(): string[] {
+  return [...new Set(topics().flatMap(([, { subscribers }]) => subscribers))].toSorted();
 }

@@ -1,10 +1,13 @@
+import pLimit from 'p-limit';
+import type { LimitFunction } from 'p-limit';
+import pTimeout from 'p-timeout';
+
 import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
-import { Slots } from '../relay/slots.ts';
 import { prune } from '../deliveries/prune.ts';
 import type { Pruned } from '../deliveries/prune.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
-import { SECOND, sleep } from '../time.ts';
+import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
 import { strikeDailyClock } from './daily-clock.ts';
 
@@ -50,8 +53,8 @@ export const duties: readonly Duty[] = [
 /** How long a duty is waited for: also two of them take less than the cron relays for, and make no function live longer. */
 const DUTY_LIMIT_MS = 30 * SECOND;
 
-/** Cron runs of one process share the pool, and so these. */
-const slots = new WeakMap<Database, Slots>();
+/** The cron runs of one process share the pool, and so these. */
+const limits = new WeakMap<Database, LimitFunction>();
 
 /** Duties at once: each keeps a connection, also while it waits for a lock, and the relay must find one. */
 const MAX_DUTIES = 2;
@@ -61,25 +64,18 @@ const MAX_DUTIES = 2;
  */
 export async function perform(toDo: readonly Duty[], db: Database): Promise<Performed> {
   const undone = new Set<Duty>();
-  const free = slots.get(db) ?? new Slots(MAX_DUTIES);
-  slots.set(db, free);
-  const one = async (duty: Duty) => {
-    const ended = new AbortController();
-    const overdue = sleep(DUTY_LIMIT_MS, ended.signal).then(() => {
-      throw new DutyOverdue();
-    });
+  const limit = limits.get(db) ?? pLimit(MAX_DUTIES);
+  limits.set(db, limit);
+  const performOne = async (duty: Duty) => {
     try {
-      return await Promise.race([duty.run(db), overdue]);
+      return await pTimeout(duty.run(db), { milliseconds: DUTY_LIMIT_MS, message: new DutyOverdue() });
     } catch (error) {
       undone.add(duty);
       logError('a duty of the cron failed', error, { duty: duty.name });
       return {};
-    } finally {
-      overdue.catch(() => undefined);
-      ended.abort();
     }
   };
-  const done = await Promise.all(toDo.map((duty) => free.within(() => one(duty))));
+  const done = await Promise.all(toDo.map((duty) => limit(performOne, duty)));
   return {
     struck: [],
     pruned: { events: 0, deliveries: 0 },

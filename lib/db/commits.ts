@@ -1,28 +1,42 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Executor } from './statement.ts';
 
-const scopes = new AsyncLocalStorage<{ emitted: boolean }>();
+// How a relay learns that there is something to deliver. Whatever makes deliveries due says so with `noteDue`: an emit, a
+// webhook, an operator's replay, retry, skip or resume. `onDue` hears of it when it is committed; lib/postbud.ts has it
+// kick the relay.
+
+/** A transaction of `db.transaction`, with those nested in it. */
+export interface OpenTransaction {
+  madeDue: boolean;
+}
+
+const openTransactions = new WeakMap<object, OpenTransaction>();
 const listeners = new WeakMap<object, Set<() => void>>();
 
-/** Notes that the transaction around this call has emitted, so that its commit is reported to `onEmitted`. */
-export function noteEmitted(): void {
-  const scope = scopes.getStore();
-  if (scope) scope.emitted = true;
+/**
+ * Notes that a statement made deliveries due.
+ *
+ * @param on what it ran on: a transaction of `db.transaction`, whose commit is then reported; or the database, where it
+ *   is committed already. Other executors have no listeners: their owner calls the kick.
+ */
+export function noteDue(on: Executor): void {
+  const transaction = openTransactions.get(on);
+  if (transaction) transaction.madeDue = true;
+  else reportDue(on);
 }
 
-/** Runs a transaction and reports its commit to the listeners of `onEmitted` if it emitted. */
-export async function reportingCommits<Result>(
-  db: object,
-  transaction: () => Promise<Result>,
-): Promise<Result> {
-  const scope = { emitted: false };
-  const result = await scopes.run(scope, transaction);
-  if (scope.emitted) for (const listener of listeners.get(db) ?? []) listener();
-  return result;
-}
-
-/** Calls `listener` after each commit of a `db.transaction` that emitted. @returns a function that ends this. */
-export function onEmitted(db: object, listener: () => void): () => void {
+/** Calls `listener` after each commit on a database that made deliveries due. @returns a function that ends this. */
+export function onDue(db: Executor, listener: () => void): () => void {
   const own = listeners.get(db) ?? new Set();
   listeners.set(db, own.add(listener));
   return () => own.delete(listener);
+}
+
+/** Has `noteDue` find a transaction: the one of `db.transaction`, or one nested in it. */
+export function trackTransaction(tx: object, transaction: OpenTransaction): void {
+  openTransactions.set(tx, transaction);
+}
+
+/** Tells the listeners of `onDue` about a commit. */
+export function reportDue(db: object): void {
+  for (const listener of listeners.get(db) ?? []) listener();
 }

@@ -9,14 +9,15 @@ import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
 import { SECOND } from '../time.ts';
 import * as schema from '../../drizzle/schema.ts';
-import { reportingCommits } from './commits.ts';
+import { reportDue, trackTransaction } from './commits.ts';
+import type { OpenTransaction } from './commits.ts';
 import { beginLate } from './late-begin.ts';
 import type { LateConnection } from './late-begin.ts';
 import { runsOn } from './statement.ts';
 
 /**
  * A Drizzle database on any of the three drivers. Its `transaction` begins together with its first statement, in one
- * round trip, and reports commits that emitted; see `onEmitted`.
+ * round trip, and reports commits that made deliveries due; see `onDue`.
  */
 export type Database = PgDatabase<PgQueryResultHKT, typeof schema> & { $client: unknown };
 
@@ -52,11 +53,23 @@ const drivers = new WeakMap<object, Driver>();
  */
 export async function connect(url?: string): Promise<Connection> {
   const { database } = readConfig(url === undefined ? {} : { DATABASE_URL: url });
-  const driver = await open(database);
+  const driver = await openDriver(database);
   const { db } = driver;
   drivers.set(db, driver);
-  db.transaction = (body, config) => reportingCommits(db, () => driver.transact(body, undefined, config));
+  db.transaction = async (body, config) => {
+    const open: OpenTransaction = { madeDue: false };
+    const result = await driver.transact((tx) => body(track(tx, open)), undefined, config);
+    if (open.madeDue) reportDue(db);
+    return result;
+  };
   return { db, close: driver.close };
+}
+
+function track(tx: Transaction, open: OpenTransaction): Transaction {
+  trackTransaction(tx, open);
+  const nest = tx.transaction.bind(tx);
+  tx.transaction = (body) => nest((inner) => body(track(inner, open)));
+  return tx;
 }
 
 /**
@@ -72,7 +85,7 @@ export async function migrate(db: Database): Promise<void> {
 
 /**
  * Runs a transaction that can be cut off: when `signal` aborts, nothing that the callback still does reaches the
- * database. Commits here are not reported to `onEmitted`: it is the relay that calls this.
+ * database. Commits here are not reported to `onDue`: it is the relay that calls this, and it looks again by itself.
  *
  * @throws the signal's reason; TransactionNotBegun; or what the callback or the commit threw. A connection lost at the
  *   commit leaves the outcome unknown.
@@ -85,7 +98,7 @@ export async function transact<Result>(
   return await driverFor(db).transact(body, signal);
 }
 
-async function open(database: Config['database']): Promise<Driver> {
+async function openDriver(database: Config['database']): Promise<Driver> {
   switch (database.kind) {
     case 'embedded':
       return await embedded(database.dataDir);
@@ -94,7 +107,10 @@ async function open(database: Config['database']): Promise<Driver> {
     case 'postgres':
       return await postgres(database.url);
     case 'none':
-      throw new InvalidConfiguration('DATABASE_URL', 'write the URL of the Postgres database, postgres://…');
+      throw new InvalidConfiguration(
+        'DATABASE_URL',
+        'must be set to the URL of the Postgres database, for example postgres://postbud@db.example.no/postbud',
+      );
   }
 }
 

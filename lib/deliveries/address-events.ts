@@ -4,10 +4,10 @@ import { driverOf, run } from '../db/statement.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
 
 /**
- * Names the subscribers of events that do not say whom they are for, by this release's catalog.
+ * Writes the subscribers of events that were emitted without any, from this release's catalog.
  *
- * Releases up to 0.1 emit such events. While one of them runs beside this one, its events wait here for a relay that
- * knows their topic; nothing overtakes them. This file goes when no such release is left.
+ * Releases up to 0.1 emit such events. While one of them runs beside this release, its events wait for a relay that knows
+ * their topic, and nothing overtakes them. Delete this file once no such release runs any more.
  *
  * @returns how many events were addressed.
  */
@@ -20,7 +20,7 @@ export async function addressEvents(db: Database): Promise<number> {
   return row!.events;
 }
 
-// Under the lock of fan-out, which reads the same markers.
+// Under the fan-out lock, because fan-out reads the same markers.
 const ADDRESS_EVENTS = `
   with fan_out_lock as materialized (
     select pg_try_advisory_xact_lock(${FAN_OUT_LOCK}, 0) as is_held

@@ -6,26 +6,26 @@ import type { Subscription } from './subscription.ts';
 export interface ClaimedLane {
   /** Database key, as text. */
   readonly id: string;
-  /** The lane that its deliveries stand in, and that their ids begin with: another one only for a key in trouble. */
+  /** The lane that holds its deliveries, and whose id theirs begin with: another lane only for a key in trouble. */
   readonly home: string;
   readonly token: string;
   readonly subscription: Subscription;
-  /** Whether it carries many ordering keys, each in an order of its own. */
+  /** Whether it carries many ordering keys, each delivered in order by itself. */
   readonly isShared: boolean;
-  /** All before this position are settled. */
+  /** All deliveries up to this position are settled. */
   readonly head: number;
-  /** Where the lane's newest delivery stood when it was claimed. */
+  /** Position of the lane's newest delivery at the claim. */
   readonly newest: number;
-  /** When the relay that held the lane before was due to settle, in epoch milliseconds; null unless it died. */
+  /** When the lease of the relay before this one ran out, in epoch milliseconds; null unless that relay died. */
   readonly lapsedAtMs: number | null;
-  /** The newest payload version that the relay before could read, and so may have begun; null where that is unknown. */
+  /** The newest payload version that the relay before this one could read, and so may have begun; null if unknown. */
   readonly lapsedVersion: number | null;
   /**
-   * Up to the first whose payload is of a newer version than the handler was written for; of a shared lane whose
-   * deliveries are handed over one by one, also those.
+   * The deliveries up to the first whose payload is newer than its handler. A shared lane whose handler takes one event
+   * at a time includes the newer ones, because their keys leave the lane one by one.
    */
   readonly deliveries: readonly ClaimedDelivery[];
-  /** That first one, and those behind it: they wait for a relay of a release that can read it. */
+  /** That first newer one and all behind it: they wait for a relay of a release that can read it. */
   readonly unreadable: readonly ClaimedDelivery[];
   /** Whether `deliveries` reaches the lane's end. */
   readonly isWhole: boolean;
@@ -36,14 +36,14 @@ export interface ClaimedDelivery {
   /** Attempts so far since fan-out or the last replay. */
   readonly attempts: number;
   readonly replayed: boolean;
-  /** Epoch milliseconds; null when nothing keeps it waiting. */
+  /** Epoch milliseconds; null when the delivery does not wait for a retry. */
   readonly nextAttemptAtMs: number | null;
   readonly event: BusEvent;
 }
 
-/** Reads what a turn has claimed. @param token of the turn's leases. */
+/** Reads the lanes that a turn claimed. @param token of the turn's leases. */
 export function readClaim(
-  found: Found,
+  found: FoundClaim,
   token: string,
   subscriptions: ReadonlyMap<string, Subscription>,
 ): ClaimedLane[] {
@@ -51,7 +51,7 @@ export function readClaim(
   return found.lanes.map((lane) => {
     const subscription = subscriptions.get(`${lane.topic} ${lane.subscriber}`)!;
     const all = deliveriesOf(lane, events);
-    // Of a shared lane that is handed over one by one, the keys that this release can't read leave it one by one.
+    // Keys with payloads that this release can't read leave such a lane one by one.
     const newer =
       lane.is_shared && isOneByOne(subscription)
         ? -1
@@ -89,10 +89,10 @@ function deliveriesOf(
   });
 }
 
-/** What `postbud_claim_1` answers. Times are epoch milliseconds. */
-export interface Found {
+/** The answer of `postbud_claim_1`. Times are epoch milliseconds. */
+export interface FoundClaim {
   readonly lanes: readonly FoundLane[];
-  /** Each once, however many lanes carry it. */
+  /** Each event once, however many lanes carry it. */
   readonly events: readonly FoundEvent[] | null;
 }
 
@@ -108,7 +108,7 @@ interface FoundLane {
   readonly lapsed_version: number | null;
   readonly is_whole: boolean;
   readonly positions: readonly number[];
-  /** Those that were tried, put back or asked to wait before. */
+  /** Those with an earlier attempt, replay or wait. */
   readonly begun:
     | readonly (readonly [position: number, attempts: number, replays: number, next: number | null])[]
     | null;
@@ -144,14 +144,14 @@ function readEvent(found: FoundEvent): BusEvent {
     causationId,
     traceparent,
   ] = found;
-  // One object serves all subscribers of the event: what one does to it must not reach the others.
+  // All subscribers of the event share one object, so none of them may change it.
   return deepFreeze({
     id,
     topic,
     payload,
     version,
     producer,
-    // A date can't be frozen, so each reader gets one of its own.
+    // A Date can't be frozen, so each read gives a new one.
     get createdAt() {
       return new Date(createdAtMs);
     },

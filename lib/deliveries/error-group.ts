@@ -1,31 +1,31 @@
 import { createHash } from 'node:crypto';
 
-/** What tells one way of failing from another. */
+/** A way in which deliveries of a subscription fail: errors with the same kind and, numbers aside, the same message. */
 export interface ErrorGroup {
   readonly key: string;
   readonly kind: string;
   readonly message: string;
 }
 
-/** Longer messages are told apart by their beginnings. */
+/** Messages are compared by this many characters. */
 const MESSAGE_LIMIT = 300;
 
 /**
- * Names the group of errors that a dead letter belongs to: those of its subscription that have the same kind, and the
- * same message once numbers, ids and addresses are taken out.
+ * Gives the error group of a dead letter: the errors of its subscription with the same kind, and with the same message
+ * once numbers, ids and addresses are taken out.
  *
- * @param message as it was thrown, its personal data masked.
+ * @param message as thrown, with its personal data masked.
  */
 export function errorGroupOf(topic: string, subscriber: string, kind: string, message: string): ErrorGroup {
-  const common = generalised(message);
+  const common = generalise(message);
   const key = createHash('sha256')
     .update(JSON.stringify([topic, subscriber, kind, common]))
     .digest('hex');
   return { key: key.slice(0, 16), kind, message: common };
 }
 
-/** HTTP statuses stay: they say what went wrong. */
-function generalised(message: string): string {
+/** Takes out what differs between deliveries. HTTP statuses stay, because they say what went wrong. */
+function generalise(message: string): string {
   return message
     .replaceAll(/\b(?=[\w-]*\d)(?:[\w-]{6,}|[a-z]+[_-][\w-]*)/gi, '…')
     .replaceAll(/\d+/g, (number) => (/^[45]\d\d$/.test(number) ? number : '…'))

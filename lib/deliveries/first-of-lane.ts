@@ -1,14 +1,15 @@
+import { noteDue } from '../db/commits.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
 
-/** A delivery that an operator has acted on, and where it belongs. */
+/** A delivery that an operator has acted on, and its subscription. */
 export interface ActedOn {
   readonly deliveryId: string;
   readonly topic: string;
   readonly subscriber: string;
 }
 
-/** What was asked can't be done to the delivery as it stands; `code` says why, the message what to do. */
+/** An action that the delivery's present state does not allow. `code` says why, the message what to do. */
 export class NotActedOn extends Error {
   readonly code: 'not_found' | 'not_first' | 'not_waiting' | 'under_way';
 
@@ -20,25 +21,25 @@ export class NotActedOn extends Error {
 }
 
 const REASONS: Readonly<Record<NotActedOn['code'], string>> = {
-  not_found: 'There is no such delivery.',
-  not_first: 'It is not the first of its lane that is unfinished: look again at what holds the lane.',
-  not_waiting: 'It does not wait: it is due now, or it was delivered or given up.',
-  under_way: 'A relay has its lane in hand at this moment. Look again in a few seconds.',
+  not_found: 'Unknown delivery.',
+  not_first: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
+  not_waiting: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
+  under_way: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
 };
 
-/** The delivery that holds a lane, with the lane locked. */
+/** The first unfinished delivery of a lane, which holds the lane, with the lane locked. */
 export interface FirstOfLane extends ActedOn {
   readonly id: { readonly home: string; readonly position: string };
-  /** The lane that hands it over: its home, or that of its key. */
+  /** The lane that delivers it: its home, or the lane of its key. */
   readonly laneId: string;
   readonly eventId: string;
   readonly isFailing: boolean;
 }
 
 /**
- * Has an operator act on the delivery that holds its lane, in a transaction.
+ * Runs an operator's action on the delivery that holds its lane, in a transaction.
  *
- * @throws NotActedOn when there is no such delivery, when it holds nothing, or when a relay has its lane in hand.
+ * @throws NotActedOn when there is no such delivery, when it does not hold its lane, or when a relay holds the lane.
  */
 export async function onFirstOfLane(
   db: Database,
@@ -48,7 +49,7 @@ export async function onFirstOfLane(
   return await db.transaction(async (tx) => {
     const [home = '', position = ''] = deliveryId.split('-');
     await run(tx, { text: LOCK, values: [home, position] });
-    const [found] = await run<Found>(tx, { text: FIRST_OF_LANE, values: [home, position] });
+    const [found] = await run<FoundDelivery>(tx, { text: FIRST_OF_LANE, values: [home, position] });
     if (!found) throw new NotActedOn('not_found');
     const { topic, subscriber } = found;
     if (!found.is_unfinished) throw new NotActedOn('not_waiting');
@@ -57,11 +58,12 @@ export async function onFirstOfLane(
     const acted = { deliveryId, topic, subscriber };
     const { lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
     await act(tx, { ...acted, id: { home, position }, laneId, eventId, isFailing });
+    noteDue(tx);
     return acted;
   });
 }
 
-interface Found {
+interface FoundDelivery {
   readonly topic: string;
   readonly subscriber: string;
   readonly lane_id: string;
@@ -72,7 +74,7 @@ interface Found {
   readonly is_failing: boolean;
 }
 
-// In a statement of its own: what the next one sees must be no older than the lock. A relay that claims takes it too.
+// In a statement of its own, so that the snapshot of the next one is no older than the lock. A claim locks the row too.
 const LOCK = `
   select id from lanes where id = $1::text::bigint or home_id = $1::text::bigint and held_key = (
     select lane_key from deliveries where lane_id = $1::text::bigint and position = $2::text::bigint
@@ -82,7 +84,7 @@ const LOCK = `
 const FIRST_OF_LANE = `
   select home.topic, home.subscriber, lane.id::text as lane_id, event_id::text, lane.lease_token is null as is_free,
     state in ('pending', 'failing') as is_unfinished,
-    -- The attempts that its handler asked to wait for are not counted.
+    -- A wait that the handler asked for does not count as an attempt.
     attempts > 0 as is_failing,
     not exists (
       select from deliveries as earlier

@@ -1,17 +1,17 @@
-// The order in which everything here takes its locks, so that no two transactions wait for each other in a ring:
+// Every statement on these tables takes its locks in this order, so that no two transactions deadlock:
 //
-// 1. the advisory lock of pruning, of fan-out, of a topic's emitters; a turn waits for that of fan-out only if it has
-//    nothing to settle, and so takes nothing before it;
-// 2. rows of `lanes`, all that a transaction changes together, by id; a claim passes over those that others have locked;
-// 3. rows of `deliveries`: only whoever has the lane changes them;
+// 1. the advisory locks of pruning, of fan-out and of a topic's emitters. A turn waits for the fan-out lock only when it
+//    has nothing to settle, so that it holds nothing else;
+// 2. rows of `lanes`, all that the transaction changes, by id. A claim skips rows that others have locked;
+// 3. rows of `deliveries`, which only the holder of their lane changes;
 // 4. rows of `events`, by id;
 // 5. rows of `backlog`, then of `throughput` (postbud_count_1), then of `error_groups`, each by key;
-// 6. what nobody else changes: the record of an operator's action.
+// 6. the record of an operator's action, which nobody else changes.
 //
-// A transactional handler holds rows of its own before it comes to 2.
+// A transactional handler holds rows of its own before it comes to step 2.
 
-/** First half of the key of the lock of fan-out: one at a time, so that positions are drawn in the order of commits. */
+/** First half of the key of the fan-out lock. One fan-out at a time, so that positions follow the order of commits. */
 export const FAN_OUT_LOCK = 0x9058;
 
-/** That of pruning: a replay holds it shared, so that nothing is put back while it is deleted. */
+/** The same for pruning. A replay holds that lock shared, so that no delivery is replayed while it is deleted. */
 export const PRUNE_LOCK = 0x9059;

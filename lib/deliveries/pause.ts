@@ -1,9 +1,10 @@
 import { v7 as uuidv7 } from 'uuid';
 
+import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 
-/** What is to wait, or to wait no longer: one subscription, or all of a subscriber. */
+/** The deliveries that a pause holds: those of one subscription, or of all subscriptions of a subscriber. */
 export interface Paused {
   readonly subscriber: string;
   /** Null: all its topics. */
@@ -11,11 +12,11 @@ export interface Paused {
 }
 
 /**
- * Has the deliveries of a subscriber wait until it is resumed, and records who did and why.
+ * Pauses a subscriber: its deliveries wait until it is resumed. Records the operator and the reason.
  *
- * Relays that have a lane of it in hand stop at the end of their slice, within seconds. Nothing fails by waiting.
+ * Relays that hold one of its lanes stop at the end of their slice, within seconds. No delivery fails by waiting.
  *
- * @returns whether it was not paused before; a pause that stands is left as it is, with who did it and why.
+ * @returns false when it was paused already: the earlier pause stays, with its operator and reason.
  */
 export async function pause(
   db: Database,
@@ -30,7 +31,7 @@ export async function pause(
   return paused.length > 0;
 }
 
-/** Lets the deliveries of a subscriber flow again, and records who did. @returns whether it was paused. */
+/** Resumes a subscriber and records the operator. @returns whether it was paused. */
 export async function resume(
   db: Database,
   { subscriber, topic }: Paused,
@@ -41,7 +42,9 @@ export async function resume(
     text: RESUME,
     values: [subscriber, topic ?? '', by, reason, uuidv7()],
   });
-  return resumed.length > 0;
+  if (resumed.length === 0) return false;
+  noteDue(db);
+  return true;
 }
 
 const PAUSE = `

@@ -6,38 +6,38 @@ import { FAN_OUT_LOCK, PRUNE_LOCK } from './locks.ts';
 
 export interface PruneOptions {
   readonly db: Database;
-  /** Delivered events older than this go. */
+  /** Delivered events older than this are deleted. */
   readonly keepMs?: number;
-  /** When to begin no further batch, in milliseconds since the epoch. */
+  /** When to start no further batch, in milliseconds since the epoch. */
   readonly until: number;
-  /** After how long a statement gives up; never unless told. */
+  /** After how long a statement gives up; never by default. */
   readonly statementLimitMs?: number;
   /** Overrides the database's clock in tests. */
   readonly now?: Date;
   readonly signal?: AbortSignal;
 }
 
-/** What was deleted. */
+/** How many rows were deleted. */
 export interface Pruned {
   readonly events: number;
   readonly deliveries: number;
 }
 
-/** A month is what a replay of everything may reach back to, and what a month's statement may be checked against. */
+/** A month: as far back as a replay may reach, and enough to check a month's statements against. */
 export const KEEP_MS = 30 * DAY;
 
-/** Events of one transaction; three times as many deliveries go in some 50 ms. */
+/** Events of one transaction; with three times as many deliveries it takes about 50 ms. */
 const BATCH = 1000;
 
 /**
- * Deletes events that every subscriber was handed and that are past their time, with their deliveries.
+ * Deletes events that are past retention and that every subscriber received, with their deliveries.
  *
- * Dead letters stay, with their events and siblings, and so do receipts and the operators' log. No lane moves: all that
- * goes lies behind its head. Any number may run at once; all but one do nothing.
+ * Dead letters stay, with their events and the event's other deliveries, and so do webhook receipts and the operator log.
+ * No lane moves, because everything deleted lies behind its head. Any number may run at once; all but one do nothing.
  *
- * Addresses that were notified as long ago are forgotten; that they were is not, so that nobody is told twice.
+ * E-mail addresses of equally old notifications are deleted too; their rows stay, so that nobody is notified twice.
  *
- * @throws what the database throws.
+ * @throws the driver's error.
  */
 export async function prune(options: PruneOptions): Promise<Pruned> {
   const { db, keepMs = KEEP_MS, until, now, signal, statementLimitMs = 0 } = options;
@@ -69,18 +69,18 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
 const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 
 interface Batch extends Pruned {
-  /** The last id that was looked at; null when there are no more, or another process prunes. */
+  /** The last id examined; null when there are no more, or another process prunes. */
   readonly last: string | null;
 }
 
-interface Asked {
+interface BatchOptions {
   readonly after: string;
   readonly keepMs: number;
   readonly now: Date | undefined;
 }
 
-async function pruneBatch(tx: Transaction, { after, keepMs, now }: Asked): Promise<Batch> {
-  // In a statement of its own: what the next one sees must be no older than the lock.
+async function pruneBatch(tx: Transaction, { after, keepMs, now }: BatchOptions): Promise<Batch> {
+  // In a statement of its own, so that the snapshot of the next one is no older than the lock.
   const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
   if (!lock!.is_held) return { events: 0, deliveries: 0, last: null };
   const [batch] = await run<Batch>(tx, { text: PRUNE, values: [after, keepMs, now?.toISOString() ?? null] });
@@ -89,8 +89,8 @@ async function pruneBatch(tx: Transaction, { after, keepMs, now }: Asked): Promi
 
 const LOCK = `select pg_try_advisory_xact_lock(${PRUNE_LOCK}, 0) as is_held`;
 
-// Ids are UUIDv7: those of a time and before come first. Of the events looked at, those that are not delivered stay,
-// and the next batch begins after them.
+// Ids are UUIDv7, so they sort by time. Examined events that are not delivered stay, and the next batch begins after
+// them.
 const PRUNE = `
   with clock as materialized (
     select coalesce($3::text::timestamptz, clock_timestamp()) - $2::float8 * interval '1 millisecond' as oldest
@@ -119,7 +119,7 @@ const PRUNE = `
     case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end
       as last`;
 
-/** Lanes that release 0.2 made for single keys go with their last delivery. Fan-out must not find one meanwhile. */
+/** Deletes lanes that release 0.2 made for single keys, once their last delivery is gone. Fan-out must not use them. */
 async function pruneLanes(tx: Transaction): Promise<void> {
   await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
   await run(tx, { text: PRUNE_LANES, values: [] });
@@ -134,6 +134,6 @@ const FORGET_ADDRESSES = `
   where email is not null and recorded_at
     < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
 
-/** The overview shows a day; a week more is for whoever looks by hand. */
+/** The overview shows a day; the week before it is kept for queries by hand. */
 const PRUNE_HOURS = `
   delete from throughput where hour < coalesce($1::text::timestamptz, clock_timestamp()) - interval '8 days'`;

@@ -1,27 +1,27 @@
 import * as z from 'zod';
 
-import { catalog, isTopicName } from '../catalog/catalog.ts';
+import { isTopicName, topics } from '../catalog/catalog.ts';
 import { DAY, msOf } from '../time.ts';
 
-/** The bus is younger than this, so no window needs to be wider. */
+/** No event is older than this, so no window needs to be wider. */
 const WIDEST_MS = 3650 * DAY;
 
-const AGO = 'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most';
+const AGO = 'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years';
 
-/** How far back from now. */
+/** A time span that ends now. */
 export const ago = z
   .string(AGO)
   .refine(isAgo, AGO)
   .meta({ pattern: '^\\d{1,9}[smhdw]$', description: 'How far back from now: `24h`, `90m`, `7d`.' });
 
-const AGO_OR_INSTANT = `${AGO}; or an instant in UTC`;
+const AGO_OR_INSTANT = `${AGO}, or an instant in UTC such as 2026-02-21T09:35:00Z`;
 
-/** As `ago`, or an instant in UTC: what a preview showed is replayed up to the moment of the preview. */
+/** As `ago`, or an instant in UTC: after a preview, the replay ends at the moment of the preview. */
 const agoOrInstant = z
   .string(AGO_OR_INSTANT)
   .refine((text) => isAgo(text) || isInstant(text), AGO_OR_INSTANT);
 
-/** An instant in UTC that a database takes. */
+/** Whether a text is an instant in UTC that the database accepts. */
 export function isInstant(text: string): boolean {
   return z.iso.datetime().safeParse(text).success && Date.parse(text) >= 0;
 }
@@ -31,86 +31,94 @@ function isAgo(text: string): boolean {
   return ms > 0 && ms <= WIDEST_MS;
 }
 
-const TOPIC = 'write a topic of the catalog';
+const TOPIC = 'expected a topic of the catalog, such as payment.captured';
 
-/** Any topic that may have been in the catalog of a release: see `requireKnownTopic`. */
+/** Any topic that a release's catalog may have had; see `requireKnownTopic`. */
 export const topicText = z
   .string(TOPIC)
   .regex(/^[a-z0-9_.-]{1,200}$/, TOPIC)
-  .meta({ description: 'A topic of the catalog, or one that has events of another release.' });
+  .meta({ description: 'A topic of the catalog, or one that only another release’s catalog has.' });
 
 export const topicName = z
   .string(TOPIC)
   .refine(isTopicName, TOPIC)
-  .meta({ id: 'TopicName', enum: Object.keys(catalog), description: 'A topic of the catalog.' });
+  .meta({ id: 'TopicName', enum: topics().map(([topic]) => topic), description: 'A topic of the catalog.' });
 
 export const deliveryId = z
   .string()
-  .regex(/^\d{1,18}-\d{1,18}$/, 'write a delivery id as the dead letters show it, for example 12-345')
-  .meta({ description: 'A delivery, as the dead letters show it.' });
+  .regex(/^\d{1,18}-\d{1,18}$/, 'expected a delivery id, such as 12-345')
+  .meta({ description: 'A delivery id, such as `12-345`.' });
 
-/** Why an operator does something. What no database takes is left out. */
+/** An operator's reason. Characters that Postgres refuses are removed. */
 export const ownWords = z
   .string()
   .transform((text) => text.toWellFormed().replaceAll('\0', '').trim())
-  .pipe(z.string().max(500, 'write at most 500 characters'))
-  .meta({ maxLength: 500, description: 'Why. It is kept in the log.' });
+  .pipe(z.string().max(500, 'expected at most 500 characters'))
+  .meta({ maxLength: 500, description: 'The operator’s reason, kept in the operator log.' });
 
-/** What an operator may ask for: a topic and a window, or deliveries by their ids. */
+/** A replay as an operator requests it: of a topic and a window, or of deliveries by their ids. */
 export const replayRequest = z
   .strictObject({
     topic: topicText.optional(),
     since: ago.optional().meta({
       description:
-        'From how long ago, by the time of death (with `include: "all"`, of death or delivery): `24h`, `90m`, `7d`. Needed without `deliveryIds`, as `topic` is.',
+        'Only deliveries that were dead-lettered (with `include: "all"`, also delivered) within this time: `24h`, `90m`, `7d`. Required, like `topic`, unless `deliveryIds` is given.',
     }),
-    until: agoOrInstant
-      .optional()
-      .meta({ description: 'Up to how long ago, or up to an instant; up to now without it.' }),
+    until: agoOrInstant.optional().meta({
+      description: 'The end of that window: a time span before now, or an instant. By default now.',
+    }),
     subscriber: z
       .string()
-      .regex(/^[\w.-]{1,100}$/, 'write a subscriber of the catalog')
+      .regex(/^[\w.-]{1,100}$/, 'expected a subscriber of the catalog')
       .optional(),
     group: z
       .string()
-      .regex(/^[0-9a-f]{16}$/, 'write a group as the dead letters show it')
+      .regex(/^[0-9a-f]{16}$/, 'expected an error group, 16 hexadecimal digits')
       .optional()
-      .meta({ description: 'Only the dead letters of one group of errors.' }),
+      .meta({ description: 'Only the dead letters of one error group.' }),
     deliveryIds: z
       .array(deliveryId)
       .min(1)
       .max(1000)
       .optional()
-      .meta({ description: 'These, whatever their topics and times.' }),
+      .meta({ description: 'These deliveries, of any topic and time.' }),
     include: z
-      .enum(['dead_letters', 'all'], 'write dead_letters or all')
+      .enum(['dead_letters', 'all'], 'expected dead_letters or all')
       .default('dead_letters')
-      .meta({ description: '`all` also plays again what was delivered.' }),
-    dryRun: z.boolean().default(false).meta({ description: 'Counts and changes nothing.' }),
+      .meta({ description: '`all` also replays delivered deliveries.' }),
+    dryRun: z
+      .boolean()
+      .default(false)
+      .meta({ description: 'Counts the matching deliveries and changes nothing.' }),
     expectedCount: z
       .int()
       .nonnegative()
       .optional()
-      .meta({ description: 'Refuse when another number matches by now.' }),
-    limit: z.int().positive().max(100_000).optional().meta({ description: 'The oldest so many.' }),
+      .meta({ description: 'Refuses the replay when another number of deliveries matches.' }),
+    limit: z
+      .int()
+      .positive()
+      .max(100_000)
+      .optional()
+      .meta({ description: 'Only this many, the oldest first.' }),
     reason: ownWords.optional(),
     replayId: z
-      .uuid('write a UUID')
+      .uuid('expected a UUID')
       .optional()
-      .meta({ description: 'An id of the caller’s own: asked for twice, it is replayed once.' }),
+      .meta({ description: 'An id chosen by the caller. A second request with it replays nothing.' }),
   })
   .superRefine(({ topic, since, deliveryIds }, context) => {
     const requireField = (path: string, message: string) =>
       context.addIssue({ code: 'custom', path: [path], message });
     if (deliveryIds) return;
-    if (topic === undefined) requireField('topic', 'write a topic of the catalog, or deliveryIds');
+    if (topic === undefined) requireField('topic', 'expected a topic of the catalog, or deliveryIds');
     if (since === undefined) requireField('since', AGO);
   });
 
 export type ReplayRequest = z.input<typeof replayRequest>;
 export type ParsedReplayRequest = z.output<typeof replayRequest>;
 
-/** The same as a form or a query writes it: texts, of which an empty one is left out; ids with commas between them. */
+/** The same request from a form or a query: all fields are texts, empty ones are left out, ids are separated by commas. */
 export const replayForm = z.preprocess(fromTexts, replayRequest);
 
 const texts = z.record(z.string(), z.string());
@@ -130,7 +138,7 @@ function valueOf(name: string, text: string): unknown {
     case 'limit':
       return Number(text);
     case 'dryRun':
-      // Anything else is no answer, and must not be taken for a no.
+      // Any other text is invalid, and must not count as false.
       return text === 'true' || (text === 'false' ? false : text);
     default:
       return text;

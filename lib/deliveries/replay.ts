@@ -1,6 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import { catalog, isTopicName, topics } from '../catalog/catalog.ts';
+import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { PRUNE_LOCK } from './locks.ts';
@@ -11,55 +12,55 @@ import type { ParsedReplayRequest, ReplayRequest } from './replay-request.ts';
 export interface Replay {
   /** Null for a dry run. */
   readonly replayId: string | null;
-  /** Null: deliveries of several topics, chosen one by one. */
+  /** Null for deliveries chosen by id, which may be of several topics. */
   readonly topic: string | null;
   readonly since: string | null;
   readonly matched: number;
   readonly replayed: number;
 }
 
-/** By now another number of deliveries matches than the operator was shown; nothing was replayed. */
+/** The number of matching deliveries has changed since the operator saw it; nothing was replayed. */
 export class CountChanged extends Error {
   readonly code = 'count_changed';
   readonly expected: number;
   readonly matched: number;
 
   constructor(expected: number, matched: number) {
-    super(`${matched} deliveries match, not ${expected}: look again before you replay`);
+    super(`${matched} deliveries match now, not ${expected}: check them again before you replay`);
     this.name = 'CountChanged';
     this.expected = expected;
     this.matched = matched;
   }
 }
 
-/** Whom this release's catalog does not list can't be replayed to: nobody here would hand it over. Nothing was replayed. */
+/** This release's catalog does not list the subscription, so no relay of it would deliver; nothing was replayed. */
 export class NoSuchSubscription extends Error {
   readonly code = 'no_such_subscription';
 
-  /** @param whom for example `accounting for payment.captured`. */
-  constructor(whom: string) {
+  /** @param subscription for example `accounting for payment.captured`. */
+  constructor(subscription: string) {
     super(
-      `This release’s catalog does not list ${whom}: replay from a release that does, or list it again. Nothing was replayed.`,
+      `This release’s catalog does not list ${subscription}: replay from a release that does, or list it again. Nothing was replayed.`,
     );
     this.name = 'NoSuchSubscription';
   }
 }
 
 /**
- * Puts dead letters (or everything) of a topic back to pending, with fresh attempts, in one statement that also
- * records who did it.
+ * Returns dead letters of a topic to pending, or all its deliveries, with fresh attempts. The same statement records the
+ * operator.
  *
- * Each keeps its event, its place in the lane and its history, and comes before all of its lane that is newer. What
- * another operator has put back in the meantime is left alone, so that a double click replays once; with a `replayId`
- * the second one is answered as the first.
+ * Each delivery keeps its event, its position in the lane and its history, and is delivered before everything newer in
+ * its lane. A delivery that is pending again already is left alone, so that a double click replays once; with a
+ * `replayId` the second request gets the answer of the first.
  *
- * @param request as the operator wrote it.
- * @param by who: the token's subject.
+ * Deliveries to subscribers that the catalog does not list are left out. A request that matches nothing else, or names
+ * one of them, is refused.
+ *
+ * @param request as the operator sent it.
+ * @param by the operator: the token's subject.
  * @param now overrides the database's clock in tests.
- * Deliveries to subscribers that the catalog does not list are left out; a request that asks for nothing else, or for
- * one of them by name or id, is refused.
- *
- * @throws ZodError for a request that is not one; NoSuchSubscription; CountChanged.
+ * @throws ZodError for an invalid request; NoSuchSubscription; CountChanged.
  */
 export async function replay(db: Database, request: ReplayRequest, by: string, now?: Date): Promise<Replay> {
   const asked = replayRequest.parse(request);
@@ -74,13 +75,13 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
     reason ?? null,
     JSON.stringify({ ...request, reason }),
   ]).catch(async (error: unknown) => {
-    // A twin of this request was recorded while this one ran: this one is rolled back, and answered as its twin.
+    // The same request was recorded while this one ran: this one is rolled back, and gets the answer of the other.
     const earlier = isDuplicate(error) ? await earlierReplay(db, id) : null;
     if (!earlier) throw error;
     return [{ matched: 0, replayed: 0, earlier, left_out: null }];
   });
   const { matched, replayed } = row!;
-  // A count says what matches now, whatever was replayed under the same id.
+  // A dry run counts what matches now, whatever was replayed under the same id.
   const earlier = dryRun ? null : row!.earlier;
   if (earlier) return { replayId: id, topic, since, ...earlier };
   if (row!.left_out !== null && (matched === 0 || asked.deliveryIds) && !dryRun)
@@ -91,15 +92,15 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
 }
 
 /**
- * Locks first, in a statement of its own: what the next one sees must be no older than the locks. What has died while it
- * waited for them was not asked for.
+ * Takes the locks in a statement of its own, so that the snapshot of the next one is no older than they are. Deliveries
+ * that were dead-lettered while it waited for them are not part of the request.
  */
 async function putBack(
   db: Database,
   asked: ParsedReplayRequest,
   matching: readonly unknown[],
   replaying: readonly unknown[],
-): Promise<Done[]> {
+): Promise<ReplayRow[]> {
   const text = REPLAY[wayOf(asked)];
   if (asked.dryRun) return await run(driverOf(db), { text, values: [...matching, ...replaying] });
   return await db.transaction(async (tx) => {
@@ -110,17 +111,20 @@ async function putBack(
     });
     const [overridden, listed] = matching.slice(-2);
     const now = overridden ?? lock?.asked_at ?? null;
-    return await run(tx, { text, values: [...matching.slice(0, -2), now, listed, ...replaying] });
+    const values = [...matching.slice(0, -2), now, listed, ...replaying];
+    const [row] = await run<ReplayRow>(tx, { text, values });
+    if (row!.replayed > 0) noteDue(tx);
+    return [row!];
   });
 }
 
-interface Done extends Earlier {
+interface ReplayRow extends Earlier {
   readonly earlier: Earlier | null;
-  /** One that was left out because the catalog does not list it, in words. */
+  /** A subscription that was left out because the catalog does not list it, such as `accounting for payment.captured`. */
   readonly left_out: string | null;
 }
 
-/** @throws NoSuchSubscription for a topic, or a subscriber of it, that the catalog does not have. */
+/** @throws NoSuchSubscription when the catalog does not have the topic, or the topic not the subscriber. */
 function requireListed({ topic, subscriber }: ParsedReplayRequest): void {
   if (topic === undefined) return;
   if (!isTopicName(topic)) throw new NoSuchSubscription(`the topic ${topic}`);
@@ -138,7 +142,7 @@ function isDuplicate(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
-/** What a twin of this request did, which ended after this one's statement began. */
+/** Reads what a replay with this id did, which ended after this one's statement began. */
 async function earlierReplay(db: Database, id: string): Promise<Earlier | null> {
   const [row] = await run<Earlier>(driverOf(db), {
     text: 'select matched, replayed from replays where id = $1::uuid',
@@ -147,7 +151,7 @@ async function earlierReplay(db: Database, id: string): Promise<Earlier | null> 
   return row ?? null;
 }
 
-/** How the deliveries that are asked for are found. */
+/** How the requested deliveries are found. */
 type Way = 'chosen' | 'deadLetters' | 'everything';
 
 export function wayOf({ deliveryIds, include }: ParsedReplayRequest): Way {
@@ -155,7 +159,7 @@ export function wayOf({ deliveryIds, include }: ParsedReplayRequest): Way {
   return include === 'all' ? 'everything' : 'deadLetters';
 }
 
-/** The parameters $1 to $10 of `MATCHING`. */
+/** Gives the parameters $1 to $10 of `MATCHING`. */
 export function matchingValues(asked: ParsedReplayRequest, now?: Date): unknown[] {
   const { topic, subscriber, group, since, until, deliveryIds, include, limit } = asked;
   const untilMs = until === undefined ? 0 : msOf(until);
@@ -173,7 +177,7 @@ export function matchingValues(asked: ParsedReplayRequest, now?: Date): unknown[
   ];
 }
 
-/** The subscriptions of a topic in the catalog; without one, all. */
+/** Lists the subscriptions of a topic in the catalog; without a topic, all. */
 function listedOf(wanted: string | undefined): string[] {
   return topics().flatMap(([topic, { subscribers }]) =>
     wanted === undefined || wanted === topic ? subscribers.map((subscriber) => `${topic} ${subscriber}`) : [],
@@ -184,7 +188,7 @@ const CLOCK_AND_WINDOW = `
   clock as materialized (
     select coalesce($9::text::timestamptz, clock_timestamp()) as now
   ),
-  -- Until is so many milliseconds ago, or an instant.
+  -- $5 is a number of milliseconds before now, or an instant.
   span as materialized (
     select coalesce(now - $4::float8 * interval '1 millisecond', '-infinity') as since,
       case when $5::text ~ '^[0-9]+$' then now - $5::text::float8 * interval '1 millisecond'
@@ -192,12 +196,12 @@ const CLOCK_AND_WINDOW = `
     from clock
   )`;
 
-/** What ended in the window, of the deliveries that may be replayed. */
+/** Selects the deliveries that may be replayed and ended in the window. */
 const HAS_ENDED = `
       (state = 'dead_lettered' or ($7::boolean and state = 'delivered'))
       and coalesce(dead_lettered_at, delivered_at) between span.since and span.until`;
 
-/** Of `found` those that the catalog lists, the oldest first. */
+/** Selects from `found` the deliveries that the catalog lists, the oldest first. */
 const MATCHING_OF_FOUND = `
   matching as materialized (
     select lane_id, position, replays, error_group, event_id, ended_at from found where is_listed
@@ -207,9 +211,9 @@ const MATCHING_OF_FOUND = `
 const IS_LISTED = `$10::text::jsonb ? (topic || ' ' || subscriber) as is_listed`;
 
 /**
- * The CTEs `clock`, `span`, `found` (also lane's topic, subscriber and whether the catalog has them: is_listed) and
- * `matching` (lane_id, position, replays, error_group, event_id, ended_at): what a request is about, each way through
- * the index that leads there. Parameters as `matchingValues` gives them.
+ * The CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request, each way through its own
+ * index. `matching` has lane_id, position, replays, error_group, event_id and ended_at; `found` also has the lane's topic
+ * and subscriber, and whether the catalog lists them (is_listed). `matchingValues` gives the parameters.
  */
 export const MATCHING: Readonly<Record<Way, string>> = {
   chosen: `${CLOCK_AND_WINDOW},
@@ -240,8 +244,8 @@ export const MATCHING: Readonly<Record<Way, string>> = {
   ), ${MATCHING_OF_FOUND}`,
 };
 
-// Nothing of it may be pruned meanwhile: what was pruned before is passed over. Whoever changes the lane of a key in
-// trouble holds its home, so that with the homes locked there are no more and no fewer of them.
+// The pruning lock keeps the deliveries from being pruned meanwhile. A statement that changes the lane of a key in trouble
+// also locks its home, so with the homes locked no such lane is added or deleted.
 const LOCK = `
   with pruning as materialized (
     select pg_advisory_xact_lock_shared(${PRUNE_LOCK}, 0)
@@ -252,7 +256,7 @@ const LOCK = `
     else id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id)) end
   order by lanes.id for update of lanes`;
 
-// The lane's head moves back to before the first that is put back; a relay that holds the lane sees that when it settles.
+// The lane's head moves back to before the first replayed delivery; a relay that holds the lane sees that when it settles.
 const statement = (matching: string) => `
   with ${matching},
   earlier as materialized (
@@ -261,7 +265,7 @@ const statement = (matching: string) => `
   is_on as materialized (
     select not $11::boolean and not exists (select from earlier)
       and ($12::bigint is null or $12::bigint = (select count(*) from matching))
-      -- Nothing is recorded of a request that is refused.
+      -- A refused request is not recorded.
       and case when $6::text is null then not exists (select from found) or exists (select from matching)
         else not exists (select from found where not is_listed) end as so
   ),
@@ -283,7 +287,7 @@ const statement = (matching: string) => `
       chosen.error_group, (chosen.error_group is not null)::int as was_dead
   ),
   moved_lane as (
-    -- Always to another value while a relay holds the lane: that is how its settlement sees that it moved.
+    -- Always to another value while a relay holds the lane, so that its settlement sees that the head moved.
     update lanes set head = least(head, first.position - 1) - (lease_token is not null)::int, waits_for_version = null,
       due_at = case when lease_token is null then clock.now else due_at end
     from clock, (

@@ -6,7 +6,7 @@ import { NotActedOn, onFirstOfLane } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
 
 /**
- * Makes the retry that a lane waits for due now, and records who did.
+ * Makes the retry that a lane waits for due now, and records the operator.
  *
  * @param now overrides the database's clock in tests.
  * @throws NotActedOn

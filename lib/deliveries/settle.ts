@@ -2,36 +2,36 @@ import type { Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
 import type { ErrorGroup } from './error-group.ts';
 
-/** What to do with a lane once its outcomes are recorded. All times are epoch milliseconds of the database's clock. */
+/** A lane's outcomes, and what becomes of the lane. All times are epoch milliseconds of the database's clock. */
 export interface LaneOutcome {
   readonly id: string;
-  /** The lane that its deliveries stand in. */
+  /** The lane that holds its deliveries. */
   readonly home: string;
   readonly token: string;
   /** The lane's head when this relay last read or wrote it. */
   readonly from: number;
-  /** The lane's new head: all up to here is settled. */
+  /** The lane's new head: all deliveries up to here are settled. */
   readonly to: number;
-  /** When the delivery at the head may be tried again; null when nothing there waits. */
+  /** When the delivery at the head is due for a retry; null when it does not wait for one. */
   readonly retryAtMs: number | null;
-  /** Until when the relay keeps the lane; null to let it go. */
+  /** How long the relay keeps the lane; null to release it. */
   readonly keepUntilMs: number | null;
-  /** Claim one by one up to here; null to leave it as it is. */
+  /** Up to this position the next claims take deliveries one by one; null to leave that unchanged. */
   readonly carefulTo: number | null;
-  /** The payload version that the next delivery needs a newer release for; null when this one can read it. */
+  /** The payload version of the next delivery, if it needs a newer release; null when this one can read it. */
   readonly neededVersion: number | null;
   readonly delivered: readonly DeliveredAttempt[];
   readonly unfinished: readonly UnfinishedAttempt[];
-  /** Keys that leave a shared lane to the others, each with all that waits behind it. */
+  /** Keys that leave a shared lane, each with all that waits behind it. */
   readonly leaving: readonly LeavingKey[];
 }
 
-/** A key whose handler takes long, or that a newer release is needed for. */
+/** A key that leaves a shared lane: its handler takes long, or it needs a newer release. */
 export interface LeavingKey {
   readonly key: string;
-  /** Of its first delivery that is not settled. */
+  /** Position of its first delivery that is not settled. */
   readonly position: number;
-  /** Until when the relay keeps the key's own lane, under the same token; null when it does not. */
+  /** How long the relay keeps the key's own lane, with the same token; null when it does not keep it. */
   readonly keepUntilMs: number | null;
   readonly neededVersion: number | null;
 }
@@ -47,14 +47,14 @@ export interface UnfinishedAttempt {
   readonly position: number;
   readonly atMs: number;
   readonly durationMs: number;
-  /** `waited`: the handler asked for time, which is no attempt. */
+  /** `waited`: the handler asked to wait, which does not count as an attempt. */
   readonly outcome: 'failed' | 'waited';
-  /** Null: this was the last attempt, the delivery is a dead letter. */
+  /** Null after the last attempt: the delivery is a dead letter. */
   readonly nextAttemptAtMs: number | null;
-  /** The error's class or code. */
+  /** The error's code, or its class. */
   readonly kind: string;
   readonly message: string;
-  /** Set exactly when this was the last attempt. */
+  /** Set exactly when `nextAttemptAtMs` is null. */
   readonly errorGroup: ErrorGroup | null;
 }
 
@@ -63,13 +63,13 @@ export interface Settled {
   readonly failed: number;
   readonly waited: number;
   readonly deadLettered: number;
-  /** The lanes that this relay still held; nothing of the others was changed. */
+  /** The lanes that this relay still held. Nothing of the others was changed. */
   readonly held: ReadonlySet<string>;
-  /** The lane of each key that left, by `<shared lane> <key>`. */
+  /** The new lane of each key that left, by `<shared lane> <key>`. */
   readonly leftFor: ReadonlyMap<string, string>;
 }
 
-/** What `postbud_settle_1` answers. */
+/** The answer of `postbud_settle_1`. */
 export type FoundSettled = Omit<Settled, 'held' | 'leftFor'> & {
   readonly held: readonly number[];
   readonly leftFor:
@@ -86,12 +86,12 @@ export function readSettled({ held, leftFor, ...counts }: FoundSettled): Settled
 }
 
 /**
- * Outcomes as `postbud_settle_1` takes them, its first eight parameters; the first is null when there are none.
+ * Writes outcomes as the first eight parameters of `postbud_settle_1`; the first is null when there are none.
  *
- * A lane whose token is no longer the relay's is passed over there with all its outcomes. Settling twice changes nothing
- * the second time, so it may be repeated when the connection broke.
+ * The function skips a lane whose token is no longer the relay's, with all its outcomes. A second settlement of the same
+ * outcomes changes nothing, so it may be repeated when the connection broke.
  */
-export function settlement(lanes: readonly LaneOutcome[]): (string | null)[] {
+export function settlementValues(lanes: readonly LaneOutcome[]): (string | null)[] {
   const delivered = lanes.flatMap((lane) => stretchesOf(lane));
   const unfinished = lanes.flatMap((lane) => lane.unfinished.map((attempt) => unfinishedRow(lane, attempt)));
   const leaving = lanes.flatMap((lane) =>
@@ -111,7 +111,7 @@ export function settlement(lanes: readonly LaneOutcome[]): (string | null)[] {
   ];
 }
 
-/** This relay no longer holds the lane: another one has taken over what it was doing. */
+/** This relay no longer holds the lane: another one has taken it over. */
 export class LeaseLost extends Error {
   readonly code = 'lease_lost';
 
@@ -122,7 +122,7 @@ export class LeaseLost extends Error {
 }
 
 /**
- * Records deliveries as delivered inside their handlers' transaction, and keeps the lane.
+ * Settles deliveries as delivered inside their handlers' transaction, and keeps the lane.
  *
  * @param to the lane's new head.
  * @throws LeaseLost when another relay has the lane; the transaction must then be rolled back.
@@ -134,12 +134,12 @@ export async function settleInTransaction(
   delivered: readonly DeliveredAttempt[],
 ): Promise<void> {
   const { id, home, token, from } = lane;
-  // The lease is as long as it was.
+  // Zero leaves the lease as it is.
   const kept = { retryAtMs: null, keepUntilMs: 0, carefulTo: null, neededVersion: null, leaving: [] };
   const [row] = await run<{ settled: number }>(tx, {
     name: 'settle',
     text: SETTLE,
-    values: settlement([{ id, home, token, from, to, ...kept, delivered, unfinished: [] }]),
+    values: settlementValues([{ id, home, token, from, to, ...kept, delivered, unfinished: [] }]),
   });
   if (row?.settled !== delivered.length) throw new LeaseLost();
 }
@@ -147,7 +147,7 @@ export async function settleInTransaction(
 const SETTLE = `select postbud_settle_alone_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[],
   $5::float8[], $6::int[], $7::jsonb, $8::jsonb) as settled`;
 
-/** Deliveries of a lane with the same times, to the millisecond: the database finds and writes them together. */
+/** Deliveries of a lane with the same times, to the millisecond. The database updates them together. */
 interface Stretch {
   readonly lane: LaneOutcome;
   readonly positions: number[];
@@ -169,14 +169,14 @@ function stretchesOf(lane: LaneOutcome): Stretch[] {
   return found;
 }
 
-/** When an attempt began and how long it took, so rounded that none begins before the end of the one before it. */
+/** Rounds an attempt's start and duration so that no attempt begins before the end of the one before it. */
 function inWholeMs({ atMs, durationMs }: { readonly atMs: number; readonly durationMs: number }) {
   const endMs = Math.round(atMs + durationMs);
   const wholeMs = Math.min(Math.round(durationMs), endMs - Math.round(atMs));
   return { atMs: endMs - wholeMs, durationMs: wholeMs };
 }
 
-/** A row of `postbud_outcome_1` as Postgres writes it: numbers and ids, which need no quotes inside. */
+/** Writes a row of `postbud_outcome_1` as a Postgres literal. Numbers and ids need no quotes inside. */
 function outcomeLiteral(lane: LaneOutcome): string {
   const { id, home, token, from, to, retryAtMs, keepUntilMs, carefulTo, neededVersion } = lane;
   const fields = [id, home, token, from, to, retryAtMs, keepUntilMs, carefulTo, neededVersion];
@@ -204,7 +204,7 @@ function instant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString();
 }
 
-/** Numbers as Postgres writes an array: one parameter, whatever the driver makes of JavaScript arrays. */
+/** Writes a Postgres array of numbers, because the drivers differ in what they make of JavaScript arrays. */
 function arrayLiteral(values: readonly (string | number)[]): string {
   return `{${values.join(',')}}`;
 }

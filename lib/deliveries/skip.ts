@@ -7,8 +7,8 @@ import { onFirstOfLane } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
 
 /**
- * Gives up the delivery that holds a lane, as a dead letter, so that the lane goes on; records who did and why. It
- * can be replayed like any other.
+ * Dead-letters the delivery that holds a lane, so that the lane goes on, and records the operator and the reason. The
+ * dead letter can be replayed like any other.
  *
  * @param now overrides the database's clock in tests.
  * @throws NotActedOn
@@ -24,7 +24,7 @@ export async function skip(
 ): Promise<ActedOn> {
   const { deliveryId, by, reason, now } = asked;
   return await onFirstOfLane(db, deliveryId, async (tx, { id, laneId, eventId, isFailing, ...of }) => {
-    // The reason is the operator's own words, so that each is no group of its own.
+    // The operator's reason is not part of the error group: each reason would make a group of its own.
     const group = errorGroupOf(of.topic, of.subscriber, 'skipped', 'skipped by an operator');
     await run(tx, {
       text: SKIP,
@@ -62,7 +62,7 @@ const SKIP = `
     from clock where lane_id = $1::text::bigint and position = $2::text::bigint
   ),
   lane as (
-    -- A shared lane may have other keys before it.
+    -- In a shared lane, other keys may have earlier deliveries.
     update lanes set head = case when slot is null or home_id is not null then $2::text::bigint else head end,
       tail = greatest(tail, $2::text::bigint), waits_for_version = null,
       due_at = case when slot is not null or tail > $2::text::bigint then clock.now end

@@ -9,21 +9,21 @@ export interface Subscription {
   readonly topic: string;
   readonly subscriber: AttachedSubscriber;
   readonly handler: Handler;
-  /** The newest payload version that the handler was written for: that of this release's catalog. */
+  /** The newest payload version that the handler can read: that of this release's catalog. */
   readonly version: number;
   readonly leaseMs: number;
 }
 
-/** A lease outlives the longest attempt by this much: time to settle, and for clocks that do not run alike. */
+/** A lease outlives the longest attempt by this much: time to settle, and for clocks that drift. */
 export const LEASE_MARGIN_MS = 20 * SECOND;
 
-/** Read once for each list: hundreds of them, and a relay begins at each emit. */
+/** Read once for each list, because there are hundreds of subscriptions and a relay starts at each emit. */
 const read = new WeakMap<readonly AttachedSubscriber[], ReadonlyMap<string, Subscription>>();
 
 /**
- * Every topic of every subscriber, by key; the same map for the same list.
+ * Lists every topic of every subscriber, by key. Gives the same map for the same list.
  *
- * @throws TypeError when one is attached twice.
+ * @throws TypeError when a subscription is attached twice.
  */
 export function subscriptionsOf(
   subscribers: readonly AttachedSubscriber[],
@@ -47,6 +47,6 @@ function readSubscriptions(subscribers: readonly AttachedSubscriber[]): Readonly
 }
 
 function versionOf(topic: string): number {
-  // Nobody can be attached to a topic that the catalog does not have.
+  // A subscriber can only be attached to topics of the catalog.
   return isTopicName(topic) ? catalog[topic].version : 0;
 }

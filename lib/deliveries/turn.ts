@@ -1,63 +1,63 @@
-import { v4 as uuidv4 } from 'uuid';
+import { randomUUID } from 'node:crypto';
 
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { readClaim } from './claim.ts';
-import type { ClaimedLane, Found } from './claim.ts';
-import { readSettled, settlement } from './settle.ts';
+import type { ClaimedLane, FoundClaim } from './claim.ts';
+import { readSettled, settlementValues } from './settle.ts';
 import type { FoundSettled, LaneOutcome, Settled } from './settle.ts';
 import type { Subscription } from './subscription.ts';
 
 export interface TurnOptions {
-  /** What is done: recorded first. */
+  /** Outcomes to settle, before anything else. */
   readonly outcomes: readonly LaneOutcome[];
-  /** Whose lanes to claim, asked in this order, which the relay turns from turn to turn so that none is always last. */
+  /** Whose lanes to claim, in this order. */
   readonly subscriptions: ReadonlyMap<string, Subscription>;
-  /** 0: only settle. */
+  /** 0 to settle only. */
   readonly maxLanes: number;
-  /** Deliveries over all lanes. */
+  /** Over all lanes. */
   readonly maxDeliveries: number;
-  /** Whether to ask for all lanes that are due, also when this turn's fan-out brings some. */
+  /** Whether to look for all due lanes even when this turn's fan-out brings some. */
   readonly isLooking: boolean;
   /** Overrides the database's clock in tests; ISO 8601. */
   readonly now: string | null;
 }
 
-/** What a turn did. */
+/** What a turn did in the database. */
 export interface Turn {
   /** The database's clock (or its override) that the leases count from, in epoch milliseconds. */
   readonly nowMs: number;
-  /** The same when the lanes were leased: after all that was settled in them before. */
+  /** The same when the lanes were leased, after everything that was settled in them before. */
   readonly clockMs: number;
   /** Null when there was nothing to settle. */
   readonly settled: Settled | null;
-  /** Events that were fanned out. */
+  /** Number of events. */
   readonly fannedOut: number;
-  /** Whether events still wait for fan-out: for a producer's transaction, another relay, or the next turn. */
+  /** Whether events still wait for fan-out: a producer's transaction, another relay or the limit of one turn is in the way. */
   readonly isAwaited: boolean;
-  /** Whether there are events that do not say whom they are for: see `addressEvents`. */
+  /** Whether there are events without subscribers; see `addressEvents`. */
   readonly hasUnaddressed: boolean;
   readonly lanes: readonly ClaimedLane[];
 }
 
 /**
- * One turn of a relay in one round trip: fans out the events whose place in the order is certain, records outcomes,
- * leases the due lanes that no relay holds, and reads their next deliveries. An idle turn is this one statement too.
+ * Takes one turn of a relay in one round trip: fans out the events whose place in the order is certain, settles
+ * outcomes, leases due lanes that no relay holds, and reads their next deliveries. An idle turn is one statement too.
  *
- * It calls a function of the database that migrations make, of a version of its own: releases that share a database each
- * call theirs. A lane whose lease ran out is due like any other: its relay died.
+ * The statement calls a database function that a migration makes. Its name has a version, so that releases which share a
+ * database each call their own. A lane whose lease ran out is due like any other, because its relay died.
  */
 export async function turn(db: Database, options: TurnOptions): Promise<Turn> {
   const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, now } = options;
-  const token = uuidv4();
-  const [row] = await run<{ answer: Answer }>(driverOf(db), {
+  const token = randomUUID();
+  const [row] = await run<{ answer: TurnAnswer }>(driverOf(db), {
     name: 'turn',
     text: TURN,
     values: [
-      ...settlement(outcomes),
+      ...settlementValues(outcomes),
       fenceOf(db),
       token,
-      ...asked(subscriptions),
+      ...arraysOf(subscriptions),
       maxLanes,
       maxDeliveries,
       isLooking,
@@ -77,8 +77,8 @@ export async function turn(db: Database, options: TurnOptions): Promise<Turn> {
   };
 }
 
-/** One JSON value, which no driver parses its own way. Times are epoch milliseconds. */
-interface Answer {
+/** The answer of `postbud_turn_1`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
+interface TurnAnswer {
   readonly now: number;
   readonly clock: number;
   readonly fannedOut: number;
@@ -87,7 +87,7 @@ interface Answer {
   readonly fence: unknown;
   readonly fenceAt: number | null;
   readonly settled: FoundSettled | null;
-  readonly claimed: Found | null;
+  readonly claimed: FoundClaim | null;
 }
 
 const TURN = `select postbud_turn_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
@@ -95,8 +95,8 @@ const TURN = `select postbud_turn_1($1::postbud_outcome_1[], $2::bigint[], $3::b
   $16::int, $17::boolean, $18::timestamptz) as answer`;
 
 /**
- * What the last fan-out knew of transactions that must end before their topics' events may be fanned out (the quiet
- * fence). It outlives a relay: transactions may be longer than that.
+ * The quiet fence: the transactions that, at the last fan-out, had to end before their topics' events may be fanned out.
+ * It is kept longer than a relay lives, because transactions may be longer than that.
  */
 const fences = new WeakMap<Database, { readonly atMs: number; readonly fence: string | null }>();
 
@@ -104,25 +104,25 @@ function fenceOf(db: Database): string | null {
   return fences.get(db)?.fence ?? null;
 }
 
-/** Relays of one process take turns side by side: what an earlier look saw does not replace what a later one did. */
-function remember(db: Database, { fence, fenceAt }: Answer): void {
+/** Keeps the newest fence: relays of one process take turns side by side, and answers may arrive out of order. */
+function remember(db: Database, { fence, fenceAt }: TurnAnswer): void {
   if (fenceAt === null || fenceAt < (fences.get(db)?.atMs ?? 0)) return;
   fences.set(db, { atMs: fenceAt, fence: fence === null ? null : JSON.stringify(fence) });
 }
 
-const written = new WeakMap<TurnOptions['subscriptions'], readonly string[]>();
+const arrays = new WeakMap<TurnOptions['subscriptions'], readonly string[]>();
 
-/** The subscriptions as four arrays, written once for each map. Names of topics and components need no quotes. */
-function asked(subscriptions: TurnOptions['subscriptions']): readonly string[] {
-  const known = written.get(subscriptions);
+/** Writes subscriptions as four Postgres arrays, once for each map. Names of topics and components need no quotes. */
+function arraysOf(subscriptions: TurnOptions['subscriptions']): readonly string[] {
+  const known = arrays.get(subscriptions);
   if (known) return known;
   const all = [...subscriptions.values()];
-  const arrays = [
+  const written = [
     all.map(({ topic }) => topic),
     all.map(({ subscriber }) => subscriber.name),
     all.map(({ version }) => version),
     all.map(({ leaseMs }) => leaseMs),
   ].map((values) => `{${values.join(',')}}`);
-  written.set(subscriptions, arrays);
-  return arrays;
+  arrays.set(subscriptions, written);
+  return written;
 }

@@ -1,23 +1,23 @@
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 
-/** Events fanned out since the last time. */
+/** Events fanned out since the last vacuum. */
 const since = new WeakMap<Database, number>();
 
 /**
- * Vacuums the tables that a look for work reads from their beginning, after so many events.
+ * Vacuums the small tables that a turn reads from their beginning, after a number of events.
  *
- * What is deleted there stays in the index until a vacuum, and each look walks past it: after a million events a single
- * one took 30 ms where it takes 2. Autovacuum comes once a minute; these tables are small, and a vacuum takes 2 ms.
+ * Deleted rows stay in their indexes until a vacuum, and each turn walks past them: after a million events a turn took
+ * 30 ms instead of 2. Autovacuum runs once a minute; here a vacuum takes 2 ms.
  *
  * @param fannedOut events fanned out since the last call.
- * @param every vacuum after so many.
+ * @param every how many events to vacuum after.
  */
 export async function vacuumAfter(db: Database, fannedOut: number, every: number): Promise<void> {
   const events = (since.get(db) ?? 0) + fannedOut;
   since.set(db, events >= every ? 0 : events);
   if (events < every) return;
-  // Whoever may not, or finds it under way, leaves it to autovacuum.
+  // A role that may not vacuum, or finds a vacuum running, leaves it to autovacuum.
   await run(driverOf(db), { text: VACUUM, values: [] }).catch(() => undefined);
 }
 

@@ -1,16 +1,6 @@
 import { readable } from '../config.ts';
 import type { Config } from '../config.ts';
-
-/** What anyone may know of this process. */
-export interface Health {
-  readonly ok: true;
-  /** Seconds since this process started. */
-  readonly uptime: number;
-  readonly llmConfigured: boolean;
-  readonly emailConfigured: boolean;
-  /** Whether the audit trail has a database to be in. */
-  readonly auditConfigured: boolean;
-}
+import type { Health } from './route.ts';
 
 /**
  * Tells what this process is set up for. Asks nobody: a probe must not wait, wake a database or cost anything.

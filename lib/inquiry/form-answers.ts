@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 
-import * as z from 'zod';
-
 import { corsHeaders } from '../http/cors.ts';
 import type { Cors } from '../http/cors.ts';
+import { problemResponse } from '../http/problem.ts';
+import type { Problem } from '../http/problem.ts';
 import { escapeHtml } from '../mail/escape-html.ts';
 
 /** Whether a page without script sent the request, whose visitor sees the answer. */
@@ -32,22 +32,14 @@ function isAllowed(cors: Cors, origin: string): boolean {
   return headers['access-control-allow-origin'] === origin;
 }
 
-/** Writes an endpoint's problem as a page for the visitor, if a form was sent; passes every other answer through. */
-export async function problemForVisitor(request: Request, response: Response): Promise<Response> {
-  const isProblem = response.headers.get('content-type') === 'application/problem+json';
-  // An answer to HEAD has the type of the body that it leaves out.
-  if (!isProblem || !isForm(request) || request.method === 'HEAD') return response;
-  const { code, issues, requestId } = problemBody.parse(await response.json());
+/** Writes a problem as a page for the visitor, if a form was sent. */
+export function problemForVisitor(problem: Problem, requestId: string, request: Request): Response {
+  if (!isForm(request)) return problemResponse(problem, requestId);
+  const { status, code, headers, issues = [] } = problem;
   const errors = issues.map((issue) => `${LABELS[issue.path] ?? 'Skjemaet'} ${complaint(issue.code)}.`);
   const [title, advice] = EXPLANATIONS[code] ?? UNKNOWN;
-  return page(response.status, title, [advice], { errors, requestId, headers: response.headers });
+  return page(status, title, [advice], { errors, requestId, headers });
 }
-
-const problemBody = z.object({
-  code: z.string(),
-  requestId: z.string(),
-  issues: z.array(z.object({ path: z.string(), code: z.string() })).default([]),
-});
 
 const LABELS: Readonly<Record<string, string>> = {
   __proto__: null!,
@@ -118,7 +110,7 @@ const CSP = [
 interface PageDetails {
   readonly errors?: readonly string[];
   readonly requestId?: string;
-  readonly headers?: Headers;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 function page(
@@ -127,7 +119,7 @@ function page(
   paragraphs: readonly string[],
   details: PageDetails = {},
 ): Response {
-  const { errors = [], requestId } = details;
+  const { errors = [], requestId, headers } = details;
   const items = errors.map((error) => `<li>${escapeHtml(error)}</li>`).join('');
   const html = `<!doctype html>
 <html lang="nb">
@@ -146,9 +138,8 @@ ${requestId === undefined ? '' : `<small>Referanse: ${escapeHtml(requestId)}</sm
 </main></body>
 </html>
 `;
-  const headers = new Headers(details.headers);
-  headers.delete('content-length');
-  headers.set('content-type', 'text/html; charset=utf-8');
-  headers.set('content-security-policy', CSP);
-  return new Response(html, { status, headers });
+  return new Response(html, {
+    status,
+    headers: { ...headers, 'content-type': 'text/html; charset=utf-8', 'content-security-policy': CSP },
+  });
 }

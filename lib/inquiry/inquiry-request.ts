@@ -70,9 +70,6 @@ const source = required(80)
   )
   .meta({ pattern: SOURCE.source, maxLength: 80, description: 'Which page or dialogue it comes from.' });
 
-/** Takes every field at its longest in any script, also as a form writes it: up to nine bytes a character. */
-export const INQUIRY_LIMIT_BYTES = 256 * 1024;
-
 /** What a visitor sends. */
 export const inquiryRequest = z.object({
   name: required(120),

@@ -4,7 +4,7 @@ import { catalog } from '../catalog/catalog.ts';
 import type { PayloadInput, TopicName } from '../catalog/catalog.ts';
 import { isTopicName } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
-import { noteEmitted } from '../db/commits.ts';
+import { noteDue } from '../db/commits.ts';
 import { run } from '../db/statement.ts';
 import type { Executor, Statement } from '../db/statement.ts';
 import { inSendSpan } from '../telemetry/event.ts';
@@ -59,9 +59,9 @@ export async function emit<Name extends TopicName>(
 }
 
 async function record(tx: Executor, event: OutboxEvent): Promise<{ id: string }> {
-  const [row] = await run<{ id: string }>(tx, insertEvent(event));
+  const [row] = await run<{ id: string }>(tx, insertEvent(event, []));
   if (row) {
-    noteEmitted();
+    noteDue(tx);
     return { id: row.id };
   }
   // Looked up, not locked: a producer that is still open must not keep the relay from settling that event.
@@ -90,7 +90,7 @@ export interface OutboxEvent {
 }
 
 /**
- * Checks a payload and makes the event of it that `insertEvent` writes, as part of the trace that goes on here.
+ * Checks a payload and makes the event that a `recordingStatement` records, as part of the current trace.
  *
  * @throws InvalidPayload, UnknownTopic
  */
@@ -146,52 +146,73 @@ function unstorable(value: unknown, path: readonly string[]): { path: string; me
 /** First half of the key of the advisory locks that say "a transaction that emits to this topic is open". */
 export const EMITTER_LOCKS = 0x9057;
 
-function insertEvent(event: OutboxEvent): Statement {
-  return { name: 'emit', text: INSERT_EVENT, values: eventValues(event) };
+/** A statement that records an event together with rows of its caller. */
+interface Recording {
+  /** The statement's name, under which each connection prepares it once. */
+  readonly name: string;
+  /** The caller's common table expressions, each with a comma behind it. Their parameters are `$1`, `$2` and so on. */
+  readonly ctes: string;
+  /** How many parameters they have. */
+  readonly parameters: number;
+  /** Which rows have the event recorded: none or one. */
+  readonly from: string;
+  /** What the statement returns. */
+  readonly select: string;
 }
 
 /**
- * The quiet fence's first half: the lock comes first and is shared, then the timestamp is read, both in this
- * statement. The lock goes with the transaction, once its rows can be seen. See lib/deliveries/fan-out.ts for the other half.
- */
-const INSERT_EVENT = `
-  with emitter_lock as materialized (
-    select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext($2::text))
-  ),
-  ${insertEventFrom('emitter_lock')}
-  select id::text from event`;
-
-/**
- * CTEs that insert the event and its marker, once for each row of `source` (none or one).
+ * Makes a statement that records an event, in one round trip with what its caller writes.
  *
- * @param source a CTE that holds the emitter lock. Parameters 1 to 11 are `eventValues`, 6 a list of names as Postgres writes an array.
+ * The first half of the quiet fence: the emitter lock comes first and is shared, then the timestamp is read, both in this
+ * statement. The lock goes with the transaction, once its rows can be seen. The other half is in the database's
+ * `postbud_fan_out` functions (drizzle/migrations).
+ *
+ * @returns a function of the event and the values of the caller's parameters.
  */
-export function insertEventFrom(source: string): string {
-  return `
-      event as (
-        insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
-          correlation_id, causation_id, traceparent, created_at)
-        select $1::uuid, $2::text, $3::text::jsonb, $4::smallint, $5::text, $6::text::text[],
-          cardinality($6::text::text[]), $7::text, $8::text, $9::text, $10::text, $11::text, clock_timestamp()
-        from ${source}
-        on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
-        returning id, topic, created_at, seq, ordering_key, open, subscribers
-      ),
-      marker as (
-        insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
-        select topic, created_at, seq, id, ordering_key, open, octet_length($3::text), subscribers from event
-      )`;
+export function recordingStatement({ name, ctes, parameters, from, select }: Recording) {
+  const at = (index: number) => `$${parameters + index}`;
+  const text = `
+    with ${ctes}
+    emitter_lock as materialized (
+      select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext(${at(2)}::text)) ${from}
+    ),
+    event as (
+      insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,
+        correlation_id, causation_id, traceparent, created_at)
+      select ${at(1)}::uuid, ${at(2)}::text, ${at(3)}::text::jsonb, ${at(4)}::smallint, ${at(5)}::text,
+        ${at(6)}::text::text[], cardinality(${at(6)}::text::text[]), ${at(7)}::text, ${at(8)}::text, ${at(9)}::text,
+        ${at(10)}::text, ${at(11)}::text, clock_timestamp()
+      from emitter_lock
+      on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
+      returning id, topic, created_at, seq, ordering_key, open, subscribers
+    ),
+    marker as (
+      insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes, subscribers)
+      select topic, created_at, seq, id, ordering_key, open, octet_length(${at(3)}::text), subscribers from event
+    )
+    ${select}`;
+  return (event: OutboxEvent, values: readonly unknown[]): Statement => {
+    return { name, text, values: [...values, ...eventValues(event)] };
+  };
 }
 
-/** The parameters of `insertEventFrom`, `$1` first. */
-export function eventValues(event: OutboxEvent): unknown[] {
+const insertEvent = recordingStatement({
+  name: 'emit',
+  ctes: '',
+  parameters: 0,
+  from: '',
+  select: 'select id::text from event',
+});
+
+/** The parameters of an event, in the order in which `recordingStatement` numbers them. */
+function eventValues(event: OutboxEvent): unknown[] {
   return [
     event.id,
     event.topic,
     event.payload,
     event.version,
     event.producer,
-    // Components of the catalog, whose names are letters: nothing to be quoted.
+    // Names of the catalog's components are letters, which need no quotes in an array.
     `{${event.subscribers.join(',')}}`,
     event.orderingKey,
     event.dedupeKey,

@@ -1,51 +1,144 @@
+import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import { deliveryIdOf } from '../deliveries/delivery-id.ts';
+import { errorGroupOf } from '../deliveries/error-group.ts';
+import type { ErrorGroup } from '../deliveries/error-group.ts';
 import type { DeliveryContext } from '../subscribers/subscriber.ts';
-import type { Attempt, LaneWork } from './lane-work.ts';
-import { deliveryIdOf } from './lane-work.ts';
-import { Limit, isPromise, withinLimit } from './limit.ts';
+import { isTraced, observeAttempt } from '../telemetry/delivery.ts';
+import type { AttemptEnd, ObservedAttempt } from '../telemetry/delivery.ts';
+import { waitAfter } from './backoff.ts';
+import { LEASE_EXPIRED, failureOf } from './failure.ts';
+import type { AttemptFailure } from './failure.ts';
+import type { HeldLane } from './held-lane.ts';
 
-/**
- * Hands a delivery to its handler, within the handler's time limit, and records how that ended.
- *
- * @returns what to wait for, which never rejects; nothing where the handler was done at once.
- */
-export function attempt(work: LaneWork, place: number): Promise<void> | undefined {
-  const one = work.begin(place);
-  const { handler, subscriber } = work.lane.subscription;
-  const limit = new Limit();
-  const startedAt = performance.now();
-  const hand = () => handler(one.delivery.event, contextOf(work.lane, one.delivery, one.atMs, limit));
-  let ended: Promise<unknown> | null = null;
-  try {
-    const handled = one.observed ? one.observed.within(hand) : hand();
-    if (isPromise(handled)) ended = withinLimit(handled, limit, subscriber.timeoutMs, work.options.signal);
-  } catch (error) {
-    threw(work, one, startedAt, error);
-    return undefined;
+/** Begins an attempt. @param place of the delivery among the claimed ones. */
+export function beginAttempt(held: HeldLane, place: number, atMs = held.options.clock()): Attempt {
+  return new Attempt(held, place, atMs, observe(held, held.progress.claimed[place]!));
+}
+
+/** Null where nobody wants to know: that costs nothing, and there are tens of thousands of attempts a second. */
+function observe({ lane, options }: HeldLane, delivery: ClaimedDelivery): ObservedAttempt | null {
+  const { lines } = options;
+  const { attempts, event } = delivery;
+  if (!lines && !isTraced(event)) return null;
+  const { topic, subscriber } = lane.subscription;
+  const named = {
+    topic,
+    subscriber: subscriber.name,
+    eventId: event.id,
+    deliveryId: deliveryIdOf(lane, delivery),
+    attempt: attempts + 1,
+    traceparent: event.traceparent,
+  };
+  return observeAttempt(named, lines);
+}
+
+/** One attempt of a delivery, until its outcome is recorded. */
+export class Attempt {
+  readonly delivery: ClaimedDelivery;
+  /** When it began, by the database's clock, in epoch milliseconds. */
+  readonly atMs: number;
+  /** Where its outcome is recorded: elsewhere once its key has left the lane. */
+  #held: HeldLane;
+  #place: number;
+  readonly #observed: ObservedAttempt | null;
+  // Read after `atMs`: an attempt that seems to last longer than it does would end after its retry was scheduled.
+  readonly #beganAt = performance.now();
+
+  constructor(held: HeldLane, place: number, atMs: number, observed: ObservedAttempt | null) {
+    this.delivery = held.progress.claimed[place]!;
+    this.atMs = atMs;
+    this.#held = held;
+    this.#place = place;
+    this.#observed = observed;
   }
-  if (ended) {
-    const recorded = ended.then(
-      () => one.work.delivered(one, performance.now() - startedAt),
-      (error: unknown) => threw(one.work, one, startedAt, error),
+
+  get place(): number {
+    return this.#place;
+  }
+
+  get elapsedMs(): number {
+    return performance.now() - this.#beganAt;
+  }
+
+  /** Has the outcome recorded in another lane, whose only claimed delivery this is. */
+  moveTo(held: HeldLane): void {
+    this.#held = held;
+    this.#place = 0;
+  }
+
+  /** Calls a handler as part of this attempt's trace. */
+  within<Result>(hand: () => Result): Result {
+    return this.#observed ? this.#observed.within(hand) : hand();
+  }
+
+  /** Records a delivery, for the loop to settle. */
+  deliver(durationMs = this.elapsedMs): void {
+    this.#held.progress.deliver(this.#place, this.atMs, durationMs);
+    this.end('delivered', durationMs);
+  }
+
+  /**
+   * Records the error that a handler threw, and when the next attempt is due, if there is one.
+   *
+   * @param isDoubtful whether the delivery may have succeeded: its commit was not answered.
+   */
+  fail(error: unknown, isDoubtful = false): void {
+    this.#record(failureOf(error), this.elapsedMs, isDoubtful);
+  }
+
+  /** Records that a relay died during the attempt, which began when that relay was due to settle it. */
+  lapse(): void {
+    this.#record(LEASE_EXPIRED, 0, false);
+  }
+
+  /** Ends the attempt without an outcome: it does not count. */
+  drop(): void {
+    this.#observed?.end(null);
+  }
+
+  /** Writes the outcome to the log and the trace. */
+  end(outcome: AttemptEnd['outcome'], durationMs = this.elapsedMs, kind: string | null = null): void {
+    this.#observed?.end({ outcome, durationMs, kind });
+  }
+
+  #record(failure: AttemptFailure, durationMs: number, isDoubtful: boolean): void {
+    const { delivery, atMs } = this;
+    const { kind, message, waitMs } = failure;
+    const outcome = waitMs === null ? 'failed' : 'waited';
+    const delayMs = waitMs ?? this.#backoff(failure);
+    // A relay that died stopped trying when its lease ran out.
+    const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#held.options.clock();
+    const nextAttemptAtMs = delayMs === null ? null : endedAtMs + delayMs;
+    const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
+    this.#held.progress.fail(
+      this.#place,
+      { position: delivery.position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message, errorGroup },
+      isDoubtful,
     );
-    const long = { attempt: one, beganAt: startedAt, ended: recorded };
-    work.underWay.add(long);
-    return recorded.finally(() => work.underWay.delete(long));
+    this.end(nextAttemptAtMs === null ? 'dead_lettered' : outcome, durationMs, kind);
   }
-  work.delivered(one, performance.now() - startedAt);
-  return undefined;
+
+  #backoff({ isPermanent }: AttemptFailure): number | null {
+    const { maxAttempts } = this.#held.lane.subscription.subscriber;
+    return isPermanent ? null : waitAfter(this.delivery.attempts + 1, maxAttempts);
+  }
+
+  /** Every operator sees the groups, so they must hold nothing of the payload. */
+  #errorGroup({ kind, message }: AttemptFailure): ErrorGroup {
+    const { topic, subscriber } = this.#held.lane.subscription;
+    const { event } = this.delivery;
+    const known = personalTexts(topic, event.payload, event.version);
+    // A kind is a code or a class, but a handler may throw anything under any name.
+    const mask = (text: string) => maskPersonalData(text, known);
+    return errorGroupOf(topic, subscriber.name, mask(kind), mask(message));
+  }
 }
 
-function threw(work: LaneWork, one: Attempt, startedAt: number, error: unknown): void {
-  // Cut off by the relay's own end: as if it had not been tried.
-  if (work.isAborted) one.observed?.end(null);
-  else work.failed(one, performance.now() - startedAt, error);
-}
-
+/** The context of a handler that takes one event. */
 export function contextOf(
   lane: ClaimedLane,
-  delivery: ClaimedDelivery,
-  atMs: number,
+  { delivery, atMs }: Attempt,
   limit: { readonly signal: AbortSignal },
 ): DeliveryContext {
   return {

@@ -1,12 +1,12 @@
 import { DAY, HOUR, MINUTE } from '../time.ts';
 
 /**
- * How long to wait after the first, second, … failed attempt, in milliseconds. With the usual 5 attempts the fifth
- * failure dead-letters, so only a subscription that declares 6 waits the day.
+ * The waits after the first, second and further failed attempts, in milliseconds. With the default of 5 attempts the
+ * fifth failure dead-letters, so only a subscription that declares 6 attempts ever waits the day.
  */
 const WAITS_MS = [1 * MINUTE, 5 * MINUTE, 30 * MINUTE, 6 * HOUR, 1 * DAY];
 
-/** The wait after a failed attempt in milliseconds, or `null` when it was the last. @param attempt counted from 1. */
+/** Gives the wait after a failed attempt in milliseconds; null after the last. @param attempt counted from 1. */
 export function waitAfter(attempt: number, maxAttempts: number): number | null {
   return attempt < maxAttempts ? WAITS_MS[attempt - 1]! : null;
 }

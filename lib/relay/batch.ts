@@ -1,69 +1,156 @@
 import type { Transaction } from '../db/connect.ts';
 import type { ClaimedDelivery } from '../deliveries/claim.ts';
-import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
+import { deliveryIdOf } from '../deliveries/delivery-id.ts';
+import { settleInTransaction } from '../deliveries/settle.ts';
 import type { BatchContext, BatchLimits } from '../subscribers/subscriber.ts';
-import type { Attempt, LaneWork } from './lane-work.ts';
-import { deliveryIdOf } from './lane-work.ts';
-import { Limit, isPromise, withinLimit } from './limit.ts';
-import { CommitUnknown, NotBegun, inTransaction } from './transaction.ts';
+import { beginAttempt } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
+import type { HeldLane } from './held-lane.ts';
+import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
+import { CommitUnknown, endWithoutFailure, inTransaction } from './transaction.ts';
 
-/** A lane's speed is then a hundredth of a round trip an event, and a batch is done well within a handler's time. */
+/** A lane then costs a hundredth of a round trip for each event, and a batch fits well into a handler's time limit. */
 const BATCH_EVENTS = 100;
 
 /**
- * After so many failed attempts, and for its last one, a delivery is handed over alone: where a handler throws for the
- * whole batch because of one event in it, those ahead of that one are not given up for it.
+ * After this many failed attempts, and for its last one, a delivery is handed over alone. Where a handler throws for the
+ * whole batch because of one event, the events ahead of that one are then not dead-lettered for it.
  */
 const ATTEMPTS_IN_COMPANY = 2;
 
 /**
- * Hands a lane's deliveries over in batches, in order, one batch after the other.
+ * Delivers a lane in batches, in order, one batch after the other.
  *
- * A handler takes as many as it says, from the first. The first that it did not take has failed; those behind it are as
- * if they had not been handed over.
+ * A handler says how many events it took, counted from the first. The first event that it did not take has failed; those
+ * behind it are handed over again.
  *
- * @returns whether it went through all of them.
+ * @returns whether it went through all claimed deliveries.
  */
-export async function inBatches(work: LaneWork, limits: BatchLimits): Promise<boolean> {
-  const { lease, progress } = work;
+export async function inBatches(held: HeldLane, limits: BatchLimits): Promise<boolean> {
+  const { lease, progress } = held;
   for (let place = progress.next(0); place !== null;) {
     const delivery = progress.claimed[place]!;
-    if (work.isEarly(delivery)) {
+    if (held.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
       place = progress.next(place);
       continue;
     }
-    if (lease.isShort && !(await work.leaseHasTime())) return false;
-    if (!work.hasTime()) return false;
-    const batch = new Batch(work, batchFrom(work, place, limits));
-    if (!(await batch.run())) return false;
-    place = progress.next(batch.end);
+    if (lease.isShort && !(await held.leaseHasTime())) return false;
+    if (!held.hasTime()) return false;
+    const end = await deliver(held, batchFrom(held, place, limits));
+    if (end === null) return false;
+    place = progress.next(end);
   }
   return true;
 }
 
-/** The places of the next batch: all that fits, of whatever keys, up to one that is early or goes alone. */
-function batchFrom(work: LaneWork, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
-  const { progress } = work;
+/** The places of the next batch: all that fits, of any key, up to a delivery that is early or goes alone. */
+function batchFrom(held: HeldLane, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
+  const { progress } = held;
   const places: number[] = [];
   let bytes = 0;
   for (let place: number | null = first; place !== null; place = progress.next(place + 1)) {
     const delivery = progress.claimed[place]!;
     bytes += bytesOf(delivery.event);
-    const isAlone = goesAlone(work, delivery);
-    if (places.length > 0 && (isAlone || bytes > maxBytes || work.isEarly(delivery))) break;
+    const isAlone = goesAlone(held, delivery);
+    if (places.length > 0 && (isAlone || bytes > maxBytes || held.isEarly(delivery))) break;
     places.push(place);
     if (isAlone || places.length === BATCH_EVENTS) break;
   }
   return places;
 }
 
-function goesAlone({ lane }: LaneWork, { attempts }: ClaimedDelivery): boolean {
+function goesAlone({ lane }: HeldLane, { attempts }: ClaimedDelivery): boolean {
   const isLast = attempts + 1 >= lane.subscription.subscriber.maxAttempts;
   return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast);
 }
 
-/** The handler took fewer than it was handed. */
+/** @returns the place after the last one that has an outcome; null when the lane is to be released. */
+async function deliver(held: HeldLane, places: readonly number[]): Promise<number | null> {
+  const attempts = places.map((place) => beginAttempt(held, place));
+  const { transactional } = held.lane.subscription.subscriber;
+  try {
+    const taken = await (transactional ? takeInTransaction : take)(held, attempts);
+    attempts[taken]?.fail(new NotTaken(taken, attempts.length));
+    return (attempts[taken] ?? attempts.at(-1)!).place + 1;
+  } catch (error) {
+    if (endWithoutFailure(held, attempts, error)) return null;
+    const isDoubtful = error instanceof CommitUnknown;
+    attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
+    return attempts[0]!.place + 1;
+  }
+}
+
+/** @returns how many events the handler took. */
+async function take(held: HeldLane, attempts: readonly Attempt[]): Promise<number> {
+  const { timeoutMs } = held.lane.subscription.subscriber;
+  const limit = new HandlerLimit();
+  const handled = callHandler(held, attempts, limit);
+  const returned = isPromise(handled)
+    ? await withinLimit(handled, limit, timeoutMs, held.options.signal)
+    : handled;
+  const taken = countOf(returned, attempts.length);
+  // Of the last to begin: none seems to last longer than it did.
+  const durationMs = attempts.at(-1)!.elapsedMs;
+  for (const attempt of attempts.slice(0, taken)) attempt.deliver(durationMs);
+  return taken;
+}
+
+/** Settles the events that the handler took in the handler's transaction. @returns how many they are. */
+async function takeInTransaction(held: HeldLane, attempts: readonly Attempt[]): Promise<number> {
+  const { lane, progress } = held;
+  let taken: readonly Attempt[] = [];
+  let durationMs = 0;
+  await inTransaction(held, async ({ tx, limited }) => {
+    const startedAt = performance.now();
+    const handled = callHandler(held, attempts, limited(), tx);
+    const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
+    // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
+    if (count === 0) throw new NotTaken(0, attempts.length);
+    durationMs = performance.now() - startedAt;
+    taken = attempts.slice(0, count);
+    const to = progress.headAfter(taken.map(({ place }) => place));
+    const delivered = taken.map(({ delivery: { position }, atMs }) => ({ position, atMs, durationMs }));
+    await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
+  });
+  held.commit(taken.map(({ place }) => place));
+  for (const attempt of taken) attempt.end('delivered', durationMs);
+  return taken.length;
+}
+
+function callHandler(
+  { lane }: HeldLane,
+  attempts: readonly Attempt[],
+  limit: HandlerLimit,
+  tx?: Transaction,
+): unknown {
+  const [first] = attempts;
+  const context: BatchContext & { tx?: Transaction } = {
+    attemptedAt: new Date(first!.atMs),
+    deliveries: attempts.map(({ delivery }) => ({
+      deliveryId: deliveryIdOf(lane, delivery),
+      attempt: delivery.attempts + 1,
+      replayed: delivery.replayed,
+    })),
+    get signal() {
+      return limit.signal;
+    },
+    ...(tx && { tx }),
+  };
+  const events = attempts.map(({ delivery }) => delivery.event);
+  const hand = () => lane.subscription.handler(events, context);
+  // What several events cause together belongs to the trace of none of them.
+  return attempts.length === 1 ? first!.within(hand) : hand();
+}
+
+function countOf(returned: unknown, handed: number): number {
+  if (returned === undefined) return handed;
+  if (typeof returned === 'number' && Number.isInteger(returned) && returned >= 0 && returned <= handed)
+    return returned;
+  throw new WrongCount(returned, handed);
+}
+
+/** The handler took fewer events than it was given. */
 class NotTaken extends Error {
   readonly code = 'not_taken';
 
@@ -73,7 +160,7 @@ class NotTaken extends Error {
   }
 }
 
-/** The handler returned something that does not say how many it took. */
+/** The handler returned something other than a count of events. */
 class WrongCount extends Error {
   readonly code = 'wrong_count';
 
@@ -84,130 +171,5 @@ class WrongCount extends Error {
       `the handler returned ${what} for ${handed} events: return how many it took, 0 to ${handed}, or nothing for all`,
     );
     this.name = 'WrongCount';
-  }
-}
-
-class Batch {
-  /** The place after the last one that has an outcome. */
-  end = 0;
-  readonly #work: LaneWork;
-  readonly #attempts: readonly Attempt[];
-  readonly #startedAt: number;
-
-  constructor(work: LaneWork, places: readonly number[]) {
-    this.#work = work;
-    this.#attempts = places.map((place) => work.begin(place));
-    // Not before: an attempt that seems to last longer than it does would end after its wait began.
-    this.#startedAt = performance.now();
-  }
-
-  /** @returns whether the lane may go on. */
-  async run(): Promise<boolean> {
-    const { transactional } = this.#work.lane.subscription.subscriber;
-    try {
-      const taken = await (transactional ? this.#inTransaction() : this.#plainly());
-      if (taken < this.#attempts.length) this.#failed(taken, new NotTaken(taken, this.#attempts.length));
-      return true;
-    } catch (error) {
-      return this.#threw(error);
-    }
-  }
-
-  async #plainly(): Promise<number> {
-    const { timeoutMs } = this.#work.lane.subscription.subscriber;
-    const limit = new Limit();
-    const handled = this.#hand(limit);
-    const returned = isPromise(handled)
-      ? await withinLimit(handled, limit, timeoutMs, this.#work.options.signal)
-      : handled;
-    const taken = this.#countOf(returned);
-    const durationMs = performance.now() - this.#startedAt;
-    for (const attempt of this.#attempts.slice(0, taken)) this.#work.delivered(attempt, durationMs);
-    this.#endAt(taken);
-    return taken;
-  }
-
-  /** What was taken is settled in the handler's transaction. */
-  async #inTransaction(): Promise<number> {
-    const { lane, progress } = this.#work;
-    let taken: readonly Attempt[] = [];
-    let durationMs = 0;
-    await inTransaction(this.#work, async ({ tx, limited }) => {
-      const startedAt = performance.now();
-      const handled = this.#hand(limited(), tx);
-      const count = this.#countOf(isPromise(handled) ? await handled : handled);
-      // Nobody has asked yet whether the lane is still ours: what the handler wrote may not be committed.
-      if (count === 0) throw new NotTaken(0, this.#attempts.length);
-      durationMs = performance.now() - startedAt;
-      taken = this.#attempts.slice(0, count);
-      const to = progress.headAfter(taken.map(({ place }) => place));
-      const delivered = taken.map(({ delivery: { position }, atMs }) => ({ position, atMs, durationMs }));
-      await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
-    });
-    progress.commit(taken.map(({ place }) => place));
-    for (const { observed } of taken) observed?.end({ outcome: 'delivered', durationMs, kind: null });
-    this.#endAt(taken.length);
-    return taken.length;
-  }
-
-  #hand(limit: Limit, tx?: Transaction): unknown {
-    const { lane } = this.#work;
-    const [first] = this.#attempts;
-    const context: BatchContext & { tx?: Transaction } = {
-      attemptedAt: new Date(first!.atMs),
-      deliveries: this.#attempts.map(({ delivery }) => ({
-        deliveryId: deliveryIdOf(lane, delivery),
-        attempt: delivery.attempts + 1,
-        replayed: delivery.replayed,
-      })),
-      get signal() {
-        return limit.signal;
-      },
-      ...(tx && { tx }),
-    };
-    const events = this.#attempts.map(({ delivery }) => delivery.event);
-    const hand = () => lane.subscription.handler(events, context);
-    // What several cause together belongs to the trace of none of them.
-    return first!.observed && this.#attempts.length === 1 ? first!.observed.within(hand) : hand();
-  }
-
-  #countOf(returned: unknown): number {
-    const handed = this.#attempts.length;
-    if (returned === undefined) return handed;
-    if (typeof returned === 'number' && Number.isInteger(returned) && returned >= 0 && returned <= handed)
-      return returned;
-    throw new WrongCount(returned, handed);
-  }
-
-  #threw(error: unknown): boolean {
-    if (error instanceof NotBegun) return false;
-    if (error instanceof LeaseLost) {
-      this.#work.lease.lose();
-      const durationMs = performance.now() - this.#startedAt;
-      for (const { observed } of this.#attempts)
-        observed?.end({ outcome: 'lease_lost', durationMs, kind: null });
-      return false;
-    }
-    if (this.#work.isAborted) {
-      for (const { observed } of this.#attempts) observed?.end(null);
-      return false;
-    }
-    const isDoubtful = error instanceof CommitUnknown;
-    if (isDoubtful && this.#attempts.length > 1) {
-      // Whether they are delivered is known to the database alone, and whose fault it was to nobody.
-      this.#work.progress.carefulTo = this.#attempts.at(-1)!.delivery.position;
-      return false;
-    }
-    this.#failed(0, isDoubtful ? error.cause : error, isDoubtful);
-    return true;
-  }
-
-  #failed(index: number, error: unknown, isDoubtful = false): void {
-    this.#work.failed(this.#attempts[index]!, performance.now() - this.#startedAt, error, isDoubtful);
-    this.#endAt(index + 1);
-  }
-
-  #endAt(count: number): void {
-    this.end = count === 0 ? this.#attempts[0]!.place : this.#attempts[count - 1]!.place + 1;
   }
 }

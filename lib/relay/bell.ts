@@ -1,15 +1,15 @@
-/** Tells the relays of this process that an event was committed, so that one that waits looks at once. */
+/** Wakes the waiting claim loops of this process when an event was committed. */
 export class Bell {
   static readonly #bells = new WeakMap<object, Bell>();
 
-  /** The bell of a database. */
+  /** Gives the bell of a database. */
   static of(db: object): Bell {
     const bell = this.#bells.get(db) ?? new Bell();
     this.#bells.set(db, bell);
     return bell;
   }
 
-  /** How often it has rung. */
+  /** How many times it has rung. */
   rings = 0;
   readonly #listeners = new Set<() => void>();
 
@@ -18,7 +18,7 @@ export class Bell {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Resolves when it rings next, or when the signal aborts. */
+  /** Resolves when the bell rings next, or when the signal aborts. */
   async rung(signal: AbortSignal): Promise<void> {
     await new Promise<void>((resolve) => {
       const heard = () => {

@@ -1,33 +1,31 @@
 import { DAY } from '../time.ts';
 
-/** What a handler threw, as it is kept. */
-export interface Failure {
-  /** The error's code, else its class. */
+/** An attempt's error as it is stored. */
+export interface AttemptFailure {
+  /** The error's code, or its class if it has none. */
   readonly kind: string;
   readonly message: string;
-  /** How long the handler asked to wait, in milliseconds; null when it failed. */
+  /** How long the handler asked to wait, in milliseconds; null when it did not. */
   readonly waitMs: number | null;
   readonly isPermanent: boolean;
 }
 
-export const LEASE_EXPIRED: Failure = {
+export const LEASE_EXPIRED: AttemptFailure = {
   kind: 'lease_expired',
   message: 'the relay died, or lost its database, during the attempt',
   waitMs: null,
   isPermanent: false,
 };
 
-/** Longer messages say nothing more, and some hold the whole request that failed. */
+/** Longer messages add nothing, and some hold the whole request that failed. */
 const MESSAGE_LIMIT = 2000;
 const KIND_LIMIT = 100;
 
-/** Longer than any wait of the relay's own, and short of the end of time. */
+/** Longer than any backoff of the relay's own, and short enough for a timestamp. */
 const LONGEST_WAIT_MS = 7 * DAY;
 
-/**
- * Reads what a handler threw. Codes are compared, not classes: a handler may come with a copy of the library of its own.
- */
-export function failureOf(error: unknown): Failure {
+/** Reads what a handler threw. It compares codes, not classes: a handler may bring its own copy of the library. */
+export function failureOf(error: unknown): AttemptFailure {
   try {
     if (!(error instanceof Error))
       return { kind: 'thrown', message: storable(error), waitMs: null, isPermanent: false };
@@ -40,11 +38,11 @@ export function failureOf(error: unknown): Failure {
       isPermanent: code === 'permanent',
     };
   } catch {
-    return { kind: 'thrown', message: 'what was thrown can not be read', waitMs: null, isPermanent: false };
+    return { kind: 'thrown', message: 'the thrown value cannot be read', waitMs: null, isPermanent: false };
   }
 }
 
-/** What a handler throws may hold what Postgres refuses in JSON, or be cut in the middle of a surrogate pair. */
+/** Postgres refuses U+0000 and half surrogate pairs in JSON; a handler's error may hold them. */
 function storable(text: unknown): string {
   return String(text).slice(0, MESSAGE_LIMIT).toWellFormed().replaceAll('\0', '');
 }

@@ -1,21 +1,23 @@
 import { logError } from '../log.ts';
 import { SECOND, sleep } from '../time.ts';
 import { relay } from './relay.ts';
-import type { RelayOptions, RelayReport } from './relay.ts';
+import type { RelayOptions } from './relay.ts';
+import { addReports } from './report.ts';
+import type { RelayReport } from './report.ts';
 
-/** How often a relay looks for work when it knows of none. */
-export const TICK_MS = 5 * SECOND;
+/** How often the cron's loop looks for work when it knows of none. */
+export const LOOK_EVERY_MS = 5 * SECOND;
 
-/** Timers are early by up to a millisecond, and a look that comes before its retry is due finds nothing. */
+/** Timers fire up to a millisecond early, and a look before the retry is due finds nothing. */
 const SLACK_MS = 2;
 
 /**
- * Runs relays until the time is up: every 5 seconds, and sooner when a retry is due. What one throws is logged; the next
- * one tries again.
+ * Runs one relay after the other until the time is up: every 5 seconds, and sooner when a retry is due. The error of a
+ * relay is logged, and the next one tries again.
  *
  * @param options with `until: Infinity` it goes on until the signal aborts.
- * @returns what they did, together.
- * @throws what the last relay threw, if all of them did.
+ * @returns what the relays did together.
+ * @throws the error of the last relay, if all of them failed.
  */
 export async function keepRelaying(options: RelayOptions): Promise<RelayReport> {
   const { until, signal } = options;
@@ -25,30 +27,17 @@ export async function keepRelaying(options: RelayOptions): Promise<RelayReport> 
     let failure: unknown;
     try {
       const report = await relay(options);
-      total = total ? added(total, report) : report;
+      total = total ? addReports(total, report) : report;
       retryAt = report.nextRetryAt ?? Infinity;
     } catch (error) {
       failure = error;
-      if (!signal?.aborted) logError('the relay stopped; it goes on with the next tick', error);
+      if (!signal?.aborted) logError('the relay stopped; it tries again in a few seconds', error);
     }
-    const nextAt = Math.min(Date.now() + TICK_MS, Math.max(retryAt + SLACK_MS, Date.now()));
+    const nextAt = Math.min(Date.now() + LOOK_EVERY_MS, Math.max(retryAt + SLACK_MS, Date.now()));
     if (nextAt >= until || signal?.aborted) {
       if (!total) throw failure;
       return total;
     }
     await sleep(nextAt - Date.now(), signal);
   }
-}
-
-function added(total: RelayReport, report: RelayReport): RelayReport {
-  return {
-    fannedOut: total.fannedOut + report.fannedOut,
-    delivered: total.delivered + report.delivered,
-    failed: total.failed + report.failed,
-    waited: total.waited + report.waited,
-    deadLettered: total.deadLettered + report.deadLettered,
-    leasesLost: total.leasesLost + report.leasesLost,
-    ticks: total.ticks + report.ticks,
-    nextRetryAt: report.nextRetryAt,
-  };
 }

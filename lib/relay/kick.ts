@@ -11,25 +11,25 @@ export interface KickOptions {
   readonly subscribers: readonly AttachedSubscriber[];
   /** Keeps the host awake until the promise settles; on Vercel `waitUntil` of `@vercel/functions`. */
   readonly waitUntil: (work: Promise<void>) => void;
-  /** Told when the database fails under the relay; the next kick or tick tries again. */
+  /** Called when the database fails under the relay; the next kick, or the cron, tries again. */
   readonly onError: (error: unknown) => void;
-  /** By when handlers must have ended where this is called, which is where the kick is; see `RelayOptions`. */
+  /** Called with each kick: when its handlers must have ended; see `RelayOptions`. */
   readonly handlersUntil?: () => number;
-  /** Whether each delivery, and each run of the relay, leaves a line in the log. */
+  /** Whether each delivery, and each run of the relay, writes a line to the log. */
   readonly isLogged?: boolean;
 }
 
-/** One kick: until when it may look for work, and by when its handlers must have ended. */
+/** One kick: how long its relay may look for work, and when its handlers must have ended. */
 type Kick = Pick<RelayOptions, 'until' | 'handlersUntil'>;
 
 /**
- * Makes the function to call after a commit that emitted: it has a relay run at once, so that an event need not wait
- * for the next tick.
+ * Makes the function to call after a commit that made deliveries due (see `onDue`). It runs a relay at once, so that an
+ * event does not wait for the cron's next look.
  *
- * Each kick has one budget from the moment it comes, and the life of the function that it comes from. While the relay
- * of an earlier one looks for work it waits: that relay finds its event too. When that relay stops looking, the newest
- * kick goes on with what is left to it, also while the handlers of the earlier one still run; those before the newest
- * are answered by it.
+ * Each kick has one budget from the moment it arrives, and the life of the function that it arrives in. While the relay
+ * of an earlier kick looks for work, the kick waits: that relay finds its event too. When that relay stops looking, the
+ * newest kick runs another one with the rest of its budget, even while handlers of the earlier one still run. It answers
+ * for all kicks before it.
  */
 export function createKick({
   db,
@@ -40,7 +40,7 @@ export function createKick({
   isLogged = false,
 }: KickOptions): () => void {
   let newest: Kick | null = null;
-  /** Resolves when the relay that looks for work stops looking; null when none does. */
+  /** Resolves when the relay that looks for work stops looking; null when none looks. */
   let looking: Promise<void> | null = null;
 
   const answer = async (kick: Kick) => {

@@ -1,6 +1,6 @@
 import { LEASE_MARGIN_MS } from '../deliveries/subscription.ts';
 
-/** The time for which a run has its lane, which the relay makes longer as long as the run goes on. */
+/** A run's lease on its lane, which the claim loop extends while the run goes on. */
 export class Lease {
   readonly #leaseMs: number;
   readonly #clock: () => number;
@@ -9,7 +9,7 @@ export class Lease {
   #isLost = false;
   #waiting: (() => void)[] = [];
 
-  /** @param clock the database's, or a little ahead of it: a lease seen from here ends early, never late. */
+  /** @param clock the database's clock, or a little ahead of it: a lease measured by it ends early, never late. */
   constructor(claimedAtMs: number, leaseMs: number, clock: () => number, signal: AbortSignal | undefined) {
     this.#leaseMs = leaseMs;
     this.#clock = clock;
@@ -22,22 +22,22 @@ export class Lease {
     return this.#isLost;
   }
 
-  /** Whether anything waits for a longer lease. */
+  /** Whether a delivery waits for a longer lease. */
   get isAwaited(): boolean {
     return this.#waiting.length > 0;
   }
 
-  /** Whether it is to be made longer: before nothing more can be begun, so that lanes seldom have to stop for it. */
+  /** Whether to extend it: early enough that lanes seldom have to stop for it. */
   get isEnding(): boolean {
     return this.#leftMs() < this.#leaseMs - LEASE_MARGIN_MS / 4;
   }
 
-  /** Whether it is over before a whole attempt and its settlement are. */
+  /** Whether it may end before a whole attempt and its settlement do. */
   get isShort(): boolean {
     return this.#leftMs() < this.#leaseMs - LEASE_MARGIN_MS / 2;
   }
 
-  /** Until when the lane is to be kept from now on, in epoch milliseconds. */
+  /** When the lease ends if it is extended now, in epoch milliseconds. */
   get untilMs(): number {
     return this.#clock() + this.#leaseMs;
   }
@@ -45,11 +45,11 @@ export class Lease {
   /**
    * Waits until the lease is long enough for a whole attempt.
    *
-   * @param whenWaiting called each time that it has to be made longer for that.
+   * @param whenWaiting called each time that the lease has to be extended for that.
    * @returns false when the lane is no longer ours, or the relay is told to stop.
    */
   async hasTime(whenWaiting: () => void): Promise<boolean> {
-    // Again after each settlement: one that took long has made the lease no longer than it asked for when it began.
+    // Checked again after each settlement: a slow one extends the lease only from the moment at which it was sent.
     while (this.isShort && !this.isLost && !this.#signal?.aborted) {
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve);
@@ -59,7 +59,7 @@ export class Lease {
     return !this.isLost && !this.#signal?.aborted;
   }
 
-  keep(untilMs: number): void {
+  extend(untilMs: number): void {
     this.#endsAtMs = untilMs;
     this.#resume();
   }

@@ -1,8 +1,8 @@
 /**
- * The end of a handler's time, as its `context.signal` tells it. The AbortController is made when a handler asks for its
- * signal: most never do, and it is dear.
+ * A handler's time limit, behind its `context.signal`. The AbortController is made when a handler reads the signal: most
+ * never do, and it is expensive.
  */
-export class Limit {
+export class HandlerLimit {
   #controller: AbortController | null = null;
   #reason: unknown = null;
 
@@ -28,10 +28,13 @@ export class HandlerTimeout extends Error {
   }
 }
 
-/** Waits for a handler until its time limit, or until the relay is told to stop. */
+/**
+ * Waits for a handler until its time limit, or until the relay is told to stop. The handler's own signal aborts first,
+ * with the same reason.
+ */
 export async function withinLimit<Result>(
   handled: PromiseLike<Result>,
-  limit: Limit,
+  limit: HandlerLimit,
   timeoutMs: number,
   signal: AbortSignal | undefined,
 ): Promise<Result> {
@@ -46,7 +49,7 @@ export async function withinLimit<Result>(
         reject(error);
       };
       handled.then(resolve, reject);
-      // The handler itself may have had the relay stopped.
+      // The handler itself may have stopped the relay.
       if (signal?.aborted) stop();
     });
   } finally {

@@ -1,61 +1,101 @@
-import { attempt } from './attempt.ts';
-import type { LaneWork } from './lane-work.ts';
+import { beginAttempt, contextOf } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
+import type { HeldLane } from './held-lane.ts';
+import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 
 /**
- * Keys of a shared lane that are handed over at once. A subscription has 8 such lanes, so that one relay has at most
- * 256 of its handlers under way: as many lanes as a relay takes at once.
+ * Keys of a shared lane that are delivered at once. A subscription has 8 such lanes, so one relay runs at most 256 of
+ * its handlers at a time: as many as it holds lanes.
  */
 const KEYS_AT_ONCE = 32;
 
 /**
- * Hands a lane's deliveries over one by one: each key in order, several keys of a shared lane side by side.
+ * Delivers a lane one event at a time: each key in order, several keys of a shared lane side by side.
  *
- * @returns whether it went through all of them.
+ * @returns whether it went through all claimed deliveries.
  */
-export async function oneByOne(work: LaneWork): Promise<boolean> {
-  const turns = new Turns(work);
-  const strands = Array.from({ length: work.lane.isShared ? KEYS_AT_ONCE : 1 }, () => strand(work, turns));
+export async function oneByOne(held: HeldLane): Promise<boolean> {
+  const turns = new Turns(held);
+  const strands = Array.from({ length: held.lane.isShared ? KEYS_AT_ONCE : 1 }, () => strand(held, turns));
   return (await Promise.all(strands)).every(Boolean);
 }
 
-/** Hands over one delivery after the other. It waits only for handlers that are not done at once. */
-async function strand(work: LaneWork, turns: Turns): Promise<boolean> {
-  const { lease, progress } = work;
+/** Delivers one event after the other. It only waits for handlers that return a promise. */
+async function strand(held: HeldLane, turns: Turns): Promise<boolean> {
+  const { lease, progress } = held;
   for (let place = turns.take(); place !== null; place = turns.takeAfter(place)) {
     const delivery = progress.claimed[place]!;
-    if (!work.isReadable(delivery)) {
+    if (!held.isReadable(delivery)) {
       progress.leave(place, { keepUntilMs: null, neededVersion: delivery.event.version });
       continue;
     }
-    if (work.isEarly(delivery)) {
+    if (held.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
       continue;
     }
-    if (lease.isShort && !(await work.leaseHasTime())) return false;
-    if (!work.hasTime()) return false;
-    const ended = attempt(work, place);
+    if (lease.isShort && !(await held.leaseHasTime())) return false;
+    if (!held.hasTime()) return false;
+    const ended = deliver(held, place);
     if (ended) await ended;
-    if (work.isAborted) return false;
+    if (held.isAborted) return false;
   }
   return true;
 }
 
 /**
- * Whose turn it is: the first delivery whose key nobody is at. The first of all that are open is always among those that
- * are begun, which is what a relay goes by that finds the lane of one that died.
+ * Calls the handler, within its time limit, and records the outcome.
+ *
+ * @returns a promise that never rejects; undefined where the handler returned none.
+ */
+function deliver(held: HeldLane, place: number): Promise<void> | undefined {
+  const attempt = beginAttempt(held, place);
+  const { handler, subscriber } = held.lane.subscription;
+  const limit = new HandlerLimit();
+  const fail = (error: unknown) => (held.isAborted ? attempt.drop() : attempt.fail(error));
+  try {
+    const handled = attempt.within(() =>
+      handler(attempt.delivery.event, contextOf(held.lane, attempt, limit)),
+    );
+    if (isPromise(handled)) {
+      const limited = withinLimit(handled, limit, subscriber.timeoutMs, held.options.signal);
+      return untilRecorded(
+        held,
+        attempt,
+        limited.then(() => attempt.deliver(), fail),
+      );
+    }
+  } catch (error) {
+    fail(error);
+    return undefined;
+  }
+  attempt.deliver();
+  return undefined;
+}
+
+/** Notes an attempt as under way until its outcome is recorded. */
+async function untilRecorded(held: HeldLane, attempt: Attempt, ended: Promise<void>): Promise<void> {
+  const long = { attempt, beganAt: performance.now(), ended };
+  held.underWay.add(long);
+  await ended;
+  held.underWay.delete(long);
+}
+
+/**
+ * Gives out places: the first whose key no strand is at. The first open delivery is always among those that have begun,
+ * which a relay relies on when it finds the lane of one that died.
  */
 class Turns {
-  readonly #work: LaneWork;
-  /** By the keys that somebody is at: what came by meanwhile. */
+  readonly #held: HeldLane;
+  /** For each key that a strand is at, the places that came by meanwhile. */
   readonly #behind = new Map<string, number[]>();
   #place = 0;
 
-  constructor(work: LaneWork) {
-    this.#work = work;
+  constructor(held: HeldLane) {
+    this.#held = held;
   }
 
   take(): number | null {
-    const { progress, lane } = this.#work;
+    const { progress, lane } = this.#held;
     for (;;) {
       const place = progress.next(this.#place);
       if (place === null) return null;
@@ -71,9 +111,9 @@ class Turns {
     }
   }
 
-  /** @param place what was handed over: first comes what is behind it. */
+  /** Takes what is behind a place that is done, of the same key; else any other. */
   takeAfter(place: number): number | null {
-    const { progress, lane } = this.#work;
+    const { progress, lane } = this.#held;
     if (!lane.isShared) return this.take();
     const key = progress.keyOf(place);
     const next = progress.isBlocked(key) ? undefined : this.#behind.get(key)?.shift();

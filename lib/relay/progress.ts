@@ -1,41 +1,39 @@
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
 import type { DeliveredAttempt, LaneOutcome, LeavingKey, UnfinishedAttempt } from '../deliveries/settle.ts';
 
-/** What the relay has yet to settle of a lane. */
+/** The part of an outcome that a run has recorded and the relay has not settled. */
 export type Unsettled = Omit<LaneOutcome, 'id' | 'home' | 'token' | 'keepUntilMs'>;
 
-/** How a key that does not go on in this run is left. */
+/** Why a key does not go on in this run. */
 type Block =
-  /** The lane's head can't pass it. */
+  /** It waits here, and the lane's head can't pass it. */
   | 'stays'
-  /** It is to move to a lane of its own, with all that waits behind it, when what is recorded here is settled. */
+  /** It moves to a lane of its own, with all that waits behind it, when the recorded outcomes are settled. */
   | 'moves'
   | 'moved';
 
 const OPEN = 0;
-/** The outcome is known here and not yet to the relay. */
+/** The outcome is recorded here, and the relay has not taken it yet. */
 const RECORDED = 1;
-/** The outcome is in the database, or on its way there before all that comes after. */
+/** The outcome is in the database, or on its way there ahead of everything later. */
 const COMMITTED = 2;
 
 /**
- * How far a run has come: which of the claimed deliveries are done, which keys stopped, where the head may stand.
+ * A run's progress: which of the claimed deliveries are done, which keys stopped, and where the lane's head may stand.
  *
- * Deliveries go by their place among the claimed ones, counted from 0. A strict lane is one key.
+ * A delivery's place is its index among the claimed ones. A lane without ordering keys counts as one key.
  */
 export class Progress {
-  /** Those that can be read, then those that can't. */
+  /** The deliveries that this release can read, then those that it can't. */
   readonly claimed: readonly ClaimedDelivery[];
-  /** Claim one by one up to this position. */
+  /** Up to this position, the next claims take deliveries one by one. */
   carefulTo: number | null = null;
-  /** Whether all that can be read was gone through. */
+  /** Whether the run went through all deliveries that this release can read. */
   isThrough = false;
-  /** How many deliveries are in the database as delivered, without the relay. */
-  committed = 0;
   readonly #lane: ClaimedLane;
   readonly #states: Uint8Array;
   readonly #blocks = new Map<string, Block>();
-  /** All before this one is done with. */
+  /** All places before this one are done. */
   #place = 0;
   #from: number;
   #retryAtMs: number | null = null;
@@ -51,7 +49,7 @@ export class Progress {
     this.#from = lane.head;
   }
 
-  /** Where the head stood when the database was last told. */
+  /** The lane's head as last written to the database. */
   get from(): number {
     return this.#from;
   }
@@ -60,7 +58,7 @@ export class Progress {
     return this.#delivered.length > 0 || this.#unfinished.length > 0 || this.#leaving.length > 0;
   }
 
-  /** The first place from this one on whose key may go on; null when there is none. */
+  /** Gives the first place, from this one on, whose key may go on; null when there is none. */
   next(place: number): number | null {
     const end = this.#lane.deliveries.length;
     let next = place;
@@ -76,13 +74,13 @@ export class Progress {
     return this.#blocks.has(key);
   }
 
-  /** A delivery is early: its key waits. */
+  /** Has a key wait, because its delivery is early. */
   wait(place: number, untilMs: number): void {
     this.#blocks.set(this.keyOf(place), 'stays');
     this.#retryAtMs = Math.min(untilMs, this.#retryAtMs ?? Infinity);
   }
 
-  /** The key of a shared lane goes on elsewhere from here: see `LeavingKey`. */
+  /** Moves the key of a shared lane to a lane of its own, from this place on; see `LeavingKey`. */
   leave(place: number, how: Pick<LeavingKey, 'keepUntilMs' | 'neededVersion'>): void {
     const key = this.keyOf(place);
     this.#blocks.set(key, 'moves');
@@ -97,7 +95,7 @@ export class Progress {
   /**
    * Records an attempt that did not deliver.
    *
-   * @param isDoubtful whether it may have delivered all the same: its commit was not answered.
+   * @param isDoubtful whether the delivery may have succeeded: its commit was not answered.
    */
   fail(place: number, attempt: UnfinishedAttempt, isDoubtful: boolean): void {
     const { isShared, subscription } = this.#lane;
@@ -105,33 +103,32 @@ export class Progress {
     this.#unfinished.push(attempt);
     if (attempt.nextAttemptAtMs === null) {
       this.#states[place] = RECORDED;
-      // The next transaction of the key would commit before the dead letter is recorded.
+      // The key's next transaction would commit before the dead letter is recorded.
       if (subscription.subscriber.transactional) this.#blocks.set(key, 'stays');
     } else if (isShared) this.#blocks.set(key, isDoubtful ? 'stays' : 'moves');
     else this.wait(place, attempt.nextAttemptAtMs);
   }
 
-  /** Where the head may stand when these are committed as well: never beyond what the database does not know. */
+  /** Gives the head once these places are committed too: never past an outcome that the database does not have. */
   headAfter(places: readonly number[]): number {
     return this.#positionAt(this.#placeAfter(places));
   }
 
-  /** These are in the database as delivered, and the head where `headAfter` put it. */
+  /** Notes that these places are committed as delivered, with the head that `headAfter` gave. */
   commit(places: readonly number[]): void {
     for (const place of places) this.#states[place] = COMMITTED;
-    this.committed += places.length;
     this.#place = this.#placeAfter([]);
     this.#from = this.#positionAt(this.#place);
   }
 
-  /** @param isDone whether the run is. */
+  /** Takes what is recorded, for the relay to settle. @param isDone whether the run is done. */
   take(isDone: boolean): Unsettled {
     while (this.#isPassed(this.#place)) this.#place += 1;
     const to = this.#positionAt(this.#place);
     const unsettled: Unsettled = {
       from: this.#from,
       to,
-      // A lane that is shared and was not gone through has others to hand over.
+      // A shared lane that the run did not go through has other keys to deliver.
       retryAtMs: isDone && (this.isThrough || !this.#lane.isShared) ? this.#retryAtMs : null,
       carefulTo: this.carefulTo,
       neededVersion: isDone && this.isThrough ? this.#neededVersion() : null,
@@ -168,14 +165,14 @@ export class Progress {
     return place;
   }
 
-  /** The position up to which all is done with when all before this place is. */
+  /** Gives the position up to which all deliveries are done, when all before this place are. */
   #positionAt(place: number): number {
-    // Past the end there may be settled deliveries only: what a replay once moved the head back over.
+    // After the last claimed delivery there may be settled ones: a replay once moved the head back over them.
     if (place === this.claimed.length && this.#lane.isWhole) return Math.max(this.#from, this.#lane.newest);
     return place === 0 ? this.#from : this.claimed[place - 1]!.position;
   }
 
-  /** Of what is next, if this release can't read it. */
+  /** Gives the version of the next delivery, if this release can't read it. */
   #neededVersion(): number | null {
     const isReadable = this.#place < this.#lane.deliveries.length;
     return isReadable ? null : (this.claimed[this.#place]?.event.version ?? null);

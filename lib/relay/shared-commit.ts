@@ -1,153 +1,133 @@
 import type { Transaction } from '../db/connect.ts';
-import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
-import { contextOf } from './attempt.ts';
-import type { Attempt, LaneWork } from './lane-work.ts';
+import { settleInTransaction } from '../deliveries/settle.ts';
+import { beginAttempt, contextOf } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
+import type { HeldLane } from './held-lane.ts';
 import { isPromise } from './limit.ts';
-import type { Limit } from './limit.ts';
-import { CommitUnknown, NotBegun, inTransaction } from './transaction.ts';
+import type { HandlerLimit } from './limit.ts';
+import { CommitUnknown, endWithoutFailure, inTransaction } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';
 
 /**
- * Deliveries that share a commit at most. Measured with a write each on six connections: 1 to a commit made 3,500 a
- * second, 8 made 16,000, 32 made 19,000. What is rolled back when one of them fails is that much, too.
+ * Most deliveries in one commit. Measured with a write each on six connections: 1 in a commit made 3,500 a second, 8 made
+ * 16,000, 32 made 19,000. When one of them fails, this many are rolled back.
  */
 const COMMIT_DELIVERIES = 32;
 
-/** After this long no further delivery joins a commit: rows stay locked until it, and producers of topics that its
- * handlers emit to are waited for. */
+/**
+ * After this long no further delivery joins a commit. Until the commit, rows stay locked, and fan-out of the topics that
+ * its handlers emit to has to wait.
+ */
 const COMMIT_MS = 50;
 
 /**
- * Hands a lane's deliveries to a transactional handler. Consecutive ones share a transaction, which also settles them.
+ * Delivers a lane to a transactional handler. Consecutive deliveries share a transaction, which also settles them.
  *
- * When one of them fails, all are rolled back as if they had not been tried, and run again one by one, up to the one that
- * failed. There are no savepoints to roll back to: each would be a flight of its own, and past 64 in a transaction
- * Postgres leaves its fast path for subtransactions, for all sessions.
+ * When one of them fails, all are rolled back and do not count as attempts; they run again one by one, up to the one that
+ * failed. There are no savepoints: each would cost a round trip, and past 64 in a transaction Postgres leaves its fast
+ * path for subtransactions, for all sessions.
  *
- * @returns whether it went through all of them.
+ * @returns whether it went through all claimed deliveries.
  */
-export async function inSharedCommits(work: LaneWork): Promise<boolean> {
-  const { lease, progress } = work;
-  const most = work.lane.subscription.subscriber.sharesCommits ? COMMIT_DELIVERIES : 1;
-  /** Up to this place each has a transaction of its own. */
+export async function inSharedCommits(held: HeldLane): Promise<boolean> {
+  const { lease, progress } = held;
+  const most = held.lane.subscription.subscriber.sharesCommits ? COMMIT_DELIVERIES : 1;
+  /** Up to this place each delivery has a transaction of its own. */
   let aloneTo = -1;
   for (let place = progress.next(0); place !== null;) {
     const delivery = progress.claimed[place]!;
-    if (work.isEarly(delivery)) {
+    if (held.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
     } else {
-      if (lease.isShort && !(await work.leaseHasTime())) return false;
-      if (!work.hasTime()) return false;
-      const group = new Group(work, place, place <= aloneTo ? 1 : most);
-      const end = await group.run();
-      if (end === 'the lane is let go') return false;
-      if (end === 'rolled back') {
-        aloneTo = group.last;
+      if (lease.isShort && !(await held.leaseHasTime())) return false;
+      if (!held.hasTime()) return false;
+      const attempts: Attempt[] = [];
+      const ended = await deliver(held, place, place <= aloneTo ? 1 : most, attempts);
+      if (ended === 'to be released') return false;
+      const last = attempts.at(-1)!.place;
+      if (ended === 'rolled back') {
+        aloneTo = last;
         continue;
       }
-      place = group.last;
+      place = last;
     }
     place = progress.next(place + 1);
   }
   return true;
 }
 
-/** Deliveries that share a commit. */
-class Group {
-  readonly #work: LaneWork;
-  readonly #first: number;
-  readonly #most: number;
-  readonly #attempts: Attempt[] = [];
-  readonly #durationsMs: number[] = [];
-  #startedAt = 0;
-
-  constructor(work: LaneWork, first: number, most: number) {
-    this.#work = work;
-    this.#first = first;
-    this.#most = most;
-  }
-
-  /** The place of the last one that was begun. */
-  get last(): number {
-    return this.#attempts.at(-1)!.place;
-  }
-
-  async run(): Promise<'done' | 'rolled back' | 'the lane is let go'> {
-    try {
-      await inTransaction(this.#work, (transaction) => this.#handle(transaction));
-    } catch (error) {
-      return this.#threw(error);
-    }
-    this.#work.progress.commit(this.#attempts.map(({ place }) => place));
-    for (const [index, { observed }] of this.#attempts.entries())
-      observed?.end({ outcome: 'delivered', durationMs: this.#durationsMs[index]!, kind: null });
+/**
+ * Delivers to the handlers of one transaction.
+ *
+ * @param most deliveries in it.
+ * @param attempts takes those that were begun.
+ */
+async function deliver(
+  held: HeldLane,
+  first: number,
+  most: number,
+  attempts: Attempt[],
+): Promise<'done' | 'rolled back' | 'to be released'> {
+  const durationsMs: number[] = [];
+  try {
+    await inTransaction(held, async (transaction) => {
+      await callHandlers(held, first, most, transaction, attempts, durationsMs);
+      await settle(held, transaction.tx, attempts, durationsMs);
+    });
+  } catch (error) {
+    if (endWithoutFailure(held, attempts, error)) return 'to be released';
+    // None of several was an attempt, so none leaves a line or a span.
+    if (attempts.length > 1) return 'rolled back';
+    const isDoubtful = error instanceof CommitUnknown;
+    attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
     return 'done';
   }
+  held.commit(attempts.map(({ place }) => place));
+  for (const [index, attempt] of attempts.entries()) attempt.end('delivered', durationsMs[index]);
+  return 'done';
+}
 
-  async #handle({ tx, limited }: HandlersTransaction): Promise<void> {
-    const { lane, progress } = this.#work;
-    const closesAt = performance.now() + COMMIT_MS;
-    let place: number | null = this.#first;
-    do {
-      const attempt = this.#work.begin(place);
-      this.#attempts.push(attempt);
-      this.#startedAt = performance.now();
-      const handled = this.#hand(attempt, tx, limited());
-      if (isPromise(handled)) await handled;
-      this.#durationsMs.push(performance.now() - this.#startedAt);
-      place = progress.next(place + 1);
-    } while (place !== null && this.#mayJoin(place, closesAt));
-    const places = this.#attempts.map((attempt) => attempt.place);
-    const delivered = this.#attempts.map(({ delivery: { position }, atMs }, index) => {
-      return { position, atMs, durationMs: this.#durationsMs[index]! };
-    });
-    const at = { ...lane, from: progress.from };
-    await settleInTransaction(tx, at, progress.headAfter(places), delivered);
-  }
+async function callHandlers(
+  held: HeldLane,
+  first: number,
+  most: number,
+  { tx, limited }: HandlersTransaction,
+  attempts: Attempt[],
+  durationsMs: number[],
+): Promise<void> {
+  const { progress, lease } = held;
+  const closesAt = performance.now() + COMMIT_MS;
+  const mayJoin = (place: number) =>
+    attempts.length < most &&
+    performance.now() < closesAt &&
+    !held.isEarly(progress.claimed[place]!) &&
+    !lease.isShort &&
+    held.hasTime();
+  let place: number | null = first;
+  do {
+    const attempt = beginAttempt(held, place);
+    attempts.push(attempt);
+    const handled = callHandler(held, attempt, tx, limited());
+    if (isPromise(handled)) await handled;
+    durationsMs.push(attempt.elapsedMs);
+    place = progress.next(place + 1);
+  } while (place !== null && mayJoin(place));
+}
 
-  #hand({ delivery, atMs, observed }: Attempt, tx: Transaction, limit: Limit): unknown {
-    const { lane } = this.#work;
-    const context = Object.assign(contextOf(lane, delivery, atMs, limit), { tx });
-    const hand = () => lane.subscription.handler(delivery.event, context);
-    return observed ? observed.within(hand) : hand();
-  }
+function callHandler({ lane }: HeldLane, attempt: Attempt, tx: Transaction, limit: HandlerLimit): unknown {
+  const context = Object.assign(contextOf(lane, attempt, limit), { tx });
+  return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
+}
 
-  #mayJoin(place: number, closesAt: number): boolean {
-    const { lease, progress } = this.#work;
-    return (
-      this.#attempts.length < this.#most &&
-      performance.now() < closesAt &&
-      !this.#work.isEarly(progress.claimed[place]!) &&
-      !lease.isShort &&
-      this.#work.hasTime()
-    );
-  }
-
-  #threw(error: unknown): 'done' | 'rolled back' | 'the lane is let go' {
-    const { progress, lease, options } = this.#work;
-    const [first, ...others] = this.#attempts;
-    if (!first || error instanceof NotBegun) return 'the lane is let go';
-    if (error instanceof LeaseLost) {
-      lease.lose();
-      for (const { atMs, observed } of this.#attempts)
-        observed?.end({ outcome: 'lease_lost', durationMs: options.clock() - atMs, kind: null });
-      return 'the lane is let go';
-    }
-    if (this.#work.isAborted) {
-      for (const { observed } of this.#attempts) observed?.end(null);
-      return 'the lane is let go';
-    }
-    const isDoubtful = error instanceof CommitUnknown;
-    if (others.length === 0) {
-      // Nothing of its neighbours was rolled back with it.
-      const durationMs = performance.now() - this.#startedAt;
-      this.#work.failed(first, durationMs, isDoubtful ? error.cause : error, isDoubtful);
-      return 'done';
-    }
-    // None of them was an attempt, so that none leaves a line or a span.
-    if (!isDoubtful) return 'rolled back';
-    // Whether they are delivered is known to the database alone, and whose fault it was to nobody.
-    progress.carefulTo = others.at(-1)!.delivery.position;
-    return 'the lane is let go';
-  }
+async function settle(
+  { lane, progress }: HeldLane,
+  tx: Transaction,
+  attempts: readonly Attempt[],
+  durationsMs: readonly number[],
+): Promise<void> {
+  const delivered = attempts.map(({ delivery: { position }, atMs }, index) => {
+    return { position, atMs, durationMs: durationsMs[index]! };
+  });
+  const to = progress.headAfter(attempts.map(({ place }) => place));
+  await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
 }

@@ -1,18 +1,20 @@
 import { transact } from '../db/connect.ts';
 import type { Transaction } from '../db/connect.ts';
 import { TransactionNotBegun } from '../db/late-begin.ts';
-import type { LaneWork } from './lane-work.ts';
-import { HandlerTimeout, Limit } from './limit.ts';
+import { LeaseLost } from '../deliveries/settle.ts';
+import type { Attempt } from './attempt.ts';
+import type { HeldLane } from './held-lane.ts';
+import { HandlerTimeout, HandlerLimit } from './limit.ts';
 
 /** A transaction in which handlers run, one after the other. */
 export interface HandlersTransaction {
   readonly tx: Transaction;
-  /** Gives the next handler its time, from now on. The last one's is that of the settlement and the commit as well. */
-  readonly limited: () => Limit;
+  /** Starts the next handler's time limit. The last handler's limit also covers the settlement and the commit. */
+  readonly limited: () => HandlerLimit;
 }
 
-/** There was no transaction to call a handler in: the claim that follows finds out what is wrong. Or it came too late. */
-export class NotBegun extends Error {
+/** No handler was called: the transaction did not begin, or too late. The next claim finds out what is wrong. */
+class NotBegun extends Error {
   constructor(options?: ErrorOptions) {
     super('the handler could not be begun', options);
     this.name = 'NotBegun';
@@ -28,18 +30,19 @@ export class CommitUnknown extends Error {
 }
 
 /**
- * Runs handlers in a transaction, which is cut off when one of them overruns its time, or the relay is told to stop.
+ * Runs handlers in a transaction, which is cut off when one of them overruns its time limit, or the relay is told to
+ * stop.
  *
- * @throws NotBegun, CommitUnknown, or what the body threw.
+ * @throws what `endWithoutFailure` takes; CommitUnknown; what the body threw.
  */
 export async function inTransaction(
-  { lane, options }: LaneWork,
+  { lane, options }: HeldLane,
   body: (transaction: HandlersTransaction) => Promise<void>,
 ): Promise<void> {
-  const { db, signal, fits, transactions } = options;
+  const { db, signal, fits, inTransactionSlot } = options;
   const { timeoutMs } = lane.subscription.subscriber;
   const whole = new AbortController();
-  let limit: Limit | null = null;
+  let limit: HandlerLimit | null = null;
   let timer: NodeJS.Timeout | undefined;
   let isCommitting = false;
   const cut = (reason: unknown) => {
@@ -47,17 +50,17 @@ export async function inTransaction(
     whole.abort(reason);
   };
   const stop = () => cut(signal?.reason);
-  // The limit is the handler's: waiting for a connection is not its doing.
+  // The limit is the handler's own: it does not include the wait for a connection.
   const limited = () => {
     clearTimeout(timer);
     timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
-    return (limit = new Limit());
+    return (limit = new HandlerLimit());
   };
   const run = () =>
     transact(
       db,
       async (tx) => {
-        // That took as long as the transactions before it did.
+        // The wait for a connection took as long as the transactions before this one did.
         if (!fits(timeoutMs)) throw new NotBegun();
         await body({ tx, limited });
         isCommitting = true;
@@ -66,7 +69,7 @@ export async function inTransaction(
     );
   signal?.addEventListener('abort', stop, { once: true });
   try {
-    await transactions.within(run);
+    await inTransactionSlot(run);
   } catch (error) {
     if (limit === null || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
     throw isCommitting ? new CommitUnknown(error) : error;
@@ -74,4 +77,29 @@ export async function inTransaction(
     clearTimeout(timer);
     signal?.removeEventListener('abort', stop);
   }
+}
+
+/**
+ * Ends attempts that are over without one of them having failed, so that their lane is to be released.
+ *
+ * @param error what was thrown.
+ * @returns false when it was the failure of one of them.
+ */
+export function endWithoutFailure(held: HeldLane, attempts: readonly Attempt[], error: unknown): boolean {
+  if (attempts.length === 0 || error instanceof NotBegun) return true;
+  if (error instanceof LeaseLost) {
+    held.lease.lose();
+    for (const attempt of attempts) attempt.end('lease_lost');
+    return true;
+  }
+  if (held.isAborted) {
+    for (const attempt of attempts) attempt.drop();
+    return true;
+  }
+  if (error instanceof CommitUnknown && attempts.length > 1) {
+    // Only the database knows whether they are delivered, and nobody knows which of them was at fault.
+    held.progress.carefulTo = attempts.at(-1)!.delivery.position;
+    return true;
+  }
+  return false;
 }

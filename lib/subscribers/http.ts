@@ -1,7 +1,6 @@
 import { createHash, createHmac } from 'node:crypto';
 
-import { catalog } from '../catalog/catalog.ts';
-import type { Topic } from '../catalog/topic.ts';
+import { subscriberNames } from '../catalog/catalog.ts';
 import { InvalidConfiguration } from '../config.ts';
 import type { RemoteSubscriber } from '../config.ts';
 import { traceparent } from '../telemetry/trace.ts';
@@ -33,12 +32,9 @@ export function remoteSubscriber({ name, url, secret, isBatch }: RemoteSubscribe
   const topics = topicsOf(name);
   if (topics.length === 0) {
     const variable = `SUBSCRIBER_${name.toUpperCase()}_URL`;
-    const known = [
-      ...new Set(Object.values<Topic>(catalog).flatMap(({ subscribers }) => subscribers)),
-    ].toSorted();
     throw new InvalidConfiguration(
       variable,
-      `the catalog has no subscriber ${name}: write one of ${known.join(', ')}`,
+      `must have a subscriber of the catalog in its name, not ${name}: ${subscriberNames().join(', ')}`,
     );
   }
   const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64') };

@@ -1,6 +1,5 @@
 import { journal as table } from '../../drizzle/schema.ts';
-import { catalog } from '../catalog/catalog.ts';
-import type { Topic } from '../catalog/topic.ts';
+import { topics } from '../catalog/catalog.ts';
 import { attach } from './subscriber.ts';
 import type { AttachedSubscriber, BusEvent, TransactionalContext } from './subscriber.ts';
 
@@ -13,21 +12,21 @@ export function journalFor(attached: readonly AttachedSubscriber[]): AttachedSub
   const isAttached = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  const missing = new Map<Topic['subscribers'][number], string[]>();
-  for (const [topic, { subscribers }] of Object.entries<Topic>(catalog)) {
+  const missing = new Map<string, string[]>();
+  for (const [topic, { subscribers }] of topics()) {
     for (const name of subscribers) {
       if (!isAttached.has(`${topic} ${name}`)) missing.set(name, [...(missing.get(name) ?? []), topic]);
     }
   }
-  return Array.from(missing, ([name, topics]) => standIn(name, topics));
+  return Array.from(missing, ([name, listed]) => standIn(name, listed));
 }
 
-function standIn(name: string, topics: readonly string[]): AttachedSubscriber {
+function standIn(name: string, listed: readonly string[]): AttachedSubscriber {
   const record = async (event: BusEvent, { tx }: TransactionalContext) => {
     await tx
       .insert(table)
       .values({ eventId: event.id, subscriber: name, topic: event.topic })
       .onConflictDoNothing();
   };
-  return attach(name, Object.fromEntries(topics.map((topic) => [topic, record])), { transactional: true });
+  return attach(name, Object.fromEntries(listed.map((topic) => [topic, record])), { transactional: true });
 }

@@ -1,6 +1,5 @@
-import { catalog } from '../catalog/catalog.ts';
+import { topics } from '../catalog/catalog.ts';
 import type { Payload, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
-import type { Topic } from '../catalog/topic.ts';
 import type { Transaction } from '../db/connect.ts';
 import { LONGEST_TIME_LIMIT_MS } from '../lifetime.ts';
 import { SECOND } from '../time.ts';
@@ -219,7 +218,7 @@ function attached(
 
 /** The topics that the catalog lists a component for. */
 export function topicsOf(component: string): string[] {
-  return Object.entries<Topic>(catalog)
+  return topics()
     .filter(([, { subscribers }]) => subscribers.some((name) => name === component))
     .map(([topic]) => topic);
 }

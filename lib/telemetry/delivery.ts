@@ -25,33 +25,37 @@ export interface AttemptEnd {
   readonly kind: string | null;
 }
 
-/** Whether attempts at an event are part of a trace. Asked before all else, since most of the time they are not. */
+/** Whether the attempts of an event are part of a trace. Checked first, because mostly they are not. */
 export function isTraced({ traceparent }: Pick<NamedAttempt, 'traceparent'>): boolean {
   return traceparent !== null || isTracing();
 }
 
-/** An attempt that is traced, or leaves a line in the log. One that is never ended leaves neither. */
+/** Begins to observe an attempt. @param lines collects its log line, where the relay is logged. */
+export function observeAttempt(attempt: NamedAttempt, lines: LogBatch | undefined): ObservedAttempt {
+  return new ObservedAttempt(attempt, lines, startSpan(attempt));
+}
+
+/** An attempt that is traced, or writes a line to the log. An attempt that is never ended does neither. */
 export class ObservedAttempt {
   readonly #attempt: NamedAttempt;
   readonly #lines: LogBatch | undefined;
   readonly #span: Span | null;
 
-  /** Begins. @param lines takes the line of it, where one is wanted. */
-  constructor(attempt: NamedAttempt, lines: LogBatch | undefined) {
+  constructor(attempt: NamedAttempt, lines: LogBatch | undefined, span: Span | null) {
     this.#attempt = attempt;
     this.#lines = lines;
-    this.#span = spanOf(attempt);
+    this.#span = span;
   }
 
-  /** Hands the event over. What is emitted meanwhile is caused by this attempt. */
+  /** Calls the handler in the attempt's span, so that the events it emits belong to the same trace. */
   within<Result>(hand: () => Result): Result {
     if (!this.#span) return hand();
     return context.with(trace.setSpan(context.active(), this.#span), hand);
   }
 
-  /** @param end null: it was cut off, and counts as not tried. */
+  /** @param end null for an attempt that was cut off and does not count. */
   end(end: AttemptEnd | null): void {
-    if (end) this.#lines?.add(LEVELS[end.outcome], 'delivery', this.#told(end));
+    if (end) this.#lines?.add(LEVELS[end.outcome], 'delivery', this.#lineOf(end));
     if (!this.#span) return;
     this.#span.setAttribute('postbud.delivery.outcome', end?.outcome ?? 'not_tried');
     if (end?.outcome === 'failed' || end?.outcome === 'dead_lettered') {
@@ -59,8 +63,8 @@ export class ObservedAttempt {
     } else this.#span.end();
   }
 
-  /** Which it was and how it went, and nothing of what was delivered. */
-  #told({ outcome, durationMs, kind }: AttemptEnd): LogFields {
+  /** The attempt and its outcome, and nothing of the event's payload. */
+  #lineOf({ outcome, durationMs, kind }: AttemptEnd): LogFields {
     const { topic, subscriber, eventId, deliveryId, attempt } = this.#attempt;
     return {
       topic,
@@ -85,20 +89,20 @@ const LEVELS: Readonly<Record<AttemptEnd['outcome'], LogLevel>> = {
 };
 
 /**
- * Begins the span of an attempt; null where there is no trace to be part of.
+ * Starts the span of an attempt; null where there is no trace to be part of.
  *
- * It is a child of the span that recorded the event, so that one trace tells all that a request has led to, through
- * all the events on the way, and so that whether it is kept was decided once, where it began. The relay's tick, under
- * which it runs, is linked: as its parent it would tie together, by the thousand, events that have nothing in common
- * but the moment. Only the attempts at an event without a trace are children of the tick.
+ * Its parent is the span that recorded the event. One trace then shows everything that a request has led to, through all
+ * events on the way, and whether the trace is sampled was decided once, at its root. The span of the relay is linked: as
+ * a parent it would join thousands of events that have nothing in common but the moment. Only attempts of an event
+ * without a trace have it as their parent.
  *
  * @see https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/#consumer-spans
  */
-function spanOf(attempt: NamedAttempt): Span | null {
+function startSpan(attempt: NamedAttempt): Span | null {
   const { topic, subscriber, eventId, deliveryId } = attempt;
   const event = contextOf(attempt.traceparent);
   if (!event && !isTracing()) return null;
-  const tick = trace.getSpanContext(context.active());
+  const relay = trace.getSpanContext(context.active());
   return tracer().startSpan(
     `process ${topic}`,
     {
@@ -113,7 +117,7 @@ function spanOf(attempt: NamedAttempt): Span | null {
         'postbud.delivery.id': deliveryId,
         'postbud.delivery.attempt': attempt.attempt,
       },
-      links: event && tick ? [{ context: tick }] : [],
+      links: event && relay ? [{ context: relay }] : [],
     },
     event ?? context.active(),
   );

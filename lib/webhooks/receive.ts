@@ -2,18 +2,21 @@ import { createHash } from 'node:crypto';
 
 import { InvalidConfiguration, providers } from '../config.ts';
 import type { Config, Provider } from '../config.ts';
+import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { readBody, requireJson } from '../http/body.ts';
 import { problemCodes } from '../http/problem-codes.ts';
 import { badRequest, notFound, Problem, unauthorized, unavailable } from '../http/problem.ts';
 import { codeOf, log, logError } from '../log.ts';
-import { EMITTER_LOCKS, eventValues, insertEventFrom, outboxEvent } from '../outbox/emit.ts';
+import { outboxEvent, recordingStatement } from '../outbox/emit.ts';
 import type { OutboxEvent } from '../outbox/emit.ts';
 import { inSendSpan } from '../telemetry/event.ts';
 import { SECOND } from '../time.ts';
 import { parseWebhookBody } from './body.ts';
 import type { Rejections } from './rejections.ts';
+import { webhookRoute } from './route.ts';
+import type { Received } from './route.ts';
 import { isUsableSecret, verifyWebhook } from './verify.ts';
 
 export interface WebhookIntake {
@@ -23,19 +26,9 @@ export interface WebhookIntake {
   readonly settings: Config['webhooks'];
   /** Asked for only when a webhook is to be stored: what is refused opens no connection. */
   readonly database: () => Promise<Database>;
-  /** Called when a new event is in the outbox, so that a relay delivers it now rather than at its next tick. */
-  readonly kick: () => void;
   readonly rejections: Rejections;
   /** Unix seconds; the clock unless given. */
   readonly now?: number;
-}
-
-/** What the provider is told. */
-export interface Received {
-  readonly received: true;
-  /** Whether a webhook with this id had been received before. */
-  readonly duplicate: boolean;
-  readonly eventId: string;
 }
 
 /**
@@ -67,9 +60,6 @@ interface Webhook {
   readonly bodySha256: string;
 }
 
-/** A megabyte would pass the platform; no provider's event comes near this. */
-const BODY_LIMIT_BYTES = 256 * 1024;
-
 /** Runs all checks. What does not pass is counted and leaves a line in the log. @throws Problem */
 async function admit(intake: WebhookIntake): Promise<Webhook> {
   const { request, requestId, rejections } = intake;
@@ -79,7 +69,7 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
     if (!provider) throw notFound('unknown_provider', 'There is no such webhook endpoint.');
     const signing = usableSettings(intake.settings[provider]);
     requireJson(request);
-    const bytes = await readBody(request, BODY_LIMIT_BYTES);
+    const bytes = await readBody(request, webhookRoute.body.limitBytes);
     bodyLength = bytes.length;
     const event = verify(intake, signing, bytes, provider);
     const body = parse(bytes);
@@ -231,19 +221,16 @@ interface Stored {
   readonly isSameBody: boolean;
 }
 
-/** Kicks here, so that an event which comes through after the limit is delivered as soon as all others. */
+/** Notes a new event here, so that one which is stored after the limit is delivered as soon as all others. */
 async function write(
-  { database, kick }: WebhookIntake,
+  { database }: WebhookIntake,
   { provider, eventId, eventType, bodySha256 }: Webhook,
   event: OutboxEvent,
 ): Promise<Stored> {
   const db = await database();
-  const [stored] = await run<Stored>(driverOf(db), {
-    name: 'receive_webhook',
-    text: RECEIVE_WEBHOOK,
-    values: [...eventValues(event), provider, eventId, eventType, bodySha256],
-  });
-  if (stored!.isNew) kick();
+  const statement = storeWebhook(event, [provider, eventId, eventType, bodySha256]);
+  const [stored] = await run<Stored>(driverOf(db), statement);
+  if (stored!.isNew) noteDue(db);
   return stored!;
 }
 
@@ -257,21 +244,22 @@ const LOCK_LIMIT_MS = 2 * SECOND;
  *
  * The time limit for locks is set in the statement itself, for it alone: a pooler keeps no session settings.
  */
-const RECEIVE_WEBHOOK = `
-  with patience as materialized (
-    select set_config('lock_timeout', '${LOCK_LIMIT_MS}ms', true)
-  ),
-  receipt as (
-    insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at)
-    select $12::text, $13::text, $14::text, $15::text, clock_timestamp() from patience
-    on conflict (provider, event_id) do update set
-      duplicates = known.duplicates + 1,
-      body_mismatches = known.body_mismatches + (known.body_sha256 <> excluded.body_sha256)::int,
-      last_duplicate_at = excluded.received_at
-    returning duplicates = 0 as is_new, body_sha256 = $15::text as is_same_body
-  ),
-  emitter_lock as materialized (
-    select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext($2::text)) from receipt where is_new
-  ),
-  ${insertEventFrom('emitter_lock')}
-  select is_new as "isNew", is_same_body as "isSameBody" from receipt`;
+const storeWebhook = recordingStatement({
+  name: 'receive_webhook',
+  ctes: `
+    patience as materialized (
+      select set_config('lock_timeout', '${LOCK_LIMIT_MS}ms', true)
+    ),
+    receipt as (
+      insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at)
+      select $1::text, $2::text, $3::text, $4::text, clock_timestamp() from patience
+      on conflict (provider, event_id) do update set
+        duplicates = known.duplicates + 1,
+        body_mismatches = known.body_mismatches + (known.body_sha256 <> excluded.body_sha256)::int,
+        last_duplicate_at = excluded.received_at
+      returning duplicates = 0 as is_new, body_sha256 = $4::text as is_same_body
+    ),`,
+  parameters: 4,
+  from: 'from receipt where is_new',
+  select: 'select is_new as "isNew", is_same_body as "isSameBody" from receipt',
+});

@@ -1,19 +1,12 @@
 import type { KeyObject } from 'node:crypto';
+import type { Scheme } from '../config.ts';
 import { criipto } from './schemes/criipto.ts';
 import { githubStyle } from './schemes/github-style.ts';
-import {
-  Refusal,
-  type RefusalReason,
-  type Scheme,
-  type WebhookEvent,
-  type WebhookScheme,
-} from './schemes/scheme.ts';
+import { Refusal, type RefusalReason, type WebhookEvent, type WebhookScheme } from './schemes/scheme.ts';
 import { isSigned } from './schemes/signature.ts';
 import { standard } from './schemes/standard.ts';
 import { stripe } from './schemes/stripe.ts';
 import { vipps } from './schemes/vipps.ts';
-
-export { type Scheme, schemes } from './schemes/scheme.ts';
 
 export interface WebhookRequest {
   /** Old and new while they rotate. Those that are not usable are ignored. */

@@ -78,48 +78,56 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: 'lib/relay/shared-commit.ts',
-        from: `      if (isPromise(handled)) await handled;
+        from: `    if (isPromise(handled)) await handled;
 `,
-        to: `      try {
-        await handled;
-      } catch (error) {
-        if (this.#attempts.length > 1) throw error;
-        const { settlement } = await import('../deliveries/settle.ts');
-        const { run } = await import('../db/statement.ts');
-        const { waitAfter } = await import('./backoff.ts');
-        const { failureOf } = await import('./failure.ts');
-        const { kind, message, waitMs, isPermanent } = failureOf(error);
-        const { delivery, atMs } = attempt;
-        const { position } = delivery;
-        const { maxAttempts } = lane.subscription.subscriber;
-        const wait = waitMs ?? (isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts));
-        const durationMs = performance.now() - this.#startedAt;
-        const next = wait === null ? null : atMs + durationMs + wait;
-        const { from } = progress;
-        await run(tx, {
-          text: \`select postbud_settle_alone_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[],
-            $5::float8[], $6::int[], $7::jsonb, $8::jsonb)\`,
-          values: settlement([{
-            id: lane.id, home: lane.home, token: lane.token, from, to: next === null ? position : from,
-            retryAtMs: next, keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], leaving: [],
-            unfinished: [{
-              position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
-              kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
-            }],
-          }]),
-        });
-        this.hasFailed = true;
-        return;
-      }
+        to: `    try {
+      await handled;
+    } catch (error) {
+      if (attempts.length > 1) throw error;
+      const { settlementValues } = await import('../deliveries/settle.ts');
+      const { run } = await import('../db/statement.ts');
+      const { waitAfter } = await import('./backoff.ts');
+      const { failureOf } = await import('./failure.ts');
+      const { kind, message, waitMs, isPermanent } = failureOf(error);
+      const { delivery, atMs } = attempt;
+      const { position } = delivery;
+      const { lane } = held;
+      const { maxAttempts } = lane.subscription.subscriber;
+      const wait = waitMs ?? (isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts));
+      const durationMs = attempt.elapsedMs;
+      const next = wait === null ? null : atMs + durationMs + wait;
+      const { from } = progress;
+      await run(tx, {
+        text: \`select postbud_settle_alone_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[],
+          $5::float8[], $6::int[], $7::jsonb, $8::jsonb)\`,
+        values: settlementValues([{
+          id: lane.id, home: lane.home, token: lane.token, from, to: next === null ? position : from,
+          retryAtMs: next, keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], leaving: [],
+          unfinished: [{
+            position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
+            kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,
+          }],
+        }]),
+      });
+      held.hasFailed = true;
+      return;
+    }
 `,
       },
       {
         file: 'lib/relay/shared-commit.ts',
-        from: `      await inTransaction(this.#work, (transaction) => this.#handle(transaction));
+        from: `      await settle(held, transaction.tx, attempts, durationsMs);
+    });
 `,
-        to: `      await inTransaction(this.#work, (transaction) => this.#handle(transaction));
-      if (this.hasFailed) throw new LeaseLost();
+        to: `      if (!held.hasFailed) await settle(held, transaction.tx, attempts, durationsMs);
+    });
+    if (held.hasFailed) throw new LeaseLost();
 `,
+      },
+      {
+        file: 'lib/relay/shared-commit.ts',
+        from: "import { settleInTransaction } from '../deliveries/settle.ts';",
+        to: "import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';",
       },
     ],
   },
@@ -203,7 +211,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
         to: 'event.version > 1000',
       },
       {
-        file: 'lib/relay/lane-work.ts',
+        file: 'lib/relay/held-lane.ts',
         from: 'event.version <= this.lane.subscription.version',
         to: 'event.version <= 1000',
       },
@@ -215,9 +223,9 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: 'lib/relay/batch.ts',
-        from: 'for (const attempt of this.#attempts.slice(0, taken)) this.#work.delivered(attempt, durationMs);',
-        to: `for (const [index, attempt] of this.#attempts.entries())
-      if (index !== taken) this.#work.delivered(attempt, durationMs);`,
+        from: 'for (const attempt of attempts.slice(0, taken)) attempt.deliver(durationMs);',
+        to: `for (const [index, attempt] of attempts.entries())
+    if (index !== taken) attempt.deliver(durationMs);`,
       },
     ],
   },
@@ -227,8 +235,8 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     changes: [
       {
         file: 'lib/relay/shared-commit.ts',
-        from: 'if (others.length === 0) {',
-        to: 'if (others.length >= 0) {',
+        from: `if (attempts.length > 1) return 'rolled back';`,
+        to: '',
       },
     ],
   },

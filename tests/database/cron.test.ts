@@ -6,10 +6,10 @@ import { duties, perform } from '../../lib/cron/duties.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
 import { connect } from '../../lib/db/connect.ts';
 import { limitStatements, run } from '../../lib/db/statement.ts';
-import { onEmitted } from '../../lib/db/commits.ts';
+import { onDue } from '../../lib/db/commits.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { Bell } from '../../lib/relay/bell.ts';
-import { TICK_MS, keepRelaying } from '../../lib/relay/keep-relaying.ts';
+import { LOOK_EVERY_MS, keepRelaying } from '../../lib/relay/keep-relaying.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
@@ -48,7 +48,7 @@ const numbers = (from: number, to: number) =>
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
 /** Of a run, to which it has ample time and makes no second look: shorter than a tick, so that it ends when nothing is due. */
-const AMPLE = TICK_MS - 1;
+const AMPLE = LOOK_EVERY_MS - 1;
 
 const answer = z.object({
   delivered: z.int(),
@@ -238,7 +238,7 @@ describe('a kick', () => {
 
   it('after each commit that emitted has the event delivered, without a tick', async () => {
     const { kick, done, errors } = kicker([ledger()]);
-    const end = onEmitted(bus.db, kick);
+    const end = onDue(bus.db, kick);
     await emitPayments(bus.db, 1, 2);
     await done();
     end();

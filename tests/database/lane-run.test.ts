@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import pLimit from 'p-limit';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
@@ -7,7 +8,6 @@ import { turn } from '../../lib/deliveries/turn.ts';
 import type { ClaimedLane } from '../../lib/deliveries/claim.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
-import { Slots } from '../../lib/relay/slots.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach, attachBatches } from '../../lib/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
@@ -177,7 +177,7 @@ describe('any outcomes of any keys, in a strict lane and a shared one, one by on
           db: bus.db,
           clock,
           leaseClock: clock,
-          transactions: new Slots(2),
+          inTransactionSlot: pLimit(2),
         })) as LaneOutcome;
 
         const first = lane.deliveries[0]!.position;

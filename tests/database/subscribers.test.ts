@@ -24,6 +24,7 @@ import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscri
 import { MINUTE, SECOND } from '../../lib/time.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/webhooks/route.ts';
 import { contradictions, deliveriesOf, openBus, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import {
@@ -549,12 +550,9 @@ describe('the whole chain', () => {
     };
     const database = async () => bus.db;
     const rejections = new Rejections(database);
-    const { fetch } = endpoint({
-      methods: ['POST'],
+    const { fetch } = endpoint(webhookRoute, {
       handle: async (request, { requestId }) =>
-        Response.json(
-          await receiveWebhook({ request, requestId, settings, database, kick: () => undefined, rejections }),
-        ),
+        Response.json(await receiveWebhook({ request, requestId, settings, database, rejections })),
     });
     vi.spyOn(process.stdout, 'write').mockReturnValueOnce(true);
     await createPaymentIntent(bus.db, card);

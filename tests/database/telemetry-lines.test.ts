@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
 import { createKick } from '../../lib/relay/kick.ts';
@@ -161,11 +161,11 @@ describe('a relay', () => {
     const first = await drain(bus.db, [ledger(), attach('bookings', { 'payment.captured': refuse })], {
       isLogged: true,
     });
-    expect(linesOf('tick')).toEqual([
+    expect(linesOf('relay')).toEqual([
       {
         level: 'info',
         at: expect.any(String),
-        message: 'tick',
+        message: 'relay',
         fannedOut: 2,
         delivered: 2,
         failed: 0,
@@ -181,7 +181,7 @@ describe('a relay', () => {
   test('is logged when the cron or a kick runs it, where that is asked for', async () => {
     await emitPayments(bus.db, 1, 1);
     await runCron({ db: bus.db, subscribers: [ledger()], duties: [], budgetMs: 300, isLogged: true });
-    expect([linesOf('delivery').length, linesOf('tick').length]).toEqual([1, 1]);
+    expect([linesOf('delivery').length, linesOf('relay').length]).toEqual([1, 1]);
     for (const isLogged of [true, false]) {
       writes = [];
       await emitPayments(bus.db, 1, 1);
@@ -199,7 +199,7 @@ const refuse = () => {
 };
 
 describe('where nothing is traced', () => {
-  const received = endpoint({
+  const received = guardedEndpoint({
     methods: ['POST'],
     handle: async () => {
       await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
@@ -228,7 +228,7 @@ describe('where nothing is traced', () => {
     expect(lines().map(({ message, traceId }) => [message, traceId])).toEqual([
       ['request', TRACE],
       ['delivery', TRACE],
-      ['tick', undefined],
+      ['relay', undefined],
     ]);
   });
 
@@ -237,7 +237,7 @@ describe('where nothing is traced', () => {
     const causing = ledger(() =>
       bus.db.transaction((tx) => emit(tx, 'payment.refunded', payloadOf('payment.refunded'))),
     );
-    const { fetch } = endpoint({
+    const { fetch } = guardedEndpoint({
       methods: ['POST'],
       handle: async () => {
         await drain(bus.db, [causing]);

@@ -6,7 +6,7 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest';
 
 import { readConfig } from '../../lib/config.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
@@ -141,7 +141,7 @@ const post = (headers: Record<string, string> = {}) =>
   });
 
 /** A function that reports a payment. */
-const paying = endpoint({
+const paying = guardedEndpoint({
   methods: ['POST'],
   route: '/dev/:who',
   handle: async () => {
@@ -184,7 +184,7 @@ test('one trace leads from a caller’s span through the request and the event t
     'messaging.operation.type': 'send',
     'messaging.message.id': event!.id,
   });
-  const tick = one('tick');
+  const relayed = one('relay');
   const handled = named('process payment.captured');
   expect(handled.map(({ attributes }) => attributes['messaging.consumer.group.name']).toSorted()).toEqual([
     'bookings',
@@ -192,7 +192,7 @@ test('one trace leads from a caller’s span through the request and the event t
   ]);
   for (const span of handled) {
     expect(span).toMatchObject({ kind: KINDS.consumer, traceId: CALLER.trace, parentSpanId: send.spanId });
-    expect(span.links.map(({ spanId }) => spanId)).toEqual([tick.spanId]);
+    expect(span.links.map(({ spanId }) => spanId)).toEqual([relayed.spanId]);
     expect(span.attributes).toMatchObject({
       'messaging.operation.type': 'process',
       'messaging.message.id': event!.id,
@@ -205,25 +205,22 @@ test('one trace leads from a caller’s span through the request and the event t
     traceId: CALLER.trace,
     parentSpanId: byLedger!.spanId,
   });
-  expect(tick.traceId).not.toBe(CALLER.trace);
-  expect(tick.attributes).toMatchObject({ 'postbud.tick.fanned_out': 2, 'postbud.tick.delivered': 2 });
+  expect(relayed.traceId).not.toBe(CALLER.trace);
+  expect(relayed.attributes).toMatchObject({ 'postbud.relay.fanned_out': 2, 'postbud.relay.delivered': 2 });
 });
 
 test('a webhook’s event is part of its provider’s trace, and a duplicate records none', async () => {
   const body = JSON.stringify({ type: 'login.succeeded', data: { subject: CANARY, method: 'bank-id' } });
   const at = new Date();
   const signature = new Webhook(WHSEC).sign('msg_1', at, body);
-  const { fetch } = endpoint({
+  const { fetch } = guardedEndpoint({
     methods: ['POST'],
     route: '/webhooks/:provider',
     handle: async (request, { requestId }) => {
       const database = async () => bus.db;
       const rejections = new Rejections(database);
       const { webhooks: settings } = readConfig({ WEBHOOK_IDENTITYPROVIDER_SECRET: WHSEC });
-      const kick = () => undefined;
-      return Response.json(
-        await receiveWebhook({ request, requestId, settings, database, kick, rejections }),
-      );
+      return Response.json(await receiveWebhook({ request, requestId, settings, database, rejections }));
     },
   });
   const headers = {
@@ -269,11 +266,11 @@ test('what a producer says of its own span is kept as it is', async () => {
   expect(named('send payment.captured')).toEqual([]);
 });
 
-test('a delivery of an event without a trace is part of the tick', async () => {
+test('a delivery of an event without a trace is part of the span of its relay', async () => {
   await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1), { traceparent: 'none' }));
   await drain(bus.db, [attach('ledger', { 'payment.captured': () => undefined })]);
   await sent();
-  expect(one('process payment.captured')).toMatchObject({ parentSpanId: one('tick').spanId });
+  expect(one('process payment.captured')).toMatchObject({ parentSpanId: one('relay').spanId });
 });
 
 test.each([
@@ -355,7 +352,7 @@ test.each([
   [503, 2],
   [404, 0],
 ])('a request that is answered %i has a span with the status %i', async (status, code) => {
-  const { fetch } = endpoint({
+  const { fetch } = guardedEndpoint({
     methods: ['POST'],
     route: '/dev/:who',
     handle: async () => {
@@ -369,7 +366,7 @@ test.each([
 });
 
 test('a method that nobody knows, and a path that is not declared, are in no name', async () => {
-  const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response() });
+  const { fetch } = guardedEndpoint({ methods: ['GET'], handle: async () => new Response() });
   await fetch(new Request(`https://postbud.example/${CANARY}`, { method: 'KANARI' }));
   await sent();
   expect(one('HTTP').attributes['http.request.method']).toBe('_OTHER');
@@ -408,12 +405,12 @@ test('every line of the log says which trace it is part of', async () => {
   expect(told.map(({ message, traceId }) => [message, traceId])).toEqual([
     ['request', CALLER.trace],
     ['delivery', CALLER.trace],
-    ['tick', undefined],
+    ['relay', undefined],
   ]);
 });
 
 test('an anonymous caller’s request begins a trace of its own, and so do the events that it leads to', async () => {
-  const { fetch } = endpoint({
+  const { fetch } = guardedEndpoint({
     methods: ['POST'],
     route: '/api/form',
     isAnonymous: true,

@@ -3,6 +3,7 @@ import { Webhook } from 'standardwebhooks';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 
+import { onDue } from '../../lib/db/commits.ts';
 import { connect, migrate } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
 import { EMITTER_LOCKS } from '../../lib/outbox/emit.ts';
@@ -36,6 +37,7 @@ beforeEach(async () => {
   kick = vi.fn<() => void>();
   vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   await admin.query('truncate events, awaiting_fan_out, webhook_receipts, webhook_rejections');
+  return onDue(connection.db, kick);
 });
 
 describe('while a twin of a webhook is in an open transaction', () => {
@@ -281,7 +283,6 @@ async function receive({ id = 'msg_1', db = connection.db } = {}) {
       identityprovider: none,
     },
     database,
-    kick,
     rejections: new Rejections(database),
   });
 }

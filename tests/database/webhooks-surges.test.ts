@@ -7,7 +7,7 @@ import type { Connection } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
 import { duties } from '../../lib/cron/duties.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
-import { TICK_MS } from '../../lib/relay/keep-relaying.ts';
+import { LOOK_EVERY_MS } from '../../lib/relay/keep-relaying.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY } from '../../lib/time.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
@@ -146,7 +146,8 @@ describe('webhook.rejections.surged', () => {
     const audit = subscriber('audit', {
       'webhook.rejections.surged': ({ payload }) => void handed.push(payload.provider),
     });
-    const cron = () => runCron({ db: connection.db, subscribers: [audit], duties, budgetMs: TICK_MS - 1 });
+    const cron = () =>
+      runCron({ db: connection.db, subscribers: [audit], duties, budgetMs: LOOK_EVERY_MS - 1 });
     await Promise.all([cron(), cron(), cron()]);
     // One that was just being emitted is left to the next.
     await cron();

@@ -3,7 +3,7 @@ import { setTimeout as realSleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { connect } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
 import { takeBudget } from '../../lib/rate-limit/answers.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
@@ -26,7 +26,7 @@ function guarded({ forms = false, limit = 3, budget = 100 } = {}) {
   const limiter = new MemoryLimiter({ now: () => NOON + 18_000 });
   const visitors = createVisitors({ isBehindPlatform: true });
   const seen: unknown[] = [];
-  const { fetch } = endpoint({
+  const { fetch } = guardedEndpoint({
     methods: ['POST'],
     cors: () => ({ origins: [SITE], anyLocalhost: false }),
     body: { schema, limitBytes: 64, forms },
@@ -250,14 +250,14 @@ describe('a visitor', () => {
 
 describe('a guard whose environment is wrong', () => {
   const fails = () => {
-    throw new InvalidConfiguration('CORS_ORIGINS', 'write origins');
+    throw new InvalidConfiguration('CORS_ORIGINS', 'must be origins');
   };
 
   test.each([{ cors: fails }, { visitorLimits: fails }])(
     'answers 503 and lets nothing through: %j',
     async (guard) => {
       const handle = vi.fn(async () => new Response());
-      const response = await endpoint({ methods: ['POST'], ...guard, handle }).fetch(call());
+      const response = await guardedEndpoint({ methods: ['POST'], ...guard, handle }).fetch(call());
       expect(await codeOf(response)).toEqual([503, 'misconfigured']);
       expect(handle).not.toHaveBeenCalled();
     },

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 
 import { readVercelJson } from '../../dev/build/vercel-json.ts';
-import type { EndpointDeclaration } from '../../lib/http/endpoint.ts';
+import type { EndpointDeclaration } from '../../lib/http/guarded-endpoint.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { CRON_BUDGET_MS, CRON_LIFE_MS, FUNCTION_LIFE_MS, LONGEST_TIME_LIMIT_MS } from '../../lib/lifetime.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
@@ -51,7 +51,7 @@ describe('a kick in a function', () => {
   ): Promise<string[]> {
     vi.stubEnv('DATABASE_URL', await createDatabase(inject('postgresUrl')));
     vi.resetModules();
-    const { endpoint } = await import('../../lib/http/endpoint.ts');
+    const { guardedEndpoint } = await import('../../lib/http/guarded-endpoint.ts');
     const { emit } = await import('../../lib/outbox/emit.ts');
     const { database } = await import('../../lib/postbud.ts');
     const db = await database();
@@ -63,7 +63,7 @@ describe('a kick in a function', () => {
         ...(deadline !== undefined && { deadline: new Date(deadline).toISOString() }),
       }),
     };
-    const { fetch } = endpoint({
+    const { fetch } = guardedEndpoint({
       ...declared,
       methods: ['POST'],
       handle: async () => {

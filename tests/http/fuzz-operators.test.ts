@@ -5,11 +5,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import { connect, migrate } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
-import type { Bus } from '../../lib/operators/access/asked.ts';
-import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
-import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { operatorFunction } from '../support/operator-function.ts';
 import { drainLive, payloadOf } from '../support/bus.ts';
 
 const RUNS = 1500;
@@ -47,25 +45,16 @@ afterAll(() => connection.close());
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
 afterEach(() => void vi.restoreAllMocks());
 
-const bus: Bus = {
-  database: async () => connection.db,
-  subscribers: () => [ledger],
-  relays: () => true,
-  kick: () => undefined,
-};
-const { fetch } = operatorEndpoint({
-  settings: () => ({
+const { fetch } = operatorFunction({
+  settings: {
     kind: 'secret',
     secret: SECRET,
     issuer: 'postbud',
     audience: 'postbud-operators',
     maxAgeSeconds: 86_400,
-  }),
-  environment: () => 'Local',
-  deadLetters: async () => null,
-  routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-    routesOf(bus),
-  ),
+  },
+  db: () => connection.db,
+  subscribers: () => [ledger],
 });
 
 /** What an operator, or someone who tries things out, may write anywhere. */

@@ -8,7 +8,7 @@ import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { isArtefact } from '../support/artefact.ts';
 import { createDatabase } from '../support/postgres.ts';
 

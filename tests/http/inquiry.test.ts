@@ -22,11 +22,11 @@ import type { Behaviour, ReceivedMail, SendGridStandIn } from '../../dev/stand-i
 import type { MailSettings } from '../../lib/config.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { problemForVisitor } from '../../lib/inquiry/form-answers.ts';
 import { handleInquiry } from '../../lib/inquiry/handle-inquiry.ts';
 import type { Inquiry } from '../../lib/inquiry/handle-inquiry.ts';
-import { INQUIRY_LIMIT_BYTES, inquiryRequest } from '../../lib/inquiry/inquiry-request.ts';
+import { inquiryRoute } from '../../lib/inquiry/route.ts';
 import { OnceAcrossProcesses } from '../../lib/inquiry/once-across-processes.ts';
 import { OncePerProcess } from '../../lib/inquiry/once.ts';
 import { logTo } from '../../lib/log.ts';
@@ -96,11 +96,12 @@ const settings = (fields: Partial<MailSettings> = {}): MailSettings => ({
 function inquiryFunction(parts: Partial<Inquiry> = {}) {
   const cors = { origins: [SITE], anyLocalhost: false };
   const sent = new OncePerProcess();
-  const inquiry = endpoint({
+  const inquiry = guardedEndpoint({
     methods: ['POST'],
     isAnonymous: true,
     cors: () => cors,
-    body: { schema: inquiryRequest, limitBytes: INQUIRY_LIMIT_BYTES, forms: true },
+    body: inquiryRoute.body,
+    problemAnswer: problemForVisitor,
     handle: async (request, { requestId, body }) =>
       await handleInquiry({
         request,
@@ -123,7 +124,7 @@ function inquiryFunction(parts: Partial<Inquiry> = {}) {
       body: typeof sentBody === 'string' || isForm ? sentBody : JSON.stringify(sentBody),
       headers: isForm ? headers : { 'content-type': 'application/json', ...headers },
     });
-    const response = await problemForVisitor(request, await inquiry.fetch(request));
+    const response = await inquiry.fetch(request);
     const answer = await response.clone().text();
     answered.push(answer, JSON.stringify([...response.headers]));
     return { status: response.status, headers: response.headers, text: answer };

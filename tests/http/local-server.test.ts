@@ -350,7 +350,7 @@ describe('the local server', () => {
       DATA_DIR: import.meta.filename,
     });
     expect(code).toBe(1);
-    expect(output).toContain('DATA_DIR: write a folder of your own');
+    expect(output).toContain('DATA_DIR must be a folder that you may write to');
     expect(output).not.toMatch(/\n\s+at /);
   });
 
@@ -536,9 +536,11 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
       SUBSCRIBER_LEGDER_SECRET: `whsec_${Buffer.alloc(32, 3).toString('base64')}`,
     });
     expect(code).toBe(1);
-    expect(output).toContain('PORT: write a port number');
-    expect(output).toContain('CHAT_MAX_TOKENS: write a whole number');
-    expect(output).toContain('SUBSCRIBER_LEGDER_URL: the catalog has no subscriber legder');
+    expect(output).toContain('PORT must be a whole number from 0 to 65535');
+    expect(output).toContain('CHAT_MAX_TOKENS must be a whole number from 1 to 8192');
+    expect(output).toContain(
+      'SUBSCRIBER_LEGDER_URL must have a subscriber of the catalog in its name, not legder',
+    );
   });
 
   test('the token where there is no secret', async () => {
@@ -565,12 +567,12 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
   });
 
   test.each([
-    ['WEBHOOK_CARDPAYMENTS_SCHEME', 'foo', 'write one of standard, stripe, vipps, criipto, github-style'],
-    ['PORT', 'http', 'write a port number, 0 to 65535'],
+    ['WEBHOOK_CARDPAYMENTS_SCHEME', 'foo', 'must be one of standard, stripe, vipps, criipto, github-style'],
+    ['PORT', 'http', 'must be a whole number from 0 to 65535'],
     [
       'SUBSCRIBER_LEDGER_URL',
       'http://localhost:4000',
-      'write whsec_ and the base64 of 24 to 64 random bytes',
+      'must be whsec_ and the base64 of 24 to 64 random bytes',
     ],
   ])('the server with %s=%s', async (variable, value, should) => {
     const { code, output } = await runProgram('dev/start.ts', {

@@ -2,7 +2,7 @@ import { SignJWT } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { readMetrics } from '../../lib/operators/metrics/read.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';

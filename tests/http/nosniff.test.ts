@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import * as z from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
 
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
@@ -112,8 +112,8 @@ describe('a browser takes no answer for what it is not', () => {
   test.each(Object.entries(answers))('whatever a handler answers: %s', async (_, handle) => {
     for (const body of [undefined, { schema: z.unknown(), limitBytes: 9 }]) {
       const { fetch } = body
-        ? endpoint({ methods: ['POST'], body, handle })
-        : endpoint({ methods: ['POST'], handle });
+        ? guardedEndpoint({ methods: ['POST'], body, handle })
+        : guardedEndpoint({ methods: ['POST'], handle });
       const headers = { 'content-type': 'application/json' };
       const request = new Request('https://postbud.example/', { method: 'POST', body: '{}', headers });
       const response = await fetch(request);
@@ -122,7 +122,7 @@ describe('a browser takes no answer for what it is not', () => {
   });
 
   test('also where a page of a problem can’t be written', async () => {
-    const { fetch } = endpoint({
+    const { fetch } = guardedEndpoint({
       methods: ['GET'],
       handle: () => Promise.reject(new Problem(404, 'x', 'x')),
       problemAnswer: () => {

@@ -8,7 +8,7 @@ import metrics from '../../api/platform/metrics.ts';
 import webhooks from '../../api/webhooks/[provider].ts';
 import document from '../../docs/openapi.json' with { type: 'json' };
 import { connect } from '../../lib/db/connect.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { duties } from '../../lib/cron/duties.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';

@@ -10,17 +10,17 @@ import { z } from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
-import { notFound } from '../../lib/http/problem.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { HOME } from '../../lib/operators/page/links.ts';
 import { html } from '../../lib/operators/page/markup.ts';
 import { layout } from '../../lib/operators/page/layout.ts';
-import { operatorEndpoint, readSent } from '../../lib/operators/access/endpoint.ts';
-import type { OperatorVisit } from '../../lib/operators/access/endpoint.ts';
-import { nextPath, sessionRoutes, signInLimits } from '../../lib/operators/access/routes.ts';
+import { nextPath } from '../../lib/operators/access/next-path.ts';
+import { operatorRoute } from '../../lib/operators/access/route.ts';
+import type { OperatorVisit } from '../../lib/operators/access/route.ts';
+import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
-import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { operatorFunction } from '../support/operator-function.ts';
 import { freePort } from '../support/postgres.ts';
 
 const ORIGIN = 'https://postbud.example';
@@ -49,60 +49,75 @@ interface ConsoleOptions {
   readonly limiter?: MemoryLimiter;
 }
 
+const seen = z.object({
+  subject: z.string(),
+  name: z.string(),
+  via: z.enum(['bearer', 'cookie']),
+  parameters: z.record(z.string(), z.string()),
+});
+
 function consoleOf({
   settings = shared,
   deadLetters = async () => 3,
   limiter = new MemoryLimiter({ now: () => NOON }),
 }: ConsoleOptions = {}) {
   const visits: Pick<OperatorVisit, 'operator' | 'parameters'>[] = [];
-  const visitors = createVisitors({ isBehindPlatform: true });
-  const settingsNow = typeof settings === 'function' ? settings : () => settings;
-  const shown = async ({ operator, parameters, url }: OperatorVisit) => {
-    visits.push({ operator, parameters });
-    return {
-      json: { subject: operator.subject, name: operator.name, via: operator.via, parameters },
-      page: (context: Parameters<typeof layout>[1]) =>
-        layout({ title: 'A page', section: null, content: html`<p>at ${url.href}</p>` }, context),
-    };
+  const page = {
+    scope: 'event-bus:read' as const,
+    summary: 'A page',
+    answer: seen,
+    examples: {},
+    handle: async ({ operator, parameters }: Pick<OperatorVisit, 'operator' | 'parameters'>) => {
+      visits.push({ operator, parameters });
+      const { subject, name, via } = operator;
+      return { subject, name, via, parameters: { ...parameters } };
+    },
+    page: (_: unknown, context: Parameters<typeof layout>[1]) =>
+      layout({ title: 'A page', section: null, content: html`<p>at ${context.url.href}</p>` }, context),
   };
-  const { fetch }: Endpoint = operatorEndpoint({
-    settings: settingsNow,
-    environment: () => 'Preview',
+  const { fetch } = operatorFunction({
+    settings,
+    environment: 'Preview',
     deadLetters,
+    limiter,
     routes: [
-      ...sessionRoutes({
-        settings: settingsNow,
-        visitorLimits: () => ({ limiter, visitors, limits: signInLimits }),
+      ...accessRoutes,
+      operatorRoute({ ...page, id: 'home', path: HOME }),
+      operatorRoute({
+        ...page,
+        id: 'topic',
+        path: `${HOME}/topics/{topic}`,
+        parameters: { topic: z.string() },
       }),
-      { method: 'GET', path: HOME, scope: 'event-bus:read', handle: shown },
-      { method: 'GET', path: `${HOME}/topics/:topic`, scope: 'event-bus:read', handle: shown },
-      { method: 'GET', path: `${HOME}/replay`, scope: 'event-bus:read', handle: shown },
-      {
-        method: 'POST',
+      operatorRoute({ ...page, id: 'preview', path: `${HOME}/replay` }),
+      operatorRoute({
+        ...page,
+        id: 'replay',
         path: `${HOME}/replay`,
         scope: 'event-bus:replay',
+        body: z.object({ topic: z.string('write a topic') }),
+        answer: z.object({ replayed: z.string() }),
         handle: async (visit) => {
-          const sent = await readSent(visit.request, z.object({ topic: z.string('write a topic') }));
-          await shown(visit);
-          return { json: { replayed: sent.topic }, seeOther: `${HOME}/replays/1` };
+          await page.handle(visit);
+          return { replayed: visit.body.topic };
         },
-      },
-      {
-        method: 'GET',
+        goOn: () => `${HOME}/replays/1`,
+      }),
+      operatorRoute({
+        ...page,
+        id: 'missing',
         path: `${HOME}/missing`,
-        scope: 'event-bus:read',
-        handle: async () => {
-          throw notFound('no_such_dead_letter', 'There is no such dead letter.');
-        },
-      },
-      {
-        method: 'GET',
+        unknown: 'There is no such dead letter.',
+        handle: async () => null,
+      }),
+      operatorRoute({
+        ...page,
+        id: 'broken',
         path: `${HOME}/broken`,
-        scope: 'event-bus:read',
         handle: async () => {
           throw new Error('connection to postgres://kanarifugl failed');
         },
-      },
+      }),
     ],
   });
   return { fetch, visits };
@@ -1158,7 +1173,7 @@ describe('nobody gets in, and the answer is 503, where', () => {
     [
       'a variable is wrong',
       async () => () => {
-        throw new InvalidConfiguration('OPERATOR_JWT_SECRET', 'write at least 32 bytes');
+        throw new InvalidConfiguration('OPERATOR_JWT_SECRET', 'must be at least 32 bytes');
       },
       'misconfigured',
       '60',

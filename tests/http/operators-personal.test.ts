@@ -7,13 +7,12 @@ import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { personalTexts } from '../../lib/catalog/personal.ts';
 import type { Topic } from '../../lib/catalog/topic.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
-import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
-import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
+import { operatorFunction } from '../support/operator-function.ts';
 import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -48,19 +47,7 @@ afterAll(async () => {
   await bus.close();
 });
 
-const { fetch } = operatorEndpoint({
-  settings: () => settings,
-  environment: () => 'Local',
-  deadLetters: async () => null,
-  routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-    routesOf({
-      database: async () => bus.db,
-      subscribers: () => attached,
-      relays: () => true,
-      kick: () => undefined,
-    }),
-  ),
-});
+const { fetch } = operatorFunction({ settings, db: () => bus.db, subscribers: () => attached });
 
 async function authorization(scope: string): Promise<string> {
   const seconds = Math.floor(Date.now() / SECOND);

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 
 import { misbehaviours, startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import type { Misbehaviour, RedisRest } from '../../dev/stand-ins/redis-rest.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { RedisLimiter } from '../../lib/rate-limit/redis.ts';
 import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import { DAY, MINUTE } from '../../lib/time.ts';
@@ -33,7 +33,7 @@ const limits = [
 function limited(redis: { url: string; token: string }, patienceMs?: number) {
   const limiter = new RedisLimiter({ ...redis, ...(patienceMs !== undefined && { patienceMs }) });
   const visitors = createVisitors({ isBehindPlatform: true, secret: redis.token });
-  return endpoint({
+  return guardedEndpoint({
     methods: ['POST'],
     visitorLimits: () => ({ limiter, visitors, limits }),
     handle: async () => Response.json({ ok: true }),

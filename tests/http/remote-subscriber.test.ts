@@ -238,6 +238,6 @@ describe('what a component elsewhere answers', () => {
 
 it('a component that the catalog does not list is refused by the name of its variable', () => {
   expect(() => remoteSubscriber({ name: 'acounting', url, secret })).toThrow(
-    'SUBSCRIBER_ACOUNTING_URL: the catalog has no subscriber acounting',
+    'SUBSCRIBER_ACOUNTING_URL must have a subscriber of the catalog in its name, not acounting',
   );
 });

@@ -216,7 +216,7 @@ describe('the form for inquiries', () => {
     const { readConfig } = await import('../../lib/config.ts');
     expect(readConfig().rates.inquiryDailyBudget).toBe(500);
     expect(() => readConfig({ INQUIRY_DAILY_BUDGET: 'many' }).rates.inquiryDailyBudget).toThrow(
-      'INQUIRY_DAILY_BUDGET: write a whole number, 1 to 10000000',
+      'INQUIRY_DAILY_BUDGET must be a whole number from 1 to 10000000',
     );
   });
 

@@ -20,13 +20,15 @@ import { z } from 'zod';
 
 import { InvalidConfiguration, providers } from '../../lib/config.ts';
 import type { Config, Provider } from '../../lib/config.ts';
+import { onDue } from '../../lib/db/commits.ts';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
-import { schemes } from '../../lib/webhooks/verify.ts';
-import type { Scheme } from '../../lib/webhooks/verify.ts';
+import { webhookRoute } from '../../lib/webhooks/route.ts';
+import { schemes } from '../../lib/config.ts';
+import type { Scheme } from '../../lib/config.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
 
 /** In every body, signature header and secret of this file; must be in no answer and no log line. */
@@ -763,13 +765,13 @@ interface IntakeOptions {
 /** The function as `api/webhooks/[provider].ts` composes it, with one provider set up. */
 function intake(options: IntakeOptions = {}) {
   const { provider = 'cardpayments', scheme = 'standard', secrets = [senders[scheme].secret] } = options;
-  const kick = vi.fn();
+  const kick = vi.fn<() => void>();
+  onTestFinished(onDue(connection.db, kick));
   const database = vi.fn(options.database ?? (async () => connection.db));
   const rejections = new Rejections(database);
   counters.push(rejections);
   const settings = settingsOf(provider, { scheme, secrets: [...secrets] });
-  const { fetch } = endpoint({
-    methods: ['POST'],
+  const { fetch } = endpoint(webhookRoute, {
     handle: async (request, { requestId }) =>
       Response.json(
         await receiveWebhook({
@@ -777,7 +779,6 @@ function intake(options: IntakeOptions = {}) {
           requestId,
           settings,
           database,
-          kick,
           rejections,
           now: options.now ?? NOW,
         }),

@@ -1,10 +1,11 @@
+import pLimit from 'p-limit';
+
 import type { Database } from '../../lib/db/connect.ts';
 import type { ClaimedDelivery, ClaimedLane } from '../../lib/deliveries/claim.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
+import type { RunOptions } from '../../lib/relay/held-lane.ts';
 import { LaneRun } from '../../lib/relay/lane-run.ts';
-import type { DeliverOptions } from '../../lib/relay/lane-work.ts';
-import { Slots } from '../../lib/relay/slots.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 
 /** The keys of a lane's deliveries, at positions 1, 2, …; what is special about one. */
@@ -44,10 +45,11 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
 }
 
 /** Of a run that has all the time, without a database. */
-export const options = (more: Partial<DeliverOptions> = {}): DeliverOptions => ({
+export const options = (more: Partial<RunOptions> = {}): RunOptions => ({
   db: undefined as unknown as Database,
   signal: undefined,
-  transactions: new Slots(1),
+  inTransactionSlot: pLimit(1),
+  countCommitted: () => undefined,
   clock: () => 0,
   leaseClock: () => 0,
   isOver: () => false,
@@ -56,16 +58,12 @@ export const options = (more: Partial<DeliverOptions> = {}): DeliverOptions => (
 });
 
 /** Runs a lane to its end. @returns its outcome; null when the lane was lost. */
-export async function runLane(
-  lane: ClaimedLane,
-  more?: Partial<DeliverOptions>,
-): Promise<LaneOutcome | null> {
+export async function runLane(lane: ClaimedLane, more?: Partial<RunOptions>): Promise<LaneOutcome | null> {
   const given = options(more);
   const run = new LaneRun(lane, given.leaseClock(), given);
   run.start();
   await run.pauses();
-  if (run.failure !== undefined) throw run.failure;
-  return run.takeOutcome(false);
+  return run.yieldOutcome(false);
 }
 
 export const positionsOf = (attempts: readonly { readonly position: number }[]) =>

@@ -4,11 +4,11 @@ import { serve } from 'srvx';
 import type { OperatorSettings } from '../../lib/config.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
-import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
-import { consoleRoutes, deadLetterRoutes, overviewRoutes, replayRoutes } from '../../lib/operators/routes.ts';
 import { duties } from '../../lib/cron/duties.ts';
+import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, runCron } from '../../lib/cron/run-cron.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { operatorFunction } from './operator-function.ts';
 
 /** The functions of operators and of the cron, listening on a port. */
 export interface OperatorServer {
@@ -48,21 +48,8 @@ export async function startOperatorServer(
   subscribers: readonly AttachedSubscriber[],
   port = 0,
 ): Promise<OperatorServer> {
-  const operators = operatorEndpoint({
-    settings: () => settings,
-    environment: () => 'Local',
-    deadLetters: async () => null,
-    routes: [overviewRoutes, deadLetterRoutes, replayRoutes, consoleRoutes].flatMap((routesOf) =>
-      routesOf({
-        database: async () => db,
-        subscribers: () => subscribers,
-        relays: () => true,
-        kick: () => undefined,
-      }),
-    ),
-  });
-  const cron = endpoint({
-    methods: ['GET'],
+  const operators = operatorFunction({ settings, db: () => db, subscribers: () => subscribers });
+  const cron = endpoint(cronRoute, {
     handle: async (request) => {
       requireCronSecret(request, CRON_SECRET);
       return await runCron({ db, subscribers, duties, budgetMs: 500 });

@@ -7,7 +7,7 @@ import addFormats from 'ajv-formats';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { documentUrl } from '../../dev/descriptions.ts';
-import { catalog } from '../../lib/catalog/catalog.ts';
+import { catalog, topics } from '../../lib/catalog/catalog.ts';
 import type { Topic } from '../../lib/catalog/topic.ts';
 import { waitAfter } from '../../lib/relay/backoff.ts';
 import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
@@ -15,7 +15,7 @@ import type { BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber
 import { contextOf } from '../../lib/telemetry/trace.ts';
 import { HOUR, MINUTE } from '../../lib/time.ts';
 
-const rows: [topic: string, row: Topic][] = Object.entries(catalog);
+const rows = topics();
 const text = readFileSync(documentUrl('asyncapi'), 'utf8');
 
 interface Document {

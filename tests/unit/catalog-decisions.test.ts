@@ -1,14 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
+import { catalog, topics } from '../../lib/catalog/catalog.ts';
 import { compile } from '../../lib/catalog/marks.ts';
 import type { Rule } from '../../lib/catalog/marks.ts';
 import { hidePersonalData } from '../../lib/catalog/personal.ts';
-import type { Topic } from '../../lib/catalog/topic.ts';
 import { code, email, freeText, id, instant, personal, personName, title } from '../../lib/catalog/values.ts';
 
-const rows: [name: string, row: Topic][] = Object.entries(catalog);
+const rows = topics();
 
 /** A leaf of a payload's schema: where it stands, and what was decided. */
 type Decision = [path: string, rule: Rule & { is: 'told' | 'hidden' }];

@@ -1,9 +1,8 @@
-import { readFileSync } from 'node:fs';
-
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { providersWithSharedSecrets, readConfig, wrongVariables } from '../../lib/config.ts';
+import { providers, providersWithSharedSecrets, readConfig, wrongVariables } from '../../lib/config.ts';
 import type { InvalidConfiguration } from '../../lib/config.ts';
+import { environmentOf } from '../../lib/environment.ts';
 import { logTo } from '../../lib/log.ts';
 import { subscribersOf } from '../../lib/subscribers/registry.ts';
 
@@ -43,25 +42,11 @@ describe('with nothing set', () => {
   });
 
   test.each([
-    'DATABASE_URL',
-    'DATABASE_DRIVER',
-    'DATA_DIR',
-    'VERCEL',
-    'VERCEL_ENV',
-    'PORT',
-    'DEMO',
-    'CRON_SECRET',
-    'OPERATOR_JWT_SECRET',
-    'OPERATOR_JWKS_URL',
-    'OPERATOR_JWT_ISSUER',
-    'OPERATOR_JWT_AUDIENCE',
-    'OPERATOR_TOKEN_MAX_AGE',
-    'WEBHOOK_CARDPAYMENTS_SECRET',
-    'WEBHOOK_CARDPAYMENTS_SCHEME',
-    'WEBHOOK_WALLETPAYMENTS_SECRET',
-    'WEBHOOK_WALLETPAYMENTS_SCHEME',
-    'WEBHOOK_IDENTITYPROVIDER_SECRET',
-    'WEBHOOK_IDENTITYPROVIDER_SCHEME',
+    ...Object.keys(environmentOf({})),
+    ...providers.flatMap((name) => [
+      `WEBHOOK_${name.toUpperCase()}_SECRET`,
+      `WEBHOOK_${name.toUpperCase()}_SCHEME`,
+    ]),
     'SUBSCRIBER_LEDGER_URL',
     'SUBSCRIBER_LEDGER_SECRET',
     'SUBSCRIBER_LEDGER_BATCH',
@@ -72,35 +57,39 @@ describe('with nothing set', () => {
   });
 });
 
-describe('a wrong value names its variable and what to write', () => {
+describe('a wrong value is refused with its variable and what it must be', () => {
   test.each([
-    ['DATABASE_URL', 'mysql://localhost/x', 'write a URL that begins with postgres://'],
-    ['DATABASE_URL', 'localhost:5432', 'write a URL that begins with postgres://'],
-    ['DATABASE_DRIVER', 'mysql', 'write neon or pg'],
-    ['PORT', 'http', 'write a port number, 0 to 65535'],
-    ['PORT', '65536', 'write a port number, 0 to 65535'],
-    ['PORT', '-1', 'write a port number, 0 to 65535'],
-    ['PORT', '3000.5', 'write a port number, 0 to 65535'],
-    ['DEMO', 'no', 'write off'],
-    ['CRON_SECRET', 'fifteen letters', 'write at least 16 characters'],
-    ['OPERATOR_JWT_SECRET', 'x'.repeat(31), 'write at least 32 bytes'],
-    ['OPERATOR_TOKEN_MAX_AGE', '24', 'write a whole number and a unit'],
-    ['OPERATOR_TOKEN_MAX_AGE', '0h', 'a minute at least'],
-    ['OPERATOR_TOKEN_MAX_AGE', '31d', '30 days at most'],
-    ['OPERATOR_JWKS_URL', 'keys.example.no', 'write a URL that begins with https:// or http://'],
-    ['OPERATOR_JWKS_URL', 'file:///keys.json', 'write a URL that begins with https:// or http://'],
-    ['WEBHOOK_CARDPAYMENTS_SCHEME', 'foo', 'write one of standard, stripe, vipps, criipto, github-style'],
-    ['WEBHOOK_WALLETPAYMENTS_SCHEME', 'Vipps', 'write one of standard, stripe, vipps, criipto, github-style'],
+    ['DATABASE_URL', 'mysql://localhost/x', 'must be a URL that starts with postgres://'],
+    ['DATABASE_URL', 'localhost:5432', 'must be a URL that starts with postgres://'],
+    ['DATABASE_DRIVER', 'mysql', 'must be one of neon, pg'],
+    ['PORT', 'http', 'must be a whole number from 0 to 65535'],
+    ['PORT', '65536', 'must be a whole number from 0 to 65535'],
+    ['PORT', '-1', 'must be a whole number from 0 to 65535'],
+    ['PORT', '3000.5', 'must be a whole number from 0 to 65535'],
+    ['DEMO', 'no', 'must be one of on, off'],
+    ['CRON_SECRET', 'fifteen letters', 'must be at least 16 characters'],
+    ['OPERATOR_JWT_SECRET', 'x'.repeat(31), 'must be at least 32 bytes'],
+    ['OPERATOR_TOKEN_MAX_AGE', '24', 'must be a whole number and a unit'],
+    ['OPERATOR_TOKEN_MAX_AGE', '0h', 'from 1m to 30d'],
+    ['OPERATOR_TOKEN_MAX_AGE', '31d', 'from 1m to 30d'],
+    ['OPERATOR_JWKS_URL', 'keys.example.no', 'must be a URL that starts with https:// or http://'],
+    ['OPERATOR_JWKS_URL', 'file:///keys.json', 'must be a URL that starts with https:// or http://'],
+    ['WEBHOOK_CARDPAYMENTS_SCHEME', 'foo', 'must be one of standard, stripe, vipps, criipto, github-style'],
+    [
+      'WEBHOOK_WALLETPAYMENTS_SCHEME',
+      'Vipps',
+      'must be one of standard, stripe, vipps, criipto, github-style',
+    ],
     [
       'WEBHOOK_IDENTITYPROVIDER_SCHEME',
       'idura',
-      'write one of standard, stripe, vipps, criipto, github-style',
+      'must be one of standard, stripe, vipps, criipto, github-style',
     ],
-    ['SUBSCRIBER_LEDGER_URL', 'ledger.example.no', 'write a URL that begins with https:// or http://'],
+    ['SUBSCRIBER_LEDGER_URL', 'ledger.example.no', 'must be a URL that starts with https:// or http://'],
   ])('%s=%s', (variable, value, should) => {
     const error = refused({ [variable]: value });
     expect(error).toMatchObject({ code: 'invalid_configuration', variable });
-    expect(error.message).toContain(`${variable}: `);
+    expect(error.message).toMatch(new RegExp(`^${variable} must be `));
     expect(error.message).toContain(should);
   });
 
@@ -220,13 +209,13 @@ describe('operators', () => {
     for (const variable of ['OPERATOR_JWT_ISSUER', 'OPERATOR_JWT_AUDIENCE']) {
       const error = refused({ ...jwks, [variable]: '' });
       expect(error.variable).toBe(variable);
-      expect(error.message).toContain('write what the key server’s tokens have there');
+      expect(error.message).toContain(`${variable} must be set when OPERATOR_JWKS_URL is`);
     }
   });
 
   test('have a secret or a key server, not both', () => {
     const error = refused({ ...jwks, OPERATOR_JWT_SECRET: 'x'.repeat(32) });
-    expect(error.message).toBe('OPERATOR_JWKS_URL: write this or OPERATOR_JWT_SECRET, not both');
+    expect(error.message).toBe('OPERATOR_JWKS_URL must not be set when OPERATOR_JWT_SECRET is');
   });
 });
 
@@ -264,7 +253,7 @@ describe('remote subscribers', () => {
       SUBSCRIBER_LEDGER_SECRET: SECRET,
       SUBSCRIBER_LEDGER_BATCH: value,
     });
-    expect(error.message).toBe('SUBSCRIBER_LEDGER_BATCH: write on or off, or leave it unset');
+    expect(error.message).toBe('SUBSCRIBER_LEDGER_BATCH must be one of on, off');
   });
 
   test.each([
@@ -279,7 +268,7 @@ describe('remote subscribers', () => {
       ...(secret !== undefined && { SUBSCRIBER_LEDGER_SECRET: secret }),
     });
     expect(error.variable).toBe('SUBSCRIBER_LEDGER_SECRET');
-    expect(error.message).toContain('write whsec_ and the base64 of 24 to 64 random bytes');
+    expect(error.message).toContain('must be whsec_ and the base64 of 24 to 64 random bytes');
   });
 
   test('that the catalog does not know, or with a wrong variable, wait, and the log says why', () => {
@@ -309,7 +298,9 @@ describe('remote subscribers', () => {
       }),
       expect.objectContaining({
         subscriber: 'legder',
-        reason: expect.stringContaining('SUBSCRIBER_LEGDER_URL: the catalog has no subscriber legder'),
+        reason: expect.stringContaining(
+          'SUBSCRIBER_LEGDER_URL must have a subscriber of the catalog in its name, not legder',
+        ),
       }),
     ]);
   });
@@ -351,7 +342,7 @@ describe('in a deployment', () => {
   test.each(SERVICES)('%s begins with https://', (variable) => {
     for (const url of ['http://service.example.no', 'HTTP://service.example.no', 'http://127.0.0.1:1']) {
       expect(wrong({ VERCEL: '1', [variable]: url })).toEqual([
-        `${variable}: write a URL that begins with https://`,
+        `${variable} must be a URL that starts with https:// in a deployment`,
       ]);
       expect(wrong({ VERCEL: '', [variable]: url })).toEqual([]);
     }
@@ -359,14 +350,13 @@ describe('in a deployment', () => {
   });
 
   test('no variable that ends in URL or ENDPOINT is left out of that rule', () => {
-    const declared = readFileSync(new URL('../../lib/variables.ts', import.meta.url), 'utf8');
-    const names = [...declared.matchAll(/^ {2}(\w+(?:_URL|_ENDPOINT)):/gm)].map(([, name]) => name!);
+    const names = Object.keys(environmentOf({})).filter((name) => /_(URL|ENDPOINT)$/.test(name));
     expect(names.toSorted()).toEqual([...SERVICES.slice(0, -1), 'DATABASE_URL'].toSorted());
   });
 
   test.each(['memory://', 'file:///tmp/there'])('the database is Postgres, and not %s', (url) => {
     expect(wrong({ VERCEL: '1', DATABASE_URL: url })).toEqual([
-      'DATABASE_URL: write the URL of a Postgres database, postgres://…',
+      expect.stringMatching(/^DATABASE_URL must be the URL of a Postgres server in a deployment/),
     ]);
     expect(wrong({ VERCEL: '', DATABASE_URL: url })).toEqual([]);
   });

@@ -279,7 +279,7 @@ function subscriberOf(subscriber: string, fields: Partial<SubscriberOverview> = 
   };
 }
 
-function quietOverview(topics: readonly TopicOverview[] = [topicOf('payment.captured')]): Overview {
+function quietOverview(topics: TopicOverview[] = [topicOf('payment.captured')]): Overview {
   return {
     generatedAt: NOW,
     relay: { state: 'running', lastPassAt: '2026-11-19T13:32:04.000Z', runsHere: true, lagSeconds: 0 },

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { readConfig } from '../../lib/config.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
-import type { Endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { badRequest } from '../../lib/http/problem.ts';
 
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
@@ -16,7 +16,7 @@ const SITE = 'https://www.site.no';
 /** An endpoint of a server whose environment holds these variables. */
 function withCors(variables: Record<string, string>, handle = async () => Response.json({ ok: true })) {
   const { cors } = readConfig({ CORS_ORIGINS: '', VERCEL: '1', ...variables });
-  return endpoint({ methods: ['POST'], cors: () => cors, handle });
+  return guardedEndpoint({ methods: ['POST'], cors: () => cors, handle });
 }
 
 function call(to: Endpoint, origin?: string, method = 'POST'): Promise<Response> {
@@ -179,7 +179,7 @@ describe('a star that strangers could stand for', () => {
       expect.objectContaining({
         variable: 'CORS_ORIGINS',
         message: expect.stringMatching(
-          /^CORS_ORIGINS: write a name of your own behind the star, for example https:\/\/\S+: \S+ lets pages of strangers call$/,
+          /^CORS_ORIGINS must have a name of your own behind a star, for example https:\/\/\S+: \S+ lets the pages of strangers call$/,
         ),
       }),
     );
@@ -203,7 +203,7 @@ describe('a star that strangers could stand for', () => {
 
   test('is refused with an example for the host that it is at', () => {
     expect(() => readConfig({ CORS_ORIGINS: 'https://*.vercel.app' }).cors).toThrow(
-      'CORS_ORIGINS: write a name of your own behind the star, for example https://site-*-team.vercel.app: https://*.vercel.app lets pages of strangers call',
+      'CORS_ORIGINS must have a name of your own behind a star, for example https://site-*-team.vercel.app: https://*.vercel.app lets the pages of strangers call',
     );
   });
 });
@@ -221,7 +221,7 @@ describe('without CORS_ORIGINS', () => {
     vi.stubEnv('CORS_ORIGINS', undefined);
     const { cors } = readConfig({ VERCEL: '' });
     await expectAllowed(
-      endpoint({ methods: ['POST'], cors: () => cors, handle: async () => new Response() }),
+      guardedEndpoint({ methods: ['POST'], cors: () => cors, handle: async () => new Response() }),
       origin,
     );
   });
@@ -243,7 +243,7 @@ describe('without CORS_ORIGINS', () => {
     vi.stubEnv('CORS_ORIGINS', undefined);
     const { cors } = readConfig({ VERCEL: '' });
     await expectForeign(
-      endpoint({ methods: ['POST'], cors: () => cors, handle: async () => new Response() }),
+      guardedEndpoint({ methods: ['POST'], cors: () => cors, handle: async () => new Response() }),
       origin,
     );
   });
@@ -333,7 +333,11 @@ describe('every answer to a listed origin', () => {
 });
 
 describe('an endpoint for any page', () => {
-  const open = endpoint({ methods: ['GET'], cors: () => 'any', handle: async () => Response.json({}) });
+  const open = guardedEndpoint({
+    methods: ['GET'],
+    cors: () => 'any',
+    handle: async () => Response.json({}),
+  });
 
   test.each([SITE, 'null', undefined])('answers *, to the origin %s', async (origin) => {
     for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST']) {
@@ -347,7 +351,7 @@ describe('an endpoint for any page', () => {
 });
 
 describe('an endpoint that declares no CORS', () => {
-  const closed = endpoint({ methods: ['POST'], handle: async () => Response.json({}) });
+  const closed = guardedEndpoint({ methods: ['POST'], handle: async () => Response.json({}) });
 
   test('has no header of it on any answer, and no OPTIONS', async () => {
     for (const method of ['POST', 'OPTIONS', 'GET']) {

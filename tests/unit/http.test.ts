@@ -3,7 +3,7 @@ import * as z from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
 import { readBody, requireJson } from '../../lib/http/body.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { badRequest, Problem, unavailable } from '../../lib/http/problem.ts';
 import { requireValid } from '../../lib/http/validated.ts';
 import { InvalidPayload } from '../../lib/outbox/errors.ts';
@@ -20,7 +20,7 @@ afterEach(() => vi.restoreAllMocks());
 
 describe('an endpoint', () => {
   test('answers what its handler answers, whatever its body, and is not to be cached', async () => {
-    const { fetch } = endpoint({
+    const { fetch } = guardedEndpoint({
       methods: ['GET'],
       handle: async () => Response.json({ ok: true }, { status: 202 }),
     });
@@ -33,12 +33,15 @@ describe('an endpoint', () => {
 
   test('leaves a handler its own cache-control', async () => {
     const headers = { 'cache-control': 'max-age=60' };
-    const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response('', { headers }) });
+    const { fetch } = guardedEndpoint({
+      methods: ['GET'],
+      handle: async () => new Response('', { headers }),
+    });
     expect((await fetch(get())).headers.get('cache-control')).toBe('max-age=60');
   });
 
   test('adds its headers to answers whose headers cannot be changed', async () => {
-    const { fetch } = endpoint({
+    const { fetch } = guardedEndpoint({
       methods: ['GET'],
       handle: async () => Response.redirect('https://postbud.example/there', 303),
     });
@@ -57,7 +60,7 @@ describe('an endpoint', () => {
         more = (text) => (text === null ? controller.close() : controller.enqueue(Buffer.from(text)));
       },
     });
-    const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response(body) });
+    const { fetch } = guardedEndpoint({ methods: ['GET'], handle: async () => new Response(body) });
     const reader = (await fetch(get())).body!.getReader();
     more('first');
     expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe('first');
@@ -69,7 +72,9 @@ describe('an endpoint', () => {
     'that takes POST answers 405 to %s, names POST and calls nothing',
     async (method) => {
       const handle = vi.fn(async () => new Response());
-      const response = await endpoint({ methods: ['POST'], handle }).fetch(new Request(ADDRESS, { method }));
+      const response = await guardedEndpoint({ methods: ['POST'], handle }).fetch(
+        new Request(ADDRESS, { method }),
+      );
       expect(response.status).toBe(405);
       expect(response.headers.get('allow')).toBe('POST');
       expect(response.headers.get('access-control-allow-origin')).toBeNull();
@@ -78,7 +83,7 @@ describe('an endpoint', () => {
   );
 
   test('that takes GET takes HEAD too, and answers it without a body', async () => {
-    const { fetch } = endpoint({ methods: ['GET'], handle: async () => Response.json({ ok: true }) });
+    const { fetch } = guardedEndpoint({ methods: ['GET'], handle: async () => Response.json({ ok: true }) });
     const response = await fetch(new Request(ADDRESS, { method: 'HEAD' }));
     expect([response.status, await response.text()]).toEqual([200, '']);
     const refused = await fetch(new Request(ADDRESS, { method: 'POST' }));
@@ -86,7 +91,10 @@ describe('an endpoint', () => {
   });
 
   test('writes one line for each request, without its query', async () => {
-    const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response('', { status: 201 }) });
+    const { fetch } = guardedEndpoint({
+      methods: ['GET'],
+      handle: async () => new Response('', { status: 201 }),
+    });
     await fetch(get({ 'x-request-id': 'req-1' }, '/a/b?email=kari%40example.no'));
     expect(logged()).toEqual([
       {
@@ -103,14 +111,14 @@ describe('an endpoint', () => {
   });
 
   test('cuts a path that is too long for a log', async () => {
-    const { fetch } = endpoint({ methods: ['GET'], handle: async () => new Response() });
+    const { fetch } = guardedEndpoint({ methods: ['GET'], handle: async () => new Response() });
     await fetch(get({}, `/${'a'.repeat(5000)}`));
     expect(lines[0]!.length).toBeLessThan(500);
   });
 });
 
 describe('the id of a request', () => {
-  const { fetch } = endpoint({
+  const { fetch } = guardedEndpoint({
     methods: ['GET'],
     handle: async (_, { requestId }) => {
       throw badRequest('broken', requestId);
@@ -142,7 +150,7 @@ describe('the id of a request', () => {
     };
     const heard: (string | null)[] = [];
     const calls = [false, true].map((isAnonymous) =>
-      endpoint({
+      guardedEndpoint({
         methods: ['GET'],
         isAnonymous,
         handle: async (_, { requestId }) => {
@@ -246,7 +254,7 @@ describe('anything else that is thrown', () => {
 });
 
 test('a wrong variable is a 503 that names it in the log only', async () => {
-  const response = await answerTo(new InvalidConfiguration('CRON_SECRET', 'write kanari'));
+  const response = await answerTo(new InvalidConfiguration('CRON_SECRET', 'must be kanari'));
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '60']);
   const text = await response.text();
   expect(JSON.parse(text)).toMatchObject({ code: 'misconfigured' });
@@ -405,7 +413,7 @@ function post(
 }
 
 function answerTo(thrown: unknown): Promise<Response> {
-  return endpoint({
+  return guardedEndpoint({
     methods: ['GET'],
     handle: async () => {
       throw thrown;

@@ -52,7 +52,7 @@ describe('a lane', () => {
     now = leaseMs - 11 * SECOND;
     finish();
     await sleep(1);
-    const asked = run.takeOutcome(false);
+    const asked = run.yieldOutcome(false);
     expect(asked).toMatchObject({ to: 1, keepUntilMs: now + leaseMs });
     // Made in time, but known only when the new lease is over as well: another relay may have the lane.
     now += leaseMs + SECOND;
@@ -60,7 +60,7 @@ describe('a lane', () => {
     await sleep(1);
     expect(called).toEqual(['event 1 at 0 s']);
     // Asks again; and nobody has taken it.
-    const again = run.takeOutcome(false);
+    const again = run.yieldOutcome(false);
     expect(again).toMatchObject({ keepUntilMs: now + leaseMs });
     run.keep(again!.keepUntilMs, () => undefined);
     await sleep(1);
@@ -157,13 +157,13 @@ describe('in a shared lane', () => {
     const run = new LaneRun(laneOf(noted, ['a', 'slow', 'b', 'c', 'slow', 'b']), 0, options());
     run.start();
     await sleep(1);
-    const partial = run.takeOutcome(true)!;
+    const partial = run.yieldOutcome(true)!;
     expect(partial).toMatchObject({ from: 0, to: 1, unfinished: [{ position: 3 }] });
     expect(positionsOf(partial.delivered)).toEqual([1, 4]);
-    expect(run.takeOutcome(true)).toBeNull();
+    expect(run.yieldOutcome(true)).toBeNull();
     slow.open();
     await run.pauses();
-    const rest = run.takeOutcome(false)!;
+    const rest = run.yieldOutcome(false)!;
     expect(rest).toMatchObject({ from: 1, to: 6, keepUntilMs: null, unfinished: [] });
     expect(positionsOf(rest.delivered)).toEqual([2, 5]);
   });
@@ -185,7 +185,7 @@ describe('in a shared lane', () => {
     held.open();
     await run.pauses();
     expect(handed).toEqual([1, 2]);
-    expect(run.takeOutcome(false)).toBeNull();
+    expect(run.yieldOutcome(false)).toBeNull();
   });
 
   it('several keys wait for one longer lease', async () => {
@@ -203,12 +203,12 @@ describe('in a shared lane', () => {
     await run.pauses();
     await sleep(1);
     expect(handed).toEqual([1, 2]);
-    const asked = run.takeOutcome(false)!;
+    const asked = run.yieldOutcome(false)!;
     expect(asked).toMatchObject({ to: 2, keepUntilMs: 45 * SECOND });
     run.keep(asked.keepUntilMs, () => undefined);
     await run.pauses();
     expect(handed).toEqual([1, 2, 3, 4]);
-    expect(run.takeOutcome(false)).toMatchObject({ from: 2, to: 4, keepUntilMs: null });
+    expect(run.yieldOutcome(false)).toMatchObject({ from: 2, to: 4, keepUntilMs: null });
   });
 
   it('the first of a relay that died has failed, and the others go one by one', async () => {

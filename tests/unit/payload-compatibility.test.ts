@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { currentVersions } from '../../dev/descriptions.ts';
-import { jsonSchemaOf } from '../../lib/catalog-description/json-schema.ts';
+import { jsonSchemaOf } from '../../lib/json-schema.ts';
 import { breaksBetween } from '../../lib/catalog-description/payload-compatibility.ts';
 import { updatedVersions } from '../../lib/catalog-description/payload-versions.ts';
 import { topic } from '../../lib/catalog/topic.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
+import { catalog, topics } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
 import {
   hidePersonalData,
@@ -47,7 +47,7 @@ function canary({ type, format }: Schema): unknown {
 const schemaOf = (topic: TopicName) =>
   z.toJSONSchema(catalog[topic].payload, { io: 'input', unrepresentable: 'any' }) as Schema;
 
-const TOPICS = Object.keys(catalog) as TopicName[];
+const TOPICS = topics().map(([topic]) => topic);
 
 const PERSONAL_TOPICS = TOPICS.filter((topic) => JSON.stringify(schemaOf(topic)).includes('"personal":true'));
 

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
 import { waitAfter } from '../../lib/relay/backoff.ts';
-import { Slots } from '../../lib/relay/slots.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
-import { gate } from '../support/bus.ts';
 
 describe('the wait after a failed attempt', () => {
   it('is 1 minute, 5 minutes, 30 minutes, 6 hours, and then there is none', () => {
@@ -50,31 +48,5 @@ describe('an attached subscriber', () => {
   it('refuses a topic that the catalog does not list it for', () => {
     // @ts-expect-error: the compiler refuses it too
     expect(() => subscriber('audit', handlers)).toThrow('audit is no subscriber of payment.captured');
-  });
-});
-
-describe('slots', () => {
-  it('let no more run at once than there are, and the others in the order in which they came', async () => {
-    const slots = new Slots(2);
-    const gates = [gate(), gate(), gate(), gate()];
-    const begun: number[] = [];
-    const runs = gates.map(({ opened }, index) =>
-      slots.within(async () => {
-        begun.push(index);
-        await opened;
-      }),
-    );
-    gates[1]!.open();
-    await runs[1];
-    expect(begun).toEqual([0, 1, 2]);
-    for (const { open } of gates) open();
-    await Promise.all(runs);
-    expect(begun).toEqual([0, 1, 2, 3]);
-  });
-
-  it('are free again after a failure', async () => {
-    const slots = new Slots(1);
-    await expect(slots.within(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
-    expect(await slots.within(() => Promise.resolve('yes'))).toBe('yes');
   });
 });

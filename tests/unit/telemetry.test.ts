@@ -2,7 +2,7 @@ import { context } from '@opentelemetry/api';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import { wrongVariables } from '../../lib/config.ts';
-import { endpoint } from '../../lib/http/endpoint.ts';
+import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { logTo } from '../../lib/log.ts';
 import type { LogLine } from '../../lib/log.ts';
 import { contextOf, traceId, traceparent } from '../../lib/telemetry/trace.ts';
@@ -76,7 +76,7 @@ test('a request is told by the route that is declared, where one is', async () =
   logTo((line) => lines.push(line));
   const handle = async () => new Response();
   for (const route of [{ route: '/a/:who' }, {}]) {
-    await endpoint({ methods: ['GET'], handle, ...route }).fetch(
+    await guardedEndpoint({ methods: ['GET'], handle, ...route }).fetch(
       new Request('https://postbud.example/a/kari'),
     );
   }

@@ -5,13 +5,8 @@ import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import {
-  isUsableSecret,
-  type Scheme,
-  schemes,
-  verifyWebhook,
-  type WebhookRequest,
-} from '../../lib/webhooks/verify.ts';
+import { type Scheme, schemes } from '../../lib/config.ts';
+import { isUsableSecret, verifyWebhook, type WebhookRequest } from '../../lib/webhooks/verify.ts';
 
 const NOW = 1_700_000_000;
 

@@ -6,7 +6,7 @@ import Stripe from 'stripe';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { verifyWebhook } from '../../lib/webhooks/verify.ts';
-import type { Scheme } from '../../lib/webhooks/verify.ts';
+import type { Scheme } from '../../lib/config.ts';
 
 // Beside tests/fixtures/webhooks.json, which holds what the providers published: what their own verifiers make of a
 // request, asked here and now, and what they signed where they have no verifier.

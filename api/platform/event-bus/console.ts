@@ -1,4 +1,12 @@
-import { operators, session } from '../../../lib/operator-console.ts';
-import { consoleRoutes } from '../../../lib/operators/routes.ts';
+import { operators } from '../../../lib/operator-console.ts';
+import { accessRoutes } from '../../../lib/operators/access/routes.ts';
+import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
+import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
+import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
+import { logRoutes } from '../../../lib/operators/replays/routes.ts';
+import { perVisitor } from '../../../lib/postbud.ts';
 
-export default operators((bus) => [...session(), ...consoleRoutes(bus)]);
+export default operators(
+  [...accessRoutes, ...laneRoutes, ...catalogRoutes, ...logRoutes, ...doctorRoutes],
+  perVisitor,
+);

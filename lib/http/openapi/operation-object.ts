@@ -10,6 +10,13 @@ import { problem, problemCodes } from '../problem-codes.ts';
 import type { ProblemCode } from '../problem-codes.ts';
 import type { SchemaWriter } from './schema-writer.ts';
 
+const ORIGIN: Parameter = {
+  in: 'header',
+  name: 'Origin',
+  description: 'A browser says which page calls. Programs leave it out.',
+  schema: z.string(),
+};
+
 /** Writes operations as OpenAPI has them, their examples spread over parameters, body and answers. */
 export class OperationWriter {
   readonly #schemas: SchemaWriter;
@@ -19,7 +26,8 @@ export class OperationWriter {
   }
 
   write(operation: Operation): object {
-    const { id, tag, summary, description, access, parameters = [], body, answers } = operation;
+    const { id, tag, summary, description, access, body, answers } = operation;
+    const parameters = [...(operation.cors === 'listed' ? [ORIGIN] : []), ...(operation.parameters ?? [])];
     const written = answers.map((answer) => [answer.status, this.#answer(operation, answer)] as const);
     return {
       operationId: id,

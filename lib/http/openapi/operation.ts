@@ -22,6 +22,8 @@ export interface Operation {
   readonly problems: readonly ProblemCode[];
   /** Counts how often one visitor calls, and says so in headers. */
   readonly isLimited?: boolean;
+  /** Callers can't name their requests or continue their traces here; see `guardedEndpoint`. */
+  readonly isAnonymous?: boolean;
   /** Answers pages of other origins: of those that are listed, or of any. */
   readonly cors?: 'listed' | 'any';
   /** Writes problems as pages for browsers. */
@@ -50,7 +52,6 @@ export interface Parameter {
   readonly in: 'path' | 'query' | 'header';
   readonly name: string;
   readonly description?: string;
-  readonly required?: boolean;
   readonly schema: z.ZodType;
   /** A list is written with commas. */
   readonly isList?: boolean;
@@ -61,7 +62,6 @@ interface Body {
   /** Takes forms besides JSON. */
   readonly forms?: boolean;
   readonly limitBytes: number;
-  readonly required?: boolean;
 }
 
 export interface Answer {

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 
 import * as z from 'zod';
 
-import { jsonSchemaOf } from '../../catalog-description/json-schema.ts';
-import type { JsonSchema } from '../../catalog-description/json-schema.ts';
+import { jsonSchemaOf } from '../../json-schema.ts';
+import type { JsonSchema } from '../../json-schema.ts';
 
 /** Writes schemas for OpenAPI, and keeps those that have a name for its components. */
 export class SchemaWriter {

@@ -1,16 +1,13 @@
 import { STATUS_CODES } from 'node:http';
 
-import type { z } from 'zod';
-
 import type { OperatorSettings } from '../../config.ts';
-import { mediaTypes } from '../../http/body.ts';
-import { endpoint } from '../../http/endpoint.ts';
-import type { Endpoint } from '../../http/endpoint.ts';
+import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
+import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
 import { notFound, problemResponse } from '../../http/problem.ts';
 import type { Problem } from '../../http/problem.ts';
-import { readContent, validated } from '../../http/validated.ts';
 import { logError } from '../../log.ts';
+import type { Limit } from '../../rate-limit/limiter.ts';
 import type { VisitorLimits } from '../../rate-limit/visit.ts';
 import { authenticate, requireOwnPage, requireScope, sessionToken } from './authenticate.ts';
 import { bouncePage } from './bounce.ts';
@@ -18,74 +15,21 @@ import { HOME } from '../page/links.ts';
 import type { Html, PageContext } from '../page/layout.ts';
 import { problemPage } from './problem-page.ts';
 import { signInPage } from './page.ts';
-import type { Scope } from '../../http/openapi/operation.ts';
+import type { Answer, Bus, PageAnswer, PublicRoute, Route } from './route.ts';
 import type { Operator } from '../operator.ts';
 
-/** What an operators' function is: its routes, and what all its pages show. */
+/** One of the operators' functions: its routes, and what all its pages show. */
 export interface OperatorEndpointDeclaration {
   readonly settings: () => OperatorSettings;
   /** `Production`, `Preview` or `Local`. */
   readonly environment: () => string;
-  /** How many dead letters there are, for the navigation of every page. A page is shown without it if it fails. */
+  /** Counts the dead letters for the navigation of every page. A page is shown without the count if it fails. */
   readonly deadLetters: () => Promise<number | null>;
-  /** Of several that a path fits, the first. */
+  /** Counts how often one visitor calls a route that limits that. */
+  readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
+  readonly bus: Bus;
+  /** The first that matches a path answers. */
   readonly routes: readonly Route[];
-}
-
-export type Route = OperatorRoute | PublicRoute;
-
-interface Place {
-  /** `HEAD` comes with `GET`. */
-  readonly method: 'GET' | 'POST';
-  /** A segment that begins with a colon is a parameter, for example `/platform/event-bus/topics/:topic`. */
-  readonly path: string;
-}
-
-/** For operators with the scope, and no one else. */
-export interface OperatorRoute extends Place {
-  readonly scope: Scope;
-  readonly handle: (visit: OperatorVisit) => Promise<Answer<PageContext>>;
-}
-
-/** For whoever comes, but what changes something must come from a page of ours. */
-export interface PublicRoute extends Place {
-  readonly scope: null;
-  /** How often one visitor may come. */
-  readonly visitorLimits?: () => VisitorLimits;
-  readonly handle: (visit: Visit) => Promise<Answer<void>>;
-}
-
-/** What a handler is told of a request. */
-export interface Visit {
-  readonly request: Request;
-  /** The request's, without what the bounce put there. */
-  readonly url: URL;
-  /** Of the path, decoded; none is empty or holds a control character. */
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly requestId: string;
-  /** Whether a browser asks, and gets a page. */
-  readonly wantsHtml: boolean;
-}
-
-export interface OperatorVisit extends Visit {
-  readonly operator: Operator;
-}
-
-/** The same as JSON and as a page, of which one is sent. @typeParam Context what the page is drawn with. */
-export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer) & {
-  readonly json: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-};
-
-interface PageAnswer<Context> {
-  readonly page: (context: Context) => Html;
-  readonly status?: number;
-}
-
-/** After a form: the browser goes on to a page with 303. JSON is sent with 200. */
-interface ElsewhereAnswer {
-  /** A path of ours. */
-  readonly seeOther: string;
 }
 
 /**
@@ -104,19 +48,7 @@ export function operatorEndpoint(declaration: OperatorEndpointDeclaration): Endp
   };
 }
 
-/** What handlers take: a thousand delivery ids and a reason. */
-const BODY_LIMIT_BYTES = 64 * 1024;
-
-/**
- * Reads what was sent to a handler, as JSON or as a form: an object of strings, of a field that is there twice the last.
- *
- * @throws Problem 400, 413 or 415 as `readContent` and `validated` do.
- */
-export async function readSent<Value>(request: Request, schema: z.ZodType<Value>): Promise<Value> {
-  return validated(await readContent(request, mediaTypes, BODY_LIMIT_BYTES), schema);
-}
-
-/** On every answer. Whose it is depends on all that it varies by, and the Back button must not show the other form. */
+/** Headers of every answer. Answers depend on the caller, and the Back button must not show JSON for a page. */
 const HEADERS = {
   vary: 'Accept, Cookie, Authorization',
   'cache-control': 'no-store',
@@ -134,7 +66,7 @@ const HEADERS = {
   'cross-origin-opener-policy': 'same-origin',
 };
 
-/** A request, and what has been found out about it. */
+/** A request, and what is known about it so far. */
 interface Asked {
   readonly declaration: OperatorEndpointDeclaration;
   readonly request: Request;
@@ -150,21 +82,28 @@ interface Asked {
 function endpointFor(declaration: OperatorEndpointDeclaration, request: Request): Endpoint {
   const asked = askedBy(declaration, request);
   const places = placesAt(asked.url.pathname, declaration.routes);
-  const method = request.method === 'HEAD' ? 'GET' : request.method;
+  const method = request.method === 'HEAD' ? 'get' : request.method.toLowerCase();
   const place = places.find(({ route }) => route.method === method);
-  return endpoint({
-    methods: places.map(({ route }) => route.method),
-    route: places[0]?.route.path ?? `${HOME}/*`,
+  const limits = place && isPublic(place.route) ? place.route.limits : undefined;
+  return guardedEndpoint({
+    methods: places.map(({ route }) => (route.method === 'get' ? 'GET' : 'POST')),
+    route: (places[0]?.route.path ?? `${HOME}/*`).replaceAll(/\{(\w+)\}/g, ':$1'),
     guard: () => {
       if (places.length === 0) throw notFound('not_found', 'There is nothing at this address.');
-      if (place?.route.scope === null) requireOwnPage(request);
+      if (place && isPublic(place.route)) requireOwnPage(request);
     },
-    ...(place?.route.scope === null &&
-      place.route.visitorLimits && { visitorLimits: place.route.visitorLimits }),
-    // There is a place: the methods have been checked.
+    ...(limits && { visitorLimits: () => requireCounting(declaration)(limits) }),
+    // The methods have been checked, so one of the routes has this one.
     handle: (_, { requestId }) => answer(asked, place!, requestId),
     problemAnswer: (problem, requestId) => problemAnswer(asked, problem, requestId),
   });
+}
+
+function requireCounting({
+  perVisitor,
+}: OperatorEndpointDeclaration): NonNullable<OperatorEndpointDeclaration['perVisitor']> {
+  if (!perVisitor) throw new TypeError('a route with limits needs perVisitor');
+  return perVisitor;
 }
 
 function askedBy(declaration: OperatorEndpointDeclaration, request: Request): Asked {
@@ -177,15 +116,16 @@ function askedBy(declaration: OperatorEndpointDeclaration, request: Request): As
 async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: string): Promise<Response> {
   const { declaration, request, url } = asked;
   requireAcceptable(request.headers);
-  const visit = { request, url, parameters, requestId, wantsHtml: asked.wantsHtml };
-  if (route.scope === null) {
+  const { settings, bus } = declaration;
+  const visit = { request, url, parameters, requestId, wantsHtml: asked.wantsHtml, settings, bus };
+  if (isPublic(route)) {
     const given = await route.handle(visit);
     return isPage(asked, given) ? pageResponse(given.page(), given) : otherResponse(asked, given);
   }
   if (mayHaveLeftCookieBehind(asked)) return bounce(asked);
-  const operator = await authenticate(request, declaration.settings());
+  const operator = await authenticate(request, settings());
   asked.operator = operator;
-  requireScope(operator, route.scope);
+  requireScope(operator, route.access);
   const given = await route.handle({ ...visit, operator });
   if (!isPage(asked, given)) return otherResponse(asked, given);
   const context = contextOf(asked, operator, await deadLettersOf(declaration, requestId));
@@ -277,6 +217,10 @@ function bounce({ url }: Asked): Response {
   return pageResponse(bouncePage(again), {});
 }
 
+function isPublic(route: Route): route is PublicRoute {
+  return route.access === 'anyone';
+}
+
 interface PlaceAt {
   readonly route: Route;
   readonly parameters: Readonly<Record<string, string>>;
@@ -301,13 +245,13 @@ function parametersAt(pathname: string, path: string): Readonly<Record<string, s
   const parameters: [name: string, value: string][] = [];
   for (const [index, name] of names.entries()) {
     const segment = segments[index] ?? '';
-    if (!name.startsWith(':')) {
+    if (!name.startsWith('{')) {
       if (name !== segment) return null;
       continue;
     }
     const value = decoded(segment);
     if (!value) return null;
-    parameters.push([name.slice(1), value]);
+    parameters.push([name.slice(1, -1), value]);
   }
   return Object.fromEntries(parameters);
 }

@@ -2,73 +2,30 @@ import { serialize } from 'hono/utils/cookie';
 import * as z from 'zod';
 
 import type { OperatorSettings } from '../../config.ts';
+import { readContent, validated } from '../../http/validated.ts';
+import { mediaTypes } from '../../http/body.ts';
+import { answered, HTML_TYPE, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
+import type { Answer as DescribedAnswer, Parameter } from '../../http/openapi/operation.ts';
 import { badRequest, Problem } from '../../http/problem.ts';
 import type { Limit } from '../../rate-limit/limiter.ts';
-import type { VisitorLimits } from '../../rate-limit/visit.ts';
 import { HOUR, MINUTE, SECOND } from '../../time.ts';
-import { invalidToken, requireScope, SESSION_COOKIE, verifyToken } from './authenticate.ts';
 import { HOME } from '../page/links.ts';
+import { invalidToken, requireScope, SESSION_COOKIE, verifyToken } from './authenticate.ts';
+import { nextPath } from './next-path.ts';
 import { signInPage } from './page.ts';
-import { readSent } from './endpoint.ts';
-import type { Answer, PublicRoute, Visit } from './endpoint.ts';
+import { BODY_LIMIT_BYTES } from './route.ts';
+import type { Answer, PublicRoute, Visit } from './route.ts';
 
-/** Where the form to sign in is, and where it is sent. */
+// Operators sign in with a token and out again. A session is the token itself, in a cookie that scripts cannot read.
+
 const SIGN_IN_PATH = `${HOME}/sign-in`;
 const SIGN_OUT_PATH = `${HOME}/sign-out`;
 
-/** Ten a minute are more than a person needs; sixty an hour leave nothing to try tokens with. */
+/** Ten a minute are more than a person needs; sixty an hour are too few to guess tokens. */
 export const signInLimits: readonly Limit[] = [
   { name: 'sign-in-min', limit: 10, windowMs: MINUTE },
   { name: 'sign-in-hour', limit: 60, windowMs: HOUR },
 ];
-
-/**
- * Lets people sign in with a token and out again. A session is the token itself in a cookie that scripts can't read.
- *
- * @param visitorLimits how often one visitor may sign in: `signInLimits`, and where they are counted.
- */
-export function sessionRoutes(options: {
-  readonly settings: () => OperatorSettings;
-  readonly visitorLimits: () => VisitorLimits;
-}): readonly PublicRoute[] {
-  const { settings, visitorLimits } = options;
-  return [
-    { method: 'GET', path: SIGN_IN_PATH, scope: null, handle: async ({ url }) => form(url) },
-    {
-      method: 'POST',
-      path: SIGN_IN_PATH,
-      scope: null,
-      visitorLimits,
-      handle: async (visit) => await signIn(visit, settings()),
-    },
-    { method: 'POST', path: SIGN_OUT_PATH, scope: null, handle: async () => signOut() },
-  ];
-}
-
-/**
- * Takes only paths of the console for where to go after signing in, so that no link to us leads elsewhere.
- *
- * @returns the path with its query; the overview's for anything else.
- */
-export function nextPath(wanted: string | null | undefined): string {
-  // The URL parser reads a backslash as a slash and drops tabs and line breaks: none of it belongs in a path of ours.
-  if (!wanted || wanted.length > 2000 || !/^\/[\x21-\x5b\x5d-\x7e]*$/.test(wanted)) return HOME;
-  const base = 'https://console.invalid';
-  if (!URL.canParse(wanted, base)) return HOME;
-  const { origin, pathname, search } = new URL(wanted, base);
-  return origin === base && PAGE.test(pathname) ? pathname + search : HOME;
-}
-
-/** No path of ours needs an escape, none has an empty segment, and nobody wants to sign in or out next. */
-const PAGE = new RegExp(String.raw`^${HOME}(?!/sign-(in|out)/?$)(/[\w.~!$&'()*+,;=:@-]+)*/?$`);
-
-function form(url: URL): Answer<void> {
-  const next = nextPath(url.searchParams.get('next'));
-  return {
-    json: { detail: 'Programs need no session: send Authorization: Bearer <JWT> with every request.' },
-    page: () => signInPage({ next, problem: null }),
-  };
-}
 
 export const signInRequest = z.object({
   token: z
@@ -81,11 +38,152 @@ export const signInRequest = z.object({
   next: z.string().optional().meta({ description: 'The page of the console to go on to.' }),
 });
 
-async function signIn({ request, wantsHtml }: Visit, settings: OperatorSettings): Promise<Answer<void>> {
-  const { token, next } = await readSent(request, signInRequest);
+/** The page that sends a form; browsers say it. */
+const fetchSite: Parameter = {
+  in: 'header',
+  name: 'Sec-Fetch-Site',
+  description:
+    'Must be `same-origin`, as browsers send it from pages of the console. Without it, `Origin` is checked.',
+  schema: z.string(),
+};
+
+const SAME_ORIGIN = { 'Sec-Fetch-Site': 'same-origin' };
+
+const SEE_OTHER: DescribedAnswer = {
+  status: 303,
+  description: 'The same, to a browser: the page to go on to.',
+  headers: ['Location', 'Set-Cookie'],
+};
+
+export const showSignIn: PublicRoute = {
+  id: 'showSignIn',
+  method: 'get',
+  path: SIGN_IN_PATH,
+  tag: 'Sign-in',
+  summary: 'Get the form that takes a token',
+  description: 'For people. Programs need no session: they send the token with every request.',
+  access: 'anyone',
+  hasPages: true,
+  answers: [
+    {
+      status: 200,
+      description: 'The form, or to a program what to do instead.',
+      content: { [JSON_TYPE]: z.object({ detail: z.string() }), [HTML_TYPE]: z.string() },
+    },
+  ],
+  problems: ['not_acceptable'],
+  examples: {
+    'by-a-program': {
+      summary: 'By a program',
+      answer: answered({
+        detail: 'Programs need no session: send Authorization: Bearer <JWT> with every request.',
+      }),
+    },
+    'by-a-browser': { summary: 'By a browser', answer: { status: 200, type: HTML_TYPE } },
+  },
+  handle: async ({ url }) => showForm(url),
+};
+
+export const signIn: PublicRoute = {
+  id: 'signIn',
+  method: 'post',
+  path: SIGN_IN_PATH,
+  tag: 'Sign-in',
+  summary: 'Put a token into the session’s cookie',
+  description: 'For as long as the token is valid, and at most 8 hours.',
+  access: 'anyone',
+  hasPages: true,
+  isLimited: true,
+  parameters: [fetchSite],
+  body: { schema: signInRequest, forms: true, limitBytes: BODY_LIMIT_BYTES },
+  answers: [
+    {
+      status: 200,
+      description: 'Signed in.',
+      content: { [JSON_TYPE]: z.object({ next: z.string().meta({ description: 'Where to go on.' }) }) },
+      headers: ['Set-Cookie'],
+    },
+    SEE_OTHER,
+  ],
+  problems: [
+    'validation_failed',
+    'token_too_long',
+    'incomplete_body',
+    'invalid_token',
+    'cross_site_request',
+    'insufficient_scope',
+    'not_acceptable',
+    'body_too_large',
+    'unsupported_media_type',
+    'unsupported_encoding',
+    'rate_limited',
+    'operators_not_configured',
+    'key_server_unavailable',
+  ],
+  examples: {
+    'a-token-that-is-none': {
+      summary: 'With a token that nobody has signed',
+      parameters: SAME_ORIGIN,
+      json: { token: 'eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmVk' },
+      answer: refused('invalid_token'),
+    },
+    'from-another-site': {
+      summary: 'From a page of another site',
+      parameters: { 'Sec-Fetch-Site': 'cross-site' },
+      json: { token: 'eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmVk' },
+      answer: refused('cross_site_request'),
+    },
+  },
+  limits: signInLimits,
+  handle: startSession,
+};
+
+export const signOut: PublicRoute = {
+  id: 'signOut',
+  method: 'post',
+  path: SIGN_OUT_PATH,
+  tag: 'Sign-in',
+  summary: 'Have the browser forget the session',
+  description: 'The token stays valid until it expires.',
+  access: 'anyone',
+  hasPages: true,
+  parameters: [fetchSite],
+  answers: [
+    {
+      status: 200,
+      description: 'Signed out.',
+      content: { [JSON_TYPE]: z.object({ signedOut: z.literal(true) }) },
+      headers: ['Set-Cookie'],
+    },
+    SEE_OTHER,
+  ],
+  problems: ['cross_site_request', 'not_acceptable'],
+  examples: {
+    'by-a-program': {
+      summary: 'By a program',
+      parameters: SAME_ORIGIN,
+      answer: answered({ signedOut: true }),
+    },
+    'by-a-browser': { summary: 'By a browser', parameters: SAME_ORIGIN, answer: { status: 303 } },
+  },
+  handle: async () => endSession(),
+};
+
+export const accessRoutes = [showSignIn, signIn, signOut];
+
+const PROGRAMS = 'Programs need no session: send Authorization: Bearer <JWT> with every request.';
+
+function showForm(url: URL): Answer<void> {
+  const next = nextPath(url.searchParams.get('next'));
+  return { json: { detail: PROGRAMS }, page: () => signInPage({ next, problem: null }) };
+}
+
+async function startSession({ request, wantsHtml, settings }: Visit): Promise<Answer<void>> {
+  const content = await readContent(request, mediaTypes, BODY_LIMIT_BYTES);
+  const { token, next } = validated(content, signInRequest);
   const path = nextPath(next);
   try {
-    const headers = { 'set-cookie': await sessionCookie(token, settings) };
+    const headers = { 'set-cookie': await sessionCookie(token, settings()) };
     return { json: { next: path }, seeOther: path, headers };
   } catch (error) {
     if (!wantsHtml || !(error instanceof Problem) || error.status >= 500) throw error;
@@ -120,7 +218,7 @@ async function sessionCookie(token: string, settings: OperatorSettings): Promise
 }
 
 /** The token stays valid until it expires: this browser forgets it. */
-function signOut(): Answer<void> {
+function endSession(): Answer<void> {
   return {
     json: { signedOut: true },
     seeOther: SIGN_IN_PATH,

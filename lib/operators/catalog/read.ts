@@ -3,34 +3,37 @@ import * as z from 'zod';
 import { catalog } from '../../catalog/catalog.ts';
 import type { Topic } from '../../catalog/topic.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import * as shape from '../shapes.ts';
 
-/** The catalog as a page and as JSON. */
-export interface CatalogView {
-  readonly topics: readonly CatalogTopic[];
-}
-
-export interface CatalogTopic {
-  readonly topic: string;
-  readonly producer: string;
-  readonly subscribers: readonly { readonly subscriber: string; readonly attached: boolean }[];
-  readonly description: string;
-  readonly version: number;
-  /** Fixed by the platform's owner; the others are ours. */
-  readonly listed: boolean;
-  /** Null where the lane is the whole topic. */
-  readonly orderedBy: string | null;
-  readonly fields: readonly CatalogField[];
-  readonly example: unknown;
-}
-
-export interface CatalogField {
-  /** Dotted; `[]` stands for the items of a list. */
-  readonly path: string;
-  /** In words, for example `string`, `integer`, `one of cardpayments, walletpayments`. */
-  readonly type: string;
-  readonly isRequired: boolean;
-  readonly isPersonal: boolean;
-}
+export const catalogView = z
+  .object({
+    topics: z.array(
+      z
+        .object({
+          topic: shape.topic,
+          producer: z.string(),
+          subscribers: z.array(z.object({ subscriber: z.string(), attached: z.boolean() })),
+          description: z.string(),
+          version: z.int().positive(),
+          listed: z.boolean().meta({ description: 'Fixed by the platform’s owner; the others are ours.' }),
+          orderedBy: shape.orderedBy,
+          fields: z.array(
+            z.object({
+              path: z.string().meta({ description: 'Dotted; `[]` stands for the items of a list.' }),
+              type: z.string().meta({ description: 'In words.' }),
+              isRequired: z.boolean(),
+              isPersonal: z.boolean(),
+            }),
+          ),
+          example: z.unknown(),
+        })
+        .meta({ id: 'CatalogTopic' }),
+    ),
+  })
+  .meta({ id: 'Catalog', description: 'What can happen.' });
+export type CatalogView = z.output<typeof catalogView>;
+export type CatalogTopic = CatalogView['topics'][number];
+export type CatalogField = CatalogTopic['fields'][number];
 
 /** Describes every topic, with who is attached in this process. */
 export function describeCatalog(attached: readonly AttachedSubscriber[]): CatalogView {

@@ -1,4 +1,5 @@
 import { v7 as uuidv7 } from 'uuid';
+import * as z from 'zod';
 
 import type { PastAttempt } from '../../../drizzle/schema.ts';
 import { hidePersonalData, maskPersonalData, personalTexts } from '../../catalog/personal.ts';
@@ -6,60 +7,71 @@ import { subjectOf } from '../../catalog/subject.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
-import type { DeadLetterItem, LastError } from './read.ts';
+import * as shape from '../shapes.ts';
+import type { State } from '../shapes.ts';
+import { deliveryFields } from './read.ts';
 
-type State = 'pending' | 'failing' | 'dead_lettered' | 'delivered';
+const handled = z
+  .object({
+    outcome: z.enum(['failed', 'waited', 'delivered']),
+    attempt: shape.count.meta({ description: 'Counted from 1, from 1 again after a replay.' }),
+    at: shape.instant,
+    durationMs: z.number().nonnegative(),
+    error: shape.lastError.nullable(),
+    waitedMs: shape.count.nullable().meta({ description: 'How long until the next attempt was due.' }),
+  })
+  .meta({ id: 'Attempt' });
 
-/** One delivery that is or was a dead letter, with all that happened to it. */
-export interface DeadLetter extends Omit<DeadLetterItem, 'deadLetteredAt' | 'lastError'> {
-  readonly generatedAt: string;
-  /** Replayed in the meantime, it is no longer dead-lettered. */
-  readonly state: State;
-  readonly deadLetteredAt: string | null;
-  readonly deliveredAt: string | null;
-  readonly nextAttemptAt: string | null;
-  readonly lastError: (LastError & { readonly group: string | null }) | null;
-  readonly orderingKey: string;
-  readonly event: {
-    readonly state: State;
-    readonly producer: string;
-    readonly version: number;
-    readonly correlationId: string | null;
-    readonly causationId: string | null;
-    readonly traceparent: string | null;
-  };
-  /** Oldest first: attempts, and what operators did. */
-  readonly attempts: readonly Attempt[];
-  /** Personal data hidden, unless it was revealed. */
-  readonly payload: unknown;
-  /** JSON Pointers of the values that are hidden, each with what it is where the schema says so (else null). */
-  readonly hidden: readonly { readonly pointer: string; readonly kind: string | null }[];
-  /** Whether the payload fits its schema, as this release knows it. Of a newer version everything is hidden. */
-  readonly isValid: boolean;
-  readonly isRevealed: boolean;
-  /** The same event's deliveries to its other subscribers. */
-  readonly siblings: readonly { readonly subscriber: string; readonly state: State }[];
-}
+const intervention = z
+  .object({
+    outcome: z.enum(['replayed', 'hurried', 'skipped']),
+    at: shape.instant,
+    by: z.string(),
+    reason: z.string().nullable(),
+    replayId: z.string().nullable(),
+  })
+  .meta({ id: 'OperatorAct', description: 'What an operator did to a delivery.' });
 
-export type Attempt =
-  | {
-      readonly outcome: 'failed' | 'waited' | 'delivered';
-      /** Counted from 1, from 1 again after a replay. */
-      readonly attempt: number;
-      readonly at: string;
-      readonly durationMs: number;
-      readonly error: LastError | null;
-      /** How long until the next attempt was due, in milliseconds; null when none followed. */
-      readonly waitedMs: number | null;
-    }
-  | {
-      /** `replayed`: put back; `hurried`: told to retry now; `skipped`: given up. */
-      readonly outcome: 'replayed' | 'hurried' | 'skipped';
-      readonly at: string;
-      readonly by: string;
-      readonly reason: string | null;
-      readonly replayId: string | null;
-    };
+export const deadLetter = z
+  .object({
+    ...deliveryFields,
+    generatedAt: shape.instant,
+    state: shape.state,
+    deadLetteredAt: shape.instant.nullable(),
+    deliveredAt: shape.instant.nullable(),
+    nextAttemptAt: shape.instant.nullable(),
+    lastError: shape.lastError.extend({ group: shape.errorGroup.nullable() }).nullable(),
+    orderingKey: z.string().meta({ description: 'Empty where the lane is the whole topic.' }),
+    event: z.object({
+      state: shape.state,
+      producer: z.string(),
+      version: z.int().positive(),
+      correlationId: z.string().nullable(),
+      causationId: z.string().nullable(),
+      traceparent: z.string().nullable(),
+    }),
+    attempts: z.array(z.union([handled, intervention])).meta({ description: 'Oldest first.' }),
+    payload: z
+      .unknown()
+      .meta({ description: 'The event’s, with personal data hidden unless it was revealed.' }),
+    hidden: z
+      .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
+      .meta({ description: 'JSON Pointers of the values that are hidden, each with what it is.' }),
+    isValid: z.boolean().meta({
+      description:
+        'Whether the payload fits its schema as this release knows it. Of a newer version, or of a topic that is not in its catalog, everything is hidden.',
+    }),
+    isRevealed: z.boolean(),
+    siblings: z
+      .array(z.object({ subscriber: z.string(), state: shape.state }))
+      .meta({ description: 'The same event’s deliveries to its other subscribers.' }),
+  })
+  .meta({
+    id: 'DeadLetter',
+    description: 'A delivery that is or was a dead letter, with all that happened to it.',
+  });
+export type DeadLetter = z.output<typeof deadLetter>;
+export type Attempt = DeadLetter['attempts'][number];
 
 /**
  * Reads one delivery, its personal data hidden.
@@ -151,10 +163,10 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
     },
     attempts,
     payload: isRevealed ? payload : shown.payload,
-    hidden: shown.hidden,
+    hidden: [...shown.hidden],
     isValid: shown.isValid,
     isRevealed,
-    siblings: found.siblings ?? [],
+    siblings: [...(found.siblings ?? [])],
   };
 }
 

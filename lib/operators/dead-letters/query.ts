@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { pageLimit } from '../access/asked.ts';
+import * as shape from '../shapes.ts';
 import { ago, isInstant, topicText } from '../../deliveries/replay-request.ts';
 
 /** What a query of the dead letters may ask for. */
@@ -10,7 +10,7 @@ export const deadLetterQuery = z.object({
   since: ago.optional(),
   group: z.string().max(100).optional(),
   q: z.string().trim().max(200).optional(),
-  limit: pageLimit,
+  limit: shape.pageLimit,
   cursor: z.string().transform(readCursor).optional(),
 });
 

@@ -1,82 +1,91 @@
+import * as z from 'zod';
+
 import { maskPersonalData, personalTexts } from '../../catalog/personal.ts';
 import { subjectOf } from '../../catalog/subject.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
+import * as shape from '../shapes.ts';
 import { writeCursor } from './query.ts';
 import type { DeadLetterQuery } from './query.ts';
 import { findDeadLetters, isPaged } from './found.ts';
 import type { FoundGroup, FoundItem } from './found.ts';
 
-/** What an attempt failed with. Personal data in the message is masked. */
-export interface LastError {
-  /** The error's code or class, for example `timeout`, `http_503`, `TypeError`. */
-  readonly kind: string;
-  readonly message: string;
-}
+const deliveryId = z.string().meta({ description: 'Of a delivery: `<lane>-<position>`.' });
 
-/** Dead letters of one subscription that failed in the same way: the message without its numbers, ids and addresses. */
-export interface ErrorGroup {
-  readonly group: string;
-  readonly kind: string;
-  readonly message: string;
-  readonly topic: string;
-  readonly subscriber: string;
-  /** Within the filters; exact. */
-  readonly count: number;
-  /** When the first and the last of them died. */
-  readonly firstAt: string;
-  readonly lastAt: string;
-  /** Whether the subscription has delivered nothing since it last failed. */
-  readonly isStillFailing: boolean;
-}
+/** What a list and the delivery's own page both show. */
+export const deliveryFields = {
+  deliveryId,
+  eventId: z.uuid(),
+  topic: shape.topic,
+  subscriber: z.string(),
+  subject: z
+    .string()
+    .nullable()
+    .meta({ description: 'What the event is about, for example `booking bkg_48213`.' }),
+  createdAt: shape.instant,
+  failures: shape.count.meta({ description: 'Failed attempts since fan-out or the last replay.' }),
+  replays: shape.count,
+};
 
-export interface DeadLetterItem {
-  readonly deliveryId: string;
-  readonly eventId: string;
-  readonly topic: string;
-  readonly subscriber: string;
-  /** What the event is about, for example `booking bkg_48213`; null where its payload names nothing that may be shown. */
-  readonly subject: string | null;
-  readonly createdAt: string;
-  readonly deadLetteredAt: string;
-  /** Failed attempts since fan-out or the last replay. */
-  readonly failures: number;
-  readonly replays: number;
-  readonly lastError: LastError & { readonly group: string };
-}
+const item = z
+  .object({
+    ...deliveryFields,
+    deadLetteredAt: shape.instant,
+    lastError: shape.lastError.extend({ group: shape.errorGroup }),
+  })
+  .meta({ id: 'DeadLetterItem' });
 
-/** What an operator looks for. */
-export interface DeadLetterFilters {
-  readonly topic: string | null;
-  readonly subscriber: string | null;
-  /** As written, for example `24h`. */
-  readonly since: string | null;
-  readonly group: string | null;
-  /** Part of an error's message or kind, or a whole event or delivery id. */
-  readonly q: string | null;
-  readonly limit: number;
-}
+export const groupOfErrors = z
+  .object({
+    group: shape.errorGroup,
+    kind: z.string(),
+    message: z.string(),
+    topic: shape.topic,
+    subscriber: z.string(),
+    count: shape.count,
+    firstAt: shape.instant,
+    lastAt: shape.instant,
+    isStillFailing: z
+      .boolean()
+      .meta({ description: 'Whether the subscription has delivered nothing since it last failed.' }),
+  })
+  .meta({ id: 'ErrorGroup', description: 'Dead letters of one subscription that failed in the same way.' });
 
-export interface DeadLetterPage {
-  readonly generatedAt: string;
-  readonly filters: DeadLetterFilters;
-  /** Newest first. */
-  readonly items: readonly DeadLetterItem[];
-  /** Within the filters; exact. */
-  readonly total: number;
-  /** Whatever the filters. */
-  readonly totalInAll: number;
-  /** Largest first. */
-  readonly groups: readonly ErrorGroup[];
-  /** Older ones; null on the last page. */
-  readonly nextCursor: string | null;
-  /** Newer ones; null on the first page. */
-  readonly previousCursor: string | null;
-  /** Deliveries whose last attempt failed and that will be tried again, and when the next is: what to say when the list is empty. */
-  readonly failing: number;
-  readonly nextRetryAt: string | null;
-}
+export const deadLetterPage = z
+  .object({
+    generatedAt: shape.instant,
+    filters: z.object({
+      topic: shape.topic.nullable(),
+      subscriber: z.string().nullable(),
+      since: z.string().nullable(),
+      group: z.string().nullable(),
+      q: z.string().nullable(),
+      limit: shape.count,
+    }),
+    items: z.array(item).meta({ description: 'Newest first.' }),
+    total: shape.count.meta({ description: 'Within the filters; exact.' }),
+    totalInAll: shape.count,
+    groups: z.array(groupOfErrors).meta({ description: 'Largest first.' }),
+    nextCursor: z.string().nullable().meta({ description: 'Leads to older ones; null on the last page.' }),
+    previousCursor: z
+      .string()
+      .nullable()
+      .meta({ description: 'Leads to newer ones; null on the first page.' }),
+    failing: shape.count.meta({
+      description: 'Where the list is empty: deliveries that will be tried again.',
+    }),
+    nextRetryAt: shape.instant.nullable(),
+  })
+  .meta({
+    id: 'DeadLetterPage',
+    description: 'Dead letters, a page of them, and the errors they died of.',
+  });
+
+export type DeadLetterPage = z.output<typeof deadLetterPage>;
+export type DeadLetterItem = z.output<typeof item>;
+export type ErrorGroup = z.output<typeof groupOfErrors>;
+export type DeadLetterFilters = DeadLetterPage['filters'];
 
 /**
  * Lists dead letters, newest first, a page at a time, beside the groups of errors that they belong to.

@@ -1,28 +1,32 @@
+import * as z from 'zod';
+
 import type { Database } from '../../db/connect.ts';
 import { run } from '../../db/statement.ts';
 import { MINUTE } from '../../time.ts';
+import * as shape from '../shapes.ts';
 
-/** Something about the bus that can't be, if it keeps its promises. */
-interface Finding {
-  /** Which promise is broken. */
-  readonly promise: string;
-  /** In words, to be read after the count. */
-  readonly what: string;
-  readonly count: number;
-  /** Ids, five at most. */
-  readonly examples: readonly string[];
-}
+export const examination = z
+  .object({
+    checked: z.array(z.string()).meta({ description: 'The promises that were checked.' }),
+    findings: z.array(
+      z.object({
+        promise: z.string(),
+        what: z.string(),
+        count: shape.count,
+        examples: z.array(z.string()).max(5).meta({ description: 'Ids.' }),
+      }),
+    ),
+    events: shape.count.meta({ description: 'How many of the newest events were checked.' }),
+  })
+  .meta({
+    id: 'Examination',
+    description: 'The result of checking that the bus kept its promises.',
+  });
 
-export interface Examination {
-  /** What was looked for, in words; each is a promise. */
-  readonly checked: readonly string[];
-  readonly findings: readonly Finding[];
-  /** How many of the newest events were looked at. */
-  readonly events: number;
-}
+export type Examination = z.output<typeof examination>;
 
 /**
- * Looks whether the bus has kept its promises: nothing lost, lanes in order, states that agree with each other.
+ * Checks that the bus kept its promises: nothing lost, lanes in order, states that agree with each other.
  *
  * Reads only, one snapshot for each check, and so much at most: the newest events with their deliveries, and counts.
  *
@@ -31,7 +35,7 @@ export interface Examination {
  * @throws what the database throws.
  */
 export async function examine(db: Database, newest = 50_000, longestMs = MINUTE): Promise<Examination> {
-  const findings: Finding[] = [];
+  const findings: Examination['findings'] = [];
   let events = 0;
   await db.transaction(
     async (tx) => {

@@ -1,3 +1,5 @@
+import * as z from 'zod';
+
 import { catalog, isTopicName } from '../../catalog/catalog.ts';
 import { maskPersonalData, personalTexts } from '../../catalog/personal.ts';
 import { subjectOf } from '../../catalog/subject.ts';
@@ -6,53 +8,57 @@ import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf } from '../../time.ts';
-import { readDeadLetters } from '../dead-letters/read.ts';
-import type { ErrorGroup, LastError } from '../dead-letters/read.ts';
-import { readOverview } from '../overview/read.ts';
+import { groupOfErrors, readDeadLetters } from '../dead-letters/read.ts';
+import * as shape from '../shapes.ts';
+import { readOverview, topicOverview } from '../overview/read.ts';
 import type { TopicOverview } from '../overview/read.ts';
 
-/** One topic: its subscribers, the lanes that wait and for what, its errors and its newest events. */
-export interface TopicView {
-  readonly generatedAt: string;
-  readonly topic: TopicOverview;
-  readonly description: string;
-  /** Null where the catalog does not have the topic. */
-  readonly version: number | null;
-  /** The ordering key in words, for example `bookingId`; null where the lane is the whole topic. */
-  readonly orderedBy: string | null;
-  /** Lanes whose first delivery waits for a retry; the next to try first, 50 at most. */
-  readonly heldLanes: readonly HeldLane[];
-  readonly errors: readonly ErrorGroup[];
-  /** The 10 newest. */
-  readonly events: readonly RecentEvent[];
-}
+const heldLane = z
+  .object({
+    subscriber: z.string(),
+    orderingKey: z.string(),
+    deliveryId: z.string().meta({ description: 'The delivery that holds the lane.' }),
+    eventId: z.uuid(),
+    subject: z.string().nullable(),
+    attempts: shape.count,
+    nextAttemptAt: shape.instant,
+    lastError: shape.lastError.nullable(),
+    behind: shape.count.meta({ description: 'Deliveries that wait behind it.' }),
+    isMoreBehind: z.boolean().meta({ description: 'Whether there are more than `behind`.' }),
+  })
+  .meta({ id: 'HeldLane', description: 'A lane whose first delivery waits for a retry.' });
 
-/** A lane held back by its first delivery. */
-export interface HeldLane {
-  readonly subscriber: string;
-  /** Empty where the lane is the whole topic. */
-  readonly orderingKey: string;
-  /** The delivery that holds the lane. */
-  readonly deliveryId: string;
-  readonly eventId: string;
-  readonly subject: string | null;
-  /** Attempts so far. 0: its handler asked for time. */
-  readonly attempts: number;
-  readonly nextAttemptAt: string;
-  readonly lastError: LastError | null;
-  /** Deliveries that wait behind it. */
-  readonly behind: number;
-  /** Whether there are more than `behind`: it is not counted beyond 10,000. */
-  readonly isMoreBehind: boolean;
-}
+export const topicView = z
+  .object({
+    generatedAt: shape.instant,
+    topic: topicOverview,
+    description: z.string(),
+    version: z
+      .int()
+      .positive()
+      .nullable()
+      .meta({ description: 'Null where the catalog does not have the topic.' }),
+    orderedBy: shape.orderedBy,
+    heldLanes: z.array(heldLane).max(50).meta({ description: 'The next to be tried first.' }),
+    errors: z.array(groupOfErrors),
+    events: z
+      .array(
+        z.object({
+          eventId: z.uuid(),
+          createdAt: shape.instant,
+          subject: z.string().nullable(),
+          orderingKey: z.string(),
+          state: shape.state,
+        }),
+      )
+      .max(10)
+      .meta({ description: 'The newest.' }),
+  })
+  .meta({ id: 'TopicView', description: 'One topic at one moment.' });
 
-export interface RecentEvent {
-  readonly eventId: string;
-  readonly createdAt: string;
-  readonly subject: string | null;
-  readonly orderingKey: string;
-  readonly state: 'pending' | 'failing' | 'dead_lettered' | 'delivered';
-}
+export type TopicView = z.output<typeof topicView>;
+export type HeldLane = z.output<typeof heldLane>;
+export type RecentEvent = TopicView['events'][number];
 
 /**
  * Reads one topic.
@@ -79,7 +85,7 @@ export async function readTopic(
     description,
     version,
     orderedBy,
-    heldLanes: held.map((lane) => heldLane(lane, shown)),
+    heldLanes: held.map((lane) => heldLaneOf(lane, shown)),
     errors: deadLetters.groups,
     events: events.map((event) => ({
       eventId: event.id,
@@ -151,7 +157,7 @@ interface FoundLane {
   readonly behind: number | null;
 }
 
-function heldLane(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
+function heldLaneOf(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
   const { subscriber, payload, version, last, behind } = found;
   const told = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
   const { pending = 0, failing = 1 } = subscribers.find((row) => row.subscriber === subscriber) ?? {};

@@ -1,107 +1,304 @@
 import * as z from 'zod';
 
-import { catalog } from '../../catalog/catalog.ts';
-import type { Topic } from '../../catalog/topic.ts';
-import { notFound, Problem } from '../../http/problem.ts';
-import { deliveryIdOf, needsReason, optionalReason, requiredReason } from '../access/asked.ts';
-import type { Bus } from '../access/asked.ts';
-import { HOME } from '../page/links.ts';
+import { isTopicName, topics } from '../../catalog/catalog.ts';
 import { NotActedOn } from '../../deliveries/first-of-lane.ts';
 import type { ActedOn } from '../../deliveries/first-of-lane.ts';
+import { pause, resume } from '../../deliveries/pause.ts';
+import { deliveryId, topicName, topicText } from '../../deliveries/replay-request.ts';
 import { retryNow } from '../../deliveries/retry-now.ts';
 import { skip } from '../../deliveries/skip.ts';
-import { readSent } from '../access/endpoint.ts';
-import type { OperatorRoute, OperatorVisit } from '../access/endpoint.ts';
-import { pause, resume } from '../../deliveries/pause.ts';
-import { topicName, topicText } from '../../deliveries/replay-request.ts';
-import { nextPath } from '../access/routes.ts';
+import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import { Problem } from '../../http/problem.ts';
+import { nextPath } from '../access/next-path.ts';
+import { operatorRoute } from '../access/route.ts';
+import { hasEvents } from '../dead-letters/known-topic.ts';
+import { TROUBLED_TOPIC } from '../overview/routes.ts';
+import { HOME } from '../page/links.ts';
+import * as shape from '../shapes.ts';
+import { topicPage } from './page.ts';
+import { readTopic, topicView } from './read.ts';
 
-/** What is done to lanes and subscribers. Whoever did it comes back to the page they did it from. */
-export function laneRoutes({ database, kick }: Bus): readonly OperatorRoute[] {
-  return [
-    {
-      method: 'POST',
-      path: `${HOME}/deliveries/:deliveryId/retry`,
-      scope: 'event-bus:replay',
-      handle: async (visit) => {
-        const { reason = null, next } = await readSent(visit.request, optionalReason);
-        const by = visit.operator.subject;
-        const done = await acted(retryNow(await database(), { deliveryId: deliveryIdOf(visit), by, reason }));
-        kick();
-        return { json: done, seeOther: nextPath(next) };
-      },
-    },
-    {
-      method: 'POST',
-      path: `${HOME}/deliveries/:deliveryId/skip`,
-      scope: 'event-bus:replay',
-      handle: async (visit) => {
-        const { reason, next } = await readSent(visit.request, skipRequest);
-        const by = visit.operator.subject;
-        const done = await acted(skip(await database(), { deliveryId: deliveryIdOf(visit), by, reason }));
-        kick();
-        return { json: done, seeOther: nextPath(next) };
-      },
-    },
-    {
-      method: 'POST',
-      path: `${HOME}/subscribers/:subscriber/pause`,
-      scope: 'event-bus:replay',
-      handle: async (visit) => {
-        const { reason, topic, next } = await readSent(visit.request, pauseRequest);
-        const subscriber = subscriberOf(visit, topic);
-        await pause(await database(), { subscriber, topic }, visit.operator.subject, reason);
-        return { json: { subscriber, topic, paused: true }, seeOther: nextPath(next) };
-      },
-    },
-    {
-      method: 'POST',
-      path: `${HOME}/subscribers/:subscriber/resume`,
-      scope: 'event-bus:replay',
-      handle: async (visit) => {
-        const { reason = null, topic, next } = await readSent(visit.request, resumeRequest);
-        const subscriber = visit.parameters['subscriber'] ?? '';
-        // Whatever is paused can be resumed, also what this release's catalog no longer lists.
-        const isResumed =
-          SUBSCRIBER.test(subscriber) &&
-          (await resume(await database(), { subscriber, topic }, visit.operator.subject, reason));
-        if (!isResumed) subscriberOf(visit, topic);
-        kick();
-        return { json: { subscriber, topic, paused: false }, seeOther: nextPath(next) };
-      },
-    },
-  ];
-}
+const UNKNOWN_TOPIC =
+  'Unknown topic. The catalog lists the topics of this release: /platform/event-bus/catalog.';
 
-/** A name that a catalog may have. */
-const SUBSCRIBER = /^[\w.-]{1,100}$/;
+export const showTopic = operatorRoute({
+  id: 'readTopic',
+  path: `${HOME}/topics/{topic}`,
+  scope: 'event-bus:read',
+  summary: 'See one topic: its subscribers, the lanes that wait, its errors and newest events',
+  parameters: { topic: topicText },
+  answer: topicView,
+  links: {
+    retryNow: {
+      operationId: 'retryNow',
+      description: 'Retry the delivery that holds the first lane now.',
+      parameters: { deliveryId: '$response.body#/heldLanes/0/deliveryId' },
+      requestBody: {},
+    },
+    skip: {
+      operationId: 'skip',
+      description: 'Skip that delivery, so that its lane continues.',
+      parameters: { deliveryId: '$response.body#/heldLanes/0/deliveryId' },
+      requestBody: { reason: 'The subscriber will never accept it.' },
+    },
+  },
+  unknown: UNKNOWN_TOPIC,
+  examples: {
+    'a-topic': {
+      summary: 'A topic',
+      parameters: { topic: 'payment.dispute.closed' },
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        topic: TROUBLED_TOPIC,
+        description: 'The bank decided a dispute.',
+        version: 1,
+        orderedBy: null,
+        heldLanes: [
+          {
+            subscriber: 'accounting',
+            orderingKey: '',
+            deliveryId: '41-118',
+            eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
+            subject: 'dispute dsp_41',
+            attempts: 1,
+            nextAttemptAt: '2026-02-21T09:35:00.000Z',
+            lastError: { kind: 'http_500', message: 'the subscriber answered 500' },
+            behind: 0,
+            isMoreBehind: false,
+          },
+        ],
+        errors: [],
+        events: [
+          {
+            eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
+            createdAt: '2026-02-21T09:30:00.000Z',
+            subject: 'dispute dsp_41',
+            orderingKey: '',
+            state: 'failing',
+          },
+        ],
+      }),
+    },
+    'no-such-topic': {
+      summary: 'A topic that is not in the catalog',
+      parameters: { topic: 'payment.forgotten' },
+      answer: refused('not_found', { detail: UNKNOWN_TOPIC }),
+    },
+  },
+  handle: async ({ parameters, bus }) => {
+    const db = await bus.database();
+    const isKnown = isTopicName(parameters.topic) || (await hasEvents(db, parameters.topic));
+    return isKnown ? await readTopic(db, bus.subscribers(), parameters.topic) : null;
+  },
+  page: topicPage,
+});
 
-const oneTopicOrAll = (topic: z.ZodType<string, string>) =>
+/** No lane has this id. */
+const NOBODY = '999999999999999999-1';
+const UNKNOWN_DELIVERY =
+  'Unknown delivery. Copy its id from the held lanes of its topic, for example 12-345.';
+const NO_DELIVERY = refused('not_found', { detail: UNKNOWN_DELIVERY });
+const NO_REASON = invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log');
+
+const actedOn = z
+  .object({ deliveryId: z.string(), topic: shape.topic, subscriber: z.string() })
+  .meta({ id: 'ActedOn', description: 'The delivery that was retried or skipped.' });
+
+const withReason = shape.optionalReason.extend({ reason: shape.requiredReason });
+
+export const retry = operatorRoute({
+  id: 'retryNow',
+  path: `${HOME}/deliveries/{deliveryId}/retry`,
+  scope: 'event-bus:replay',
+  summary: 'Retry the delivery that holds a lane now',
+  parameters: { deliveryId },
+  body: shape.optionalReason,
+  answer: actedOn,
+  problems: ['not_first', 'not_waiting', 'under_way'],
+  unknown: UNKNOWN_DELIVERY,
+  examples: {
+    nobody: {
+      summary: 'An unknown delivery',
+      parameters: { deliveryId: NOBODY },
+      json: { reason: 'Accounting is back.' },
+      answer: NO_DELIVERY,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const { reason = null } = body;
+    const by = operator.subject;
+    const retried = await orProblem(retryNow(await bus.database(), { ...parameters, by, reason }));
+    bus.kick();
+    return retried;
+  },
+  goOn: (_, { body }) => nextPath(body.next),
+});
+
+export const skipFirst = operatorRoute({
+  id: 'skip',
+  path: `${HOME}/deliveries/{deliveryId}/skip`,
+  scope: 'event-bus:replay',
+  summary: 'Give up the delivery that holds a lane, so that the lane continues',
+  description: 'The delivery becomes a dead letter and can be replayed like any other.',
+  parameters: { deliveryId },
+  body: withReason.meta(shape.needsReason),
+  answer: actedOn,
+  problems: ['not_first', 'not_waiting', 'under_way'],
+  unknown: UNKNOWN_DELIVERY,
+  examples: {
+    nobody: {
+      summary: 'An unknown delivery',
+      parameters: { deliveryId: NOBODY },
+      json: { reason: 'The subscriber will never accept it.' },
+      answer: NO_DELIVERY,
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { deliveryId: NOBODY },
+      json: {},
+      answer: NO_REASON,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const by = operator.subject;
+    const skipped = await orProblem(skip(await bus.database(), { ...parameters, by, reason: body.reason }));
+    bus.kick();
+    return skipped;
+  },
+  goOn: (_, { body }) => nextPath(body.next),
+});
+
+const UNKNOWN_SUBSCRIBER =
+  'Unknown subscriber. The catalog lists the subscribers of each topic: /platform/event-bus/catalog.';
+const NO_SUBSCRIBER = refused('not_found', { detail: UNKNOWN_SUBSCRIBER });
+
+/** A name that the catalog of any release may have; the catalog's own are listed for callers. */
+const subscriber = z
+  .string()
+  .regex(/^[\w.-]{1,100}$/)
+  .meta({
+    id: 'SubscriberName',
+    enum: [...new Set(topics().flatMap(([, { subscribers }]) => subscribers))].toSorted(),
+    description: 'A subscriber of the catalog.',
+  });
+
+const paused = z
+  .object({ subscriber: z.string(), topic: shape.topic.nullable(), paused: z.boolean() })
+  .meta({ id: 'Paused', description: 'Whether the subscriber’s deliveries wait now.' });
+
+const oneTopicOrAll = (name: z.ZodType<string, string>) =>
   z
-    .union([z.literal('').transform(() => null), topic])
+    .union([z.literal('').transform(() => null), name])
     .nullish()
     .transform((named) => named ?? null)
-    .meta({ description: 'Of this topic alone; without it, of all its topics.' });
+    .meta({ description: 'Only this topic. Without it, all topics of the subscriber.' });
 
-export const skipRequest = optionalReason.extend({ reason: requiredReason }).meta(needsReason);
-export const pauseRequest = skipRequest.extend({ topic: oneTopicOrAll(topicName) }).meta(needsReason);
-export const resumeRequest = optionalReason.extend({ topic: oneTopicOrAll(topicText) });
+export const pauseSubscriber = operatorRoute({
+  id: 'pauseSubscriber',
+  path: `${HOME}/subscribers/{subscriber}/pause`,
+  scope: 'event-bus:replay',
+  summary: 'Hold back the deliveries of a subscriber',
+  description: 'Deliveries wait without failing. An existing pause is left as it is.',
+  parameters: { subscriber },
+  body: withReason.extend({ topic: oneTopicOrAll(topicName) }).meta(shape.needsReason),
+  answer: paused,
+  unknown: UNKNOWN_SUBSCRIBER,
+  examples: {
+    'of-a-topic': {
+      summary: 'One topic',
+      parameters: { subscriber: 'reviews' },
+      json: { topic: 'booking.completed', reason: 'It is being moved.' },
+      answer: answered({ subscriber: 'reviews', topic: 'booking.completed', paused: true }),
+    },
+    'of-all-topics': {
+      summary: 'All its topics',
+      parameters: { subscriber: 'reviews' },
+      json: { reason: 'It is being moved.' },
+      answer: answered({ subscriber: 'reviews', topic: null, paused: true }),
+    },
+    'by-a-browser': {
+      summary: 'The same as a form of a page',
+      parameters: { subscriber: 'reviews' },
+      form: { reason: 'It is being moved.', next: '/platform/event-bus/catalog' },
+      answer: { status: 303 },
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { subscriber: 'reviews' },
+      json: {},
+      answer: NO_REASON,
+    },
+    'no-such-subscriber': {
+      summary: 'A subscriber that the catalog does not list',
+      parameters: { subscriber: 'postcards' },
+      json: { reason: 'It is being moved.' },
+      answer: NO_SUBSCRIBER,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const subscription = { subscriber: parameters.subscriber, topic: body.topic };
+    if (!isListed(subscription)) return null;
+    await pause(await bus.database(), subscription, operator.subject, body.reason);
+    return { ...subscription, paused: true };
+  },
+  goOn: (_, { body }) => nextPath(body.next),
+});
 
-/** The subscriber that a path names. @throws Problem 404 when the catalog lists no such one for the topic. */
-function subscriberOf({ parameters }: OperatorVisit, topic: string | null): string {
-  const name = parameters['subscriber'] ?? '';
-  const isListed = Object.entries<Topic>(catalog).some(
-    ([other, { subscribers }]) =>
-      (topic === null || other === topic) && subscribers.some((listed) => listed === name),
+export const resumeSubscriber = operatorRoute({
+  id: 'resumeSubscriber',
+  path: `${HOME}/subscribers/{subscriber}/resume`,
+  scope: 'event-bus:replay',
+  summary: 'Deliver to a paused subscriber again',
+  parameters: { subscriber },
+  body: shape.optionalReason.extend({ topic: oneTopicOrAll(topicText) }),
+  answer: paused,
+  unknown: UNKNOWN_SUBSCRIBER,
+  examples: {
+    'of-a-topic': {
+      summary: 'One topic',
+      parameters: { subscriber: 'reviews' },
+      json: { topic: 'booking.completed' },
+      answer: answered({ subscriber: 'reviews', topic: 'booking.completed', paused: false }),
+    },
+    'of-all-topics': {
+      summary: 'All its topics',
+      parameters: { subscriber: 'reviews' },
+      json: { reason: 'It has moved.' },
+      answer: answered({ subscriber: 'reviews', topic: null, paused: false }),
+    },
+    'no-such-subscriber': {
+      summary: 'A subscriber that the catalog does not list',
+      parameters: { subscriber: 'postcards' },
+      json: {},
+      answer: NO_SUBSCRIBER,
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) => {
+    const subscription = { subscriber: parameters.subscriber, topic: body.topic };
+    // A pause can be lifted even where this release's catalog no longer lists the subscriber.
+    const isResumed = await resume(await bus.database(), subscription, operator.subject, body.reason ?? null);
+    if (!isResumed && !isListed(subscription)) return null;
+    bus.kick();
+    return { ...subscription, paused: false };
+  },
+  goOn: (_, { body }) => nextPath(body.next),
+});
+
+export const laneRoutes = [showTopic, retry, skipFirst, pauseSubscriber, resumeSubscriber];
+
+/** Whether the catalog lists the subscriber, for the topic if one is named. */
+function isListed(wanted: { readonly subscriber: string; readonly topic: string | null }): boolean {
+  return topics().some(
+    ([name, { subscribers }]) =>
+      (wanted.topic === null || name === wanted.topic) &&
+      subscribers.some((listed) => listed === wanted.subscriber),
   );
-  if (!isListed) throw notFound('not_found', 'The catalog lists no such subscriber.');
-  return name;
 }
 
-/** @throws Problem 404 or 409 for what can't be done. */
-async function acted(doing: Promise<ActedOn>): Promise<ActedOn> {
+/** @throws Problem 404 or 409 where the delivery cannot be retried or skipped. */
+async function orProblem(acting: Promise<ActedOn>): Promise<ActedOn> {
   try {
-    return await doing;
+    return await acting;
   } catch (error) {
     if (!(error instanceof NotActedOn)) throw error;
     throw new Problem(error.code === 'not_found' ? 404 : 409, error.code, error.message, { cause: error });

@@ -7,10 +7,11 @@ import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { SECOND } from '../../time.ts';
-import type { Bus } from '../access/asked.ts';
+import type { Bus } from '../access/route.ts';
 import { authenticate, requireScope } from '../access/authenticate.ts';
 import { readOverview } from '../overview/read.ts';
-import type { Counts, Overview } from '../overview/read.ts';
+import type { Overview } from '../overview/read.ts';
+import type { Counts } from '../shapes.ts';
 
 /**
  * Answers with the bus's metrics, for operators' tokens that may read.

@@ -1,108 +1,125 @@
+import * as z from 'zod';
+
 import { catalog, isTopicName, topics as catalogTopics } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../time.ts';
+import * as shape from '../shapes.ts';
+import type { Counts } from '../shapes.ts';
 import { findOverview } from './found.ts';
 import type { Found, FoundTotal } from './found.ts';
 
-/** How many are in each state that still needs something; the delivered ones are done. */
-export interface Counts {
-  readonly pending: number;
-  readonly failing: number;
-  readonly deadLettered: number;
-}
+const hours = z
+  .object({
+    delivered: z.array(shape.count).length(24),
+    deadLettered: z.array(shape.count).length(24),
+  })
+  .meta({ id: 'Hours', description: 'Deliveries of the last 24 hours, hour by hour, the oldest first.' });
 
-/** The bus at one moment. Instants are ISO 8601 in UTC, by the database's clock; all counts are exact. */
-export interface Overview {
-  readonly generatedAt: string;
-  readonly relay: RelayHealth;
-  /** Events; an event's state is the worst of its deliveries. */
-  readonly totals: Counts & {
-    readonly deliveries: Counts;
-    readonly deliveredLast24h: number;
-    /** Of those delivered in the last 24 hours, how many were at the first attempt. */
-    readonly firstAttemptLast24h: number;
-  };
-  /** Deliveries of the last 24 hours, hour by hour, the oldest first. */
-  readonly hours: Hours;
-  /** The error that most dead letters share; null when there are none. */
-  readonly worstError: WorstError | null;
-  /** Every topic of the catalog, in its order; then those that it does not have and that still hold something. */
-  readonly topics: readonly TopicOverview[];
-}
+const pauseInForce = z
+  .object({
+    topic: shape.topic.nullable().meta({ description: 'Null: all topics of the subscriber.' }),
+    pausedAt: shape.instant,
+    pausedBy: z.string(),
+    reason: z.string(),
+  })
+  .meta({ id: 'Pause' });
 
-export interface RelayHealth {
-  /** `stalled`: no relay has looked for work for longer than two runs of the cron. */
-  readonly state: 'running' | 'stalled' | 'never_run';
-  readonly lastPassAt: string | null;
-  /** Whether this deployment relays. A preview does not, unless `RELAY=on`: another one may, on the same database. */
-  readonly runsHere: boolean;
-  /** Age of the oldest delivery that is due and attached; 0 when none is. */
-  readonly lagSeconds: number;
-}
+const oldestAge = z
+  .number()
+  .nonnegative()
+  .nullable()
+  .meta({ description: 'Of the oldest delivery that could be handed over now. Null: none could.' });
 
-/** 24 numbers each. */
-export interface Hours {
-  readonly delivered: readonly number[];
-  readonly deadLettered: readonly number[];
-}
+const subscriberOverview = z
+  .object({
+    subscriber: z.string(),
+    inCatalog: z.boolean().meta({
+      description:
+        'Whether this release’s catalog lists it. Where it does not, its deliveries wait for one that does.',
+    }),
+    neededVersion: z.int().positive().nullable().meta({
+      description: 'The payload version of its next event, where that is newer than this release can read.',
+    }),
+    ...shape.counts,
+    attached: z
+      .boolean()
+      .meta({ description: 'Whether it has a handler or an endpoint; its deliveries wait otherwise.' }),
+    paused: z.boolean(),
+    pause: pauseInForce.nullable(),
+    oldestDueAgeSeconds: oldestAge,
+    nextRetryAt: shape.instant.nullable(),
+    lastDeliveredAt: shape.instant.nullable(),
+    lastFailedAt: shape.instant.nullable(),
+  })
+  .meta({
+    id: 'SubscriberOverview',
+    description: 'A subscriber of a topic, with its deliveries by state.',
+  });
 
-export interface WorstError {
-  readonly group: string;
-  readonly kind: string;
-  readonly message: string;
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly count: number;
-  /** When the subscription last delivered anything; null when it never has. */
-  readonly lastDeliveredAt: string | null;
-}
+export const topicOverview = z
+  .object({
+    topic: shape.topic,
+    producer: z.string().meta({ description: 'Empty where the catalog does not have the topic.' }),
+    inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog has the topic.' }),
+    ...shape.counts,
+    oldestDueAgeSeconds: oldestAge,
+    nextRetryAt: shape.instant.nullable(),
+    awaitingFanOut: shape.count.meta({
+      description: 'Events that have no deliveries yet; part of `pending`.',
+    }),
+    heldBackSince: shape.instant
+      .nullable()
+      .meta({ description: 'Since when a producer’s open transaction holds back the topic’s events.' }),
+    hours,
+    subscribers: z.array(subscriberOverview),
+  })
+  .meta({ id: 'TopicOverview', description: 'A topic with its events by state, and its subscribers.' });
 
-/** A topic with its events by state, and below it its subscribers with their deliveries. */
-export interface TopicOverview extends Counts {
-  readonly topic: string;
-  /** Empty where the catalog does not have the topic. */
-  readonly producer: string;
-  /** Whether this release's catalog has the topic. Its events are fanned out in any case. */
-  readonly inCatalog: boolean;
-  /** Of the deliveries that could be handed over now: not those that wait for a retry, or behind one. Null: none. */
-  readonly oldestDueAgeSeconds: number | null;
-  readonly nextRetryAt: string | null;
-  /** Events that have no deliveries yet; part of `pending`, and of each subscriber's. */
-  readonly awaitingFanOut: number;
-  /**
-   * Since when a producer's open transaction holds back the topic's events; null when none does. Only told once it has
-   * lasted longer than a transaction should.
-   */
-  readonly heldBackSince: string | null;
-  readonly hours: Hours;
-  readonly subscribers: readonly SubscriberOverview[];
-}
+export const overview = z
+  .object({
+    generatedAt: shape.instant,
+    relay: z.object({
+      state: z
+        .enum(['running', 'stalled', 'never_run'])
+        .meta({ description: '`stalled`: no relay has looked for work for two minutes.' }),
+      lastPassAt: shape.instant.nullable(),
+      runsHere: z
+        .boolean()
+        .meta({ description: 'Whether this deployment relays; a preview does not, unless `RELAY=on`.' }),
+      lagSeconds: z.number().nonnegative().meta({ description: 'Age of the oldest delivery that is due.' }),
+    }),
+    totals: z
+      .object({
+        ...shape.counts,
+        deliveries: z.object(shape.counts).meta({ id: 'Counts' }),
+        deliveredLast24h: shape.count,
+        firstAttemptLast24h: shape.count.meta({ description: 'Of these, how many at the first attempt.' }),
+      })
+      .meta({ description: 'Events by state, and their deliveries.' }),
+    hours,
+    worstError: z
+      .object({
+        group: shape.errorGroup,
+        kind: z.string(),
+        message: z.string(),
+        topic: shape.topic,
+        subscriber: z.string(),
+        count: shape.count,
+        lastDeliveredAt: shape.instant.nullable(),
+      })
+      .nullable()
+      .meta({ description: 'The error that most dead letters share.' }),
+    topics: z.array(topicOverview).meta({
+      description: 'Every topic of the catalog, in its order; then others that still hold something.',
+    }),
+  })
+  .meta({ id: 'Overview', description: 'The bus at one moment.' });
 
-export interface SubscriberOverview extends Counts {
-  readonly subscriber: string;
-  /** Whether this release's catalog lists it for the topic. Where it does not, its deliveries wait for one that does. */
-  readonly inCatalog: boolean;
-  /** The payload version that its next event is written in, where that is newer than this release can read. */
-  readonly neededVersion: number | null;
-  /** Whether it has a handler or an endpoint. Its deliveries wait otherwise, and flow when it is attached. */
-  readonly attached: boolean;
-  readonly paused: boolean;
-  /** The pause that holds it back: of this topic alone, or of the subscriber as a whole. */
-  readonly pause: Pause | null;
-  readonly oldestDueAgeSeconds: number | null;
-  readonly nextRetryAt: string | null;
-  readonly lastDeliveredAt: string | null;
-  readonly lastFailedAt: string | null;
-}
-
-interface Pause {
-  /** Null: all its topics. */
-  readonly topic: string | null;
-  readonly pausedAt: string;
-  readonly pausedBy: string;
-  readonly reason: string;
-}
+export type Overview = z.output<typeof overview>;
+export type Hours = z.output<typeof hours>;
+export type TopicOverview = z.output<typeof topicOverview>;
+export type SubscriberOverview = z.output<typeof subscriberOverview>;
 
 /** The cron calls once a minute: two calls have been missed. */
 const STALLED_AFTER_MS = 2 * MINUTE;
@@ -110,7 +127,7 @@ const STALLED_AFTER_MS = 2 * MINUTE;
 /**
  * Tells how much is where, and what waits for what: for every topic of the catalog and each of its subscribers.
  *
- * One statement, whose cost does not grow with the number of deliveries: counts are kept, not counted.
+ * One statement, whose cost does not grow with the number of deliveries: shape.counts are kept, not counted.
  *
  * @param attached who is attached in this process, which is who a relay here would deliver to.
  * @param now overrides the database's clock in tests.
@@ -151,7 +168,7 @@ function overviewOf(found: Found, handled: ReadonlySet<string>, runsHere: boolea
   };
 }
 
-function relayState({ now, last_pass: lastPass }: Found): Pick<RelayHealth, 'state' | 'lastPassAt'> {
+function relayState({ now, last_pass: lastPass }: Found): Pick<Overview['relay'], 'state' | 'lastPassAt'> {
   if (lastPass === null) return { state: 'never_run', lastPassAt: null };
   const state = now - lastPass > STALLED_AFTER_MS ? 'stalled' : 'running';
   return { state, lastPassAt: instantOf(lastPass) };

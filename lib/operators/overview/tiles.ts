@@ -1,4 +1,4 @@
-import type { Overview, RelayHealth } from './read.ts';
+import type { Overview } from './read.ts';
 import { isLate } from './attention.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RELAY_ICON, RETRY_ICON } from '../page/icons.ts';
 import { age, ago, until } from '../page/instants.ts';
@@ -39,7 +39,10 @@ const RELAY_STATES = {
   never_run: { tone: 'dead', words: 'Never run' },
 } as const;
 
-function relayTile({ state, lastPassAt, lagSeconds, runsHere }: RelayHealth, generatedAt: string): Html {
+function relayTile(
+  { state, lastPassAt, lagSeconds, runsHere }: Overview['relay'],
+  generatedAt: string,
+): Html {
   const { tone, words } = RELAY_STATES[state];
   const lag = lagSeconds > 0 ? `${age(lagSeconds)} behind` : 'nothing due';
   const lastRun = lastPassAt === null ? [] : [`last run ${ago(lastPassAt, generatedAt)}`];

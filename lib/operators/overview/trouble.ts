@@ -1,4 +1,4 @@
-import type { Overview, WorstError } from './read.ts';
+import type { Overview } from './read.ts';
 import { holdsBack, isLate, waitsForRelease } from './attention.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
 import { age, timeToMinute, until } from '../page/instants.ts';
@@ -68,6 +68,8 @@ function deadTrouble(view: Overview): Html | null {
     html`<a class="btn" href="${deadLettersPath({ topic, subscriber, group })}">Review dead letters</a>`,
   );
 }
+
+type WorstError = NonNullable<Overview['worstError']>;
 
 function shareOf({ count: number }: WorstError, all: number): string {
   if (all === 1) return '1 dead letter:';

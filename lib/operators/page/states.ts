@@ -1,10 +1,8 @@
-import type { LastError } from '../dead-letters/read.ts';
+import type { LastError, State } from '../shapes.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
 import { html } from './markup.ts';
 import type { Html } from './markup.ts';
 import { cutTo } from './words.ts';
-
-type State = 'pending' | 'failing' | 'dead_lettered' | 'delivered';
 
 const WORDS = {
   pending: 'pending',

@@ -1,57 +1,84 @@
 import { v7 as uuidv7 } from 'uuid';
+import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf, instantOrNull, msOf } from '../../time.ts';
-import type { LastError } from '../dead-letters/read.ts';
+import * as shape from '../shapes.ts';
+import type { LastError } from '../shapes.ts';
+import type { Replay } from '../../deliveries/replay.ts';
 import { MATCHING, matchingValues, wayOf } from '../../deliveries/replay.ts';
+import { replayRequest } from '../../deliveries/replay-request.ts';
 import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
 
-/** What a replay would do. Nothing has been put back. */
-export interface ReplayPreview {
-  readonly generatedAt: string;
-  /** The request that the preview is of, ready to be sent again without `dryRun`: with `until` and `expectedCount`. */
-  readonly request: Readonly<Record<string, unknown>>;
-  /** An id for the replay, so that the same form sent twice replays once. */
-  readonly replayId: string;
-  /** Null: deliveries of several topics, chosen one by one. */
-  readonly topic: string | null;
-  readonly matched: number;
-  readonly isAll: boolean;
-  readonly error: LastError | null;
-  /** When the events were recorded. Null when nothing matches. */
-  readonly createdFrom: string | null;
-  readonly createdTo: string | null;
-  /** When the deliveries died (or, with all, were delivered). */
-  readonly endedFrom: string | null;
-  readonly endedTo: string | null;
-  readonly subscriptions: readonly PreviewedSubscription[];
-  /** What is left out, since this release's catalog does not list the subscriber for the topic. */
-  readonly leftOut: readonly LeftOut[];
-}
+export const topicOrNull = shape.topic
+  .nullable()
+  .meta({ description: 'Null: deliveries of several topics, chosen one by one.' });
 
-export interface LeftOut {
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly count: number;
-}
+export const replayed = z
+  .object({
+    replayId: z.uuid().nullable().meta({ description: 'Null for a dry run.' }),
+    topic: topicOrNull,
+    since: z.string().nullable(),
+    matched: shape.count,
+    replayed: shape.count,
+  })
+  .meta({ id: 'Replayed', description: 'What was put back.' }) satisfies z.ZodType<Replay>;
 
-export interface PreviewedSubscription {
-  readonly topic: string;
-  readonly subscriber: string;
-  readonly count: number;
-  /** How many other subscribers the topic has, who get nothing. */
-  readonly others: number;
-  readonly attached: boolean;
-  readonly paused: boolean;
-  /** Whether it has delivered nothing since it last failed. */
-  readonly isStillFailing: boolean;
-  readonly lastDeliveredAt: string | null;
-  readonly lastFailedAt: string | null;
-  readonly lastError: LastError | null;
-}
+export const replayPreview = z
+  .object({
+    generatedAt: shape.instant,
+    request: z
+      .object(replayRequest.shape)
+      .partial()
+      .meta({ description: 'The request, ready to be sent: with `until` and `expectedCount`.' }),
+    replayId: z
+      .uuid()
+      .meta({ description: 'For the replay, so that the same request sent twice replays once.' }),
+    topic: topicOrNull,
+    matched: shape.count,
+    isAll: z.boolean().meta({ description: 'Whether delivered events are among them.' }),
+    error: shape.lastError.nullable(),
+    createdFrom: shape.instant.nullable(),
+    createdTo: shape.instant.nullable(),
+    endedFrom: shape.instant.nullable(),
+    endedTo: shape.instant.nullable(),
+    subscriptions: z.array(
+      z
+        .object({
+          topic: shape.topic,
+          subscriber: z.string(),
+          count: shape.count,
+          others: shape.count.meta({ description: 'Other subscribers of the topic, who get nothing.' }),
+          attached: z.boolean(),
+          paused: z.boolean(),
+          isStillFailing: z.boolean(),
+          lastDeliveredAt: shape.instant.nullable(),
+          lastFailedAt: shape.instant.nullable(),
+          lastError: shape.lastError.nullable(),
+        })
+        .meta({ id: 'PreviewedSubscription' }),
+    ),
+    leftOut: z.array(z.object({ topic: shape.topic, subscriber: z.string(), count: shape.count })).meta({
+      description: 'Left out: this release’s catalog does not list the subscriber for the topic.',
+    }),
+  })
+  .meta({
+    id: 'ReplayPreview',
+    description: 'What a replay would do. Nothing has been put back.',
+  });
+
+/** Of `dryRun`: the preview, and the answer that the replay would have had. */
+export const dryRun = replayPreview
+  .extend({ replayId: z.null(), since: z.string().nullable(), replayed: z.literal(0) })
+  .meta({ id: 'DryRun', description: 'Of `dryRun: true`.' });
+
+export type DryRun = z.output<typeof dryRun>;
+export type ReplayPreview = z.output<typeof replayPreview>;
+export type PreviewedSubscription = ReplayPreview['subscriptions'][number];
+export type LeftOut = ReplayPreview['leftOut'][number];
 
 /**
  * Tells what a replay would do, to whom, and whether they are well enough for it. Changes nothing.
@@ -85,7 +112,7 @@ export async function previewReplay(
     endedFrom: instantOrNull(found.ended_from),
     endedTo: instantOrNull(found.ended_to),
     subscriptions: found.subscriptions.map((subscription) => previewed(subscription, attached)),
-    leftOut: found.left_out,
+    leftOut: [...found.left_out],
   };
 }
 

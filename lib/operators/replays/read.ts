@@ -3,58 +3,68 @@ import * as z from 'zod';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { instantOf } from '../../time.ts';
-import { pageLimit } from '../access/asked.ts';
-import type { Counts } from '../overview/read.ts';
+import * as shape from '../shapes.ts';
+import { topicOrNull } from './preview.ts';
 import { isInstant } from '../../deliveries/replay-request.ts';
 
-/** Who had what delivered again, and why. */
-export interface ReplayRecord {
-  readonly replayId: string;
-  /** Null: deliveries of several topics, chosen one by one. */
-  readonly topic: string | null;
-  readonly requestedAt: string;
-  readonly requestedBy: string;
-  readonly reason: string | null;
-  /** As asked for. */
-  readonly request: Readonly<Record<string, unknown>>;
-  readonly matched: number;
-  readonly replayed: number;
-}
+const record = z.object({
+  replayId: z.uuid(),
+  topic: topicOrNull,
+  requestedAt: shape.instant,
+  requestedBy: z.string(),
+  reason: z.string().nullable(),
+  request: z.record(z.string(), z.unknown()).meta({ description: 'As asked for.' }),
+  matched: shape.count,
+  replayed: shape.count,
+});
 
-/** One replay and what has become of its deliveries. */
-export interface ReplayProgress extends ReplayRecord {
-  readonly generatedAt: string;
-  /** Add up to `replayed`. */
-  readonly progress: Counts & {
-    readonly delivered: number;
-    /** Put back once more by a later replay, which counts them. */
-    readonly replayedAgain: number;
-  };
-}
+export const replayProgress = z
+  .object({
+    generatedAt: shape.instant,
+    ...record.shape,
+    progress: z
+      .object({ ...shape.counts, delivered: shape.count, replayedAgain: shape.count })
+      .meta({ description: 'What has become of its deliveries; adds up to `replayed`.' }),
+  })
+  .meta({
+    id: 'ReplayProgress',
+    description: 'A replay, and what has become of its deliveries.',
+  });
 
-/** What an operator did besides replays. */
-export interface OperatorAction {
-  readonly actionId: string;
-  readonly at: string;
-  readonly operator: string;
-  readonly action: 'retry' | 'skip' | 'pause' | 'resume' | 'reveal';
-  readonly topic: string | null;
-  readonly subscriber: string | null;
-  readonly deliveryId: string | null;
-  readonly reason: string | null;
-}
+const logged = z
+  .object({
+    actionId: z.uuid(),
+    at: shape.instant,
+    operator: z.string(),
+    action: z.enum(['retry', 'skip', 'pause', 'resume', 'reveal']),
+    topic: shape.topic.nullable(),
+    subscriber: z.string().nullable(),
+    deliveryId: z.string().nullable(),
+    reason: z.string().nullable(),
+  })
+  .meta({ id: 'OperatorAction' });
 
-/** The operators' log, newest first. */
-export interface OperatorLog {
-  readonly generatedAt: string;
-  readonly replays: readonly ReplayRecord[];
-  readonly actions: readonly OperatorAction[];
-  /** Older ones of both; null on the last page. */
-  readonly nextCursor: string | null;
-}
+export const operatorLog = z
+  .object({
+    generatedAt: shape.instant,
+    replays: z.array(record.meta({ id: 'ReplayRecord' })),
+    actions: z.array(logged),
+    nextCursor: z
+      .string()
+      .nullable()
+      .meta({ description: 'Leads to older ones of both; null on the last page.' }),
+  })
+  .meta({
+    id: 'OperatorLog',
+    description: 'What operators did, newest first.',
+  });
+export type ReplayRecord = z.output<typeof record>;
+export type ReplayProgress = z.output<typeof replayProgress>;
+export type OperatorLog = z.output<typeof operatorLog>;
+export type OperatorAction = z.output<typeof logged>;
 
 export const logQuery = z.object({
-  limit: pageLimit,
+  limit: shape.pageLimit,
   cursor: z.string().transform(parseCursor).optional(),
 });
 

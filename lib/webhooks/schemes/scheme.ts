@@ -1,11 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import type { Signature } from './signature.ts';
 
-/** The names under which `WEBHOOK_<PROVIDER>_SCHEME` chooses one. */
-export const schemes = ['standard', 'stripe', 'vipps', 'criipto', 'github-style'] as const;
-
-export type Scheme = (typeof schemes)[number];
-
 /**
  * How one family of providers signs its webhooks. `verifyWebhook` tells the story; a scheme supplies what differs.
  *

@@ -1,10 +1,9 @@
 import * as z from 'zod';
 
-import { chatRequest } from '../../chat/chat-request.ts';
-import { answered, invalid, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
-import type { Operation } from '../../http/openapi/operation.ts';
-import { origin } from '../parameters.ts';
-import { problem } from '../../http/problem-codes.ts';
+import { answered, invalid, JSON_TYPE, refused } from '../http/openapi/operation.ts';
+import type { Operation } from '../http/openapi/operation.ts';
+import { problem } from '../http/problem-codes.ts';
+import { chatRequest } from './chat-request.ts';
 
 const chatAnswer = z
   .object({ text: z.string().meta({ description: 'What the model says, as plain text or Markdown.' }) })
@@ -13,7 +12,7 @@ const chatAnswer = z
 const SYSTEM = 'Du hjelper besøkende på nettstedet til Solvik kommune. Svar kort og på norsk.';
 const QUESTION = { role: 'user', content: 'Hva koster det å leie idrettshallen en kveld?' };
 
-export const chat: Operation = {
+export const chatRoute = {
   id: 'chat',
   method: 'post',
   path: '/api/chat',
@@ -24,7 +23,7 @@ export const chat: Operation = {
   access: 'anyone',
   cors: 'listed',
   isLimited: true,
-  parameters: [origin],
+  isAnonymous: true,
   body: { schema: chatRequest, limitBytes: 64 * 1024 },
   answers: [
     {
@@ -86,4 +85,4 @@ export const chat: Operation = {
       answer: refused('origin_not_allowed'),
     },
   },
-};
+} satisfies Operation;

@@ -6,12 +6,12 @@ import type { Operation } from '../../http/openapi/operation.ts';
 /** Prometheus' text format. @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
-export const readMetrics: Operation = {
+export const metricsRoute = {
   id: 'readMetrics',
   method: 'get',
   path: '/platform/metrics',
   tag: 'Event bus',
-  summary: 'Get the bus’s numbers for Prometheus',
+  summary: 'Get the bus’s metrics for Prometheus',
   access: 'event-bus:read',
   answers: [
     {
@@ -42,4 +42,4 @@ export const readMetrics: Operation = {
       answer: refused('insufficient_scope'),
     },
   },
-};
+} satisfies Operation;

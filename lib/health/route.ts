@@ -1,8 +1,10 @@
 import * as z from 'zod';
 
-import type { Health } from '../../health/health.ts';
-import { answered, JSON_TYPE } from '../../http/openapi/operation.ts';
-import type { Operation } from '../../http/openapi/operation.ts';
+import { answered, JSON_TYPE } from '../http/openapi/operation.ts';
+import type { Operation } from '../http/openapi/operation.ts';
+
+/** What anyone may know of this process. */
+export type Health = z.output<typeof health>;
 
 const health = z
   .object({
@@ -12,9 +14,9 @@ const health = z
     emailConfigured: z.boolean(),
     auditConfigured: z.boolean().meta({ description: 'Whether the audit trail has a database to be in.' }),
   })
-  .meta({ id: 'Health' }) satisfies z.ZodType<Health>;
+  .meta({ id: 'Health' });
 
-export const readHealth: Operation = {
+export const healthRoute = {
   id: 'readHealth',
   method: 'get',
   path: '/api/health',
@@ -37,4 +39,4 @@ export const readHealth: Operation = {
       }),
     },
   },
-};
+} satisfies Operation;

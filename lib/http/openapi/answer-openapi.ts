@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 // Generated, and held to the code by a test: to write it here would cost every cold start all schemas.
-import document from '../../docs/openapi.json' with { type: 'json' };
+import document from '../../../docs/openapi.json' with { type: 'json' };
 
 const TEXT = JSON.stringify(document);
 

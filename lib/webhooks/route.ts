@@ -1,10 +1,12 @@
 import * as z from 'zod';
 
-import { providers } from '../../config.ts';
-import { bodyProblems } from '../../webhooks/body.ts';
-import type { Received } from '../../webhooks/receive.ts';
-import { answered, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
-import type { Operation } from '../../http/openapi/operation.ts';
+import { providers } from '../config.ts';
+import { answered, JSON_TYPE, refused } from '../http/openapi/operation.ts';
+import type { Operation } from '../http/openapi/operation.ts';
+import { bodyProblems } from './body.ts';
+
+/** What the provider is told. */
+export type Received = z.output<typeof received>;
 
 const received = z
   .object({
@@ -14,14 +16,17 @@ const received = z
       .meta({ description: 'Whether it had been received before; nothing was done now.' }),
     eventId: z.string(),
   })
-  .meta({ id: 'Received' }) satisfies z.ZodType<Received>;
+  .meta({ id: 'Received' });
+
+/** A megabyte would pass the platform; no provider's event comes near this. */
+const LIMIT_BYTES = 256 * 1024;
 
 const LOGIN = {
   type: 'login.succeeded',
   data: { subject: '7f1c2a9e-5b0d-4e52-9a37-1d4f6c8be210', method: 'bank-id' },
 };
 
-export const receiveWebhook: Operation = {
+export const webhookRoute = {
   id: 'receiveWebhook',
   method: 'post',
   path: '/webhooks/{provider}',
@@ -47,7 +52,7 @@ export const receiveWebhook: Operation = {
         .optional()
         .meta({ description: 'The event’s type; `name` or `event` in other schemes.' }),
     }),
-    limitBytes: 256 * 1024,
+    limitBytes: LIMIT_BYTES,
   },
   answers: [{ status: 200, description: 'It is durable.', content: { [JSON_TYPE]: received } }],
   problems: [
@@ -94,4 +99,4 @@ export const receiveWebhook: Operation = {
       answer: refused('unknown_provider'),
     },
   },
-};
+} satisfies Operation;

@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
-import { answered, JSON_TYPE } from '../../http/openapi/operation.ts';
-import type { Operation } from '../../http/openapi/operation.ts';
 import { VERSION } from '../../version.ts';
+import { answered, JSON_TYPE } from './operation.ts';
+import type { Operation } from './operation.ts';
 
-export const readOpenApi: Operation = {
+export const openApiRoute = {
   id: 'readOpenApi',
   method: 'get',
   path: '/api/openapi.json',
@@ -46,4 +46,4 @@ export const readOpenApi: Operation = {
       answer: { status: 304 },
     },
   },
-};
+} satisfies Operation;

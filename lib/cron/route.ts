@@ -1,12 +1,13 @@
 import * as z from 'zod';
 
-import type { Performed } from '../../cron/duties.ts';
-import { CRON_BUDGET_MS } from '../../lifetime.ts';
-import type { RelayReport } from '../../relay/relay.ts';
-import { SECOND } from '../../time.ts';
-import { count } from '../answers/values.ts';
-import { JSON_TYPE, refused } from '../../http/openapi/operation.ts';
-import type { Operation } from '../../http/openapi/operation.ts';
+import { JSON_TYPE, refused } from '../http/openapi/operation.ts';
+import type { Operation } from '../http/openapi/operation.ts';
+import { CRON_BUDGET_MS } from '../lifetime.ts';
+import type { RelayReport } from '../relay/relay.ts';
+import { SECOND } from '../time.ts';
+import type { Performed } from './duties.ts';
+
+const count = z.int().nonnegative();
 
 const relayRun = z
   .object({
@@ -28,7 +29,7 @@ const relayRun = z
   RelayReport & Performed
 >;
 
-export const runRelay: Operation = {
+export const cronRoute = {
   id: 'runRelay',
   method: 'get',
   path: '/api/cron/relay',
@@ -47,4 +48,4 @@ export const runRelay: Operation = {
       }),
     },
   },
-};
+} satisfies Operation;

@@ -6,18 +6,18 @@ import type * as Tldts from 'tldts';
 const PATTERN = /^https?:\/\/(?<host>[a-z0-9*-]+(?:\.[a-z0-9*-]+)*)(?::\d{1,5})?$/;
 
 /**
- * Tells what is wrong with an entry of `CORS_ORIGINS`.
+ * Checks an entry of `CORS_ORIGINS`.
  *
- * A star may match only names that the owner of the site has given away. Under a public suffix anybody can have one,
- * be it `co.uk` or `vercel.app`, and which suffixes are public no rule tells: that takes the Public Suffix List.
+ * A star may match only names that the site's owner gives out. Under a public suffix, such as `co.uk` or `vercel.app`,
+ * anybody can register a name, and only the Public Suffix List knows which suffixes are public.
  *
- * @returns undefined for one that is right, else what to write.
+ * @returns undefined for a valid entry, else what the variable must be.
  * @see https://publicsuffix.org/
  */
 export function wrongInOrigin(entry: string): string | undefined {
   const { host } = PATTERN.exec(entry)?.groups ?? {};
   if (host === undefined || entry.split('*').length > 2) {
-    return 'write origins with commas between them, for example https://www.example.no,https://*.preview.example.no';
+    return 'must be origins separated by commas, for example https://www.example.no,https://*.preview.example.no';
   }
   if (!host.includes('*')) return undefined;
   const { publicSuffix, isPrivate } = suffixList().parse(host.replace('*', 'x'), {
@@ -31,16 +31,16 @@ export function wrongInOrigin(entry: string): string | undefined {
   const isOwnersName = behindStar === suffix.length && /\*[^.]/.test(host);
   if (isPrivate && isOwnersName) return undefined;
   const example = isPrivate ? `https://site-*-team.${publicSuffix}` : 'https://*.preview.example.no';
-  return `write a name of your own behind the star, for example ${example}: ${entry} lets pages of strangers call`;
+  return `must have a name of your own behind a star, for example ${example}: ${entry} lets the pages of strangers call`;
 }
 
 /**
- * Loads the list at the first star: to read its 135 KB takes several milliseconds of a cold start, for nothing in most
- * functions. By `require`, which can wait for that and needs no promise. In a bundle it finds the copy in there; the
- * sources, which are modules, have none.
+ * Loads the list at the first star: its 135 KB would add several milliseconds to every cold start, and most functions
+ * never need it. `require` loads it late without a promise. A bundle has a `require`, which finds the bundled copy; the
+ * sources are modules and make their own.
  */
 function suffixList(): typeof Tldts {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what the package exports
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the package's exports
   return (
     typeof require === 'function' ? require('tldts') : createRequire(import.meta.url)('tldts')
   ) as typeof Tldts;

@@ -1,52 +1,10 @@
-import { headers } from '../http/openapi/headers.ts';
-import { headerComponents, OperationWriter } from '../http/openapi/operation-object.ts';
-import { PROBLEM_TYPE } from '../http/openapi/operation.ts';
-import type { Operation, Tag } from '../http/openapi/operation.ts';
-import { chat } from './operations/chat.ts';
-import { runRelay } from './operations/cron.ts';
-import { listDeadLetters, readDeadLetter, revealDeadLetter } from './operations/dead-letters.ts';
-import { readHealth } from './operations/health.ts';
-import { inquiry } from './operations/inquiry.ts';
-import { pauseSubscriber, resumeSubscriber, retryNow, skip } from './operations/lanes.ts';
-import { readMetrics } from './operations/metrics.ts';
-import { readOpenApi } from './operations/openapi.ts';
-import { examineBus, readAsyncApi, readCatalog, readOverview, readTopic } from './operations/overview.ts';
-import { listReplays, previewReplay, readReplay, replay } from './operations/replays.ts';
-import { showSignIn, signIn, signOut } from './operations/sign-in.ts';
-import { receiveWebhook } from './operations/webhooks.ts';
-import { problem, problemValue } from '../http/problem-codes.ts';
-import { SchemaWriter } from '../http/openapi/schema-writer.ts';
-import { VERSION } from '../version.ts';
-
-/** In the order in which a stranger would try them. */
-const operations: readonly Operation[] = [
-  readHealth,
-  readOpenApi,
-  chat,
-  inquiry,
-  receiveWebhook,
-  runRelay,
-  readMetrics,
-  readOverview,
-  readTopic,
-  listDeadLetters,
-  readDeadLetter,
-  revealDeadLetter,
-  previewReplay,
-  replay,
-  listReplays,
-  readReplay,
-  retryNow,
-  skip,
-  pauseSubscriber,
-  resumeSubscriber,
-  readCatalog,
-  readAsyncApi,
-  examineBus,
-  showSignIn,
-  signIn,
-  signOut,
-];
+import { headers } from './headers.ts';
+import { headerComponents, OperationWriter } from './operation-object.ts';
+import { PROBLEM_TYPE } from './operation.ts';
+import type { Operation, Tag } from './operation.ts';
+import { problem, problemValue } from '../problem-codes.ts';
+import { SchemaWriter } from './schema-writer.ts';
+import { VERSION } from '../../version.ts';
 
 /** An OpenAPI document, as far as we look into it ourselves. */
 export interface OpenApi {
@@ -56,14 +14,14 @@ export interface OpenApi {
 }
 
 /**
- * Describes all endpoints, from the schemas that check what they are sent.
+ * Describes endpoints by their declarations, which also check their requests.
  *
- * @returns the same document for the same code.
+ * @returns the same document for the same declarations.
  * @see https://spec.openapis.org/oas/v3.1.0
  */
-export function openApi(): OpenApi {
+export function openApi(operations: readonly Operation[]): OpenApi {
   const schemas = new SchemaWriter();
-  const paths = pathsOf(new OperationWriter(schemas));
+  const paths = pathsOf(operations, new OperationWriter(schemas));
   const failure = {
     description:
       'What any request may get besides: 500 `internal_error`, and, of another method, 405 `method_not_allowed` with `Allow`.',
@@ -96,12 +54,13 @@ export function openApi(): OpenApi {
   };
 }
 
-function pathsOf(writer: OperationWriter): Record<string, object> {
+function pathsOf(operations: readonly Operation[], writer: OperationWriter): Record<string, object> {
   const paths: Record<string, object> = {};
-  for (const operation of operations) {
+  const order = Object.keys(TAGS);
+  const inOrder = operations.toSorted((one, other) => order.indexOf(one.tag) - order.indexOf(other.tag));
+  for (const operation of inOrder) {
     paths[operation.path] = {
-      // What visitors' pages call names its requests itself.
-      ...(operation.cors !== 'listed' && { parameters: [{ $ref: '#/components/parameters/RequestId' }] }),
+      ...(!operation.isAnonymous && { parameters: [{ $ref: '#/components/parameters/RequestId' }] }),
       ...paths[operation.path],
       [operation.method]: writer.write(operation),
     };

@@ -1,0 +1,73 @@
+import * as z from 'zod';
+
+import { asyncApi } from '../../catalog-description/asyncapi.ts';
+import { answered, HTML_TYPE } from '../../http/openapi/operation.ts';
+import { operatorRoute } from '../access/route.ts';
+import { HOME } from '../page/links.ts';
+import { asyncApiPage } from './asyncapi-page.ts';
+import { catalogPage } from './page.ts';
+import { catalogView, describeCatalog } from './read.ts';
+
+export const showCatalog = operatorRoute({
+  id: 'readCatalog',
+  path: `${HOME}/catalog`,
+  scope: 'event-bus:read',
+  summary: 'See every topic, its producer and its subscribers',
+  answer: catalogView,
+  examples: {
+    'as-json': {
+      summary: 'The catalog',
+      answer: answered({
+        topics: [
+          {
+            topic: 'cron.daily.06_00',
+            producer: 'system',
+            subscribers: [{ subscriber: 'reporting', attached: false }],
+            description: 'Every day at 06:00 UTC: content agent, audits, e-invoice batches.',
+            version: 1,
+            listed: true,
+            orderedBy: null,
+            fields: [{ path: 'day', type: 'date', isRequired: true, isPersonal: false }],
+            example: { day: '2026-03-02', scheduledFor: '2026-03-02T06:00:00Z' },
+          },
+        ],
+      }),
+    },
+    'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
+  },
+  handle: async ({ bus }) => describeCatalog(bus.subscribers()),
+  page: catalogPage,
+});
+
+const asyncApiDocument = z
+  .looseObject({
+    asyncapi: z.literal('3.0.0'),
+    info: z.looseObject({ title: z.string() }),
+    channels: z.looseObject({}),
+    operations: z.looseObject({}),
+  })
+  .meta({ description: 'An AsyncAPI 3.0 document.' });
+
+export const showAsyncApi = operatorRoute({
+  id: 'readAsyncApi',
+  path: `${HOME}/catalog/asyncapi`,
+  scope: 'event-bus:read',
+  summary: 'Get the AsyncAPI description of the bus',
+  answer: asyncApiDocument,
+  examples: {
+    'as-json': {
+      summary: 'The document',
+      answer: answered({
+        asyncapi: '3.0.0',
+        info: { title: 'Postbud’s event bus' },
+        channels: {},
+        operations: {},
+      }),
+    },
+    'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
+  },
+  handle: async () => asyncApi(),
+  page: asyncApiPage,
+});
+
+export const catalogRoutes = [showCatalog, showAsyncApi];

@@ -1,0 +1,157 @@
+import * as z from 'zod';
+
+import { topics } from '../../catalog/catalog.ts';
+import { deliveryId } from '../../deliveries/replay-request.ts';
+import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import { operatorRoute } from '../access/route.ts';
+import { HOME } from '../page/links.ts';
+import * as shape from '../shapes.ts';
+import { deadLetterPage as drawDeadLetter } from './delivery-page.ts';
+import { deadLetter, readDeadLetter, revealDeadLetter } from './delivery.ts';
+import { requireKnownTopic } from './known-topic.ts';
+import { deadLettersPage } from './page.ts';
+import { deadLetterQuery } from './query.ts';
+import { deadLetterPage, readDeadLetters } from './read.ts';
+
+/** No lane has this id. */
+const NOBODY = '999999999999999999-1';
+const UNKNOWN = 'Unknown delivery. Copy its id from the list of dead letters, for example 12-345.';
+const NO_DELIVERY = refused('not_found', { detail: UNKNOWN });
+
+const DEAD = {
+  deliveryId: '41-117',
+  eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
+  topic: 'payment.dispute.closed',
+  subscriber: 'accounting',
+  subject: 'dispute dsp_41',
+  createdAt: '2026-02-21T09:30:00.000Z',
+  deadLetteredAt: '2026-02-21T09:30:00.420Z',
+  failures: 1,
+  replays: 0,
+  lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone', group: '9c1d5e0f7a2b4c68' },
+};
+
+const { group: _, ...error } = DEAD.lastError;
+
+const LINK = { deliveryId: '$response.body#/items/0/deliveryId' };
+
+const SUBSCRIBERS_BY_TOPIC = topics().map(([topic, { subscribers }]) => ({ topic, subscribers }));
+
+export const listDeadLetters = operatorRoute({
+  id: 'listDeadLetters',
+  path: `${HOME}/dead-letters`,
+  scope: 'event-bus:read',
+  summary: 'List dead letters, newest first',
+  query: deadLetterQuery,
+  answer: deadLetterPage,
+  links: {
+    read: {
+      operationId: 'readDeadLetter',
+      description: 'The newest dead letter, with its history.',
+      parameters: LINK,
+    },
+    reveal: {
+      operationId: 'revealDeadLetter',
+      description: 'The newest dead letter, with its personal data.',
+      parameters: LINK,
+      requestBody: { reason: 'A citizen asks where the refund is.' },
+    },
+  },
+  problems: ['validation_failed'],
+  examples: {
+    'of-a-day': {
+      summary: 'The dead letters of one topic of the last day',
+      parameters: { topic: 'payment.dispute.closed', since: '24h', limit: 10 },
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        filters: {
+          topic: 'payment.dispute.closed',
+          subscriber: null,
+          since: '24h',
+          group: null,
+          q: null,
+          limit: 10,
+        },
+        items: [DEAD],
+        total: 1,
+        totalInAll: 1,
+        groups: [
+          {
+            group: '9c1d5e0f7a2b4c68',
+            ...error,
+            topic: DEAD.topic,
+            subscriber: DEAD.subscriber,
+            count: 1,
+            firstAt: DEAD.deadLetteredAt,
+            lastAt: DEAD.deadLetteredAt,
+            isStillFailing: true,
+          },
+        ],
+        nextCursor: null,
+        previousCursor: null,
+        failing: 0,
+        nextRetryAt: null,
+      }),
+    },
+    'a-wrong-window': {
+      summary: 'A window with an unknown unit',
+      parameters: { since: '1y' },
+      answer: invalid(
+        'since',
+        'custom',
+        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+      ),
+    },
+  },
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, query.topic);
+    return await readDeadLetters(db, query);
+  },
+  page: (view, context) => deadLettersPage(view, context, SUBSCRIBERS_BY_TOPIC),
+});
+
+export const showDeadLetter = operatorRoute({
+  id: 'readDeadLetter',
+  path: `${HOME}/dead-letters/{deliveryId}`,
+  scope: 'event-bus:read',
+  summary: 'See one delivery, every attempt of it, and its payload without personal data',
+  parameters: { deliveryId },
+  answer: deadLetter,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: { summary: 'An unknown delivery', parameters: { deliveryId: NOBODY }, answer: NO_DELIVERY },
+  },
+  handle: async ({ parameters, bus }) => await readDeadLetter(await bus.database(), parameters.deliveryId),
+  page: drawDeadLetter,
+});
+
+export const reveal = operatorRoute({
+  id: 'revealDeadLetter',
+  path: `${HOME}/dead-letters/{deliveryId}/reveal`,
+  scope: 'event-bus:reveal',
+  summary: 'See one delivery with its personal data; the operator and the reason are recorded',
+  parameters: { deliveryId },
+  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
+  answer: deadLetter,
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown delivery',
+      parameters: { deliveryId: NOBODY },
+      json: { reason: 'A citizen asks where the refund is.' },
+      answer: NO_DELIVERY,
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { deliveryId: NOBODY },
+      json: {},
+      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
+    },
+  },
+  handle: async ({ parameters, body, operator, bus }) =>
+    await revealDeadLetter(await bus.database(), parameters.deliveryId, operator.subject, body.reason),
+  page: drawDeadLetter,
+});
+
+export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal];

@@ -1,0 +1,49 @@
+import * as z from 'zod';
+
+import { answered, invalid } from '../../http/openapi/operation.ts';
+import { SECOND } from '../../time.ts';
+import { operatorRoute } from '../access/route.ts';
+import { HOME } from '../page/links.ts';
+import { doctorPage } from './page.ts';
+import { examination, examine } from './read.ts';
+
+/** As many as a function has time to check; `npm run doctor` checks any number. */
+const MOST_EXAMINED = 20_000;
+const EXAMINED = `expected a whole number from 1 to ${MOST_EXAMINED}`;
+
+/** For each check: a function has half a minute for all of them. */
+const LONGEST_CHECK_MS = 10 * SECOND;
+
+export const examineBus = operatorRoute({
+  id: 'examine',
+  path: `${HOME}/doctor`,
+  scope: 'event-bus:read',
+  summary: 'Check that the bus kept its promises',
+  query: z.object({
+    events: z.coerce
+      .number(EXAMINED)
+      .int(EXAMINED)
+      .min(1, EXAMINED)
+      .max(MOST_EXAMINED, EXAMINED)
+      .default(5000)
+      .meta({ description: 'How many of the newest events to check.' }),
+  }),
+  answer: examination,
+  problems: ['validation_failed'],
+  examples: {
+    'the-newest': {
+      summary: 'The thousand newest events',
+      parameters: { events: 1000 },
+      answer: answered({ checked: ['No event is lost.'], findings: [], events: 1000 }),
+    },
+    'too-many': {
+      summary: 'More than a function has time for',
+      parameters: { events: 1_000_000 },
+      answer: invalid('events', 'too_big', EXAMINED),
+    },
+  },
+  handle: async ({ query, bus }) => await examine(await bus.database(), query.events, LONGEST_CHECK_MS),
+  page: doctorPage,
+});
+
+export const doctorRoutes = [examineBus];

@@ -1,0 +1,71 @@
+import { answered, HTML_TYPE } from '../../http/openapi/operation.ts';
+import { operatorRoute } from '../access/route.ts';
+import { HOME } from '../page/links.ts';
+import { overviewPage } from './page.ts';
+import { overview, readOverview } from './read.ts';
+
+const NO_HOURS = {
+  delivered: Array.from({ length: 24 }, () => 0),
+  deadLettered: Array.from({ length: 24 }, () => 0),
+};
+
+/** A topic with a lane that waits for a retry, as examples show it. */
+export const TROUBLED_TOPIC = {
+  topic: 'payment.dispute.closed',
+  producer: 'payments',
+  inCatalog: true,
+  pending: 0,
+  failing: 1,
+  deadLettered: 2,
+  oldestDueAgeSeconds: null,
+  nextRetryAt: '2026-02-21T09:35:00.000Z',
+  awaitingFanOut: 0,
+  heldBackSince: null,
+  hours: NO_HOURS,
+  subscribers: [
+    {
+      subscriber: 'accounting',
+      inCatalog: true,
+      neededVersion: null,
+      pending: 0,
+      failing: 1,
+      deadLettered: 2,
+      attached: true,
+      paused: false,
+      pause: null,
+      oldestDueAgeSeconds: null,
+      nextRetryAt: '2026-02-21T09:35:00.000Z',
+      lastDeliveredAt: '2026-02-20T16:02:11.480Z',
+      lastFailedAt: '2026-02-21T09:30:00.120Z',
+    },
+  ],
+};
+
+const COUNTS = { pending: 0, failing: 1, deadLettered: 2 };
+
+export const showOverview = operatorRoute({
+  id: 'readOverview',
+  path: HOME,
+  scope: 'event-bus:read',
+  summary: 'See how many events are in each state, and what waits for what',
+  answer: overview,
+  examples: {
+    'as-json': {
+      summary: 'The overview',
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        relay: { state: 'running', lastPassAt: '2026-02-21T09:30:57.204Z', runsHere: true, lagSeconds: 0 },
+        totals: { ...COUNTS, deliveries: COUNTS, deliveredLast24h: 0, firstAttemptLast24h: 0 },
+        hours: NO_HOURS,
+        worstError: null,
+        topics: [TROUBLED_TOPIC],
+      }),
+    },
+    'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
+  },
+  handle: async ({ bus }) =>
+    await readOverview(await bus.database(), bus.subscribers(), undefined, bus.relays()),
+  page: overviewPage,
+});
+
+export const overviewRoutes = [showOverview];

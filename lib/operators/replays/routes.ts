@@ -1,0 +1,281 @@
+import { v7 as uuidv7 } from 'uuid';
+import * as z from 'zod';
+
+import { CountChanged, NoSuchSubscription, replay } from '../../deliveries/replay.ts';
+import type { Replay } from '../../deliveries/replay.ts';
+import { replayForm, replayRequest } from '../../deliveries/replay-request.ts';
+import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
+import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import { badRequest, Problem } from '../../http/problem.ts';
+import { requireValid, validated } from '../../http/validated.ts';
+import type { Content } from '../../http/validated.ts';
+import type { Database } from '../../db/connect.ts';
+import { operatorRoute } from '../access/route.ts';
+import type { Bus } from '../access/route.ts';
+import { requireKnownTopic } from '../dead-letters/known-topic.ts';
+import { HOME, replayedPath } from '../page/links.ts';
+import { logPage } from './log-page.ts';
+import { replayPage } from './page.ts';
+import { dryRun, previewReplay, replayed, replayPreview } from './preview.ts';
+import type { DryRun, ReplayPreview } from './preview.ts';
+import { previewPage } from './preview-page.ts';
+import { logQuery, operatorLog, readOperatorLog, readReplay, replayProgress } from './read.ts';
+
+const PREVIEW = {
+  generatedAt: '2026-02-21T09:31:00.000Z',
+  request: {
+    topic: 'payment.dispute.closed',
+    since: '24h',
+    include: 'dead_letters',
+    until: '2026-02-21T09:31:00.000000Z',
+    expectedCount: 2,
+  },
+  replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21',
+  topic: 'payment.dispute.closed',
+  matched: 2,
+  isAll: false,
+  error: null,
+  createdFrom: '2026-02-21T09:30:00.000Z',
+  createdTo: '2026-02-21T09:30:00.020Z',
+  endedFrom: '2026-02-21T09:30:00.420Z',
+  endedTo: '2026-02-21T09:30:00.460Z',
+  subscriptions: [
+    {
+      topic: 'payment.dispute.closed',
+      subscriber: 'accounting',
+      count: 2,
+      others: 2,
+      attached: true,
+      paused: false,
+      isStillFailing: true,
+      lastDeliveredAt: null,
+      lastFailedAt: '2026-02-21T09:30:00.460Z',
+      lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone' },
+    },
+  ],
+  leftOut: [],
+};
+
+export const showPreview = operatorRoute({
+  id: 'previewReplay',
+  path: `${HOME}/replay`,
+  scope: 'event-bus:read',
+  summary: 'See what a replay would do',
+  query: replayForm,
+  answer: replayPreview,
+  problems: ['validation_failed'],
+  examples: {
+    'of-a-day': {
+      summary: 'The dead letters of a topic, of the last day',
+      parameters: { topic: 'payment.dispute.closed', since: '24h' },
+      answer: answered(PREVIEW),
+    },
+    'chosen-ones': {
+      summary: 'Deliveries by their ids',
+      parameters: { deliveryIds: ['999999999999999999-1', '999999999999999999-2'] },
+      answer: answered({
+        ...PREVIEW,
+        request: { deliveryIds: ['999999999999999999-1'], include: 'dead_letters', expectedCount: 0 },
+        topic: null,
+        matched: 0,
+        createdFrom: null,
+        createdTo: null,
+        endedFrom: null,
+        endedTo: null,
+        subscriptions: [],
+      }),
+    },
+    'without-a-window': {
+      summary: 'Without a window',
+      parameters: { topic: 'payment.dispute.closed' },
+      answer: invalid(
+        'since',
+        'custom',
+        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+      ),
+    },
+  },
+  handle: async ({ query, bus }) => await preview(bus, query),
+  page: previewPage,
+});
+
+export const requestReplay = operatorRoute({
+  id: 'replay',
+  path: `${HOME}/replay`,
+  scope: 'event-bus:replay',
+  summary: 'Deliver dead letters, or everything, again',
+  description:
+    'Returns deliveries to pending, with fresh attempts. They keep their events, their places and their histories. The operator, the time, the reason and the request are recorded.',
+  body: replayRequest,
+  readForm: readConfirmedForm,
+  answer: z
+    .union([replayed, dryRun])
+    .meta({ description: 'The replay; for a dry run, what it would have done.' }),
+  links: {
+    progress: {
+      operationId: 'readReplay',
+      description: 'The states of its deliveries now.',
+      parameters: { replayId: '$response.body#/replayId' },
+    },
+  },
+  problems: ['not_confirmed', 'count_changed', 'no_such_subscription'],
+  examples: {
+    counted: {
+      summary: 'A dry run',
+      json: { topic: 'payment.dispute.closed', since: '24h', dryRun: true },
+      answer: answered({ ...PREVIEW, replayId: null, since: '24h', replayed: 0 }),
+    },
+    'of-a-day': {
+      summary: 'The dead letters of a topic, of the last day',
+      json: { topic: 'payment.dispute.closed', since: '24h', reason: 'Accounting is back.' },
+      answer: answered({
+        replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21',
+        topic: 'payment.dispute.closed',
+        since: '24h',
+        matched: 2,
+        replayed: 2,
+      }),
+    },
+    'another-number': {
+      summary: 'The number that matches differs from the expected one',
+      json: { topic: 'support.incident.declared', since: '24h', expectedCount: 1000 },
+      answer: refused('count_changed', {
+        detail: '0 deliveries match, not 1000: look again before you replay.',
+      }),
+    },
+    'a-subscriber-not-listed': {
+      summary: 'A subscriber that the catalog does not list',
+      json: { topic: 'payment.dispute.closed', subscriber: 'calendar', since: '24h' },
+      answer: refused('no_such_subscription', {
+        detail:
+          'This release’s catalog does not list calendar for payment.dispute.closed: replay from a release that does, or list it again. Nothing was replayed.',
+      }),
+    },
+    'an-unknown-unit': {
+      summary: 'A window with an unknown unit',
+      json: { topic: 'payment.dispute.closed', since: '1y' },
+      answer: invalid(
+        'since',
+        'custom',
+        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+      ),
+    },
+  },
+  handle: async ({ body, operator, bus }) => {
+    const done = await requireReplay(await bus.database(), body, operator.subject);
+    if (done.replayId === null)
+      return { ...(await preview(bus, body)), ...done, replayId: null, replayed: 0 };
+    if (done.replayed > 0) bus.kick();
+    return done;
+  },
+  goOn: ({ replayId }) => (replayId === null ? null : replayedPath(replayId)),
+  page: (view, context) => {
+    if (!isDryRun(view)) throw new TypeError('only a dry run is drawn as a page');
+    return previewPage({ ...view, replayId: uuidv7() }, context);
+  },
+});
+
+export const listReplays = operatorRoute({
+  id: 'listReplays',
+  path: `${HOME}/replays`,
+  scope: 'event-bus:read',
+  summary: 'See what operators did, newest first',
+  query: logQuery,
+  answer: operatorLog,
+  problems: ['validation_failed'],
+  examples: {
+    'the-newest': {
+      summary: 'The ten newest',
+      parameters: { limit: 10 },
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        replays: [],
+        actions: [
+          {
+            actionId: '019c7f41-2c3d-7e10-8a6b-0d4f5e6a7b8c',
+            at: '2026-02-21T09:30:40.000Z',
+            operator: 'kari@solvik.example.no',
+            action: 'pause',
+            topic: null,
+            subscriber: 'accounting',
+            deliveryId: null,
+            reason: 'It is being moved.',
+          },
+        ],
+        nextCursor: null,
+      }),
+    },
+    'a-wrong-cursor': {
+      summary: 'With an invalid cursor',
+      parameters: { cursor: 'yesterday' },
+      answer: invalid('cursor', 'custom', 'expected a cursor from an earlier answer, or none'),
+    },
+  },
+  handle: async ({ query, bus }) => await readOperatorLog(await bus.database(), query),
+  page: logPage,
+});
+
+const UNKNOWN_REPLAY = 'Unknown replay. Copy its id from the operator log: /platform/event-bus/replays.';
+
+export const showReplay = operatorRoute({
+  id: 'readReplay',
+  path: `${HOME}/replays/{replayId}`,
+  scope: 'event-bus:read',
+  summary: 'See one replay and the states of its deliveries now',
+  parameters: { replayId: z.uuid() },
+  answer: replayProgress,
+  unknown: UNKNOWN_REPLAY,
+  examples: {
+    'no-such-replay': {
+      summary: 'An unknown replay',
+      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
+      answer: refused('not_found', { detail: UNKNOWN_REPLAY }),
+    },
+  },
+  handle: async ({ parameters, bus }) => await readReplay(await bus.database(), parameters.replayId),
+  page: replayPage,
+});
+
+export const replayRoutes = [showPreview, requestReplay];
+export const logRoutes = [listReplays, showReplay];
+
+const isDryRun = (view: Replay): view is DryRun => 'subscriptions' in view;
+
+async function preview(bus: Bus, request: ParsedReplayRequest): Promise<ReplayPreview> {
+  const db = await bus.database();
+  await requireKnownTopic(db, request.topic);
+  return await previewReplay(db, bus.subscribers(), request);
+}
+
+/** A form that replays more than this asks for the number to be typed. */
+const UNCONFIRMED = 100;
+
+/** Fields of the form besides the request's: where it came from, and the number typed to confirm. */
+const confirmedForm = z.looseObject({ confirm: z.string().optional(), next: z.string().optional() });
+
+/** @throws Problem 400 `validation_failed` or `not_confirmed`. */
+function readConfirmedForm(content: Content): ParsedReplayRequest {
+  const { confirm, next: _, ...fields } = validated(content, confirmedForm);
+  const request = requireValid(fields, replayForm);
+  const { expectedCount = 0 } = request;
+  const isTyped = confirm?.replaceAll(/\D/g, '') === String(expectedCount);
+  if (!isTyped && (confirm !== undefined || expectedCount > UNCONFIRMED)) {
+    throw badRequest('not_confirmed', `Type ${expectedCount} to confirm.`);
+  }
+  return request;
+}
+
+/** @throws Problem 409 where another number matches, or the catalog does not list the subscription. */
+async function requireReplay(db: Database, request: ParsedReplayRequest, by: string): Promise<Replay> {
+  await requireKnownTopic(db, request.topic);
+  try {
+    return await replay(db, request, by);
+  } catch (error) {
+    if (error instanceof CountChanged) {
+      throw new Problem(409, error.code, `${error.message}.`, { cause: error });
+    }
+    if (error instanceof NoSuchSubscription)
+      throw new Problem(409, error.code, error.message, { cause: error });
+    throw error;
+  }
+}

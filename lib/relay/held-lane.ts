@@ -1,0 +1,107 @@
+import type { LimitFunction } from 'p-limit';
+
+import type { Database } from '../db/connect.ts';
+import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import type { LogBatch } from '../log.ts';
+import { SECOND } from '../time.ts';
+import { Lease } from './lease.ts';
+import { Progress } from './progress.ts';
+
+/** What the runs of a claim loop have in common. */
+export interface RunOptions {
+  readonly db: Database;
+  /** Aborts when the process is told to stop. Attempts that it cuts off do not count. */
+  readonly signal: AbortSignal | undefined;
+  /**
+   * The database's clock in epoch milliseconds, or a little behind it, so that an attempt which begins after a claim is
+   * recorded as begun after everything that was settled before the claim.
+   */
+  readonly clock: () => number;
+  /** The same, or a little ahead of it: a lease measured by it ends early, never late. */
+  readonly leaseClock: () => number;
+  /** Whether to start no further handler: the relay's time is up. */
+  readonly isOver: () => boolean;
+  /** Whether a handler with this time limit ends before its host does, if it starts now. */
+  readonly fits: (limitMs: number) => boolean;
+  /** Bounds how many transactions run at once. */
+  readonly inTransactionSlot: LimitFunction;
+  /** Counts deliveries that transactional handlers have settled. */
+  readonly countCommitted: (count: number) => void;
+  /** Collects a line for each attempt, where the relay is logged. */
+  readonly lines?: LogBatch | undefined;
+}
+
+/** After this long a lane is released, so that one long backlog leaves room for the others. */
+const SLICE_MS = 5 * SECOND;
+
+/** An attempt whose handler returned a promise. */
+interface LongAttempt {
+  readonly attempt: {
+    readonly delivery: ClaimedDelivery;
+    readonly place: number;
+    moveTo(held: HeldLane): void;
+  };
+  readonly beganAt: number;
+  /** Resolves when its outcome is recorded. */
+  readonly ended: Promise<void>;
+}
+
+/** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
+export class HeldLane {
+  readonly lane: ClaimedLane;
+  readonly options: RunOptions;
+  readonly lease: Lease;
+  readonly progress: Progress;
+  readonly underWay = new Set<LongAttempt>();
+  /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
+  isCutShort = false;
+  /** Whether no further handler starts, because keys with running handlers have left for lanes of their own. */
+  isLeft = false;
+  readonly #whenWaiting: () => void;
+  readonly #beganAt = performance.now();
+
+  /** @param whenWaiting called when no further handler may start before the lease is extended. */
+  constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions, whenWaiting: () => void) {
+    this.lane = lane;
+    this.options = options;
+    this.lease = new Lease(claimedAtMs, lane.subscription.leaseMs, options.leaseClock, options.signal);
+    this.progress = new Progress(lane);
+    this.#whenWaiting = whenWaiting;
+  }
+
+  get isAborted(): boolean {
+    return this.options.signal?.aborted === true;
+  }
+
+  /** Whether a delivery's next attempt is not due yet. */
+  isEarly({ nextAttemptAtMs }: ClaimedDelivery): boolean {
+    return nextAttemptAtMs !== null && nextAttemptAtMs > this.options.clock();
+  }
+
+  /** Whether this release can read a delivery's payload. */
+  isReadable({ event }: ClaimedDelivery): boolean {
+    return event.version <= this.lane.subscription.version;
+  }
+
+  /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */
+  hasTime(): boolean {
+    const { isOver, fits } = this.options;
+    if (this.isLeft || this.lease.isLost || this.isAborted || isOver()) return false;
+    if (performance.now() - this.#beganAt > SLICE_MS) {
+      this.isCutShort = true;
+      return false;
+    }
+    return fits(this.lane.subscription.subscriber.timeoutMs);
+  }
+
+  /** Waits for a longer lease, where it is too short for an attempt. @returns false when the lane is no longer ours. */
+  async leaseHasTime(): Promise<boolean> {
+    return await this.lease.hasTime(this.#whenWaiting);
+  }
+
+  /** Records deliveries that a transactional handler's commit has settled. */
+  commit(places: readonly number[]): void {
+    this.progress.commit(places);
+    this.options.countCommitted(places.length);
+  }
+}

@@ -1,0 +1,167 @@
+import pLimit from 'p-limit';
+import type { LimitFunction } from 'p-limit';
+
+import type { Database } from '../db/connect.ts';
+import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
+import type { Subscription } from '../deliveries/subscription.ts';
+import type { Turn } from '../deliveries/turn.ts';
+import type { LogBatch } from '../log.ts';
+import type { RunOptions } from './held-lane.ts';
+import { LaneRun } from './lane-run.ts';
+import type { RelayTime } from './relay-time.ts';
+import { countSettled } from './report.ts';
+import type { RelayReport } from './report.ts';
+
+/** What the claim loops of one relay share. */
+export interface Relaying {
+  readonly db: Database;
+  readonly subscriptions: ReadonlyMap<string, Subscription>;
+  readonly time: RelayTime;
+  readonly report: RelayReport;
+  /** Collects a line for each attempt, where the relay is logged. */
+  readonly lines: LogBatch | undefined;
+}
+
+/** The database's clocks, as the runs of a turn's lanes read them. */
+export type Clocks = Pick<RunOptions, 'clock' | 'leaseClock'>;
+
+/** An outcome that a run has yielded and that is to be settled. */
+interface Yielded {
+  readonly run: LaneRun;
+  readonly outcome: LaneOutcome;
+}
+
+/** Lanes that one loop holds. Each costs a connection only while a transactional handler runs. */
+const MAX_LANES = 256;
+
+/** Deliveries of one claim, over all lanes; fewer while handlers are too slow to get through them in a slice. */
+const MAX_DELIVERIES = 6000;
+const MIN_DELIVERIES = 64;
+
+/** Transactional handlers at once: the pool's ten connections less those that the relay and its host need. */
+const MAX_TRANSACTIONS = 6;
+
+/** The relays of one process share the pool, and so these. */
+const transactions = new WeakMap<Database, LimitFunction>();
+
+/** The lanes that a claim loop holds, each with the run that delivers it. */
+export class LanesInHand {
+  readonly #relaying: Relaying;
+  readonly #runs = new Set<LaneRun>();
+  #maxDeliveries = MAX_DELIVERIES;
+  #startsNothingMore = false;
+
+  constructor(relaying: Relaying) {
+    this.#relaying = relaying;
+  }
+
+  get count(): number {
+    return this.#runs.size;
+  }
+
+  /** How much the next claim may take. */
+  get room(): { readonly maxLanes: number; readonly maxDeliveries: number } {
+    return { maxLanes: Math.max(1, MAX_LANES - this.#runs.size), maxDeliveries: this.#maxDeliveries };
+  }
+
+  /**
+   * Begins a run for each claimed lane.
+   *
+   * @returns whether the claim was large, so that more is probably due.
+   */
+  deliver({ lanes, nowMs, clocks }: Pick<Turn, 'lanes' | 'nowMs'> & { readonly clocks: Clocks }): boolean {
+    // After its process was suspended a relay may claim a lane that it still works for: the lease ran out, and perhaps
+    // another relay had the lane meanwhile. A settlement takes one outcome of each lane.
+    const claimed = new Set(lanes.map(({ id }) => id));
+    for (const run of this.#runs) if (claimed.has(run.lane.id)) run.lose();
+
+    const options = this.#runOptions(clocks);
+    for (const lane of lanes) {
+      const run = new LaneRun(lane, nowMs, options);
+      this.#runs.add(run);
+      run.start();
+    }
+    return lanes.reduce((count, { deliveries }) => count + deliveries.length, 0) * 2 > MAX_DELIVERIES;
+  }
+
+  /**
+   * Gathers the outcomes that are ready to be settled.
+   *
+   * @param partially whether also those of lanes whose runs go on.
+   * @throws the error that ended a run, which is a mistake of the relay's own.
+   */
+  gather(partially: boolean): Yielded[] {
+    const yielded: Yielded[] = [];
+    for (const run of this.#runs) {
+      const outcome = run.yieldOutcome(partially);
+      if (outcome) yielded.push({ run, outcome });
+      else if (run.isLost) this.#dropLost(run);
+    }
+    return yielded;
+  }
+
+  /** Tells the runs which of their outcomes were settled. Drops those that are done. */
+  confirm(yielded: readonly Yielded[], settled: Settled): void {
+    const { report } = this.#relaying;
+    countSettled(report, settled);
+    for (const { run, outcome } of yielded) {
+      const isReleased = outcome.keepUntilMs === null;
+      if (settled.held.has(outcome.id)) {
+        const laneOf = (key: string) => settled.leftFor.get(`${outcome.id} ${key}`);
+        for (const successor of run.keep(outcome.keepUntilMs, laneOf)) this.#runs.add(successor);
+        if (isReleased) this.#runs.delete(run);
+      } else {
+        run.lose();
+        if (isReleased) this.#dropLost(run);
+      }
+      if (isReleased) this.#adaptClaims(run.isCutShort);
+      report.nextRetryAt = earliest([report.nextRetryAt, ...retriesOf(outcome)]);
+    }
+  }
+
+  /** Has the runs start no further handler, so that they end soon. */
+  startNothingMore(): void {
+    this.#startsNothingMore = true;
+  }
+
+  /** Resolves when every run is done, or waits for a longer lease. */
+  async allPause(): Promise<void> {
+    await Promise.all(Array.from(this.#runs, (run) => run.pauses()));
+  }
+
+  #dropLost(run: LaneRun): void {
+    this.#relaying.report.leasesLost += 1;
+    this.#runs.delete(run);
+  }
+
+  /** Claims fewer deliveries while handlers are slow: reading those that the slice has no time for is wasted. */
+  #adaptClaims(wasCutShort: boolean): void {
+    const claimable = wasCutShort ? this.#maxDeliveries / 4 : this.#maxDeliveries * 2;
+    this.#maxDeliveries = Math.trunc(Math.min(MAX_DELIVERIES, Math.max(MIN_DELIVERIES, claimable)));
+  }
+
+  #runOptions(clocks: Clocks): RunOptions {
+    const { db, time, lines, report } = this.#relaying;
+    const limit = transactions.get(db) ?? pLimit(MAX_TRANSACTIONS);
+    transactions.set(db, limit);
+    return {
+      ...clocks,
+      db,
+      lines,
+      signal: time.signal,
+      isOver: () => this.#startsNothingMore || time.isOver(),
+      fits: (limitMs) => time.fits(limitMs),
+      inTransactionSlot: limit,
+      countCommitted: (count) => (report.delivered += count),
+    };
+  }
+}
+
+function retriesOf({ retryAtMs, unfinished }: LaneOutcome): readonly (number | null)[] {
+  return [retryAtMs, ...unfinished.map(({ nextAttemptAtMs }) => nextAttemptAtMs)];
+}
+
+function earliest(instants: readonly (number | null)[]): number | null {
+  const known = instants.filter((at) => at !== null);
+  return known.length > 0 ? Math.min(...known) : null;
+}

@@ -1,0 +1,55 @@
+import { SECOND } from '../time.ts';
+
+/** How soon a loop that holds lanes, or waits for producers, looks again; doubled each time that it finds nothing. */
+const LOOK_AGAIN_MS = 2;
+const LOOK_AGAIN_LIMIT_MS = 250;
+
+/** How often a loop asks for all due lanes while its own fan-out brings work. */
+const LOOK_EVERYWHERE_MS = 100;
+
+/** How often the outcomes of unfinished lanes are settled. A crash repeats at most this much work. */
+const PARTIAL_MS = 500;
+
+/** How long a relay with nothing else to do waits for producers whose transactions are open. */
+const FENCE_PATIENCE_MS = 1 * SECOND;
+
+/** When a claim loop looks for work, and when it settles unfinished lanes. */
+export class Pace {
+  #lookAgainMs = LOOK_AGAIN_MS;
+  #lastWorkAt = performance.now();
+  #lastPartialAt = performance.now();
+  #lastLookAt = performance.now();
+
+  /** Notes that a turn found work. @param hasMore whether one of its lanes has more than was claimed. */
+  foundWork(hasMore: boolean): void {
+    this.#lookAgainMs = LOOK_AGAIN_MS;
+    this.#lastWorkAt = performance.now();
+    if (hasMore) this.#lastLookAt = -Infinity;
+  }
+
+  /** How long to wait before the next look: longer each time, until work is found. */
+  nextLookMs(): number {
+    const ms = this.#lookAgainMs;
+    this.#lookAgainMs = Math.min(LOOK_AGAIN_LIMIT_MS, ms * 2);
+    return ms;
+  }
+
+  /** Whether this turn asks for all due lanes. True counts as asked. */
+  looksEverywhere(): boolean {
+    if (performance.now() - this.#lastLookAt < LOOK_EVERYWHERE_MS) return false;
+    this.#lastLookAt = performance.now();
+    return true;
+  }
+
+  /** Whether this turn settles what unfinished lanes have done so far. True counts as settled. */
+  settlesPartially(): boolean {
+    if (performance.now() - this.#lastPartialAt <= PARTIAL_MS) return false;
+    this.#lastPartialAt = performance.now();
+    return true;
+  }
+
+  /** Whether the last work is so recent that open transactions of producers are worth waiting for. */
+  waitsForProducers(): boolean {
+    return performance.now() - this.#lastWorkAt <= FENCE_PATIENCE_MS;
+  }
+}

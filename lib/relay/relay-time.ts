@@ -1,0 +1,54 @@
+/** The settings of a relay that concern time; `RelayOptions` explains them. */
+export interface TimeOptions {
+  readonly until: number;
+  readonly handlersUntil?: number | undefined;
+  readonly now?: number | Date | (() => number | Date);
+  readonly signal?: AbortSignal;
+}
+
+/** How long a relay may go on, and which clock it goes by. */
+export class RelayTime {
+  readonly signal: AbortSignal | undefined;
+  readonly #now: TimeOptions['now'];
+  readonly #endsAt: number;
+  readonly #handlersEndAt: number;
+
+  constructor({ until, handlersUntil = Infinity, now, signal }: TimeOptions) {
+    this.signal = signal;
+    this.#now = now;
+    const remainingMs = until - Date.now();
+    // A test that overrides the clock may count `until` from its own clock or from the real one.
+    const longestMs = now === undefined ? remainingMs : Math.max(remainingMs, until - msOf(now));
+    this.#endsAt = performance.now() + longestMs;
+    this.#handlersEndAt = performance.now() + (handlersUntil - Date.now());
+  }
+
+  /** Whether the relay may begin nothing more. */
+  isOver(): boolean {
+    return this.signal?.aborted === true || performance.now() >= this.#endsAt;
+  }
+
+  /** Whether a handler that begins now ends in time, even if it uses all of its limit. */
+  fits(limitMs: number): boolean {
+    return performance.now() + limitMs <= this.#handlersEndAt;
+  }
+
+  /** The instant that replaces the database's clock, as ISO 8601; null outside of tests. */
+  overriddenNow(): string | null {
+    return this.#now === undefined ? null : new Date(msOf(this.#now)).toISOString();
+  }
+
+  /**
+   * Makes a clock that goes on from a reading of the database's clock. With the clock overridden it stands still, so
+   * that a test can meet a retry to the millisecond.
+   *
+   * @param readAt when the reading was made, by `performance.now()`.
+   */
+  clockFrom(ms: number, readAt: number): () => number {
+    return this.#now === undefined ? () => ms + performance.now() - readAt : () => ms;
+  }
+}
+
+function msOf(now: NonNullable<TimeOptions['now']>): number {
+  return Number(typeof now === 'function' ? now() : now);
+}

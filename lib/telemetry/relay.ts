@@ -1,0 +1,64 @@
+import { ROOT_CONTEXT, SpanKind, context, trace } from '@opentelemetry/api';
+
+import { log } from '../log.ts';
+import { traceId } from './trace.ts';
+import { classOf, endFailed, isTracing, sendSpans, startTracing, tracer } from './tracing.ts';
+
+/** The counts of a relay's report. */
+interface Counts {
+  readonly fannedOut: number;
+  readonly delivered: number;
+  readonly failed: number;
+  readonly waited: number;
+  readonly deadLettered: number;
+  readonly leasesLost: number;
+}
+
+/**
+ * Runs a relay in a span of its own, outside the trace of its caller: a kick comes from a request, and most of what is
+ * due then has nothing to do with that request.
+ *
+ * @param isLogged whether to write a line to the log.
+ * @throws what `run` throws; no line is written then.
+ */
+export async function inRelaySpan<Report extends Counts>(
+  isLogged: boolean,
+  run: () => Promise<Report>,
+): Promise<Report> {
+  const starting = startTracing();
+  if (starting) await starting;
+  const startedAt = performance.now();
+  const report = await (isTracing() ? runTraced(run) : runUntraced(run));
+  if (isLogged) {
+    const { fannedOut, delivered, failed, waited, deadLettered, leasesLost } = report;
+    const counts = { fannedOut, delivered, failed, waited, deadLettered, leasesLost };
+    const durationMs = Math.round(performance.now() - startedAt);
+    log(leasesLost > 0 ? 'warn' : 'info', 'relay', { ...counts, durationMs });
+  }
+  return report;
+}
+
+async function runTraced<Report extends Counts>(run: () => Promise<Report>): Promise<Report> {
+  const span = tracer().startSpan('relay', { kind: SpanKind.INTERNAL, root: true });
+  try {
+    const report = await context.with(trace.setSpan(ROOT_CONTEXT, span), run);
+    span.setAttributes({
+      'postbud.relay.fanned_out': report.fannedOut,
+      'postbud.relay.delivered': report.delivered,
+      'postbud.relay.failed': report.failed,
+      'postbud.relay.dead_lettered': report.deadLettered,
+    });
+    span.end();
+    return report;
+  } catch (error) {
+    endFailed(span, classOf(error));
+    throw error;
+  } finally {
+    sendSpans();
+  }
+}
+
+/** Leaves the caller's context only where it has a trace: a context makes every promise within it slower. */
+async function runUntraced<Report>(run: () => Promise<Report>): Promise<Report> {
+  return await (traceId() === null ? run() : context.with(ROOT_CONTEXT, run));
+}

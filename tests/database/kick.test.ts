@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+
+import { onDue } from '../../lib/db/commits.ts';
+import { driverOf } from '../../lib/db/statement.ts';
+import { pause, resume } from '../../lib/deliveries/pause.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { retryNow } from '../../lib/deliveries/retry-now.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { drain, emitPayments, openBus, payment as paymentOf, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+let bus: Bus;
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+});
+afterAll(() => bus.close());
+beforeEach(async () => {
+  await bus.reset();
+  await rows(bus.db, 'truncate replays, operator_actions, pauses');
+});
+
+/** How often a commit was reported from now on. */
+function reports(): () => number {
+  const listener = vi.fn<() => void>();
+  onTestFinished(onDue(bus.db, listener));
+  return () => listener.mock.calls.length;
+}
+
+/** Delivers with a ledger that throws this. @returns the id of its first delivery. */
+async function failWith(error: Error): Promise<string> {
+  const failing = subscriber('ledger', {
+    'payment.captured': () => {
+      throw error;
+    },
+  });
+  await drain(bus.db, [failing]);
+  const [first] = await rows<{ id: string }>(
+    bus.db,
+    `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
+     where subscriber = 'ledger' order by position`,
+  );
+  return first!.id;
+}
+
+const payment = paymentOf(1);
+const by = 'kari';
+
+describe('a commit is reported to the kick', () => {
+  it.each<[string, () => Promise<unknown>]>([
+    [
+      'of a transaction that emitted',
+      () => bus.db.transaction((tx) => emit(tx, 'payment.captured', payment)),
+    ],
+    [
+      'of a transaction that emitted in a nested one',
+      () =>
+        bus.db.transaction((tx) =>
+          tx.transaction((inner) =>
+            inner.transaction((innermost) => emit(innermost, 'payment.captured', payment)),
+          ),
+        ),
+    ],
+    ['of an emit outside of any transaction', () => emit(bus.db, 'payment.captured', payment)],
+  ])('%s', async (_, commit) => {
+    const reported = reports();
+    await commit();
+    expect(reported()).toBe(1);
+  });
+
+  it('of an operator who retries, skips, replays or resumes', async () => {
+    await emitPayments(bus.db, 1, 2);
+    const deliveryId = await failWith(new Error('down'));
+    const reported = reports();
+    await retryNow(bus.db, { deliveryId, by });
+    expect(reported()).toBe(1);
+    await skip(bus.db, { deliveryId, by, reason: 'hopeless' });
+    expect(reported()).toBe(2);
+    await replay(bus.db, { topic: 'payment.captured', since: '1h' }, by);
+    expect(reported()).toBe(3);
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, by, 'a test');
+    expect(reported()).toBe(3);
+    await resume(bus.db, { subscriber: 'ledger', topic: null }, by, null);
+    expect(reported()).toBe(4);
+  });
+});
+
+describe('nothing is reported to the kick', () => {
+  it('of a transaction that emitted and was rolled back, or that emitted nothing', async () => {
+    const reported = reports();
+    const rolledBack = bus.db.transaction(async (tx) => {
+      await emit(tx, 'payment.captured', payment);
+      throw new Error('no');
+    });
+    await expect(rolledBack).rejects.toThrow('no');
+    await bus.db.transaction((tx) => tx.execute('select 1'));
+    expect(reported()).toBe(0);
+  });
+
+  it('of an event that was emitted before under the same key', async () => {
+    await emit(bus.db, 'payment.captured', payment, { dedupeKey: 'once' });
+    const reported = reports();
+    await emit(bus.db, 'payment.captured', payment, { dedupeKey: 'once' });
+    expect(reported()).toBe(0);
+  });
+
+  it('of an emit on a connection of the caller’s own, who alone knows when it commits', async () => {
+    const reported = reports();
+    await emit(driverOf(bus.db), 'payment.captured', payment);
+    expect(reported()).toBe(0);
+  });
+
+  it('of a replay that matches nothing, and of resuming a subscriber that is not paused', async () => {
+    await emitPayments(bus.db, 1, 1);
+    await failWith(new PermanentError('never'));
+    const reported = reports();
+    await replay(bus.db, { topic: 'payment.failed', since: '1h' }, by);
+    await resume(bus.db, { subscriber: 'ledger', topic: null }, by, null);
+    expect(reported()).toBe(0);
+  });
+});

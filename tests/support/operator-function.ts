@@ -1,0 +1,62 @@
+import type { OperatorSettings } from '../../lib/config.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
+import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
+import { accessRoutes } from '../../lib/operators/access/routes.ts';
+import type { Route } from '../../lib/operators/access/route.ts';
+import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
+import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
+import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
+import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
+import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
+import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
+import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
+import { createVisitors } from '../../lib/rate-limit/visitors.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+
+/** Every route of the operators' functions. */
+export const operatorRoutes: readonly Route[] = [
+  ...accessRoutes,
+  ...overviewRoutes,
+  ...deadLetterRoutes,
+  ...replayRoutes,
+  ...laneRoutes,
+  ...catalogRoutes,
+  ...logRoutes,
+  ...doctorRoutes,
+];
+
+interface OperatorFunctionOptions {
+  readonly settings: OperatorSettings | (() => OperatorSettings);
+  readonly db?: () => Database;
+  readonly subscribers?: () => readonly AttachedSubscriber[];
+  readonly kick?: () => void;
+  readonly environment?: string;
+  readonly deadLetters?: () => Promise<number | null>;
+  readonly limiter?: MemoryLimiter;
+  readonly routes?: readonly Route[];
+}
+
+/** Makes one function that answers all the operators' routes, or those that are given. */
+export function operatorFunction({
+  settings,
+  db = () => {
+    throw new Error('these routes use no database');
+  },
+  subscribers = () => [],
+  kick = () => undefined,
+  environment = 'Local',
+  deadLetters = async () => null,
+  limiter = new MemoryLimiter(),
+  routes = operatorRoutes,
+}: OperatorFunctionOptions): Endpoint {
+  const visitors = createVisitors({ isBehindPlatform: true });
+  return operatorEndpoint({
+    settings: typeof settings === 'function' ? settings : () => settings,
+    environment: () => environment,
+    deadLetters,
+    perVisitor: (limits) => ({ limiter, visitors, limits }),
+    bus: { database: async () => db(), subscribers, relays: () => true, kick },
+    routes,
+  });
+}
