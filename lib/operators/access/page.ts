@@ -43,7 +43,7 @@ export function signInPage({
 const INVALID = html`aria-invalid="true" aria-describedby="problem"`;
 
 function problemAlert(problem: string): Html {
-  return html`<div class="alert" role="alert">
+  return html`<div class="alert dead" role="alert">
     ${DEAD_ICON}
     <p id="problem">${problem}</p>
   </div>`;

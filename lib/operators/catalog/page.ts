@@ -7,7 +7,7 @@ import { HOME, topicPath } from '../page/links.ts';
 import { html } from '../page/markup.ts';
 import type { Html } from '../page/markup.ts';
 import { card, emptyLine } from '../page/sections.ts';
-import { columnHeading, table } from '../page/table.ts';
+import { table } from '../page/table.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
 import { counted } from '../page/words.ts';
 import type { CatalogField, CatalogTopic, CatalogView } from './read.ts';
@@ -87,11 +87,13 @@ function fieldTable(topic: string, fields: readonly CatalogField[]): Html {
     ${table({
       name: `Fields of ${topic}`,
       caption: `Fields of ${topic}`,
-      headings: html`${columnHeading('Field')} ${columnHeading('Type')} ${columnHeading('Required')}
-        <th scope="col"><span class="vh">Personal data</span></th>`,
-      body: html`<tbody>
-        ${fields.map(fieldRow)}
-      </tbody>`,
+      columns: [
+        'Field',
+        'Type',
+        'Required',
+        html`<th scope="col"><span class="vh">Personal data</span></th>`,
+      ],
+      rows: fields.map(fieldRow),
       isNarrow: true,
     })}
   </div>`;

@@ -42,8 +42,8 @@ function tryEntry(attempt: Try, next: Attempt | undefined, now: string): Html {
     case 'failed': {
       const words = html`${nth}: ${errorWords(attempt)} ${took}`;
       return waitedMs === null || next?.outcome === 'replayed'
-        ? entry('z', DEAD_ICON, at, now, words, 'dead-lettered')
-        : entry('x', WARNING_ICON, at, now, words, waitWords(waitedMs));
+        ? entry('dead', DEAD_ICON, at, now, words, 'dead-lettered')
+        : entry('fail', WARNING_ICON, at, now, words, waitWords(waitedMs));
     }
   }
 }

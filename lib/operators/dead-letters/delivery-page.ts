@@ -114,7 +114,7 @@ function unknownSchemaWarning(isRevealed: boolean): Html {
     ? 'Any value may be personal data.'
     : 'Values that the schema does not name are hidden.';
   return alert(
-    'warn',
+    'fail',
     WARNING_ICON,
     html`<b>The payload does not match this release’s schema.</b> ${consequence}`,
   );

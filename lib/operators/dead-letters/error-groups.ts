@@ -6,7 +6,7 @@ import { html } from '../page/markup.ts';
 import type { Html } from '../page/markup.ts';
 import { card } from '../page/sections.ts';
 import { failureTag, failureWords } from '../page/states.ts';
-import { ACTIONS_HEADING, columnHeading, table } from '../page/table.ts';
+import { ACTIONS, table } from '../page/table.ts';
 import { count } from '../page/words.ts';
 import type { ErrorGroup } from './read.ts';
 
@@ -23,11 +23,8 @@ export function errorGroupTable({ groups, generatedAt, since }: Groups, context:
     table({
       name: 'Errors',
       caption: 'Dead letters grouped by error, the largest group first',
-      headings: html`${columnHeading('Count', 'num')} ${columnHeading('Error')}
-      ${columnHeading('Topic and subscriber')} ${columnHeading('Dead-lettered')} ${ACTIONS_HEADING}`,
-      body: html`<tbody>
-        ${groups.map((group) => groupRow(group, generatedAt, since, context))}
-      </tbody>`,
+      columns: [['Count', 'num'], 'Error', 'Topic and subscriber', 'Dead-lettered', ACTIONS],
+      rows: groups.map((group) => groupRow(group, generatedAt, since, context)),
     }),
   );
 }
@@ -50,7 +47,7 @@ function groupRow(error: ErrorGroup, now: string, since: string | null, { operat
         }
       </span>
     </td>
-    <td class="last">
+    <td class="end">
       <div class="acts">
         <a class="btn sm quiet" href="${deadLettersPath(filters)}">Show<span class="vh"> ${message}</span></a>
         ${mayReplay(operator) && replayLink(message, { ...filters, since: since ?? ALL_TIME })}

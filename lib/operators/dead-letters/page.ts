@@ -9,7 +9,7 @@ import type { Child, Html } from '../page/markup.ts';
 import { pager } from '../page/pager.ts';
 import { card, emptyCard, section } from '../page/sections.ts';
 import { failureLabel } from '../page/states.ts';
-import { ACTIONS_HEADING, columnHeading, table } from '../page/table.ts';
+import { ACTIONS, table } from '../page/table.ts';
 import { count, counted } from '../page/words.ts';
 import { errorGroupTable } from './error-groups.ts';
 import { filterForm } from './filters.ts';
@@ -85,21 +85,23 @@ function listTable({ items, generatedAt }: DeadLetterPage, { operator }: PageCon
   return table({
     name: 'Dead letters',
     caption: 'Dead letters, newest first',
-    headings: html`${isSelectable && selectAllCell()} ${columnHeading('Event', isSelectable ? '' : 'first')}
-    ${columnHeading('Subscriber')} ${columnHeading('Last error')} ${columnHeading('Failures', 'num')}
-    ${columnHeading('Dead-lettered')} ${ACTIONS_HEADING}`,
-    body: html`<tbody>
-      ${items.map((item) => itemRow(item, generatedAt, isSelectable))}
-    </tbody>`,
+    columns: [
+      ...(isSelectable ? [SELECT_ALL] : []),
+      'Event',
+      'Subscriber',
+      'Last error',
+      ['Failures', 'num'],
+      'Dead-lettered',
+      ACTIONS,
+    ],
+    rows: items.map((item) => itemRow(item, generatedAt, isSelectable)),
   });
 }
 
-function selectAllCell(): Html {
-  return html`<th class="first check" scope="col">
-    <span class="vh" data-nojs>Select</span>
-    <input type="checkbox" aria-label="Select all on this page" data-js data-all />
-  </th>`;
-}
+const SELECT_ALL = html`<th class="check" scope="col">
+  <span class="vh" data-nojs>Select</span>
+  <input type="checkbox" aria-label="Select all on this page" data-js data-all />
+</th>`;
 
 function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html {
   const { deliveryId, topic, subscriber, subject } = item;
@@ -107,18 +109,18 @@ function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html
   return html`<tr class="r">
     ${
       isSelectable &&
-      html`<td class="first check">
+      html`<td class="check">
         <input type="checkbox" name="deliveryIds" value="${deliveryId}" aria-label="Select ${of}" />
       </td>`
     }
-    <td class="about ${!isSelectable && 'first'}">
+    <td class="about">
       <a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a><span class="s">${subject}</span>
     </td>
     <td class="mono">${subscriber}</td>
     <td class="message">${failureLabel(item.lastError)}</td>
     <td class="num">${item.failures}${replayCount(item.replays)}</td>
     <td class="nowrap">${timeAndAgo(item.deadLetteredAt, now)}</td>
-    <td class="last">
+    <td class="end">
       <div class="acts">
         <a class="btn sm quiet" href="${deadLetterPath(deliveryId)}"
           >Details<span class="vh"> of ${of}</span></a

@@ -6,7 +6,7 @@ import { html } from '../page/markup.ts';
 import type { Html } from '../page/markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
 import { failureLabel } from '../page/states.ts';
-import { ACTIONS_HEADING, columnHeading, table } from '../page/table.ts';
+import { ACTIONS, table } from '../page/table.ts';
 import { count, counted, shortId } from '../page/words.ts';
 import type { HeldLane, TopicView } from './read.ts';
 
@@ -34,11 +34,8 @@ function laneTable(view: TopicView, context: PageContext): Html {
   return table({
     name: 'Held lanes',
     caption: 'Lanes whose first delivery waits for a retry, the next retry first',
-    headings: html`${columnHeading('Lane', 'first')} ${columnHeading('Waiting', 'num')}
-    ${columnHeading('Held by')} ${columnHeading('Last error')} ${ACTIONS_HEADING}`,
-    body: html`<tbody>
-      ${view.heldLanes.map((lane) => laneRow(lane, view, context))}
-    </tbody>`,
+    columns: ['Lane', ['Waiting', 'num'], 'Held by', 'Last error', ACTIONS],
+    rows: view.heldLanes.map((lane) => laneRow(lane, view, context)),
   });
 }
 
@@ -49,7 +46,7 @@ function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, c
   const of = `${topic.topic} to ${subscriber} ${orderingKey}`.trimEnd();
   const isPaused = topic.subscribers.some((one) => one.subscriber === subscriber && one.paused);
   return html`<tr class="r">
-    <th class="first row" scope="row">
+    <th class="row" scope="row">
       <span class="mono t">${subscriber}</span><span class="s wrap">${key}</span>
     </th>
     <td class="num">${waitingCount(lane)}</td>
@@ -61,7 +58,7 @@ function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, c
     <td class="message">
       ${lane.lastError === null ? 'The handler asked to wait.' : failureLabel(lane.lastError)}
     </td>
-    <td class="last">
+    <td class="end">
       ${
         mayReplay(context.operator) &&
         html`<div class="acts">

@@ -10,7 +10,7 @@ import { html } from '../page/markup.ts';
 import type { Child, Html } from '../page/markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
 import { stateLabel } from '../page/states.ts';
-import { ACTIONS_HEADING, columnHeading, table } from '../page/table.ts';
+import { ACTIONS, table } from '../page/table.ts';
 import { count, counted, shortId } from '../page/words.ts';
 import { heldLanesSection } from './held-lanes.ts';
 import type { RecentEvent, TopicView } from './read.ts';
@@ -76,13 +76,18 @@ function subscribersSection({ topic, generatedAt }: TopicView, context: PageCont
       table({
         name: 'Subscribers',
         caption: `Deliveries of ${topic.topic} by subscriber and state`,
-        headings: html`${columnHeading('Subscriber', 'first')} ${columnHeading('Pending', 'num')}
-        ${columnHeading('Oldest due', 'num')} ${columnHeading('Failing', 'num')}
-        ${columnHeading('Next retry', 'num')} ${columnHeading('Dead letters', 'num')}
-        ${columnHeading('Last delivered')} ${columnHeading('Last failed')} ${ACTIONS_HEADING}`,
-        body: html`<tbody>
-          ${topic.subscribers.map((one) => subscriberRow(topic, one, generatedAt, context))}
-        </tbody>`,
+        columns: [
+          'Subscriber',
+          ['Pending', 'num'],
+          ['Oldest due', 'num'],
+          ['Failing', 'num'],
+          ['Next retry', 'num'],
+          ['Dead letters', 'num'],
+          'Last delivered',
+          'Last failed',
+          ACTIONS,
+        ],
+        rows: topic.subscribers.map((one) => subscriberRow(topic, one, generatedAt, context)),
       }),
     ),
   });
@@ -92,13 +97,13 @@ function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string,
   const { topic } = row;
   const { subscriber } = one;
   return html`<tr class="r">
-    <th class="first row" scope="row">
+    <th class="row" scope="row">
       <span class="mono t">${subscriber}</span> ${subscriberTags(one, row)}${pauseLine(one, now)}
     </th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber}` })}
     <td class="nowrap">${timeOrNever(one.lastDeliveredAt, now)}</td>
     <td class="nowrap">${timeOrNever(one.lastFailedAt, now)}</td>
-    <td class="last">${mayReplay(context.operator) && subscriberActions(topic, one, context)}</td>
+    <td class="end">${mayReplay(context.operator) && subscriberActions(topic, one, context)}</td>
   </tr>`;
 }
 
@@ -138,11 +143,8 @@ function eventTable(topic: string, events: readonly RecentEvent[], now: string):
   return table({
     name: 'Recent events',
     caption: `The newest events of ${topic}`,
-    headings: html`${columnHeading('Event', 'first')} ${columnHeading('About')}
-    ${columnHeading('Ordering key')} ${columnHeading('Recorded')} ${columnHeading('State', 'last')}`,
-    body: html`<tbody>
-      ${events.map((event) => eventRow(topic, event, now))}
-    </tbody>`,
+    columns: ['Event', 'About', 'Ordering key', 'Recorded', ['State', 'end']],
+    rows: events.map((event) => eventRow(topic, event, now)),
     isNarrow: true,
   });
 }
@@ -154,11 +156,11 @@ function eventRow(topic: string, event: RecentEvent, now: string): Html {
       ? html`<a href="${deadLettersPath({ topic, q: eventId })}">${stateLabel(state)}</a>`
       : stateLabel(state);
   return html`<tr class="r">
-    <td class="first mono nowrap" title="${eventId}">${shortId(eventId)}</td>
+    <td class="mono nowrap" title="${eventId}">${shortId(eventId)}</td>
     <td class="nowrap">${subject ?? NONE}</td>
     <td class="mono wrap">${orderingKey === '' ? NONE : orderingKey}</td>
     <td class="nowrap">${timeAndAgo(event.createdAt, now)}</td>
-    <td class="last nowrap">${label}</td>
+    <td class="end nowrap">${label}</td>
   </tr>`;
 }
 

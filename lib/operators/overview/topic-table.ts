@@ -9,7 +9,7 @@ import { html } from '../page/markup.ts';
 import type { Child, Html } from '../page/markup.ts';
 import type { PageContext } from '../page/layout.ts';
 import { spark } from './spark.ts';
-import { ACTIONS_HEADING, columnHeading, table } from '../page/table.ts';
+import { ACTIONS, table } from '../page/table.ts';
 import { count, counted } from '../page/words.ts';
 
 interface TopicTable {
@@ -26,21 +26,27 @@ export function topicTable({ view, context, sort, topics, name }: TopicTable): H
   return table({
     name,
     caption: `${name}: events by state, and deliveries of subscribers in trouble`,
-    headings: html`${headingOf('topic', 'Topic')} ${headingOf('pending', 'Pending')}
-      ${headingOf('oldest', 'Oldest due')} ${headingOf('failing', 'Failing')}
-      ${columnHeading('Next retry', 'num')} ${headingOf('dead', 'Dead letters')}
-      <th scope="col">
-        Last 24 h<span class="key"><i></i>delivered</span
-        ><span class="key"><i class="d"></i>dead-lettered</span>
-      </th>
-      ${ACTIONS_HEADING}`,
-    body: topics.map((topic) => topicRows(topic, view.generatedAt, context)),
+    columns: [
+      headingOf('topic', 'Topic'),
+      headingOf('pending', 'Pending'),
+      headingOf('oldest', 'Oldest due'),
+      headingOf('failing', 'Failing'),
+      ['Next retry', 'num'],
+      headingOf('dead', 'Dead letters'),
+      LAST_DAY,
+      ACTIONS,
+    ],
+    groups: topics.map((topic) => topicRows(topic, view.generatedAt, context)),
   });
 }
 
+const LAST_DAY = html`<th scope="col">
+  Last 24 h<span class="key"><i></i>delivered</span><span class="key"><i class="d"></i>dead-lettered</span>
+</th>`;
+
 function sortHeading(by: Sort, words: string, current: Sort, url: URL): Html {
   const [tone, arrow, direction] =
-    by === 'topic' ? (['first', '↑', 'ascending'] as const) : (['num', '↓', 'descending'] as const);
+    by === 'topic' ? (['', '↑', 'ascending'] as const) : (['num', '↓', 'descending'] as const);
   const isCurrent = by === current;
   return html`<th class="${tone}" scope="col" ${isCurrent && html`aria-sort="${direction}"`}>
     <a href="${withParameters(url, { sort: by })}"
@@ -53,7 +59,7 @@ function topicRows(topic: TopicOverview, now: string, { operator }: PageContext)
   const dead = topic.deadLettered;
   return html`<tbody data-words="${searchWords(topic)}">
     <tr class="r">
-      <th class="first row" scope="row">
+      <th class="row" scope="row">
         <a class="t mono" href="${topicPath(topic.topic)}">${topic.topic}</a
         ><span class="s ${topic.inCatalog && 'nowrap'}"
           >${topic.inCatalog ? html`${topic.producer} → ` : html`${NOT_IN_CATALOG} `}${counted(
@@ -71,7 +77,7 @@ function topicRows(topic: TopicOverview, now: string, { operator }: PageContext)
       </th>
       ${countCells(topic, now, { topic: topic.topic, of: `on ${topic.topic}` })}
       <td>${spark(topic.topic, topic.hours)}</td>
-      <td class="last">
+      <td class="end">
         <div class="acts">
           ${dead > 0 && topic.inCatalog && mayReplay(operator) && replayLink(topic.topic, { topic: topic.topic, since: ALL_TIME })}
         </div>
@@ -86,7 +92,7 @@ function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string)
   const { subscriber, lastDeliveredAt } = one;
   const last = lastDeliveredAt === null ? 'never delivered' : `last delivered ${ago(lastDeliveredAt, now)}`;
   return html`<tr class="r sub">
-    <th class="first row" scope="row"><span class="mono">${subscriber}</span> ${subscriberTags(one, row)}</th>
+    <th class="row" scope="row"><span class="mono">${subscriber}</span> ${subscriberTags(one, row)}</th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber} on ${topic}` })}
     <td class="muted small" colspan="2">${last}${pauseLine(one, now)}</td>
   </tr>`;
@@ -131,7 +137,7 @@ export function countCells(
   ${
     failing > 0
       ? html`<td class="num">
-          <a class="n-fail" href="${topicPath(topic)}#held"
+          <a class="n fail" href="${topicPath(topic)}#held"
             >${count(failing)}<span class="vh"> failing ${of}</span></a
           >
         </td>`
@@ -145,7 +151,7 @@ export function countCells(
   ${
     deadLettered > 0
       ? html`<td class="num">
-          <a class="n-dead" href="${deadLettersPath({ topic, subscriber })}"
+          <a class="n dead" href="${deadLettersPath({ topic, subscriber })}"
             >${count(deadLettered)}<span class="vh"> dead letters ${of}</span></a
           >
         </td>`

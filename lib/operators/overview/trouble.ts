@@ -35,7 +35,7 @@ function relayElsewhere({ relay, generatedAt }: Overview): Html | null {
         ${timeToMinute(relay.lastPassAt ?? generatedAt, generatedAt)}.`
       : 'No other deployment delivers from this database either, so events wait.';
   return alert(
-    'warn',
+    'fail',
     PAUSE_ICON,
     html`<b>This deployment does not run the relay.</b> ${other} To deliver from here, set
       <code>RELAY=on</code>.`,
@@ -49,7 +49,7 @@ function relayTrouble({ relay, generatedAt }: Overview): Html | null {
       ? 'The relay has never run.'
       : html`The relay has not run since ${timeToMinute(relay.lastPassAt, generatedAt)}.`;
   return alert(
-    '',
+    'dead',
     DEAD_ICON,
     html`<b>${since}</b> Events are saved but not delivered. Check the cron that calls
       <code>/api/cron/relay</code> every minute, and the response it gets.`,
@@ -61,7 +61,7 @@ function deadTrouble(view: Overview): Html | null {
   if (worstError === null) return null;
   const { subscriber, topic, group } = worstError;
   return alert(
-    '',
+    'dead',
     DEAD_ICON,
     html`<b>${shareOf(worstError, totals.deliveries.deadLettered)}</b> ${subscriber}
       ${failurePredicate(worstError)} on <span class="mono">${topic}</span>. ${sinceThen(worstError, view)}`,
@@ -100,7 +100,7 @@ function failingTrouble({ totals, topics, generatedAt }: Overview): Html | null 
   const path =
     only && failingTopics.length === 1 ? `${topicPath(only.topic)}#held` : `${HOME}?sort=failing#topics`;
   return alert(
-    'warn',
+    'fail',
     WARNING_ICON,
     html`<b>${counted(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing</b> and will be
       retried.${next}`,
@@ -112,7 +112,7 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
   const held = topics.find(({ heldBackSince }) => heldBackSince !== null);
   if (held?.heldBackSince) {
     return alert(
-      'warn',
+      'fail',
       WARNING_ICON,
       html`<b><span class="mono">${held.topic}</span> is held back</b> by a producer’s transaction, open since
         ${timeToMinute(held.heldBackSince, generatedAt)}. Its events are delivered when that transaction ends.`,
@@ -123,7 +123,7 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
   const late = topics.find(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds === oldest);
   if (late === undefined || !isLate(oldest)) return null;
   return alert(
-    'warn',
+    'fail',
     WARNING_ICON,
     html`<b><span class="mono">${late.topic}</span> is late.</b> Its oldest delivery has been due for
       ${age(oldest)}.`,
@@ -140,7 +140,7 @@ function pausedTrouble({ topics }: Overview): Html | null {
   const names = [...new Set(held.map(({ subscriber }) => subscriber))].toSorted();
   const waiting = held.reduce((sum, { pending }) => sum + pending, 0);
   return alert(
-    'warn',
+    'fail',
     PAUSE_ICON,
     html`<b>${listed(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b> ${counted(waiting, 'delivery')}
       ${waiting === 1 ? 'waits' : 'wait'} until someone resumes ${names.length === 1 ? 'it' : 'them'}.`,
@@ -156,7 +156,7 @@ function otherReleaseTrouble({ topics }: Overview): Html | null {
   if (first === undefined) return null;
   const number = waiting.reduce((sum, { pending }) => sum + pending, 0);
   return alert(
-    'warn',
+    'fail',
     CLOCK_ICON,
     html`<b>${counted(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for another release.</b> This
       release’s catalog lacks the subscription or the payload version.`,
@@ -169,5 +169,5 @@ function openTopic(topic: string): Html {
 }
 
 function allQuiet(): Html {
-  return alert('good', CHECK_ICON, html`<b>All quiet.</b> Nothing is failing and nothing is dead-lettered.`);
+  return alert('ok', CHECK_ICON, html`<b>All quiet.</b> Nothing is failing and nothing is dead-lettered.`);
 }

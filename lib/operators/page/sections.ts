@@ -64,8 +64,8 @@ export function factList(facts: readonly (Fact | false | null)[], tone = ''): Ht
 /** False or null where it is left out. */
 type Fact = readonly [name: Child, value: Child];
 
-/** Draws what is said before all else. @param tone '' for what is wrong. @param action the way on. */
-export function alert(tone: '' | 'warn' | 'good', icon: Html, words: Child, action?: Child): Html {
+/** Draws the most important news of a page. @param action a link to what it is about. */
+export function alert(tone: 'dead' | 'fail' | 'ok', icon: Html, words: Child, action?: Child): Html {
   return html`<div class="alert ${tone}" data-alert>
     ${icon}
     <p>${words}</p>

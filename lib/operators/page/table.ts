@@ -6,16 +6,19 @@ interface Table {
   readonly name: string;
   /** Says more than the name where that is not enough. */
   readonly caption?: string;
-  /** `th` elements. */
-  readonly headings: Child;
-  /** `tbody` elements. */
-  readonly body: Child;
+  readonly columns: readonly Column[];
+  readonly rows?: readonly Html[];
+  /** `tbody` elements, in the place of rows. */
+  readonly groups?: readonly Html[];
   /** Where few columns need less room on a phone. */
   readonly isNarrow?: boolean;
 }
 
+/** A column's heading, with `num` over numbers and `end` over a column that is aligned at its end; or a whole `th`. */
+type Column = string | readonly [words: string, tone: 'num' | 'end'] | Html;
+
 /** Draws a table that scrolls sideways where the screen is narrower, also by keyboard. */
-export function table({ name, caption = name, headings, body, isNarrow = false }: Table): Html {
+export function table({ name, caption = name, columns, rows, groups, isNarrow = false }: Table): Html {
   return html`<div class="scroll" tabindex="0" role="region" aria-label="${name}, table">
     <table class="${isNarrow ? 'narrow-table' : 'wide-table'}">
       <caption class="vh">
@@ -23,18 +26,27 @@ export function table({ name, caption = name, headings, body, isNarrow = false }
       </caption>
       <thead>
         <tr>
-          ${headings}
+          ${columns.map(columnHeading)}
         </tr>
       </thead>
-      ${body}
+      ${groups}${
+        rows &&
+        html`<tbody>
+          ${rows}
+        </tbody>`
+      }
     </table>
   </div>`;
 }
 
-/** @param tone `first`, `last` or `num`: where the column stands, and that it holds numbers. */
-export function columnHeading(words: string, tone = ''): Html {
-  return html`<th class="${tone}" scope="col">${words}</th>`;
+function columnHeading(column: Column): Html {
+  if (typeof column === 'string') return html`<th scope="col">${column}</th>`;
+  return isNamed(column) ? html`<th class="${column[1]}" scope="col">${column[0]}</th>` : column;
 }
 
-/** Stands over the column of buttons, which shows no heading. */
-export const ACTIONS_HEADING = html`<th class="last" scope="col"><span class="vh">Actions</span></th>`;
+function isNamed(column: Exclude<Column, string>): column is readonly [string, 'num' | 'end'] {
+  return Array.isArray(column);
+}
+
+/** A column of buttons, whose heading is only heard. */
+export const ACTIONS = html`<th class="end" scope="col"><span class="vh">Actions</span></th>`;

@@ -6,7 +6,7 @@ import { html } from '../page/markup.ts';
 import type { Child, Html } from '../page/markup.ts';
 import { pager } from '../page/pager.ts';
 import { card, emptyCard, emptyLine, section } from '../page/sections.ts';
-import { ACTIONS_HEADING, columnHeading, table } from '../page/table.ts';
+import { ACTIONS, table } from '../page/table.ts';
 import { count } from '../page/words.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from './read.ts';
 import { scopeWords } from './scope.ts';
@@ -32,12 +32,8 @@ function replaysCard({ replays, generatedAt }: OperatorLog, { url }: PageContext
     table({
       name: 'Replays',
       caption: 'Replays, newest first',
-      headings: html`${columnHeading('When', 'first')} ${columnHeading('What')} ${columnHeading('Who')}
-      ${columnHeading('Why')} ${columnHeading('Matched', 'num')} ${columnHeading('Replayed', 'num')}
-      ${ACTIONS_HEADING}`,
-      body: html`<tbody>
-        ${replays.map((replay) => replayRow(replay, generatedAt))}
-      </tbody>`,
+      columns: ['When', 'What', 'Who', 'Why', ['Matched', 'num'], ['Replayed', 'num'], ACTIONS],
+      rows: replays.map((replay) => replayRow(replay, generatedAt)),
     }),
   );
 }
@@ -45,7 +41,7 @@ function replaysCard({ replays, generatedAt }: OperatorLog, { url }: PageContext
 function replayRow(replay: ReplayRecord, now: string): Html {
   const what = replay.topic ?? 'Selected deliveries';
   return html`<tr class="r">
-    <td class="first nowrap">${timeAndAgo(replay.requestedAt, now)}</td>
+    <td class="nowrap">${timeAndAgo(replay.requestedAt, now)}</td>
     <td>
       <a class="t ${replay.topic !== null && 'mono'}" href="${replayedPath(replay.replayId)}">${what}</a
       ><span class="s">${scopeWords(replay)}</span>
@@ -54,7 +50,7 @@ function replayRow(replay: ReplayRecord, now: string): Html {
     <td class="message">${reasonOrNone(replay.reason)}</td>
     <td class="num">${count(replay.matched)}</td>
     <td class="num">${count(replay.replayed)}</td>
-    <td class="last">
+    <td class="end">
       <div class="acts">
         <a class="btn sm quiet" href="${replayedPath(replay.replayId)}"
           >Details<span class="vh"> of the replay of ${what}</span></a
@@ -71,7 +67,7 @@ function noReplays(): Html {
   });
 }
 
-const ACTIONS = {
+const ACTION_WORDS = {
   retry: 'Retried now',
   skip: 'Skipped',
   pause: 'Paused',
@@ -96,21 +92,18 @@ function actionTable(actions: readonly OperatorAction[], now: string): Html {
   return table({
     name: 'Other actions',
     caption: 'Other actions of operators, newest first',
-    headings: html`${columnHeading('When', 'first')} ${columnHeading('What')} ${columnHeading('On')}
-    ${columnHeading('Who')} ${columnHeading('Why', 'last message')}`,
-    body: html`<tbody>
-      ${actions.map((action) => actionRow(action, now))}
-    </tbody>`,
+    columns: ['When', 'What', 'On', 'Who', 'Why'],
+    rows: actions.map((action) => actionRow(action, now)),
   });
 }
 
 function actionRow(action: OperatorAction, now: string): Html {
   return html`<tr class="r">
-    <td class="first nowrap">${timeAndAgo(action.at, now)}</td>
-    <td class="nowrap">${ACTIONS[action.action]}</td>
+    <td class="nowrap">${timeAndAgo(action.at, now)}</td>
+    <td class="nowrap">${ACTION_WORDS[action.action]}</td>
     <td class="nowrap">${target(action)}</td>
     <td class="nowrap">${action.operator}</td>
-    <td class="last message">${reasonOrNone(action.reason)}</td>
+    <td class="message">${reasonOrNone(action.reason)}</td>
   </tr>`;
 }
 

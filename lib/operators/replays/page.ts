@@ -50,7 +50,7 @@ function outcomeAlert(view: ReplayProgress): Html {
     missed > 0 &&
     ` ${count(missed)} ${missed === 1 ? 'was' : 'were'} no longer dead-lettered when the replay started.`;
   return alert(
-    deadLettered > 0 ? '' : failing > 0 ? 'warn' : 'good',
+    deadLettered > 0 ? 'dead' : failing > 0 ? 'fail' : 'ok',
     deadLettered > 0 ? DEAD_ICON : isUnfinished ? RETRY_ICON : CHECK_ICON,
     html`${outcomeWords(view)}${again}${fewer}`,
     deadLettered > 0 &&

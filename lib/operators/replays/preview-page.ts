@@ -135,7 +135,7 @@ function stillFailing(
 }
 
 function warning(words: Html): Html {
-  return alert('warn', WARNING_ICON, words);
+  return alert('fail', WARNING_ICON, words);
 }
 
 /** The request that was previewed, so that the replay does what the page says. */
