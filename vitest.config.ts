@@ -75,6 +75,8 @@ export default defineConfig({
     testTimeout: 90_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 30_000, interval: 20 } },
+    // What a test spies on is itself again before the next one.
+    restoreMocks: true,
     // Without it two cores get one worker, and most of a test's time is waiting.
     maxWorkers: 2,
     projects: artefact === undefined ? sources : built,

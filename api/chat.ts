@@ -3,7 +3,7 @@ import { handleChat } from '../lib/chat/handle-chat.ts';
 import { chatRoute } from '../lib/chat/route.ts';
 import { endpoint } from '../lib/http/endpoint.ts';
 import { config, limiter, perVisitor } from '../lib/postbud.ts';
-import { takeBudget } from '../lib/rate-limit/answers.ts';
+import { takeBudget } from '../lib/http/rate-limit.ts';
 
 export default endpoint(chatRoute, {
   cors: () => config().cors,

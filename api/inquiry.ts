@@ -7,7 +7,7 @@ import { handleInquiry } from '../lib/inquiry/handle-inquiry.ts';
 import { inquiryLimits } from '../lib/inquiry/inquiry-limits.ts';
 import { inquiryRoute } from '../lib/inquiry/route.ts';
 import { config, database, hasDatabase, limiter, perVisitor } from '../lib/postbud.ts';
-import { takeBudget } from '../lib/rate-limit/answers.ts';
+import { takeBudget } from '../lib/http/rate-limit.ts';
 
 const sent = createOnce(() => config().redis);
 

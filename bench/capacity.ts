@@ -1,13 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
-// How far one database goes, on paper: what was measured on one small machine, multiplied. Prints the tables of
+// Estimates how far one database goes: figures measured on one small machine, multiplied. Prints the tables of
 // bench/capacity.md and writes them there, between its marks.
 
-/** Measured by the drain (`npm run bench`), an event of 150 bytes to three subscribers. */
+/** Measured by the drain (`npm run bench`): an event of 150 bytes with three subscribers. */
 const MEASURED = {
   /** Processor time of the database: fan-out, claims and settlements of three deliveries. */
   relayCpuMs: 3 * 0.022,
-  /** Of a producer's transaction that emits one event: one insert, one commit. */
+  /** A producer's transaction that emits one event: one insert, one commit. */
   emitCpuMs: 0.15,
   walBytes: 1730,
   eventBytes: 380,
@@ -43,12 +43,12 @@ function database(): string[] {
     ];
   });
   return table(
-    ['events a day', 'a second at the peak', 'cores then', 'log then', 'kept 30 days', 'kept a year'],
+    ['events a day', 'a second at the peak', 'cores', 'write-ahead log', 'kept 30 days', 'kept a year'],
     rows,
   );
 }
 
-/** One lane through a day: what arrives in an hour waits behind what came before it. */
+/** One lane through a day: an hour's events wait behind the earlier ones. */
 function lane(eventsADay: number, handlerMs: number): { longestWaitMinutes: number; utilisation: number } {
   const perHour = 3_600_000 / handlerMs;
   let waiting = 0;
@@ -68,7 +68,7 @@ function lanes(): string[] {
     `${handlerMs} ms`,
     ...[10_000, 100_000, 1_000_000, 10_000_000].map((eventsADay) => {
       const { longestWaitMinutes, utilisation } = lane(eventsADay, handlerMs);
-      if (utilisation > 1) return 'never through';
+      if (utilisation > 1) return 'falls behind';
       return longestWaitMinutes < 1 / 60
         ? `keeps up, ${percent(utilisation)}`
         : `${longestWaitMinutes < 10 ? longestWaitMinutes.toFixed(1) : number(longestWaitMinutes)} min late`;
@@ -81,7 +81,7 @@ function table(heads: readonly string[], rows: readonly (readonly string[])[]): 
   return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`);
 }
 
-/** Puts the tables where the text has room for them. */
+/** Writes the tables between their marks. */
 function write(): void {
   const tables = { database: database(), lanes: lanes() };
   const written = Object.entries(tables).reduce(

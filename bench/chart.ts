@@ -3,8 +3,8 @@ import type { ContenderName } from './figure-names.ts';
 import { spreadOfFigure } from './figures.ts';
 import type { Figures, Spread } from './figures.ts';
 
-// figures.svg: four panels with what tells most, drawn of the record. It stands in the README as an image, so it brings
-// its own background, colours for light and dark, and no script.
+// figures.svg: four panels of the most telling figures. RESULTS.md shows it as an image, so it has its own background,
+// colours for light and dark, and no script.
 
 const WIDTH = 880;
 const HEIGHT = 672;
@@ -71,7 +71,7 @@ function legend(): string {
 ${mark('ours', 30, 56, 'full')}${text(42, 60, 'p50', 'muted')}
 ${mark('ours', 84, 56, 'hollow')}${text(96, 60, 'p99', 'muted')}
 <g class="ours"><line class="spread" x1="138" x2="152" y1="56" y2="56"/></g>${range(164, 184, 56)}
-${text(194, 60, 'least to most of the rounds; figures are medians', 'muted')}`;
+${text(194, 60, 'range of the rounds; figures are medians', 'muted')}`;
 }
 
 /** Each contender has a shape as well as a colour. */
@@ -91,7 +91,7 @@ interface Latency {
   readonly p99: Spread;
 }
 
-/** Both with one scale, so that they can be held beside each other. */
+/** Draws both panels with one scale, so that they compare. */
 function latencyPanels(figures: Figures): string {
   const found = [false, true].map((isFar) => latencies(figures, isFar));
   const values = found.flat().flatMap(({ p50, p99 }) => [p50.least, p99.most]);
@@ -126,7 +126,7 @@ function latencyPanel(
     bottom: top + PANEL.height - 48,
   };
   const length = Math.log(domain.most / domain.least);
-  // With room below and above for the values.
+  // Leaves room below and above for the values.
   const y = (value: number) =>
     round(plot.bottom - 26 - (Math.log(value / domain.least) / length) * (plot.bottom - plot.top - 40));
   const steps = domain.most > 1000 * domain.least ? [1] : [1, 2, 5];
@@ -166,7 +166,7 @@ interface Bar {
   readonly spread: Spread | undefined;
 }
 
-/** Both with one scale too. */
+/** Draws both panels with one scale too. */
 function barPanels(figures: Figures): string {
   const bar = (name: ContenderName, what: string, section: string, figure: string): Bar => ({
     name,
@@ -183,9 +183,9 @@ function barPanels(figures: Figures): string {
   const keyed = [
     bar('ours', 'no key', 'keys', keyFigures.none),
     bar('ours', '2,000 keys', 'keys', keyFigures.some),
-    bar('ours', 'a key each', 'keys', keyFigures.each),
+    bar('ours', 'a key per event', 'keys', keyFigures.each),
     bar('pg-boss', '2,000 keys', 'keys', keyFigures.somePeer),
-    bar('pg-boss', 'a key each', 'keys', keyFigures.eachPeer),
+    bar('pg-boss', 'a key per event', 'keys', keyFigures.eachPeer),
   ];
   const largest = Math.max(...[...drained, ...keyed].map(({ spread }) => spread?.most ?? 0), 1000);
   return `${barPanel(COLUMNS[0], ['A backlog, drained', 'events for three subscribers each, without keys'], drained, largest)}
@@ -231,7 +231,7 @@ ${text((plot.left + plot.right) / 2, plot.bottom + 37, 'deliveries a second', 'm
 ${drawn.join('\n')}${bars.some(({ spread }) => spread) ? '' : missing(plot)}`;
 }
 
-/** A whisker. */
+/** Draws a whisker. */
 function range(least: number, most: number, y: number): string {
   if (most - least < 3) return '';
   return `<path class="range" d="M${least} ${y - 4}V${y + 4}M${least} ${y}H${most}M${most} ${y - 4}V${y + 4}"/>`;

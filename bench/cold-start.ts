@@ -15,7 +15,7 @@ import type { Figure, Section } from './figures.ts';
 const ROUNDS = 10;
 const GOAL_MS = 200;
 
-/** Enough of an environment for each to refuse what has no signature or token. */
+/** Enough of an environment that each function refuses a request without a signature or token. */
 const VARIABLES = {
   VERCEL: '1',
   DATABASE_URL: 'postgres://nobody:none@database.neon.tech/none',
@@ -31,7 +31,7 @@ interface FirstCall {
   readonly goalMs: number;
 }
 
-/** What can be answered without a service outside, and goes as far into the function as that lets it. */
+/** Requests that need no outside service, and go as far into the function as that allows. */
 const CALLS: Readonly<Record<string, FirstCall>> = {
   'api/health.ts': { path: '/api/health', method: 'GET', status: 200, goalMs: 120 },
   'api/openapi.ts': { path: '/api/openapi.json', method: 'GET', status: 200, goalMs: GOAL_MS },
@@ -51,7 +51,7 @@ const CALLS: Readonly<Record<string, FirstCall>> = {
   },
 };
 
-/** Of the others: they want a token. */
+/** The other functions ask for a token. */
 function callOf(file: string): FirstCall {
   const path = `/${file.replace(/(\/index)?\.ts$/, '')}`;
   return CALLS[file] ?? { path, method: 'GET', status: 401, goalMs: GOAL_MS };
@@ -60,12 +60,11 @@ function callOf(file: string): FirstCall {
 const root = new URL('../', import.meta.url);
 
 const LIMITS =
-  'What limits it: the start of the process, which a function that imports nothing shows, and the compilation of one large file. Tried, and kept: one file for each function, what a package exports by name only, what is rarely needed only when it is. Tried, without effect: short names.';
+  'What limits it: the start of the process, as the function that imports nothing shows, and the compilation of one large file. Kept: one file for each function, only the names that it uses of each package, rarely needed packages loaded on demand. Without effect: short names.';
 
 /**
- * Measures cold starts on Node 24: from the start of a process to the first answer of each function. Beside each stands
- * the same function as the platform would start it without our build, module by module; below, what each dependency
- * adds.
+ * Measures cold starts on Node 24: from the start of a process to the first answer of each function, bundled and, as
+ * the platform would start it without our build, module by module. Then measures each dependency.
  */
 export async function benchColdStart(): Promise<Section> {
   const folder = mkdtempSync(join(tmpdir(), 'postbud-cold-start-'));
@@ -124,7 +123,7 @@ function both(times: readonly number[]): string {
   return `${ms(quantile(times, 0.5))} / ${ms(Math.max(...times))}`;
 }
 
-/** Compiles as the platform does without us: each file for itself, with the packages as they are installed. */
+/** Compiles as the platform does without our build: each file alone, with the packages as installed. */
 function compileEach(folder: string, files: readonly string[]): void {
   const project = fileURLToPath(root);
   const config = {
@@ -140,7 +139,7 @@ function compileEach(folder: string, files: readonly string[]): void {
   execFileSync(process.execPath, [tsc, '--project', folder], { stdio: ['ignore', 'inherit', 'inherit'] });
 }
 
-/** @returns the milliseconds from before the process was made until its function had answered. */
+/** Starts a process. @returns the milliseconds until its function has answered. */
 function coldStart(node: string, file: string, { path, method, status }: FirstCall): number {
   const init =
     method === 'POST' ? { method, body: '{}', headers: { 'content-type': 'application/json' } } : {};

@@ -16,11 +16,11 @@ interface Measured {
   /** Outside the project, with a link to its packages. */
   readonly folder: string;
   readonly files: readonly string[];
-  /** Of the files, in their order. */
+  /** One per file, in their order. */
   readonly bundles: readonly Bundle[];
 }
 
-/** What the packages that functions import cost: bytes in the bundles, and the time to import each as it is installed. */
+/** Measures the packages that functions import: bytes in the bundles, and the time to import each as installed. */
 export async function dependencyFigures(root: URL, measured: Measured): Promise<Figure[]> {
   const { node, folder, files, bundles } = measured;
   const bytes = bundles.map(({ parts }) => bytesByPackage(parts));
@@ -28,11 +28,12 @@ export async function dependencyFigures(root: URL, measured: Measured): Promise<
   console.log(`What ${specifiers.size} dependencies cost …`);
   return Array.from(specifiers, ([name, { imported, isLazy }]) => {
     const sizes = bytes.map((of) => of.get(name) ?? 0);
+    const users = sizes.filter(Boolean).length;
     const times = Array.from({ length: ROUNDS }, () => importTime(node, folder, imported));
-    const when = isLazy ? 'when it is first needed' : 'at the start';
+    const when = isLazy ? 'loaded when first needed' : 'loaded at the start';
     return {
       what: `${name}, ${when}`,
-      figure: `${(Math.max(...sizes) / 1000).toFixed(0)} kB at most, in ${sizes.filter(Boolean).length} functions; imported as installed ${ms(quantile(times, 0.5))}`,
+      figure: `${(Math.max(...sizes) / 1000).toFixed(0)} kB at most, in ${users} ${users === 1 ? 'function' : 'functions'}; as installed it imports in ${ms(quantile(times, 0.5))}`,
       goal: '',
     };
   }).toSorted((one, other) => one.what.localeCompare(other.what));
@@ -53,13 +54,13 @@ function bytesByPackage(parts: Bundle['parts']): ReadonlyMap<string, number> {
 }
 
 interface Imported {
-  /** As our code writes them. */
+  /** The imports as our code writes them. */
   readonly imported: string[];
-  /** Whether each of them is behind an `import()`, of its own or of the file that imports it. */
+  /** Whether each is behind an `import()`: its own, or that of the importing file. */
   readonly isLazy: boolean;
 }
 
-/** By the name of the package, what the functions import of it. */
+/** Finds what the functions import, by package name. */
 async function specifiersOf(root: URL, files: readonly string[]): Promise<ReadonlyMap<string, Imported>> {
   const { metafile } = await build({
     absWorkingDir: fileURLToPath(root),
@@ -91,7 +92,7 @@ async function specifiersOf(root: URL, files: readonly string[]): Promise<Readon
   return found;
 }
 
-/** What no function gets; see `dev/build/bundle.ts`. */
+/** Packages that no function contains; see `dev/build/bundle.ts`. */
 const LAPTOPS = /pglite|^ws$/;
 
 function importTime(node: string, folder: string, specifiers: readonly string[]): number {

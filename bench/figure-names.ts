@@ -1,6 +1,6 @@
 import { number } from './figures.ts';
 
-// How figures are called that are also looked up: by the chart and by the README's table.
+// Names of the figures that the chart and the README's table look up.
 
 /** In the order of their colours. */
 export const CONTENDERS = ['ours', 'graphile-worker', 'pg-boss'] as const;
@@ -9,10 +9,10 @@ export type ContenderName = (typeof CONTENDERS)[number];
 /** Events a second of steady traffic. */
 export const LOADS = [50, 200, 400] as const;
 
-/** What a database that is some way off adds to each. */
+/** The delay that a distant database adds to each round trip. */
 export const ROUND_TRIP_MS = 5;
 
-/** Whether the database is some way off. */
+/** Whether the database is distant. */
 interface Distance {
   readonly isFar: boolean;
 }
@@ -25,18 +25,18 @@ export const loadFigure = (
 ) => `${load(perSecond, share, distance)}: ${name}, ${name === 'ours' ? 'kicked' : 'notified'}`;
 
 export const besideFigure = (perSecond: number, share: 'p50' | 'p99', distance: Distance) =>
-  `${load(perSecond, share, distance)}: ours beside the best peer`;
+  `${load(perSecond, share, distance)}: ours relative to the best peer`;
 
 const load = (perSecond: number, share: 'p50' | 'p99', { isFar }: Distance) =>
   `${perSecond}/s${isFar ? `, ${ROUND_TRIP_MS} ms round trips` : ''}, ${share}`;
 
-/** Ordering keys that take turns. */
+/** The number of ordering keys, used in turn. */
 export const KEYS = 2000;
 
 export const keyFigures = {
   none: 'drain, no key: ours',
   some: `drain, ${number(KEYS)} keys: ours`,
-  each: 'drain, a key each: ours',
+  each: 'drain, one key per event: ours',
   somePeer: `drain, ${number(KEYS)} keys: pg-boss, key_strict_fifo`,
-  eachPeer: 'drain, a key each: pg-boss, key_strict_fifo',
+  eachPeer: 'drain, one key per event: pg-boss, key_strict_fifo',
 } as const;

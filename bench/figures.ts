@@ -1,38 +1,38 @@
-/** What a benchmark found out: for the terminal, and for `figures.json`, which the tables and the chart are made of. */
+/** The result of a benchmark: for the terminal, and for `figures.json`, from which the tables and the chart are made. */
 export interface Section {
   readonly title: string;
   readonly rows: readonly Figure[];
-  /** Under what conditions, in sentences. */
+  /** The conditions, in sentences. */
   readonly notes?: readonly string[];
 }
 
 export interface Figure {
   readonly what: string;
   readonly figure: string;
-  /** What was to be reached, and whether it was. Empty: for the record. */
+  /** The goal, and whether it was reached. Empty: no goal. */
   readonly goal: string;
   /** The figure as numbers, for the chart and the README's table. */
   readonly spread?: Spread;
 }
 
-/** What the rounds found. */
+/** The median and the range of several rounds. */
 export interface Spread {
   readonly median: number;
   readonly least: number;
   readonly most: number;
 }
 
-/** What one section found, when and where. */
+/** The result of one section, with its date and machine. */
 interface Recorded extends Section {
   /** YYYY-MM-DD. */
   readonly on: string;
   readonly machine: string;
 }
 
-/** What was measured last of each section, by its name. */
+/** The last measurement of each section, by its name. */
 export type Figures = Readonly<Record<string, Recorded>>;
 
-/** @returns undefined for what has not been measured yet. */
+/** Finds a figure. @returns undefined for one that has not been measured yet. */
 export function spreadOfFigure(figures: Figures, section: string, what: string): Spread | undefined {
   return figures[section]?.rows.find((row) => row.what === what)?.spread;
 }
@@ -43,7 +43,7 @@ export async function timed(run: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedAt;
 }
 
-/** @param share 0.5 is the median. */
+/** Finds a quantile. @param share 0.5 is the median. */
 export function quantile(times: readonly number[], share: number): number {
   const sorted = times.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
@@ -54,7 +54,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median: precise(exact.median), least: precise(exact.least), most: precise(exact.most) };
 }
 
-/** As many digits as a measurement has at most. */
+/** No measurement has more digits. */
 const precise = (value: number) => Number(value.toPrecision(5));
 
 export const ms = (value: number) => `${value.toFixed(value < 100 ? 2 : 0)} ms`;
@@ -62,18 +62,18 @@ export const ms = (value: number) => `${value.toFixed(value < 100 ? 2 : 0)} ms`;
 export const number = (value: number) =>
   value.toLocaleString('en', { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 });
 
-/** A figure that rounds found: its median with its range. */
+/** A figure measured in rounds: its median with its range. */
 export function measured(what: string, spread: Spread, unit: string): Figure {
   const { median, least, most } = spread;
   return { what, figure: `${number(median)}${unit} [${number(least)}–${number(most)}]`, goal: '', spread };
 }
 
-/** A figure beside another: how many times as much, which has to reach `least`. */
+/** A ratio of two figures, which must be at least `least`. */
 export function atLeast(what: string, ratio: number, least: number, remark = ''): Figure {
   return { what, figure: times(ratio), goal: goal(`at least ${least} ×${remark}`, ratio >= least) };
 }
 
-/** A figure beside another: how many times as much, which must not be more than `most`; null: for the record. */
+/** A ratio of two figures, which must be at most `most`; null: no goal. */
 export function atMost(what: string, ratio: number, most: number | null): Figure {
   return {
     what,

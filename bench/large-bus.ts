@@ -7,13 +7,13 @@ import type { Topic } from '../lib/catalog/topic.ts';
 import { attach } from '../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
 
-// A bus after three months of a busy platform, written by SQL: the same rows that emit, the relay and its settlements
-// leave behind, in the same physical order. All of it follows from the event's number, so that every run is the same.
+// An event bus after three busy months, written by SQL: the rows that emit, the relay and its settlements would leave,
+// in the same physical order. Everything follows from the event's number, so that every run is the same.
 
-/** Nobody reacts to their topics here: their deliveries wait. */
+/** Unattached: their deliveries wait. */
 const UNATTACHED: ReadonlySet<string> = new Set(['reporting', 'intelligence']);
 
-/** Subscriptions whose whole topic waits behind one delivery that fails. */
+/** Subscriptions whose whole topic waits behind one failing delivery. */
 const BLOCKED: readonly (readonly [topic: TopicName, subscriber: string])[] = [
   ['booking.approved', 'payments'],
   ['booking.completed', 'invoicing'],
@@ -31,19 +31,19 @@ const BLOCKED: readonly (readonly [topic: TopicName, subscriber: string])[] = [
 const KEYS: Readonly<Partial<Record<TopicName, number>>> = { 'user.profile.updated': 4350 };
 const OTHER_KEYS = 365;
 
-/** Every so many-th key of a keyed topic is held back by a delivery that fails. */
+/** One key in this many of a keyed topic waits behind a failing delivery. */
 const BLOCKED_KEYS = 4;
 
-/** A topic's share of the events follows from its place in this many. */
+/** The slots of events that topics share; a topic's place decides how many it gets. */
 const SLOTS = 10_000;
 
 const EVENTS_PER_STATEMENT = 50_000;
 const HISTORY_DAYS = 90;
 
-/** The number of dead letters in the group that is previewed, as in the designers' mock-up. */
+/** Dead letters in the previewed group, as in the design. */
 export const PREVIEWED = 1204;
 
-/** Where the two largest groups are. */
+/** The topics with the two largest groups. */
 export const LARGEST_GROUPS = { topics: ['booking.created', 'booking.cancelled'] } as const;
 
 export interface LargeBus {
@@ -56,7 +56,7 @@ export interface LargeBus {
   readonly groups: number;
 }
 
-/** Every subscription of the catalog but those of the unattached, with handlers that do nothing. */
+/** Attaches every subscription of the catalog except the unattached, with handlers that do nothing. */
 export function attachedSubscribers(): AttachedSubscriber[] {
   const names = new Set(subscriptions.map(({ subscriber }) => subscriber));
   return [...names]
@@ -110,9 +110,9 @@ interface Grave {
 /**
  * Fills an empty database.
  *
- * @param delivered how many deliveries have been delivered; a tenth as many more are unfinished, a hundredth dead.
- * @param tell is told how far it has got.
- * @returns what is in the database, counted there.
+ * @param delivered the number of delivered deliveries; another tenth are unfinished, a hundredth dead-lettered.
+ * @param tell receives the progress.
+ * @returns the contents of the database, counted there.
  */
 export async function fillLargeBus(
   url: string,
@@ -129,7 +129,7 @@ export async function fillLargeBus(
   const client = new pg.Client(url);
   await client.connect();
   try {
-    // A crash would only cost the benchmark; how the database settles what the relay writes is left as it is.
+    // A crash would only cost the benchmark. The relay's own commits keep their durability.
     await client.query(`set synchronous_commit = off; set timezone = 'UTC'; set work_mem = '256MB'`);
     await client.query(PLAN_TABLES);
     await storePlan(client, { topics, plan, graves });
@@ -142,7 +142,7 @@ export async function fillLargeBus(
       tell(/\b(?:update|insert into|setval) *\(?'?(\w+)/.exec(statement)?.[1] ?? '…');
       await client.query(statement);
     }
-    // As autovacuum would have, had it been there for the three months.
+    // Autovacuum would have done this in the three months.
     tell('analyze');
     await client.query('analyze');
     const { rows } = await client.query<LargeBus>(COUNTED);
@@ -170,12 +170,12 @@ function plannedTopics(): PlannedTopic[] {
   return topics.map((row, index) => (index === 0 ? { ...row, weight: row.weight + rest } : row));
 }
 
-/** The catalog begins with what happens most: a few topics are busy, most are not. */
+/** Gives the first topics of the catalog most of the events: a few topics are busy, most are not. */
 function share(index: number): number {
   return 1 / (index + 5);
 }
 
-/** @param open how many deliveries are to be pending or failing. */
+/** Plans where deliveries are open. @param open how many are pending or failing. */
 function plannedSubscriptions(
   topics: readonly PlannedTopic[],
   cycles: number,
@@ -190,7 +190,7 @@ function plannedSubscriptions(
   const ranks = ({ topic }: PlannedSubscription) => byTopic.get(topic)!.weight * cycles;
   const isBlocked = ({ topic, subscriber }: PlannedSubscription) =>
     BLOCKED.some((other) => other[0] === topic && other[1] === subscriber);
-  // Behind the heads of whole topics, behind the heads of keys, and of those that nobody is attached for.
+  // Behind the heads of whole topics, behind the heads of keys, and for unattached subscribers.
   const whole = plan.filter((row) => row.attached && isBlocked(row));
   const keyed = plan.filter((row) => row.every > 1);
   const waiting = plan.filter((row) => !row.attached);
@@ -199,7 +199,7 @@ function plannedSubscriptions(
   const keyedOpen = (row: PlannedSubscription) => {
     const { keys } = byTopic.get(row.topic)!;
     const from = row.cut!;
-    // Ranks from the cut on whose key is one of the blocked ones.
+    // Ranks from the cut on with a blocked key.
     return Array.from({ length: ranks(row) - from }, (_, index) => (from + index) % keys).filter(
       (key) => key % BLOCKED_KEYS === 0,
     ).length;
@@ -209,12 +209,12 @@ function plannedSubscriptions(
     keyed.reduce((total, row) => total + keyedOpen(row), 0);
   const left = open - sofar;
   cutAt(waiting, ranks, left);
-  // Rounding left some over.
+  // The remainder of the rounding.
   waiting[0]!.cut! -= left - waiting.reduce((total, row) => total + ranks(row) - row.cut!, 0);
   return plan;
 }
 
-/** Cuts so much off the end of each, in proportion, that it adds up to `open`. */
+/** Shortens each in proportion, so that they add up to `open`. */
 function cutAt(
   rows: readonly PlannedSubscription[],
   ranks: (row: PlannedSubscription) => number,
@@ -232,7 +232,7 @@ const KINDS: readonly (readonly [kind: string, message: string])[] = [
   ['ECONNREFUSED', 'connect ECONNREFUSED 10.2.0.14:8443'],
 ];
 
-/** 40 groups in 20 subscriptions that flow; the first two hold two fifths of all. */
+/** 40 groups in 20 unblocked subscriptions; the first two hold two fifths of all. */
 function plannedGraves(topics: readonly PlannedTopic[], cycles: number, dead: number): Grave[] {
   const blocked = new Set<string>(BLOCKED.map(([topic]) => topic));
   const flowing = topics
@@ -255,7 +255,7 @@ function plannedGraves(topics: readonly PlannedTopic[], cycles: number, dead: nu
     )!.subscriber;
     const [kind, message] = KINDS[(index + half) % KINDS.length]!;
     const { key, message: groupMessage } = errorGroupOf(topic, subscriber, kind, message);
-    // Some died in an outage of this morning, others one by one over months; two groups take turns.
+    // Some died in an outage this morning, others one by one over months; two groups alternate.
     const ranks = weight * cycles;
     const wanted = (ranks / HISTORY_DAYS) * [30, 60, 10, 0.5, 3, 80][index % 6]!;
     const step = 2 * Math.max(1, Math.floor(wanted / count / 2));
@@ -322,12 +322,12 @@ async function storePlan(client: pg.Client, { topics, plan, graves }: Plan): Pro
   await client.query('analyze topic, slot, plan, grave, lanes');
 }
 
-/** Which topic an event's number stands for, and how many of the topic came before it in the round. */
+/** Maps an event's number to its topic, and to its rank among the topic's events of that round. */
 function slots(topics: readonly PlannedTopic[]): { slot: number; topic: string; rank: number }[] {
   const owners = topics.flatMap(({ topic, weight }) => Array.from({ length: weight }, () => topic));
   const ranks = new Map<string, number>();
   return owners.map((_, slot) => {
-    // Has no factor in common with the number of slots, so each comes up once, well mixed.
+    // Coprime to the number of slots, so each comes up once, well mixed.
     const topic = owners[(slot * 7919) % SLOTS]!;
     const rank = ranks.get(topic) ?? 0;
     ranks.set(topic, rank + 1);
@@ -341,7 +341,7 @@ const LANES = `
   from plan join topic using (topic), generate_series(0, keys - 1) as key
   order by key, topic, subscriber`;
 
-// The events numbered $1 up to below $2 of $3, with all their deliveries.
+// Events $1 to $2 (exclusive) of $3, with all their deliveries.
 const EVENTS = `
   with numbered as materialized (
     select n, topic, n / ${SLOTS} * weight + slot.rank as rank, topic.keys, topic.ordered, topic.producer,
@@ -399,12 +399,12 @@ const EVENTS = `
   select id, topic, payload, version, created_at, ordering_key, producer, id::text, open, failing, dead, subscribers
   from event join change using (n) order by n`;
 
-/** Statements that run at the same time seldom share a row of a total; see lib/deliveries/tally.ts. */
+/** The shards of a total, so that concurrent statements seldom share a row. */
 const SHARDS = 64;
 
 const HOURS_KEPT = 7 * 24;
 
-// What is kept beside the rows, counted from them as the migration does; then spread over the shards, whose sum counts.
+// The kept counts, counted from the rows as the migration does, then spread over the shards.
 const TOTALS = [
   `update lanes set head = coalesce(first_open - 1, newest), tail = newest, due_at = due
    from (

@@ -20,11 +20,11 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
 
 const USAGE = `npm run bench -- [--only <name> …] [--quick | --show]
 
-  --only <name>  one of ${Object.keys(BENCHMARKS).join(', ')}; may be given again
-  --quick        a tenth of the bus's work in one round, and nothing written: to see that it runs
-  --show         measures nothing: makes RESULTS.md, figures.svg and the README's table again of figures.json`;
+  --only <name>  one of ${Object.keys(BENCHMARKS).join(', ')}; repeatable
+  --quick        a tenth of the event bus's work in one round; writes nothing: to check that it runs
+  --show         measures nothing: writes RESULTS.md, figures.svg and the README's table from figures.json`;
 
-/** Measures, prints, and keeps each section. */
+/** Measures, prints and keeps each section. */
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -38,7 +38,7 @@ async function main(): Promise<void> {
   if (values.show) return show();
   const names = values.only ?? Object.keys(BENCHMARKS);
   const unknown = names.find((name) => !Object.hasOwn(BENCHMARKS, name));
-  if (unknown !== undefined) throw new Error(`there is no benchmark ${unknown}\n\n${USAGE}`);
+  if (unknown !== undefined) throw new Error(`unknown benchmark ${unknown}\n\n${USAGE}`);
   for (const name of names) {
     const section = await BENCHMARKS[name]!({ quick: values.quick });
     printSection(section);

@@ -30,23 +30,23 @@ import type { Figure, Section } from './figures.ts';
 import { LARGEST_GROUPS, PREVIEWED, attachedSubscribers, fillLargeBus } from './large-bus.ts';
 import type { LargeBus } from './large-bus.ts';
 
-// The operators' console and the relay beside a large bus, on a real Postgres with default durability. Relays on the
-// small and on the large database take turns, so that what else the machine does slows both.
+// The operators' console and the relay on a large event bus, on Postgres with default durability. Relays on the small
+// and on the large database take turns, so that other work of the machine slows both.
 
-/** At least 300,000: of fewer, too few die for the replay that is previewed. */
+/** At least 300,000: with fewer, too few die for the previewed replay. */
 const DELIVERED = Number(process.env['BENCH_DELIVERIES'] ?? 10_000_000);
 const READS = 40;
 const WARM_UP = 5;
 const WARM_UP_EVENTS = 40;
 const TICKS = 400;
-/** Deliveries to two subscribers each: a tick of a busy platform. */
+/** Events with two subscribers each: a busy turn. */
 const EVENTS_OF_A_PASS = 100;
 const PASSES = 30;
 
 const PAGE = 50;
 const DEEP_PAGE = 500;
 
-/** Nothing has died since the database was filled. */
+/** A window without dead letters: none died since the database was filled. */
 const NOTHING_SINCE = '1s';
 
 const OVERVIEW_GOAL_MS = 300;
@@ -55,7 +55,7 @@ const TICK_GOAL = 0.2;
 
 const subscribers = attachedSubscribers();
 
-/** Measures what operators see of a large bus, and what it costs the relay. */
+/** Measures the operators' pages on a large event bus, and its cost to the relay. */
 export async function benchOperators(): Promise<Section> {
   logTo(() => undefined);
   console.log('A Postgres of its own …');
@@ -95,7 +95,7 @@ function tellCounts(found: LargeBus): void {
 function title(): string {
   const { delivered, pending, failing, deadLettered, lanes } = counted!;
   const number = (count: number) => count.toLocaleString('en');
-  return `The operators' console beside ${number(delivered)} delivered and ${number(
+  return `The operators’ console with ${number(delivered)} delivered and ${number(
     pending + failing + deadLettered,
   )} unfinished deliveries (${number(deadLettered)} dead letters) in ${number(lanes)} lanes`;
 }
@@ -105,9 +105,9 @@ function tell(progress: string): void {
 }
 
 interface Buses {
-  /** Not a row in it, and so nothing that a relay could look at. */
+  /** Has no row, so a relay finds nothing to look at. */
   readonly empty: Database;
-  /** One event of each topic, delivered: what a relay looks at is there, but no more. */
+  /** Has one delivered event of each topic: the rows that a relay looks at, and no more. */
   readonly fresh: Database;
   readonly large: Database;
 }
@@ -116,8 +116,8 @@ async function relays(buses: Buses): Promise<Figure[]> {
   const idle = await inTurns(TICKS, buses, tick);
   for (const db of Object.values(buses)) await warmUp(db);
   const busy = await inTurns(PASSES, buses, pass, emitSome);
-  const some = `${EVENTS_OF_A_PASS} events fanned out and delivered to two subscribers each`;
-  return [...compared('an idle tick of the relay', idle), ...compared(some, busy)];
+  const some = `${EVENTS_OF_A_PASS} events to two subscribers each`;
+  return [...compared('idle turn of the relay', idle), ...compared(some, busy)];
 }
 
 async function emitOneOfEach(db: Database): Promise<void> {
@@ -138,7 +138,7 @@ async function pass(db: Database): Promise<void> {
   if (delivered < EVENTS_OF_A_PASS) throw new Error(`a relay delivered ${delivered} only`);
 }
 
-/** Has connections do small rounds, as those of a process that has been up for a while. */
+/** Warms connections by small rounds, like those of a process that has run for a while. */
 async function warmUp(db: Database): Promise<void> {
   for (let number = 0; number < WARM_UP_EVENTS; number += 1) {
     await emitSome(db, 1);
@@ -165,7 +165,7 @@ async function inTurns(
   const times: Times = { empty: [], fresh: [], large: [] };
   const names = ['empty', 'fresh', 'large'] as const;
   for (let round = 0; round < WARM_UP + rounds; round += 1) {
-    // Each goes first as often as the others: the processor's caches are as the last one left them.
+    // Each goes first equally often: the last one leaves its data in the processor's caches.
     const first = round % names.length;
     for (const name of [...names.slice(first), ...names.slice(0, first)]) {
       await before(buses[name]);
@@ -179,12 +179,12 @@ async function inTurns(
 function compared(what: string, { empty, fresh, large }: Times): Figure[] {
   const more = (to: readonly number[]) => quantile(large, 0.5) / quantile(to, 0.5) - 1;
   return [
-    { what: `${what}, no row in the database, p50 / p95`, figure: both(empty), goal: '' },
-    { what: `${what}, one event of each topic delivered, p50 / p95`, figure: both(fresh), goal: '' },
+    { what: `${what}, empty database, p50 / p95`, figure: both(empty), goal: '' },
+    { what: `${what}, one delivered event of each topic, p50 / p95`, figure: both(fresh), goal: '' },
     {
-      what: `${what}, beside all this, p50 / p95`,
-      figure: `${both(large)} (${percent(more(fresh))}; to no row ${percent(more(empty))})`,
-      goal: goal('p50 within 20 % of one event of each topic', more(fresh) <= TICK_GOAL),
+      what: `${what}, with all this data, p50 / p95`,
+      figure: `${both(large)} (${percent(more(fresh))}; to an empty database ${percent(more(empty))})`,
+      goal: goal('p50 within 20 % of one delivered event of each topic', more(fresh) <= TICK_GOAL),
     },
   ];
 }
@@ -220,7 +220,7 @@ async function views(db: Database): Promise<Figure[]> {
     await read('overview, read', () => readOverview(db, subscribers), OVERVIEW_GOAL_MS),
     await read('dead letters, first page', letters({}), PAGE_GOAL_MS),
     await read(`dead letters, page ${DEEP_PAGE}`, letters({ cursor }), PAGE_GOAL_MS),
-    await read('dead letters, and the page before that', letters({ cursor: asNewer(cursor) }), PAGE_GOAL_MS),
+    await read('dead letters, the page before that', letters({ cursor: asNewer(cursor) }), PAGE_GOAL_MS),
     await read('dead letters of a topic', letters({ topic }), PAGE_GOAL_MS),
     await read(
       'dead letters of a topic, half way down',
@@ -229,21 +229,21 @@ async function views(db: Database): Promise<Figure[]> {
     ),
     await read('dead letters of a subscriber', letters({ subscriber: 'notifications' }), PAGE_GOAL_MS),
     await read('dead letters of a group', letters({ group: group!.key }), PAGE_GOAL_MS),
-    await read('dead letters by a part of the error', letters({ q: 'refused' }), PAGE_GOAL_MS),
+    await read('dead letters by part of the error', letters({ q: 'refused' }), PAGE_GOAL_MS),
     await read('dead letters of the last 24 hours', letters({ since: '24h' }), PAGE_GOAL_MS),
     await read('dead letters of the last 30 days', letters({ since: '30d' }), PAGE_GOAL_MS),
     await read('dead letters of the last 30 days in a topic', letters({ topic, since: '30d' }), PAGE_GOAL_MS),
     await read(
-      'dead letters of a short time, fewer than a page',
+      'dead letters of a short period, less than a page',
       letters({ since: await fewSince(db) }),
       PAGE_GOAL_MS,
     ),
     await read('dead letters, none found', letters({ since: NOTHING_SINCE }), PAGE_GOAL_MS),
     await read('dead letters of an event', letters({ q: one!.event }), PAGE_GOAL_MS),
-    await read('dead letters by the id of a delivery', letters({ q: one!.id }), PAGE_GOAL_MS),
+    await read('dead letters by delivery id', letters({ q: one!.id }), PAGE_GOAL_MS),
     await read('one dead letter', () => readDeadLetter(db, one!.id)),
     await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
-    await read('a topic of thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
+    await read('a topic with thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
     await read(`preview of a replay of ${PREVIEWED.toLocaleString('en')}`, async () => {
       const { matched } = await previewReplay(db, subscribers, asked);
       if (matched !== PREVIEWED) throw new Error(`${matched} dead letters match`);
@@ -251,7 +251,7 @@ async function views(db: Database): Promise<Figure[]> {
   ];
 }
 
-/** @returns since when as few died as a half page holds; with room for the time that the reads take. */
+/** Finds a window with half a page of dead letters, with room for the time that the reads take. */
 async function fewSince(db: Database): Promise<string> {
   const [row] = await run<{ seconds: number }>(driverOf(db), {
     text: `select extract(epoch from clock_timestamp() - dead_lettered_at)::int as seconds from deliveries
@@ -261,7 +261,7 @@ async function fewSince(db: Database): Promise<string> {
   return `${row!.seconds}s`;
 }
 
-/** @returns the cursor that a page before the one measured has given. */
+/** Pages down. @returns the cursor of the measured page. */
 async function deepCursor(db: Database, topic: string | null): Promise<string> {
   const [row] = await run<{ at: string; lane: string; position: string }>(driverOf(db), {
     text: `with dead as (
@@ -287,7 +287,7 @@ function encoded(cursor: readonly string[]): string {
   return Buffer.from(JSON.stringify(cursor)).toString('base64url');
 }
 
-/** @param goalMs what 95 of 100 must stay under. */
+/** Measures a read. @param goalMs the limit of its p95. */
 async function read(what: string, body: () => Promise<unknown>, goalMs?: number): Promise<Figure> {
   tell(what);
   const times: number[] = [];
@@ -340,9 +340,9 @@ async function pages(db: Database): Promise<Figure[]> {
   };
   const home = '/platform/event-bus';
   const asked = [
-    ['the page of the overview', home, 'text/html', OVERVIEW_GOAL_MS],
-    ['the overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
-    ['the page of dead letters', `${home}/dead-letters`, 'text/html', undefined],
+    ['overview page', home, 'text/html', OVERVIEW_GOAL_MS],
+    ['overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
+    ['dead letters page', `${home}/dead-letters`, 'text/html', undefined],
     [`GET ${METRICS}`, METRICS, 'text/plain', OVERVIEW_GOAL_MS],
   ] as const;
   const figures: Figure[] = [];
@@ -362,7 +362,7 @@ function kilobytes(body: string | Buffer): string {
   return `${(Buffer.byteLength(body) / 1000).toFixed(1)} kB`;
 }
 
-/** Each puts back the oldest of what is still dead, so no two are the same. */
+/** Measures replays. Each takes the oldest dead letters, so no two are the same. */
 async function replays(db: Database): Promise<Figure[]> {
   const [small, large] = LARGEST_GROUPS.topics;
   return [await replayed(db, small, 1000, 5), await replayed(db, large, 20_000, 1)];

@@ -5,12 +5,11 @@ import { chart } from './chart.ts';
 import type { Figures, Section } from './figures.ts';
 import { readmeTable } from './readme-table.ts';
 
-// figures.json holds what was measured last of each section. All that shows figures is made of it: RESULTS.md, the chart,
-// and the table in the README.
+// figures.json holds the last measurement of each section. RESULTS.md, the chart and the README's table are made from it.
 
 const RECORD = new URL('figures.json', import.meta.url);
 
-/** Keeps what a section found in the place of what it found before. @param names of all sections, in their order. */
+/** Replaces a section's last measurement. @param names of all sections, in their order. */
 export function keep(name: string, section: Section, names: readonly string[]): void {
   const on = new Date().toISOString().slice(0, 10);
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, Node ${process.versions.node}, ${process.platform}`;
@@ -24,12 +23,12 @@ export function readFigures(): Figures {
   return JSON.parse(readFileSync(RECORD, 'utf8')) as Figures;
 }
 
-/** Writes all that shows figures again. */
+/** Writes every file that shows figures. */
 export function show(): void {
   for (const [file, text] of shown(readFigures())) writeFileSync(file, text);
 }
 
-/** The files that show figures, and what has to stand in them. */
+/** The files that show figures, each with its text. */
 export function shown(figures: Figures): ReadonlyMap<URL, string> {
   const readme = new URL('../README.md', import.meta.url);
   return new Map([
@@ -50,7 +49,7 @@ function results(figures: Figures): string {
 
 \`npm run bench -- --only ${name}\`, ${on}: ${machine}.
 
-| What | Figure | To reach |
+| What | Figure | Goal |
 |---|---|---|
 ${table}
 
@@ -61,7 +60,10 @@ ${notes.join(' ')}`.trimEnd();
 
 const INTRODUCTION = `# Figures
 
-What \`npm run bench\` printed; \`npm run bench -- --only <name>\` measures again what stands in one section. As numbers:
-[\`figures.json\`](figures.json).
+Every figure that \`npm run bench\` measured last, made from [\`figures.json\`](figures.json); \`npm run bench -- --only <name>\`
+measures one section again. "Ours" is Postbud. A figure is a median, its range in brackets. p50 and p99 are the times that
+50 % and 99 % of the deliveries stay within. Commit to handler: from the producer’s commit to the call of the subscriber’s
+handler. Kicked: the producer’s process wakes the relay; notified: Postgres does (\`LISTEN\`). A lane is a queue that is
+delivered in order, a turn one look of the relay for work.
 
-![Latency by load, drain and keys, beside graphile-worker and pg-boss](figures.svg)`;
+![Latency by load, a backlog drained, and the same with ordering keys, beside graphile-worker and pg-boss](figures.svg)`;

@@ -19,15 +19,15 @@ import type { Section } from './figures.ts';
 const CALLED_AT_MS = [0, 63 * SECOND, 120 * SECOND];
 const OBSERVED_MS = 3 * MINUTE;
 
-/** Of handlers whose limit is 10 seconds. */
+/** How long handlers take; their limit is 10 seconds. */
 const HANDLER_MS = 9 * SECOND;
 const LIMIT_MS = 10 * SECOND;
 const KICK_EVERY_MS = SECOND / 2;
 
-/** What rule 5 of the contract promises. */
+/** The promises of the contract's rule 5. */
 const GOALS = { gapMs: 6 * SECOND, kickMs: KICK_BUDGET_MS + LIMIT_MS };
 
-/** Measures on a real clock how often relays look for work, and how long their functions live: three minutes of it. */
+/** Measures for three minutes on a real clock how often relays look for work and how long their functions live. */
 export async function benchTime(): Promise<Section> {
   logTo(() => undefined);
   const server = await startPostgres();
@@ -44,43 +44,43 @@ export async function benchTime(): Promise<Section> {
   await server.stop();
   const calls = CALLED_AT_MS.map((at) => at / SECOND).join(', ');
   return {
-    title: 'Time',
+    title: 'How long functions live and how often the relay looks',
     rows: [
       {
-        what: `the longest gap between looks for work, the cron called after ${calls} s`,
+        what: `longest gap between two looks for work, cron called after ${calls} s`,
         figure: inSeconds(cron.longestGapMs),
         goal: goal('at most 6 s', cron.longestGapMs <= GOALS.gapMs),
       },
       {
-        what: 'the longest life of a call of the cron',
+        what: 'longest call of the cron',
         figure: inSeconds(cron.longestLifeMs),
         goal: goal('under 90 s', cron.longestLifeMs < CRON_LIFE_MS),
       },
       {
-        what: 'the longest that a kick kept its function alive, a lane for all',
+        what: 'longest time a kick kept its function alive, one lane for all',
         figure: inSeconds(oneLane.longestLifeMs),
         goal: goal('at most 20 s', oneLane.longestLifeMs <= GOALS.kickMs),
       },
       {
-        what: 'the longest that a kick kept its function alive, a lane each',
+        what: 'longest time a kick kept its function alive, one lane each',
         figure: inSeconds(manyLanes.longestLifeMs),
         goal: goal('at most 20 s', manyLanes.longestLifeMs <= GOALS.kickMs),
       },
       {
-        what: 'commit to handler, a lane each, longest',
+        what: 'commit to handler, one lane each, longest',
         figure: inSeconds(manyLanes.longestWaitMs),
         goal: goal('under 1 s', manyLanes.longestWaitMs < SECOND),
       },
     ],
     notes: [
-      `Each for ${OBSERVED_MS / MINUTE} minutes, on a real Postgres with default durability: events and kicks twice a second, handlers that take ${HANDLER_MS / SECOND} s and have ${LIMIT_MS / SECOND}. The cron has five such events to deliver, in one lane, and then nothing.`,
+      `${OBSERVED_MS / MINUTE} minutes each, on Postgres with default durability: two events and two kicks a second, handlers that take ${HANDLER_MS / SECOND} s of the ${LIMIT_MS / SECOND} s that they may. The cron has five such events to deliver, in one lane, and then none.`,
     ],
   };
 }
 
 const inSeconds = (ms: number) => `${(ms / SECOND).toFixed(2)} s`;
 
-/** A ledger that is slow, and when it was called with which payment. */
+/** A slow ledger that records when it was called with which payment. */
 function slowLedger() {
   const calledAt = new Map<number, number>();
   const handle = async (number: number) => {
@@ -95,7 +95,7 @@ function slowLedger() {
   return { ledger, calledAt };
 }
 
-/** Emits payments at an even pace until the time is up. @returns when each was committed, by its number. */
+/** Emits payments at an even pace until the time is up. @returns the time of each commit, by number. */
 async function produce({ db }: Connection, keyOf: (number: number) => string, then: () => void) {
   const committedAt = new Map<number, number>();
   const startedAt = performance.now();
@@ -130,7 +130,7 @@ async function observeCron(connection: Connection) {
     );
     return performance.now() - calledAt;
   };
-  // A burst to wait for, then nothing for two minutes: as relays are most of the time.
+  // A burst to wait for, then nothing for two minutes: relays mostly have nothing to do.
   for (let number = 1; number <= 5; number += 1) {
     await emit(db, 'payment.captured', catalog['payment.captured'].example);
   }

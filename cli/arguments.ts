@@ -1,35 +1,35 @@
 import { parseArgs } from 'node:util';
 
 import { misused } from './failure.ts';
-import { nearest } from './nearest.ts';
+import { unknownName } from './nearest.ts';
 
 /** An option as it is parsed and as the help shows it. */
 interface Option {
-  /** What stands for its value, for example `<topic>`; left out: it is there or not. */
+  /** A placeholder for its value, such as `<topic>`; a flag has none. */
   readonly value?: string;
-  /** May be there several times. */
+  /** May be repeated. */
   readonly isList?: boolean;
   readonly help: string;
 }
 
 export type Options = Readonly<Record<string, Option>>;
 
-/** A command line, taken apart. */
+/** A parsed command line. */
 export interface Given {
   readonly positionals: readonly string[];
   readonly isSet: (name: string) => boolean;
-  /** Of an option that is there several times, the last. */
+  /** The last value of a repeated option. */
   readonly text: (name: string) => string | undefined;
   readonly texts: (name: string) => readonly string[];
-  /** @throws Failure for what is no whole number within the range. */
+  /** @throws Failure for anything but a whole number within the range. */
   readonly wholeNumber: (name: string, least: number, most: number) => number | undefined;
 }
 
 /**
- * Takes a command line apart.
+ * Parses a command line with `parseArgs` of Node. Its strict mode neither suggests an option nor refuses an empty
+ * value, so its tokens are checked here.
  *
- * @throws Failure for an option that there isn't, with the one that was probably meant; for a value that is missing or
- *   too many.
+ * @throws Failure for an unknown option, with the nearest known one; for a missing, empty or superfluous value.
  */
 export function parse(args: readonly string[], options: Options): Given {
   const { tokens } = parseArgs({
@@ -50,10 +50,11 @@ export function parse(args: readonly string[], options: Options): Given {
     if (!option || !rawName.startsWith('--')) throw unknownOption(rawName, options);
     if (option.value && (value === undefined || (!token.inlineValue && value.startsWith('--'))))
       throw misused(`${rawName} needs a value: ${rawName} ${option.value}`);
-    // Of a script’s variable that is not set: left out, it would have the command do more than was meant.
+    // An unset variable of a script: without the option the command could do more than was meant.
     if (option.value && value === '')
-      throw misused(`${rawName} is empty: write ${rawName} ${option.value}, or leave it out`);
-    if (!option.value && value !== undefined) throw misused(`${rawName} takes no value`);
+      throw misused(`${rawName} is empty.`, `Write ${rawName} ${option.value}, or leave it out.`);
+    if (!option.value && value !== undefined)
+      throw misused(`${rawName} takes no value.`, `Write ${rawName}.`);
     const earlier = values.get(name) ?? [];
     values.set(name, option.isList ? [...earlier, value ?? ''] : [value ?? '']);
   }
@@ -68,12 +69,12 @@ export function parse(args: readonly string[], options: Options): Given {
       if (written === undefined) return undefined;
       const number = Number(written);
       if (/^\d+$/.test(written) && number >= least && number <= most) return number;
-      throw misused(`--${name}: write a whole number, ${least} to ${most}`);
+      throw misused(`--${name}: '${written}' is not a whole number from ${least} to ${most}.`);
     },
   };
 }
 
 function unknownOption(rawName: string, options: Options) {
-  const meant = nearest(rawName.replace(/^-+/, ''), Object.keys(options));
-  return misused(`There is no option ${rawName}.`, meant === null ? null : `Did you mean --${meant}?`);
+  const known = Object.keys(options).map((name) => `--${name}`);
+  return unknownName('option', rawName, known);
 }

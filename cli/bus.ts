@@ -1,65 +1,69 @@
 import type { z } from 'zod';
 
-import type { Scope } from '../lib/http/openapi/operation.ts';
+import type { Access, Operation } from '../lib/http/operation.ts';
 import { SECOND } from '../lib/time.ts';
-import { problem } from './answers.ts';
 import { EXIT, Failure } from './failure.ts';
 import { noPostbud, refusal, unreachable } from './refusals.ts';
 import type { Refused } from './refusals.ts';
 import type { Settings } from './settings.ts';
 import { printable } from './text.ts';
 
-/** What the server answered. */
-interface Answered<View> {
-  /** As it came. */
-  readonly json: unknown;
-  /** As it may be shown. */
-  readonly view: View;
+/** What commands need of a route's declaration. */
+interface Route<View> extends Pick<Operation, 'method' | 'path'> {
+  readonly access: Exclude<Access, 'anyone' | 'provider'>;
+  readonly answer: z.ZodType<View>;
 }
 
-interface Asked<View> {
-  readonly path: string;
-  readonly answer: z.ZodType<View>;
-  /** What is undefined is left out. */
+/** A request to a route. */
+interface Asked {
+  /** The parameters in the route's path. */
+  readonly parameters?: Readonly<Record<string, string>>;
+  /** Undefined values are left out. */
   readonly query?: Readonly<Record<string, string | number | undefined>>;
-  /** Sent as JSON, with POST. */
+  /** Sent as JSON. */
   readonly body?: unknown;
-  /** What the command line calls the fields whose names are not its options’. */
+  /** Maps the request’s fields to options of other names. */
   readonly named?: Readonly<Record<string, string>>;
-  /** What the token must allow; of the cron, whose secret it is, `cron`. */
-  readonly scope?: Scope | 'cron';
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
 
-/** The bus, as an operator reaches it. */
-export interface Bus {
-  readonly url: URL;
-  /** @throws Failure with what to do about it, whatever goes wrong. */
-  readonly ask: <View>(asked: Asked<View>) => Promise<Answered<View>>;
+/** The server’s answer. */
+interface Answered<View> {
+  /** As received. */
+  readonly json: unknown;
+  /** Parsed, and safe to show. */
+  readonly view: View;
 }
 
-/** More than the functions have. */
+/** The bus, over HTTP. */
+export interface Bus {
+  readonly url: URL;
+  /** @throws Failure for anything but the route's answer. */
+  readonly ask: <View>(route: Route<View>, asked?: Asked) => Promise<Answered<View>>;
+}
+
+/** Longer than a function runs. */
 const TIMEOUT_MS = 35 * SECOND;
 
 export function busAt({ url, operator, cron }: Settings): Bus {
   return {
     url,
-    async ask({ path, answer, query = {}, body, named = {}, scope = 'event-bus:read', ...waiting }) {
-      const { timeoutMs = TIMEOUT_MS, signal } = waiting;
-      const address = new URL(path, url);
+    async ask({ method, path, access, answer }, asked = {}) {
+      const { parameters = {}, query = {}, body, named = {}, timeoutMs = TIMEOUT_MS, signal } = asked;
+      const address = new URL(filledIn(path, parameters), url);
       for (const [name, value] of Object.entries(query))
         if (value !== undefined) address.searchParams.set(name, String(value));
       const timeout = AbortSignal.timeout(timeoutMs);
       const request: RequestInit = {
-        method: body === undefined ? 'GET' : 'POST',
+        method,
         headers: {
           accept: 'application/json',
-          authorization: scope === 'cron' ? cron() : await operator(scope),
+          authorization: access === 'cron' ? await cron() : await operator(access),
           ...(body !== undefined && { 'content-type': 'application/json' }),
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
-        // A token is for the server it was given for.
+        // A token must not reach another server.
         redirect: 'manual',
         signal: signal ? AbortSignal.any([timeout, signal]) : timeout,
       };
@@ -68,9 +72,13 @@ export function busAt({ url, operator, cron }: Settings): Bus {
         .catch((error: unknown) => {
           throw unreachable(error, url, timeoutMs);
         });
-      return answered(read, answer, { url, named, isCron: scope === 'cron' });
+      return await answered(read, answer, { url, named, isCron: access === 'cron' });
     },
   };
+}
+
+function filledIn(path: string, parameters: Readonly<Record<string, string>>): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(parameters[name] ?? ''));
 }
 
 interface Read {
@@ -83,15 +91,16 @@ async function readWhole(response: Response): Promise<Read> {
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-function answered<View>(
+async function answered<View>(
   { status, headers, text }: Read,
   schema: z.ZodType<View>,
   asked: Pick<Refused, 'url' | 'named' | 'isCron'>,
-): Answered<View> {
+): Promise<Answered<View>> {
   const { json, shown } = jsonIn(text);
   if (status < 200 || status >= 300) {
-    const told = problem.safeParse(shown);
-    throw refusal({ status, headers, problem: told.success ? told.data : null, ...asked });
+    const { problem } = await import('../lib/http/problem-codes.ts');
+    const { data = null } = problem.safeParse(shown);
+    throw refusal({ status, headers, problem: data, ...asked });
   }
   if (json === undefined) throw noPostbud(asked.url, status);
   const view = schema.safeParse(shown);
@@ -99,12 +108,12 @@ function answered<View>(
   const [issue] = view.error.issues;
   throw new Failure(
     EXIT.failed,
-    `${asked.url.origin} answered something else than this command understands (${issue?.path.join('.') || 'it'}: ${issue?.message}).`,
-    'Is it a Postbud, and of this version?',
+    `${asked.url.origin} sent an answer that this version can’t read (${issue?.path.join('.') || 'JSON'}: ${issue?.message}).`,
+    'Does the server run the same version of Postbud?',
   );
 }
 
-/** @returns undefined for what is no JSON, or nested deeper than anything that is ours. */
+/** @returns undefined for text that is not JSON, or is nested too deeply to be ours. */
 function jsonIn(text: string): { readonly json: unknown; readonly shown: unknown } {
   try {
     const json: unknown = JSON.parse(text);

@@ -5,35 +5,56 @@ import type { Terminal } from './terminal.ts';
 import { printableJson } from './text.ts';
 
 /** One of `npx postbud …`. */
-export interface Command {
-  readonly name: string;
-  /** In the list of commands. */
-  readonly summary: string;
-  /** What follows `npx postbud`, one line for each way. */
-  readonly usage: readonly string[];
-  /** What else one has to know. */
-  readonly notes: readonly string[];
-  readonly options: Options;
-  /** A command line, and what it does. */
-  readonly examples: readonly (readonly [line: string, does: string])[];
-  /** @returns what to end with. @throws Failure */
+export type Command = OnlineCommand | OfflineCommand;
+
+/** A command that asks a server. */
+export interface OnlineCommand extends Described {
+  readonly isOffline?: undefined;
+  /** @returns the exit code. @throws Failure */
   readonly run: (call: Call) => Promise<number>;
 }
 
-/** One use of a command. */
-export interface Call {
+/** A command that reads this release alone: it needs neither a server nor a token. */
+export interface OfflineCommand extends Described {
+  readonly isOffline: true;
+  /** @returns the exit code. @throws Failure */
+  readonly run: (call: OfflineCall) => Promise<number>;
+}
+
+interface Described {
+  readonly name: string;
+  /** For the list of commands: a verb and its object. */
+  readonly summary: string;
+  /** The words after `npx postbud`, a line for each way to call it. */
+  readonly usage: readonly string[];
+  /** Paragraphs for the command's own help. */
+  readonly notes: readonly string[];
+  readonly options: Options;
+  readonly examples: readonly (readonly [line: string, does: string])[];
+}
+
+/** One use of an offline command. */
+export interface OfflineCall {
   readonly given: Given;
   readonly terminal: Terminal;
-  readonly bus: Bus;
   readonly isJson: boolean;
 }
 
-export function writeJson({ terminal }: Call, json: unknown): void {
+/** One use of a command that asks a server. */
+export interface Call extends OfflineCall {
+  readonly bus: Bus;
+}
+
+export function writeJson({ terminal }: OfflineCall, json: unknown): void {
   terminal.out.write(printableJson(json, 2));
 }
 
-/** @throws Failure for more words than a command takes. */
-export function atMost(words: number, { positionals }: Given): void {
-  const superfluous = positionals[words];
-  if (superfluous !== undefined) throw misused(`“${superfluous}” is one word too many.`);
+/** @throws Failure for more arguments than a command takes. */
+export function atMost(most: number, { positionals }: Given): void {
+  const [superfluous] = positionals.slice(most);
+  if (superfluous === undefined) return;
+  throw misused(
+    `Unexpected argument '${superfluous}'.`,
+    'Put several words in quotes, or add --help for usage.',
+  );
 }

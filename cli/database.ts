@@ -8,11 +8,11 @@ import { EXIT, Failure, misused } from './failure.ts';
 import { causeWords, reasonOf } from './refusals.ts';
 
 /**
- * Opens the Postgres database of the environment, and closes it in the end.
+ * Opens the Postgres database that the environment names, and closes it at the end.
  *
- * @param variables the first of them that is set names it.
- * @throws Failure where none names one, where it can't be reached, or where it refuses a statement. None of them shows
- *   the password, or a statement with its values.
+ * @param variables may hold its URL; the first one that is set counts.
+ * @throws Failure where none is set, or the database can't be reached or refuses a statement. Its text never shows the
+ *   password, nor a statement with its values.
  */
 export async function withDatabase<Result>(
   variables: readonly string[],
@@ -33,40 +33,44 @@ export async function withDatabase<Result>(
 }
 
 function databaseUrl(variables: readonly string[]): URL {
-  // An empty variable is an unset one, as everywhere.
+  // An empty variable counts as unset, as everywhere.
   const variable = variables.find((name) => process.env[name]?.trim()) ?? variables.at(-1)!;
   const written = process.env[variable]?.trim();
-  if (!written) throw misused(`${variable}: write the URL of the database, postgres://…`);
+  if (!written) throw misused(`${variable} is not set.`, EXAMPLE);
   if (/^postgres(ql)?:\/\//.test(written) && URL.canParse(written)) return new URL(written);
+  // The value may contain a password: it is not shown.
   throw misused(
-    `${variable}: write a URL that begins with postgres://, with signs like # in a password percent-encoded`,
+    `${variable} is not a valid URL that begins with postgres://`,
+    `${EXAMPLE} Percent-encode special characters such as # in the password.`,
   );
 }
 
-const MIGRATE = 'npm run migrate makes them, or brings them up to date.';
+const EXAMPLE = 'Write the database’s URL, such as postgres://user:password@host/database.';
 
-/** What Postgres refuses, by its code: in our words, or with what to do beside its own. */
+const MIGRATE = 'npm run migrate creates or updates them.';
+
+/** Explains refusals of Postgres by their codes; null keeps its own message. */
 const REFUSALS: Readonly<Record<string, readonly [words: string | null, advice: string]>> = {
-  '28P01': ['the password is wrong', 'Write the right one into the URL, with signs like # percent-encoded.'],
-  '28000': [null, 'Write another user into the URL: postgres://<user>:<password>@<host>/<database>'],
-  '3D000': [null, 'Write another one into the URL: postgres://<user>:<password>@<host>/<database>'],
-  '42501': [null, 'Write a user into the URL who owns the tables.'],
-  '42P01': ['the tables of the bus are not all there', MIGRATE],
-  '42703': ['the tables of the bus are not of this version', MIGRATE],
-  '3F000': ['the tables of the bus are not there', MIGRATE],
+  '28P01': ['the password is wrong', 'Correct it in the URL. Percent-encode special characters such as #.'],
+  '28000': [null, 'Correct the user in the URL: postgres://<user>:<password>@<host>/<database>'],
+  '3D000': [null, 'Correct the database in the URL: postgres://<user>:<password>@<host>/<database>'],
+  '42501': [null, 'Use a user who owns the tables.'],
+  '42P01': ['a table of the bus is missing', MIGRATE],
+  '42703': ['the tables of the bus are of another version', MIGRATE],
+  '3F000': ['the tables of the bus are missing', MIGRATE],
 };
 
-/** One digit at least: EPIPE is none. @see https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/** At least one digit tells it from EPIPE. @see https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 
-/** A connection that was lost: by its code, or by the driver's words, which has none for it. */
+/** A lost connection: the driver has no code for it, only a message. */
 const LOST = /^E[A-Z]+$|^Connection terminated/;
 
-/** Says why a database can't be used at all. */
+/** Makes a failure of an error that makes the database unusable. */
 export function unusable(error: unknown, { host }: URL): Failure {
   const cause = rootOf(error);
   const reason = reasonOf(cause);
-  const [words, advice] = REFUSALS[reason] ?? [null, 'Is it running, and is the URL right?'];
+  const [words, advice] = REFUSALS[reason] ?? [null, 'Is it running, and is the URL correct?'];
   const why = words ?? (SQLSTATE.test(reason) ? cause.message : causeWords(reason));
   return new Failure(
     EXIT.unreachable,
@@ -76,19 +80,19 @@ export function unusable(error: unknown, { host }: URL): Failure {
   );
 }
 
-/** @returns what is no refusal of the database, and so a fault of ours, as it is. */
+/** @returns any other error, a fault of ours, as it is. */
 function refused(error: unknown, url: URL): unknown {
   const cause = rootOf(error);
   const reason = reasonOf(cause);
   if (LOST.test(reason)) return unusable(error, url);
   if (!SQLSTATE.test(reason)) return error;
   const [words, advice] = REFUSALS[reason] ?? [null, null];
-  // Not the 1 of a doctor who has found something.
+  // Not 1, which says that the doctor found a broken promise.
   const message = `The database refused: ${words ?? cause.message}.`;
   return new Failure(EXIT.unreachable, message, advice, { cause: error });
 }
 
-/** The driver's own error: Drizzle puts the statement and its values into the message of the one around it. */
+/** Finds the driver's own error: Drizzle wraps it in one that shows the statement and its values. */
 function rootOf(error: unknown): Error {
   if (!(error instanceof Error)) return new Error(String(error));
   return error.cause instanceof Error ? rootOf(error.cause) : error;

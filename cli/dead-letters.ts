@@ -1,53 +1,49 @@
-import { ago, until } from '../lib/operators/page/instants.ts';
+import { ago, until, timeText } from '../lib/operators/page/instants.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
-import type { DeadLetterItem, ErrorGroup } from '../lib/operators/dead-letters/read.ts';
-import { deadLetterPage } from './answers.ts';
+import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../lib/operators/dead-letters/read.ts';
 import type { Bus } from './bus.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { showDeadLetter } from './dead-letter.ts';
 import { EXIT, misused } from './failure.ts';
-import { when } from './instants.ts';
 import { failureText } from './states.ts';
 import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
 
-type View = (typeof deadLetterPage)['_output'];
-
-/** What one page of the endpoint holds at most. */
+/** The most that one page of the endpoint holds. */
 const PAGE = 100;
 
 /** A screenful. */
 const LISTED = 20;
 
 const FILTERS = {
-  topic: { value: '<topic>', help: 'of this topic' },
-  subscriber: { value: '<name>', help: 'of this subscriber' },
-  since: { value: '<24h>', help: 'that died within so long: a number and s, m, h, d or w' },
-  group: { value: '<group>', help: 'of one error, as --json and the console name it' },
-  search: { value: '<text>', help: 'with this in the error; or an event’s id' },
+  topic: { value: '<topic>', help: 'only this topic' },
+  subscriber: { value: '<name>', help: 'only this subscriber' },
+  since: { value: '<24h>', help: 'dead-lettered within this time, such as 90m, 24h or 7d' },
+  group: { value: '<group>', help: 'only one group of equal errors, by its id in --json' },
+  search: { value: '<text>', help: 'only errors that contain this text, or the event with this id' },
 } as const;
 
 export const deadLetters: Command = {
   name: 'dead-letters',
-  summary: 'what was given up: by error, one by one, or all about one',
+  summary: 'list dead letters, or show one with its attempts',
   usage: [
     'dead-letters [--topic <topic>] [--subscriber <name>] [options]',
     'dead-letters <deliveryId> [--reveal <reason>]',
   ],
-  notes: ['Personal data in payloads and errors is hidden.'],
+  notes: ['A dead letter is a delivery that was given up. Personal data in payloads and errors is hidden.'],
   options: {
     ...FILTERS,
-    limit: { value: '<number>', help: `how many to list, the newest; else ${LISTED}` },
+    limit: { value: '<number>', help: `how many to list, newest first (default: ${LISTED})` },
     reveal: {
       value: '<reason>',
-      help: 'show the personal data of one: needs the scope event-bus:reveal; who looked and why is logged',
+      help: 'show the personal data of one delivery; needs the scope event-bus:reveal, and is logged with your name and reason',
     },
   },
   examples: [
-    ['dead-letters', 'the newest, and the errors they died of'],
-    ['dead-letters --topic payment.captured --since 24h', 'those of one topic since yesterday'],
-    ['dead-letters 12-345', 'every attempt of one, and its payload'],
+    ['dead-letters', 'the newest dead letters and their errors'],
+    ['dead-letters --topic payment.captured --since 24h', 'those of one topic in the last 24 hours'],
+    ['dead-letters 12-345', 'one delivery with its attempts and payload'],
   ],
   run,
 };
@@ -58,11 +54,12 @@ async function run(call: Call): Promise<number> {
   const [deliveryId] = given.positionals;
   const filters = [...Object.keys(FILTERS), 'limit'].filter((name) => given.isSet(name));
   if (deliveryId !== undefined) {
-    if (filters.length > 0) throw misused(`--${filters[0]} is for the list, not for one dead letter.`);
+    if (filters.length > 0)
+      throw misused(`--${filters[0]} filters the list; it can’t be used with a delivery id.`);
     return await showDeadLetter(call, deliveryId);
   }
   if (given.isSet('reveal'))
-    throw misused('--reveal needs the delivery: dead-letters <deliveryId> --reveal …');
+    throw misused('--reveal needs a delivery id, for example: dead-letters 12-345 --reveal "a support case"');
   const { json, view } = await list(call);
   if (call.isJson) writeJson(call, json);
   else
@@ -74,8 +71,8 @@ async function run(call: Call): Promise<number> {
   return EXIT.ok;
 }
 
-/** @returns as one page, however many it took. */
-async function list({ given, bus }: Call): Promise<{ json: unknown; view: View }> {
+/** @returns all pages that it took, as one. */
+async function list({ given, bus }: Call): Promise<{ json: unknown; view: DeadLetterPage }> {
   const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
   const query = {
     topic: given.text('topic'),
@@ -94,16 +91,14 @@ async function list({ given, bus }: Call): Promise<{ json: unknown; view: View }
 }
 
 async function page(bus: Bus, query: Readonly<Record<string, string | undefined>>, limit: number) {
-  const path = '/platform/event-bus/dead-letters';
-  return await bus.ask({
-    path,
-    answer: deadLetterPage,
+  const { listDeadLetters } = await import('../lib/operators/dead-letters/routes.ts');
+  return await bus.ask(listDeadLetters, {
     query: { ...query, limit: Math.min(limit, PAGE) },
     named: { q: '--search' },
   });
 }
 
-function together(pages: readonly { readonly json: unknown; readonly view: View }[]) {
+function together(pages: readonly { readonly json: unknown; readonly view: DeadLetterPage }[]) {
   const [first] = pages.map(({ view }) => view);
   const items = pages.flatMap(({ view }) => view.items);
   const jsons = pages.map(({ json }) => json as { readonly items: readonly unknown[] });
@@ -114,27 +109,28 @@ function together(pages: readonly { readonly json: unknown; readonly view: View 
   };
 }
 
-function write(view: View, isFiltered: boolean, pane: Pane): void {
+function write(view: DeadLetterPage, isFiltered: boolean, pane: Pane): void {
   const { items, groups, total, totalInAll, generatedAt: now } = view;
   if (items.length === 0) {
     pane.write(nothing(view, isFiltered));
     return;
   }
-  const of = total === totalInAll ? '' : ` of ${count(totalInAll)} in all`;
-  const errors = groups.length === 1 ? 'all of one error' : `of ${count(groups.length)} errors`;
+  const of = total === totalInAll ? '' : ` of ${count(totalInAll)}`;
+  const errors =
+    groups.length === 1 ? 'all with the same error' : `with ${count(groups.length)} different errors`;
   pane.write(`${counted(total, 'dead letter')}${of}${total === 1 ? '' : `, ${errors}`}.`);
   if (groups.length > 0 && total > 1) pane.write(`\n${groupTable(groups, now, pane)}`);
   pane.write(`\n${itemTable(items, now, pane)}`);
   const rest = total - items.length;
-  const more = rest > 0 ? `${count(rest)} older: --limit ${Math.min(total, 10_000)} shows more. ` : '';
-  pane.write(
-    `\n${pane.paint('dim', `${more}All about one: npx postbud dead-letters ${items[0]!.deliveryId}`)}`,
-  );
+  const more = rest > 0 ? `${count(rest)} older: add --limit ${Math.min(total, 10_000)}. ` : '';
+  pane.write(`\n${pane.paint('dim', `${more}Details: npx postbud dead-letters ${items[0]!.deliveryId}`)}`);
 }
 
-function nothing({ totalInAll, failing, nextRetryAt, generatedAt }: View, isFiltered: boolean): string {
-  if (isFiltered && totalInAll > 0)
-    return `No dead letters match. There ${totalInAll === 1 ? 'is one' : `are ${count(totalInAll)}`} in all.`;
+function nothing(
+  { totalInAll, failing, nextRetryAt, generatedAt }: DeadLetterPage,
+  isFiltered: boolean,
+): string {
+  if (isFiltered && totalInAll > 0) return `No dead letters match (${count(totalInAll)} without filters).`;
   if (failing === 0) return 'No dead letters, and nothing is failing.';
   const next = nextRetryAt === null ? '' : `; the next retry is ${until(nextRetryAt, generatedAt)}`;
   return `No dead letters. ${counted(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing${next}.`;
@@ -166,7 +162,7 @@ function groupTable(groups: readonly ErrorGroup[], now: string, pane: Pane): str
 function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): string {
   const columns = [
     { title: 'delivery' },
-    { title: 'died', leftOut: 'late' },
+    { title: 'dead since', leftOut: 'late' },
     { title: 'topic', isFlexible: true },
     { title: 'subscriber', leftOut: 'late' },
     { title: 'about', isFlexible: true, leftOut: 'early' },
@@ -177,7 +173,7 @@ function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): s
     columns,
     items.map((item) => [
       item.deliveryId,
-      when(item.deadLetteredAt, now),
+      timeText(item.deadLetteredAt, now),
       item.topic,
       item.subscriber,
       item.subject ?? '',

@@ -1,57 +1,60 @@
+import type { Examination } from '../lib/operators/doctor/read.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
-import { examination } from './answers.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
-import { wrapTo } from './text.ts';
+import type { Pane } from './terminal.ts';
+import { hang, wrapTo } from './text.ts';
 
-/** As many as the server looks at in one request. */
+/** The server examines no more in one request. */
 const MOST = 20_000;
 
 export const doctor: Command = {
   name: 'doctor',
-  summary: 'checks that the bus kept its promises',
+  summary: 'check that the bus kept its promises',
   usage: ['doctor [--events <5000>]'],
-  notes: ['Ends with 1 when it has not. Reads only. npm run doctor looks at more, directly in DATABASE_URL.'],
+  notes: [
+    'Exits with 1 if a promise is broken. Changes nothing. npm run doctor checks more events, directly in the database of DATABASE_URL.',
+  ],
   options: {
     events: {
       value: '<number>',
-      help: `how many of the newest events to look at, ${MOST} at most; else 5000`,
+      help: `how many of the newest events to check, at most ${MOST} (default: 5000)`,
     },
   },
-  examples: [['doctor', 'the newest 5000 events, and all that is counted']],
+  examples: [['doctor', 'the newest 5000 events and all counters']],
   run,
 };
 
 async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(0, given);
-  const events = given.wholeNumber('events', 1, MOST);
-  const { json, view } = await bus.ask({
-    path: '/platform/event-bus/doctor',
-    answer: examination,
-    query: { events },
-  });
-  const exitCode = view.findings.length === 0 ? EXIT.ok : EXIT.failed;
-  if (isJson) {
-    writeJson(call, json);
-    return exitCode;
-  }
-  const { out } = terminal;
-  const looked = `Looked at the newest ${counted(view.events, 'event')} and what was delivered of them.`;
-  out.write(`${wrapTo(out.columns, looked)}\n`);
-  for (const promise of view.checked) {
-    const findings = view.findings.filter((finding) => finding.promise === promise);
-    const mark = findings.length === 0 ? out.paint('green', '✓') : out.paint('red', '✗');
-    const words = wrapTo(out.columns, promise, '    ').slice(4);
-    out.write(`  ${mark} ${findings.length === 0 ? words : out.paint('red', words)}`);
-    for (const { count: number, what, examples } of findings) {
+  const query = { events: given.wholeNumber('events', 1, MOST) };
+  const { examineBus } = await import('../lib/operators/doctor/routes.ts');
+  const { json, view } = await bus.ask(examineBus, { query });
+  if (isJson) writeJson(call, json);
+  else writeExamination(view, terminal.out);
+  return view.findings.length === 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** Writes each promise with its findings. */
+export function writeExamination({ events, checked, findings }: Examination, pane: Pane): void {
+  const { write, paint, columns } = pane;
+  write(wrapTo(columns, `Checked the newest ${counted(events, 'event')} and their deliveries.`));
+  write('');
+  for (const promise of checked) {
+    const broken = findings.filter((finding) => finding.promise === promise);
+    const mark = broken.length === 0 ? paint('green', '✓') : paint('red', '✗');
+    write(hang(`  ${mark} `, broken.length === 0 ? promise : paint('red', promise), columns));
+    for (const { count: number, what, examples } of broken) {
       const more = number > examples.length ? ', …' : '';
-      out.write(wrapTo(out.columns, `${count(number)} ${what}: ${examples.join(', ')}${more}`, '      '));
+      write(hang('      ', `${count(number)} ${what}: ${examples.join(', ')}${more}`, columns));
     }
   }
-  const broken = new Set(view.findings.map(({ promise }) => promise)).size;
-  const verdict = broken === 0 ? 'All is as it should be.' : `${counted(broken, 'promise')} not kept.`;
-  out.write(`\n${out.paint(broken === 0 ? 'green' : 'red', verdict)}`);
-  return exitCode;
+  const broken = new Set(findings.map(({ promise }) => promise)).size;
+  write(
+    broken === 0
+      ? paint('green', '\nThe bus kept all its promises.')
+      : paint('red', `\nThe bus broke ${counted(broken, 'promise')}.`),
+  );
 }

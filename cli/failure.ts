@@ -1,18 +1,18 @@
-/** What the process ends with. */
+/** Exit codes. */
 export const EXIT = {
   ok: 0,
-  /** The doctor found something, or what was asked for was not done. */
+  /** The doctor found a broken promise, or the request was not carried out. */
   failed: 1,
   usage: 2,
-  /** No token, none that is valid, or one that does not allow it. */
+  /** No valid token, or one without the required scope. */
   denied: 3,
   unreachable: 4,
 } as const;
 
-/** Ends a command: what went wrong, what to do about it, and what to end with. */
+/** Ends a command with a message, advice and an exit code. */
 export class Failure extends Error {
   readonly exitCode: number;
-  /** What to do; null where nothing helps. */
+  /** Tells the operator what to do; null where nothing helps. */
   readonly advice: string | null;
 
   constructor(exitCode: number, message: string, advice: string | null = null, options?: ErrorOptions) {
@@ -23,7 +23,7 @@ export class Failure extends Error {
   }
 }
 
-/** The command line can't be understood. */
+/** The command line is wrong. */
 export function misused(message: string, advice: string | null = null): Failure {
   return new Failure(EXIT.usage, message, advice);
 }

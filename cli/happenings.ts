@@ -1,11 +1,8 @@
 import type { DeadLetterItem } from '../lib/operators/dead-letters/read.ts';
+import type { Overview } from '../lib/operators/overview/read.ts';
 import type { HeldLane } from '../lib/operators/lanes/read.ts';
 import { HOUR, SECOND } from '../lib/time.ts';
-import type { overview } from './answers.ts';
-
-export type View = (typeof overview)['_output'];
-
-/** What has happened on the bus between two looks at it. `at` is by the database's clock. */
+/** A change of the bus between two looks at it. `at` is by the database's clock. */
 export type Happening = { readonly at: string } & (
   | {
       readonly type: 'counts';
@@ -14,7 +11,7 @@ export type Happening = { readonly at: string } & (
       readonly deadLettered: number;
       readonly deliveriesPerSecond: number;
     }
-  | { readonly type: 'relay'; readonly state: View['relay']['state'] }
+  | { readonly type: 'relay'; readonly state: Overview['relay']['state'] }
   | { readonly type: 'held_back' | 'no_longer_held_back'; readonly topic: string }
   | { readonly type: 'paused' | 'resumed'; readonly topic: string; readonly subscriber: string }
   | ({ readonly type: 'failing_lane'; readonly topic: string } & HeldLane)
@@ -27,8 +24,8 @@ export type Happening = { readonly at: string } & (
   | ({ readonly type: 'dead_letter' } & DeadLetterItem)
 );
 
-/** What two overviews tell by themselves: counts, the relay, pauses, and topics that a transaction holds back. */
-export function changesBetween(before: View, after: View): readonly Happening[] {
+/** Compares two overviews: counts, the relay, pauses, and topics that a transaction holds back. */
+export function changesBetween(before: Overview, after: Overview): readonly Happening[] {
   const at = after.generatedAt;
   const old = new Map(before.topics.map((topic) => [topic.topic, topic]));
   const ofTopics = after.topics.flatMap((topic): Happening[] => {
@@ -57,8 +54,8 @@ export function changesBetween(before: View, after: View): readonly Happening[] 
   ];
 }
 
-/** Nothing, where nothing has moved. */
-function countsBetween(before: View, after: View): readonly Happening[] {
+/** @returns nothing where nothing has changed. */
+function countsBetween(before: Overview, after: Overview): readonly Happening[] {
   const seconds = Math.max(1, Date.parse(after.generatedAt) - Date.parse(before.generatedAt)) / SECOND;
   const delivered = grown(before, after, 'delivered');
   const isSame = (['pending', 'failing', 'deadLettered'] as const).every(
@@ -67,28 +64,28 @@ function countsBetween(before: View, after: View): readonly Happening[] {
   return isSame && delivered === 0 ? [] : [countsOf(after, delivered / seconds)];
 }
 
-export function countsOf({ generatedAt: at, totals }: View, perSecond: number): Happening {
+export function countsOf({ generatedAt: at, totals }: Overview, perSecond: number): Happening {
   const { pending, failing, deadLettered } = totals;
   const deliveriesPerSecond = Math.round(perSecond * 10) / 10;
   return { at, type: 'counts', pending, failing, deadLettered, deliveriesPerSecond };
 }
 
-/** How many more were delivered, or died: by counts of 24 hours, of which the oldest fall away as time goes on. */
-export function grown(before: View, after: View, what: keyof View['hours']): number {
-  const hourOf = ({ generatedAt }: View) => Math.floor(Date.parse(generatedAt) / HOUR);
+/** Counts new deliveries or dead letters from the hourly counts of 24 hours, whose oldest hours fall away. */
+export function grown(before: Overview, after: Overview, what: keyof Overview['hours']): number {
+  const hourOf = ({ generatedAt }: Overview) => Math.floor(Date.parse(generatedAt) / HOUR);
   const stillCounted = before.hours[what].slice(hourOf(after) - hourOf(before));
   return Math.max(0, sum(after.hours[what]) - sum(stillCounted));
 }
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
-/** Tells dead letters that are new from those that were there: also one that was replayed and died again. */
+/** Tells new dead letters from known ones. One that was replayed and failed again is new. */
 export class DeadLettersSeen {
   readonly #seen = new Set<string>();
-  /** All that died before was there, whether listed or not. */
+  /** All older dead letters are known, also those that were not listed. */
   #floor = '';
 
-  /** @param items the newest that there are. @param isAll whether there are no others. */
+  /** @param items the newest ones. @param isAll there are no others. */
   constructor(items: readonly DeadLetterItem[], isAll: boolean) {
     if (!isAll) this.#floor = items.at(-1)?.deadLetteredAt ?? '';
     for (const item of items) this.#seen.add(keyOf(item));
@@ -109,8 +106,8 @@ const keyOf = ({ deliveryId, deadLetteredAt }: DeadLetterItem) => `${deliveryId}
 export class HeldLanesSeen {
   readonly #lanes = new Map<string, { readonly topic: string; readonly lane: HeldLane }>();
 
-  /** @param held the topic's lanes that wait now. @param view of the same moment. */
-  update(topic: string, held: readonly HeldLane[], view: View): readonly Happening[] {
+  /** @param held the topic's lanes that wait now. @param view the overview of the same moment. */
+  update(topic: string, held: readonly HeldLane[], view: Overview): readonly Happening[] {
     const at = view.generatedAt;
     const happened: Happening[] = [];
     for (const lane of held) {
@@ -125,7 +122,7 @@ export class HeldLanesSeen {
       const known = [...this.#lanes].filter(
         ([, one]) => one.topic === topic && one.lane.subscriber === subscriber,
       );
-      // One that is being tried at this moment is not listed, and is failing still.
+      // A lane whose attempt is running is not listed, but is still failing.
       if (known.length <= failing) continue;
       for (const [key, { lane }] of known) {
         if (isHeld.has(key)) continue;
@@ -140,12 +137,12 @@ export class HeldLanesSeen {
 const laneKey = (topic: string, { subscriber, orderingKey }: HeldLane) =>
   `${topic} ${subscriber} ${orderingKey}`;
 
-/** Whether anything about a topic's failures has changed, so that its lanes are worth another look. */
-export function haveFailuresChanged(before: View | null, after: View, topic: string): boolean {
+/** Tells whether a topic's failures have changed, so that its lanes must be read again. */
+export function haveFailuresChanged(before: Overview | null, after: Overview, topic: string): boolean {
   return failuresOf(before, topic) !== failuresOf(after, topic);
 }
 
-function failuresOf(view: View | null, topic: string): string {
+function failuresOf(view: Overview | null, topic: string): string {
   const subscribers = view?.topics.find((one) => one.topic === topic)?.subscribers ?? [];
   const failures = subscribers.filter(({ failing }) => failing > 0);
   return failures

@@ -1,21 +1,25 @@
 import type { Options } from './arguments.ts';
 import type { Command } from './command.ts';
-import { COMMON_OPTIONS } from './settings.ts';
+import { COMMON_OPTIONS, commonOptionsOf } from './settings.ts';
 import type { Pane } from './terminal.ts';
-import { wrapTo } from './text.ts';
+import { hang, wrapTo } from './text.ts';
 
-const EXITS = [
-  ['0', 'all is well'],
-  ['1', 'the doctor found something, or what was asked for was not done'],
+const EXIT_CODES = [
+  ['0', 'success'],
+  ['1', 'the doctor found a broken promise, or the request was not carried out'],
   ['2', 'the command line is wrong'],
-  ['3', 'no token, none that is valid, or one that does not allow it'],
-  ['4', 'there is no server at the address, or it does not answer'],
+  ['3', 'no valid token, or one without the required scope'],
+  ['4', 'the server can’t be reached or does not answer'],
 ] as const;
 
-/** What there is, in one screenful. */
-export function helpOfAll(commands: readonly Command[], pane: Pane): string {
+/** Help goes to pagers too, which show no width. */
+const COLUMNS = 80;
+
+/** Lists the commands, the common options and the exit codes, on one screen. */
+export function helpOfAll(commands: readonly Command[], to: Pane): string {
+  const pane = withColumns(to);
   return [
-    'postbud: an operator’s command line for the event bus.',
+    'postbud: the operators’ command line for the event bus.',
     section('Usage', ['  npx postbud <command> [options]'], pane),
     section(
       'Commands',
@@ -25,8 +29,8 @@ export function helpOfAll(commands: readonly Command[], pane: Pane): string {
       ),
       pane,
     ),
-    section('Options of every command', optionLines(COMMON_OPTIONS, pane), pane),
-    section('Ends with', listOf(EXITS, pane), pane),
+    section('Common options', optionLines(COMMON_OPTIONS, pane), pane),
+    section('Exit codes', listOf(EXIT_CODES, pane), pane),
     section(
       'Examples',
       [
@@ -39,18 +43,21 @@ export function helpOfAll(commands: readonly Command[], pane: Pane): string {
   ].join('\n\n');
 }
 
-export function helpOf({ name, summary, usage, notes, options, examples }: Command, pane: Pane): string {
+/** Describes one command. */
+export function helpOf(command: Command, to: Pane): string {
+  const { name, summary, usage, notes, options, examples } = command;
+  const pane = withColumns(to);
   const own = Object.keys(options).length === 0 ? [] : [section('Options', optionLines(options, pane), pane)];
   return [
     wrapTo(pane.columns, `postbud ${name}: ${summary}.`),
     section(
       'Usage',
-      usage.map((line) => entry('  npx postbud', 14, line, pane)),
+      usage.map((line) => hang('  npx postbud ', line, pane.columns)),
       pane,
     ),
     ...notes.map((note) => wrapTo(pane.columns, note)),
     ...own,
-    section('Options of every command', optionLines(COMMON_OPTIONS, pane), pane),
+    section('Common options', optionLines(commonOptionsOf(command), pane), pane),
     section(
       'Examples',
       examples.flatMap(([line, does]) => [`  npx postbud ${line}`, pane.paint('dim', `    ${does}`)]),
@@ -59,26 +66,36 @@ export function helpOf({ name, summary, usage, notes, options, examples }: Comma
   ].join('\n\n');
 }
 
-function section(title: string, lines: readonly string[], { paint }: Pane): string {
+interface Page extends Pane {
+  readonly columns: number;
+}
+
+const withColumns = (pane: Pane): Page => ({ ...pane, columns: pane.columns ?? COLUMNS });
+
+function section(title: string, lines: readonly string[], { paint }: Page): string {
   return [paint('bold', title), ...lines].join('\n');
 }
 
-function optionLines(options: Options, pane: Pane): readonly string[] {
+function optionLines(options: Options, pane: Page): readonly string[] {
   return listOf(
     Object.entries(options).map(([name, { value, help }]) => [`--${name}${value ? ` ${value}` : ''}`, help]),
     pane,
   );
 }
 
-/** Names and what they are, in two columns. */
-function listOf(rows: readonly (readonly [name: string, words: string])[], pane: Pane): readonly string[] {
-  const width = Math.max(...rows.map(([name]) => name.length)) + 4;
-  return rows.map(([name, words]) => entry(`  ${name}`, width, words, pane));
-}
+/** Fewer columns than this beside the names would leave room for a word or two in each line. */
+const LEAST_ROOM = 30;
 
-function entry(name: string, width: number, words: string, { columns }: Pane): string {
-  const room = columns === null ? 100 : columns;
-  // Beside the name there would be room for a word or two in each line.
-  if (room - width < 30) return `${name}\n${wrapTo(room, words, '      ')}`;
-  return name.padEnd(width) + wrapTo(room - width, words).replaceAll('\n', `\n${' '.repeat(width)}`);
+/** Names and their explanations, in two columns where there is room. */
+function listOf(
+  rows: readonly (readonly [name: string, words: string])[],
+  { columns }: Page,
+): readonly string[] {
+  const width = Math.max(...rows.map(([name]) => name.length)) + 4;
+  const isNarrow = columns - width < LEAST_ROOM;
+  return rows.map(([name, words]) =>
+    isNarrow
+      ? `  ${name}\n${hang('      ', words, columns)}`
+      : hang(`  ${name}`.padEnd(width), words, columns),
+  );
 }

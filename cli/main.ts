@@ -1,35 +1,36 @@
 import process from 'node:process';
 
-import { InvalidConfiguration } from '../lib/config.ts';
 import { parse } from './arguments.ts';
 import { busAt } from './bus.ts';
+import { catalog } from './catalog.ts';
 import type { Command } from './command.ts';
 import { deadLetters } from './dead-letters.ts';
 import { doctor } from './doctor.ts';
-import { EXIT, Failure, misused } from './failure.ts';
+import { EXIT, misused } from './failure.ts';
 import { helpOf, helpOfAll } from './help.ts';
-import { nearest } from './nearest.ts';
+import { unknownName } from './nearest.ts';
+import { report } from './program.ts';
 import { replay } from './replay.ts';
-import { COMMON_OPTIONS, readSettings } from './settings.ts';
+import { commonOptionsOf, readSettings } from './settings.ts';
 import { tail } from './tail.ts';
 import { ownTerminal } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
 import { tick } from './tick.ts';
 import { topics } from './topics.ts';
 
-const COMMANDS: readonly Command[] = [topics, deadLetters, replay, doctor, tick, tail];
+const COMMANDS: readonly Command[] = [topics, deadLetters, replay, doctor, tick, tail, catalog];
 
 /** `npx postbud`. */
 export async function main(): Promise<void> {
   process.exitCode = await commandLine(process.argv.slice(2), ownTerminal());
 }
 
-/** Does what a command line says, and tells what goes wrong. @returns what to end with. */
+/** Runs a command line and reports failures. @returns the exit code. */
 export async function commandLine(args: readonly string[], terminal: Terminal): Promise<number> {
   try {
     return await run(args, terminal);
   } catch (error) {
-    return told(error, terminal);
+    return await report(error, terminal);
   }
 }
 
@@ -49,13 +50,14 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   }
   if (rest.some((arg) => /^--token(=|$)/.test(arg))) {
     throw misused(
-      'A token on the command line can be read by all users of this machine, and stays in the shell’s history.',
-      'Give it as POSTBUD_TOKEN, or in a file: --token-file <file>.',
+      'A token on the command line is visible to all users of this machine and stays in the shell’s history.',
+      'Set POSTBUD_TOKEN or use --token-file <file>.',
     );
   }
-  const given = parse(rest, { ...command.options, ...COMMON_OPTIONS });
-  const bus = busAt(readSettings(given, terminal));
-  return await command.run({ given, terminal, bus, isJson: given.isSet('json') });
+  const given = parse(rest, { ...command.options, ...commonOptionsOf(command) });
+  const call = { given, terminal, isJson: given.isSet('json') };
+  if (command.isOffline) return await command.run(call);
+  return await command.run({ ...call, bus: busAt(await readSettings(given, terminal)) });
 }
 
 function commandNamed(name: string): Command {
@@ -64,22 +66,5 @@ function commandNamed(name: string): Command {
   const names = COMMANDS.map((one) => one.name);
   if (name.startsWith('-'))
     throw misused(`The command comes first: npx postbud <command> ${name}`, `Commands: ${names.join(', ')}`);
-  const meant = nearest(name, names);
-  throw misused(
-    `There is no command “${name}”.`,
-    meant === null ? `Commands: ${names.join(', ')}` : `Did you mean npx postbud ${meant}?`,
-  );
-}
-
-/** Tells what went wrong and what to do. @returns what to end with. */
-function told(error: unknown, { err, progress }: Terminal): number {
-  progress(null);
-  if (error instanceof InvalidConfiguration) {
-    err.write(err.paint('red', error.message));
-    return EXIT.usage;
-  }
-  if (!(error instanceof Failure)) throw error;
-  err.write(err.paint('red', error.message));
-  if (error.advice !== null) err.write(error.advice);
-  return error.exitCode;
+  throw unknownName('command', name, names);
 }

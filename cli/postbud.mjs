@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-// `npx postbud`, with nothing but Node: installs the packages first when they are missing, as the npm scripts do.
+// `npx postbud`: needs nothing but Node, because it first installs missing packages, as the npm scripts do.
 import { spawnSync } from 'node:child_process';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
-// What it and npm say goes to stderr: stdout is for what was asked for.
+// Its messages and npm's go to stderr: stdout is for results.
 const { status } = spawnSync(process.execPath, ['dev/install.mjs'], { cwd: root, stdio: ['ignore', 2, 2] });
 if (status !== 0) process.exit(status ?? 1);
 

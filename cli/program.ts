@@ -1,6 +1,5 @@
 import process from 'node:process';
 
-import { InvalidConfiguration } from '../lib/config.ts';
 import { parse } from './arguments.ts';
 import type { Given, Options } from './arguments.ts';
 import { atMost } from './command.ts';
@@ -8,30 +7,40 @@ import { EXIT, Failure } from './failure.ts';
 import { ownTerminal } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
 
-/** A command line of one purpose, such as `npm run doctor`. */
+/** A command line with a single purpose, such as `npm run doctor`. */
 export interface Program {
-  /** How it is called, and what it does: its help. */
+  /** Its help: how to call it, and what it does. */
   readonly usage: string;
   readonly options: Options;
-  /** @returns what to end with. @throws Failure, InvalidConfiguration */
+  /** @returns the exit code. @throws Failure, InvalidConfiguration */
   readonly run: (given: Given, terminal: Terminal) => Promise<number>;
 }
 
-/** Runs it as this process, and tells what goes wrong: how to call it only where it was called wrongly. */
+/** Runs a program as this process and reports failures, with the usage after a wrong command line. */
 export async function runProgram({ usage, options, run }: Program): Promise<void> {
   const terminal = ownTerminal();
-  const { out, err } = terminal;
   const args = process.argv.slice(2);
   try {
-    if (args.some((arg) => arg === '--help' || arg === '-h')) return out.write(usage);
-    const given = parse(args, { ...options, help: { help: 'this help' } });
+    if (args.some((arg) => arg === '--help' || arg === '-h')) return terminal.out.write(usage);
+    const given = parse(args, { ...options, help: { help: 'show this help' } });
     atMost(0, given);
     process.exitCode = await run(given, terminal);
   } catch (error) {
-    if (!(error instanceof Failure || error instanceof InvalidConfiguration)) throw error;
-    err.write(err.paint('red', error.message));
-    if (error instanceof Failure && error.advice !== null) err.write(error.advice);
-    if (error instanceof Failure && error.exitCode === EXIT.usage) err.write(`\n${usage}`);
-    process.exitCode = error instanceof Failure ? error.exitCode : EXIT.usage;
+    process.exitCode = await report(error, terminal);
+    if (error instanceof Failure && error.exitCode === EXIT.usage) terminal.err.write(`\n${usage}`);
   }
+}
+
+/** Writes what went wrong and what to do. @returns the exit code. @throws any other error, as it is. */
+export async function report(error: unknown, { err, progress }: Terminal): Promise<number> {
+  progress(null);
+  if (error instanceof Failure) {
+    err.write(err.paint('red', error.message));
+    if (error.advice !== null) err.write(error.advice);
+    return error.exitCode;
+  }
+  const { InvalidConfiguration } = await import('../lib/environment.ts');
+  if (!(error instanceof InvalidConfiguration)) throw error;
+  err.write(err.paint('red', error.message));
+  return EXIT.usage;
 }

@@ -1,25 +1,26 @@
-import { duration } from '../lib/operators/page/instants.ts';
+import type { problem as problemSchema } from '../lib/http/problem-codes.ts';
+import { duration, timeOfDay } from '../lib/operators/page/instants.ts';
 import { DAY, SECOND } from '../lib/time.ts';
-import type { Problem } from './answers.ts';
 import { EXIT, Failure } from './failure.ts';
-import { timeOfDay } from './instants.ts';
 
-/** An answer that is none of what was asked for. */
+type Problem = (typeof problemSchema)['_output'];
+
+/** An answer other than the requested one. */
 export interface Refused {
   readonly status: number;
   readonly headers: Headers;
-  /** Null where it is no `application/problem+json`: a proxy's page, or no Postbud at all. */
+  /** Null for an answer that is no problem of ours: from a proxy, or a server other than Postbud. */
   readonly problem: Problem | null;
   readonly url: URL;
-  /** What the command line calls the fields whose names are not its options’. */
+  /** Maps the request’s fields to options of other names. */
   readonly named: Readonly<Record<string, string>>;
-  /** Whether the cron was called, which has a secret of its own. */
+  /** The cron was called: it takes a secret instead of a token. */
   readonly isCron: boolean;
 }
 
-/** A server that can't take a request now, and may in a while. */
+/** The server can’t answer now, but may answer later. */
 export class Unavailable extends Failure {
-  /** When to come again; null where it is not known. */
+  /** The wait that the server asked for; null for none. */
   readonly retryAfterMs: number | null;
 
   constructor(
@@ -35,7 +36,7 @@ export class Unavailable extends Failure {
   }
 }
 
-/** Says in words what the server refused, and what to do about it. */
+/** Makes a failure of a refusal, with advice. */
 export function refusal(refused: Refused): Failure {
   const { status, headers, problem, url, named, isCron } = refused;
   const said = problem?.detail || `${url.origin} answered ${status}.`;
@@ -55,28 +56,30 @@ export function refusal(refused: Refused): Failure {
   return new Failure(EXIT.failed, said);
 }
 
-/** For what something else has answered: a proxy's page, or another server's. */
+/** The answer is not one of Postbud’s: it comes from a proxy or another server. */
 export function noPostbud(url: URL, status: number): Failure {
   return new Failure(
     EXIT.unreachable,
-    `${url.origin} answered ${status}, and not as Postbud does.`,
-    'Name the server with --url or POSTBUD_URL.',
+    `${url.origin} answered ${status}, but not as a Postbud server does.`,
+    'Set the server’s address with --url or POSTBUD_URL.',
   );
 }
 
 function elsewhere(url: URL, location: string): Failure {
   const to = URL.canParse(location, url.href) ? new URL(location, url).origin : url.origin;
-  if (to === url.origin) return new Failure(EXIT.unreachable, `${url.origin} sends one round in circles.`);
+  if (to === url.origin) return new Failure(EXIT.unreachable, `${url.origin} redirects to itself.`);
   return new Failure(
     EXIT.unreachable,
-    `${url.origin} sends one on to ${to}.`,
-    `If that is the server: --url ${to}`,
+    `${url.origin} redirects to ${to}.`,
+    `If that is your server, use --url ${to}`,
   );
 }
 
-const MINT =
-  'Make a token with npm run -s token, or take one of your identity provider’s, and give it as POSTBUD_TOKEN or in a file: --token-file <file>.';
-const CRON = 'Set CRON_SECRET to the one that the server has.';
+/** Tells an operator without a token how to get one. */
+export const MINT =
+  'Mint one with npm run -s token, or get one from your identity provider. Then set POSTBUD_TOKEN or use --token-file <file>.';
+/** Tells an operator without the cron’s secret where it is. */
+export const CRON = 'Set CRON_SECRET to the server’s value.';
 
 function denied(message: string, advice: string): Failure {
   return new Failure(EXIT.denied, message, advice);
@@ -85,20 +88,20 @@ function denied(message: string, advice: string): Failure {
 /** @see https://www.rfc-editor.org/rfc/rfc6750#section-3 */
 function scopeAdvice(headers: Headers): string {
   const scope = /scope="([\w: .-]+)"/.exec(headers.get('www-authenticate') ?? '')?.[1];
-  if (scope === undefined) return 'Ask whoever gives out tokens.';
+  if (scope === undefined) return 'Ask the person who issues your tokens.';
   const scopes = [...new Set(['event-bus:read', scope])].join(' ');
-  return `Use one with it: npm run -s token -- --scope "${scopes}"`;
+  return `Mint one that has it: npm run -s token -- --scope "${scopes}"`;
 }
 
 function tryAgain(retryAfterMs: number | null, problem: Problem | null): string | null {
   if (retryAfterMs === null) {
-    return problem ? requestLine(problem) : 'That says what stands before Postbud: does it run behind it?';
+    return problem ? requestLine(problem) : 'A proxy in front of Postbud says so. Is Postbud running?';
   }
   const at = timeOfDay(new Date(Date.now() + retryAfterMs).toISOString());
   return `Try again in ${duration(retryAfterMs)}, at ${at}.`;
 }
 
-/** Seconds, or a date. Nobody waits for more than a day: that is no time to come again. */
+/** Reads seconds or a date. More than a day counts as none: nobody waits that long. */
 function retryAfterOf(headers: Headers): number | null {
   const after = headers.get('retry-after');
   if (after === null) return null;
@@ -106,8 +109,8 @@ function retryAfterOf(headers: Headers): number | null {
   return ms <= DAY ? Math.max(SECOND, ms) : null;
 }
 
-/** The server's word on what was written: its fields are our options. */
-function misusedThere({ detail, issues }: Problem, named: Refused['named']): Failure {
+/** Reports a wrong field by the option that set it. */
+function misusedThere({ detail, issues = [] }: Problem, named: Refused['named']): Failure {
   const optionOf = (path: string) => {
     const [field = ''] = path.split('.');
     return named[field] ?? `--${field}`;
@@ -117,35 +120,34 @@ function misusedThere({ detail, issues }: Problem, named: Refused['named']): Fai
   return new Failure(
     EXIT.usage,
     told || detail,
-    isTopicWrong ? 'npx postbud topics --all lists them.' : null,
+    isTopicWrong ? 'npx postbud topics --all lists the topics.' : null,
   );
 }
 
-const requestLine = ({ requestId }: Problem) =>
-  requestId === undefined ? null : `The server’s log has it as request ${requestId}.`;
+const requestLine = ({ requestId }: Problem) => `Look for request ${requestId} in the server’s log.`;
 
 const CAUSES: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nothing listens there',
-  ECONNRESET: 'the connection was cut',
-  UND_ERR_SOCKET: 'the connection was cut',
-  ENOTFOUND: 'there is no host of that name',
-  EAI_AGAIN: 'the host’s address can’t be looked up',
-  EHOSTUNREACH: 'there is no way to the host',
+  ECONNREFUSED: 'nothing listens on this port',
+  ECONNRESET: 'the connection was closed',
+  UND_ERR_SOCKET: 'the connection was closed',
+  ENOTFOUND: 'the host is unknown',
+  EAI_AGAIN: 'the host’s name can’t be resolved',
+  EHOSTUNREACH: 'there is no route to the host',
   ENETUNREACH: 'there is no network',
   UND_ERR_CONNECT_TIMEOUT: 'it does not answer',
-  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak HTTPS there',
-  Z_DATA_ERROR: 'what it answered can’t be unpacked',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak HTTPS on this port',
+  Z_DATA_ERROR: 'its compressed answer is damaged',
 };
 
-/** Why a server can't be reached, by what `reasonOf` found. */
+/** Explains a code of `reasonOf`. */
 export const causeWords = (reason: string) => CAUSES[reason] ?? reason;
 
-/** Says why there was no answer at all. */
+/** Makes a failure of a request without an answer. */
 export function unreachable(error: unknown, url: URL, timeoutMs: number): Failure {
-  const advice = 'Is it running (npm start)? Or name another one with --url or POSTBUD_URL.';
+  const advice = 'Is it running (npm start)? To use another server, set --url or POSTBUD_URL.';
   if (error instanceof Error && error.name === 'TimeoutError') {
-    const message = `${url.origin} has not answered within ${duration(timeoutMs)}.`;
-    const maybe = 'What it was asked for may be done all the same.';
+    const message = `${url.origin} did not answer within ${duration(timeoutMs)}.`;
+    const maybe = 'It may have carried out the request all the same.';
     return new Unavailable(EXIT.unreachable, message, maybe, null, { cause: error });
   }
   const reason = reasonOf(error);
@@ -155,7 +157,7 @@ export function unreachable(error: unknown, url: URL, timeoutMs: number): Failur
   });
 }
 
-/** A code, or a message without one. fetch hides it in the cause of its error, those of several addresses together. */
+/** Finds an error’s code, or its message without one: in the cause of an error of `fetch`, or the first of several. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);

@@ -1,55 +1,53 @@
-import { ago } from '../lib/operators/page/instants.ts';
+import { ago, timeText } from '../lib/operators/page/instants.ts';
 import { count, counted, listed } from '../lib/operators/page/words.ts';
-import type { PreviewedSubscription } from '../lib/operators/replays/preview.ts';
-import { preview, replay as replayAnswer } from './answers.ts';
+import type { PreviewedSubscription, ReplayPreview } from '../lib/operators/replays/preview.ts';
 import type { Given } from './arguments.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { requireDeliveryId } from './dead-letter.ts';
 import { EXIT, Failure, misused } from './failure.ts';
-import { when } from './instants.ts';
 import { Unavailable } from './refusals.ts';
 import { failureText } from './states.ts';
 import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
-import { wrapTo } from './text.ts';
+import { hang, wrapTo } from './text.ts';
 
-type Preview = (typeof preview)['_output'];
-
-/** More than a screenful: a number typed is a number read. The console asks for it from the same number on. */
+/** Above this the operator types the number, which proves that it was read. The console has the same limit. */
 const TYPED_ABOVE = 100;
 
-const PATH = '/platform/event-bus/replay';
 const NAMED = { topic: 'topic', deliveryIds: '--delivery', expectedCount: '--expected' };
 
 export const replay: Command = {
   name: 'replay',
-  summary: 'has dead letters delivered again; shows first what that does',
+  summary: 'deliver dead letters again, after a preview',
   usage: [
     'replay <topic> --since <24h> [--subscriber <name>] [options]',
     'replay --delivery <deliveryId> [--delivery <deliveryId> …] [options]',
   ],
   notes: [
-    'Shows first what would be replayed and to whom, then asks. Without a terminal it needs --yes.',
-    'Replayed is what was shown, or nothing: where another number matches by then, it ends with 1.',
+    'First shows a preview, then asks for confirmation. Without a terminal it needs --yes.',
+    'Replays exactly what the preview showed. If the number of matches has changed since, it replays nothing and exits with 1.',
   ],
   options: {
-    since: { value: '<24h>', help: 'what died within so long: a number and s, m, h, d or w' },
-    until: { value: '<1h>', help: '…and longer ago than this, or before this instant in UTC' },
-    subscriber: { value: '<name>', help: 'of this subscriber only' },
-    group: { value: '<group>', help: 'of one error only, as dead-letters --json names it' },
-    delivery: { value: '<deliveryId>', isList: true, help: 'this one; several times for several' },
-    include: { value: 'all', help: 'also what was delivered: subscribers get it twice' },
-    limit: { value: '<number>', help: 'only the oldest so many' },
-    reason: { value: '<words>', help: 'why; kept in the operators’ log' },
-    expected: { value: '<number>', help: 'only if exactly so many match' },
-    'dry-run': { help: 'shows what it would do, and does nothing' },
-    yes: { help: 'does not ask' },
+    since: { value: '<24h>', help: 'dead-lettered within this time, such as 90m, 24h or 7d' },
+    until: {
+      value: '<1h>',
+      help: 'dead-lettered before this time ago, or before an instant such as 2026-11-22T08:00:00Z',
+    },
+    subscriber: { value: '<name>', help: 'only this subscriber' },
+    group: { value: '<group>', help: 'only one group of equal errors, by its id in dead-letters --json' },
+    delivery: { value: '<deliveryId>', isList: true, help: 'this delivery; can be repeated' },
+    include: { value: 'all', help: 'also replay delivered events: subscribers receive them twice' },
+    limit: { value: '<number>', help: 'replay at most this many, oldest first' },
+    reason: { value: '<text>', help: 'recorded in the operator log' },
+    expected: { value: '<number>', help: 'replay only if exactly this many match' },
+    'dry-run': { help: 'show the preview and stop' },
+    yes: { help: 'replay without asking' },
   },
   examples: [
-    ['replay payment.captured --since 24h', 'the dead letters of a day, once confirmed'],
-    ['replay payment.captured --since 7d --subscriber ledger --dry-run', 'what that would do'],
-    ['replay --delivery 12-345 --reason "ledger is back" --yes', 'one, from a script'],
+    ['replay payment.captured --since 24h', 'the dead letters of the last 24 hours, after confirmation'],
+    ['replay payment.captured --since 7d --subscriber ledger --dry-run', 'a preview only'],
+    ['replay --delivery 12-345 --reason "ledger is back" --yes', 'one delivery, from a script'],
   ],
   run,
 };
@@ -60,13 +58,14 @@ async function run(call: Call): Promise<number> {
   const isDry = given.isSet('dry-run');
   if (!isDry && !given.isSet('yes') && !terminal.isInteractive) {
     throw misused(
-      'There is no terminal to ask on, so nothing was replayed.',
-      'Add --yes to replay without being asked, or --dry-run to see what would be.',
+      'Nothing was replayed: there is no terminal to ask for confirmation.',
+      'Add --yes to replay without asking, or --dry-run for a preview.',
     );
   }
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
-  const { json, view } = await bus.ask({ path: PATH, answer: preview, query: fields, named: NAMED });
-  // What is asked about must be seen even where the answer goes to a program.
+  const { showPreview } = await import('../lib/operators/replays/routes.ts');
+  const { json, view } = await bus.ask(showPreview, { query: fields, named: NAMED });
+  // The preview must be seen even where the answer goes to a program.
   const pane = isDry ? terminal.out : terminal.err;
   if (isDry && isJson) writeJson(call, json);
   else write(view, titleOf(view, given), pane);
@@ -79,7 +78,7 @@ async function run(call: Call): Promise<number> {
   return await replayPreviewed(view, call);
 }
 
-/** @throws Failure for a request that says too little, or two things at once. */
+/** @throws Failure for an incomplete or contradictory request. */
 function requestOf(given: Given) {
   atMost(1, given);
   const [topic] = given.positionals;
@@ -97,17 +96,18 @@ function requestOf(given: Given) {
     include,
     limit: given.wholeNumber('limit', 1, 100_000),
   };
-  if (include !== undefined && include !== 'all') throw misused('--include: write all, or leave it out');
+  if (include !== undefined && include !== 'all')
+    throw misused(`--include: '${include}' is not a choice. Write --include all, or leave it out.`);
   if (deliveryIds === undefined) {
-    if (topic === undefined) throw misused('Which topic? Or name deliveries with --delivery.', USAGE);
-    if (request.since === undefined) throw misused('Since when? Write --since 24h, for example.', USAGE);
+    if (topic === undefined) throw misused('The topic is missing; or use --delivery.', USAGE);
+    if (request.since === undefined) throw misused('--since is missing.', USAGE);
   }
   return request;
 }
 
 const USAGE = 'For example: npx postbud replay payment.captured --since 24h';
 
-async function confirm({ matched }: Preview, { terminal }: Call): Promise<void> {
+async function confirm({ matched }: ReplayPreview, { terminal }: Call): Promise<void> {
   const isTyped = matched > TYPED_ABOVE;
   const question = isTyped
     ? `Type ${matched} to replay them: `
@@ -117,14 +117,14 @@ async function confirm({ matched }: Preview, { terminal }: Call): Promise<void> 
   if (!isYes) throw new Failure(EXIT.failed, 'Nothing was replayed.');
 }
 
-async function replayPreviewed(view: Preview, call: Call): Promise<number> {
+async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   const reason = given.text('reason');
   const body = { ...view.request, replayId: view.replayId, expectedCount: view.matched, reason };
-  const send = () =>
-    bus.ask({ path: PATH, answer: replayAnswer, body, named: NAMED, scope: 'event-bus:replay' });
+  const { requestReplay } = await import('../lib/operators/replays/routes.ts');
+  const send = () => bus.ask(requestReplay, { body, named: NAMED });
   const { json, view: done } = await send().catch((error: unknown) => {
-    // By its id the server knows whether it has replayed it already.
+    // The replay's id makes a repeated request safe.
     if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return send();
     throw error;
   });
@@ -135,28 +135,29 @@ async function replayPreviewed(view: Preview, call: Call): Promise<number> {
   const { replayed, matched, replayId } = done;
   if (matched === 0) return EXIT.ok;
   const { out } = terminal;
-  const what = counted(replayed, view.isAll ? 'delivery' : 'dead letter');
   out.write(
-    `\n${out.paint('green', '✓')} ${what} ${replayed === 1 ? 'is' : 'are'} on ${replayed === 1 ? 'its' : 'their'} way again.`,
+    `\n${out.paint('green', '✓')} Replayed ${counted(replayed, view.isAll ? 'delivery' : 'dead letter')}.`,
   );
   if (replayed < matched) {
     const rest = matched - replayed;
-    out.write(`  ${counted(rest, 'other', 'others')} had been replayed or pruned meanwhile.`);
+    out.write(
+      `  ${counted(rest, 'other', 'others')} ${rest === 1 ? 'was' : 'were'} replayed or pruned in the meantime.`,
+    );
   }
   if (replayId !== null) {
     const address = new URL(`/platform/event-bus/replays/${replayId}`, bus.url);
-    out.write(out.paint('dim', `  What becomes of ${replayed === 1 ? 'it' : 'them'}: ${address.href}`));
+    out.write(out.paint('dim', `  Outcome: ${address.href}`));
   }
   return EXIT.ok;
 }
 
-function titleOf({ matched, isAll }: Preview, given: Given): string {
+function titleOf({ matched, isAll }: ReplayPreview, given: Given): string {
   const what = counted(matched, isAll ? 'delivery' : 'dead letter');
   if (given.isSet('dry-run')) return `Would replay ${what}.`;
   return given.isSet('yes') ? `About to replay ${what}.` : `Replay ${what}?`;
 }
 
-function write(view: Preview, title: string, pane: Pane): void {
+function write(view: ReplayPreview, title: string, pane: Pane): void {
   const { matched, isAll, subscriptions, generatedAt: now, endedFrom, endedTo, error } = view;
   const { paint, columns } = pane;
   if (matched === 0) {
@@ -182,20 +183,23 @@ function write(view: Preview, title: string, pane: Pane): void {
     ),
   );
   if (endedFrom !== null && endedTo !== null) {
-    const ended = isAll ? 'Ended' : 'Died';
-    const [from, to] = [when(endedFrom, now), when(endedTo, now)];
+    const ended = isAll ? 'Ended' : 'Dead-lettered';
+    const [from, to] = [timeText(endedFrom, now), timeText(endedTo, now)];
     pane.write(
       `\n${ended} ${from === to ? `at ${from}` : `from ${from} to ${to}`}.${error ? ` Error: ${failureText(error)}.` : ''}`,
     );
   }
   pane.write(
-    wrapTo(columns, `Same event ids, attempts start again at 1, oldest first.${othersWords(subscriptions)}`),
+    wrapTo(
+      columns,
+      `Event ids stay the same, attempts restart at 1, the oldest goes first.${othersWords(subscriptions)}`,
+    ),
   );
-  for (const warning of warnings(view)) pane.write(wrapTo(columns, `${paint('yellow', '!')} ${warning}`));
+  for (const warning of warnings(view)) pane.write(hang(`${paint('yellow', '!')} `, warning, columns));
 }
 
-function nothingWords({ topic, isAll }: Preview): string {
-  if (topic === null) return 'Nothing to replay: none of them is a dead letter.';
+function nothingWords({ topic, isAll }: ReplayPreview): string {
+  if (topic === null) return 'Nothing to replay: none of these deliveries is a dead letter.';
   return `Nothing to replay: no ${isAll ? 'ended delivery' : 'dead letter'} of ${topic} matches.`;
 }
 
@@ -203,18 +207,18 @@ function othersWords(subscriptions: readonly PreviewedSubscription[]): string {
   const [first] = subscriptions;
   if (!first || subscriptions.length > 1 || first.others === 0) return '';
   return first.others === 1
-    ? ' The topic’s other subscriber gets nothing.'
-    : ` The topic’s ${first.others} other subscribers get nothing.`;
+    ? ' The topic’s other subscriber receives nothing.'
+    : ` The topic’s ${first.others} other subscribers receive nothing.`;
 }
 
-function leftOutWords({ leftOut }: Preview): readonly string[] {
+function leftOutWords({ leftOut }: ReplayPreview): readonly string[] {
   return leftOut.map(({ topic, subscriber, count: number }) => {
     const what = `${counted(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out`;
-    return `${what}: this release’s catalog does not list it for ${topic}.`;
+    return `${what}: ${subscriber} does not subscribe to ${topic} in this release.`;
   });
 }
 
-function warnings(view: Preview): readonly string[] {
+function warnings(view: ReplayPreview): readonly string[] {
   const { isAll, subscriptions, generatedAt: now } = view;
   const of = (isSuch: (one: PreviewedSubscription) => boolean) => [
     ...new Set(subscriptions.filter(isSuch).map(({ subscriber }) => subscriber)),
@@ -228,22 +232,22 @@ function warnings(view: Preview): readonly string[] {
     ...leftOutWords(view),
     ...(isAll
       ? [
-          'What was delivered is sent again too: subscribers that do not look at the event id do their work twice.',
+          'Delivered events are sent again too: subscribers that do not check the event id do their work twice.',
         ]
       : []),
     ...told(
       of(({ attached }) => !attached),
-      'is not attached: what is replayed waits until it has a handler or an endpoint.',
-      'are not attached: what is replayed waits until they have a handler or an endpoint.',
+      'is not attached: replayed deliveries wait until it has a handler or an endpoint.',
+      'are not attached: replayed deliveries wait until they have a handler or an endpoint.',
     ),
     ...told(
       of(({ paused }) => paused),
-      'is paused: what is replayed waits until someone resumes it.',
-      'are paused: what is replayed waits until someone resumes them.',
+      'is paused: replayed deliveries wait until an operator resumes it.',
+      'are paused: replayed deliveries wait until an operator resumes them.',
     ),
     ...failing.map(({ subscriber, lastError, lastFailedAt }) => {
       const last = lastError && lastFailedAt ? ` (${failureText(lastError)}, ${ago(lastFailedAt, now)})` : '';
-      return `${subscriber} is still failing${last}: what is replayed will probably end here again.`;
+      return `${subscriber} is still failing${last}: replayed deliveries will probably fail again.`;
     }),
   ];
 }

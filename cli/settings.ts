@@ -3,55 +3,67 @@ import process from 'node:process';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-import type { Scope } from '../lib/http/openapi/operation.ts';
-import { dataDir, read } from '../dev/development.ts';
-import type { Development } from '../dev/development.ts';
+import type { Scope } from '../lib/http/operation.ts';
 import type { Given, Options } from './arguments.ts';
 import { EXIT, Failure, misused } from './failure.ts';
+import type { LocalServer } from './local-server.ts';
+import { CRON, MINT } from './refusals.ts';
 import type { Terminal } from './terminal.ts';
 
-/** Of every command. */
+/** The options of a command that asks no server. */
+const OFFLINE_OPTIONS = {
+  json: { help: 'print JSON' },
+  help: { help: 'show this help; also -h' },
+} satisfies Options;
+
+/** The options of every other command. */
 export const COMMON_OPTIONS = {
   url: {
     value: '<url>',
-    help: 'the server; else POSTBUD_URL, else the one that npm start runs here, else http://localhost:3000',
+    help: 'the server (default: POSTBUD_URL, else the one that npm start runs here, else http://localhost:3000)',
   },
   'token-file': {
     value: '<file>',
-    help: 'a file with an operator’s token, - for standard input; else POSTBUD_TOKEN',
+    help: 'read the token from a file, or from standard input with - (default: POSTBUD_TOKEN)',
   },
-  json: { help: 'what the server answered, as JSON, and nothing else on standard output' },
-  help: { help: 'this help; so does -h' },
+  json: { help: 'print the server’s answer as JSON' },
+  help: { help: 'show this help; also -h' },
 } satisfies Options;
 
-/** Whom a command talks to, and as whom. */
-export interface Settings {
-  /** The origin: Postbud’s paths begin there. */
-  readonly url: URL;
-  /** @returns what to send as `Authorization`. @throws Failure without a token. */
-  readonly operator: (scope: Scope) => Promise<string>;
-  /** The same for the cron. */
-  readonly cron: () => string;
+/** Lists the options that a command takes besides its own. */
+export function commonOptionsOf({ isOffline }: { readonly isOffline?: true | undefined }): Options {
+  return isOffline ? OFFLINE_OPTIONS : COMMON_OPTIONS;
 }
 
-/** Long enough for any one request, and little to lose. */
+/** The server that a command talks to, and its credentials. */
+export interface Settings {
+  /** An origin, without a path. */
+  readonly url: URL;
+  /** @returns the `Authorization` header. @throws Failure without a token. */
+  readonly operator: (scope: Scope) => Promise<string>;
+  /** @returns the header for the cron. @throws Failure without a secret. */
+  readonly cron: () => Promise<string>;
+}
+
+/** Longer than any request takes, and short if the token leaks. */
 const MINTED_FOR = '5m';
 
 /**
- * Finds out where the server is and how to be let in.
+ * Reads the server’s address and the credentials from the options, the environment and the local server’s file.
  *
- * @throws Failure for an address or a file of a token that is of no use.
+ * @throws Failure for an invalid address or an unreadable token file.
  */
-export function readSettings(given: Given, { err }: Terminal): Settings {
+export async function readSettings(given: Given, { err }: Terminal): Promise<Settings> {
   const { env } = process;
-  const development = read(resolve(root, dataDir()));
-  const url = urlOf(given.text('url') ?? filled(env['POSTBUD_URL']), development);
+  const { dataDir, readLocalServer } = await import('./local-server.ts');
+  const local = readLocalServer(resolve(root, dataDir()));
+  const url = urlOf(given.text('url') ?? filled(env['POSTBUD_URL']), local);
   if (url.protocol === 'http:' && !isLocal(url)) {
-    err.write(err.paint('yellow', `${url.origin} has no HTTPS: others on the way can read the token.`));
+    err.write(err.paint('yellow', `${url.origin} is not HTTPS: the token is sent unencrypted.`));
   }
-  const own = isLocal(url) ? development : null;
+  const own = isLocal(url) ? local : null;
   const file = given.text('token-file');
-  // Whoever copies it from a command of curl has the scheme too.
+  // Copied from a curl command, it comes with its scheme.
   const token = (file === undefined ? filled(env['POSTBUD_TOKEN']) : tokenIn(file))?.replace(
     /^bearer +/i,
     '',
@@ -61,40 +73,40 @@ export function readSettings(given: Given, { err }: Terminal): Settings {
     url,
     async operator(scope) {
       if (token !== undefined) return `Bearer ${checked(token)}`;
-      // Each time anew: whoever follows the bus outlives a token.
+      // A new one for each request: `tail` runs for longer than a token is valid.
       const minted = isLocal(url) ? await mint(scope, own) : null;
-      if (minted === null) throw withoutToken();
+      if (minted === null) throw new Failure(EXIT.denied, 'No token given.', MINT);
       if (!hasSaid) {
         const secret = env['OPERATOR_JWT_SECRET'] ? 'OPERATOR_JWT_SECRET' : `the secret in ${dataDir()}/`;
-        err.write(err.paint('dim', `No token given: made one with ${secret}.`));
+        err.write(err.paint('dim', `No token given: minted one with ${secret}.`));
       }
       hasSaid = true;
       return `Bearer ${minted}`;
     },
-    cron() {
+    async cron() {
       const secret = filled(env['CRON_SECRET']) ?? own?.variables['CRON_SECRET'];
       if (secret) return `Bearer ${checked(secret)}`;
-      throw new Failure(
-        EXIT.denied,
-        'There is no secret to call the cron with.',
-        'Set CRON_SECRET to the one that the server has.',
-      );
+      throw new Failure(EXIT.denied, 'The cron’s secret is missing.', CRON);
     },
   };
 }
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 
-/** An empty variable is an unset one, as everywhere. */
+/** An empty variable counts as unset, as everywhere. */
 const filled = (value: string | undefined) => value?.trim() || undefined;
 
-function urlOf(written: string | undefined, development: Development | null): URL {
-  const address = written ?? development?.url ?? 'http://localhost:3000';
+function urlOf(written: string | undefined, local: LocalServer | null): URL {
+  const address = written ?? local?.url ?? 'http://localhost:3000';
   if (!/^https?:\/\//i.test(address) || !URL.canParse(address)) {
-    throw misused(`“${address}” is no address of a server.`, 'Write one like https://postbud.example.no');
+    throw misused(`'${address}' is not a server’s address.`, 'Write one like https://postbud.example.no');
   }
   const { username, password, origin } = new URL(address);
-  if (username || password) throw misused('Leave the user and the password out of the address.');
+  if (username || password)
+    throw misused(
+      'The address contains a user or a password.',
+      'Write it without, like https://postbud.example.no',
+    );
   return new URL(origin);
 }
 
@@ -107,38 +119,24 @@ function tokenIn(file: string): string {
     return readFileSync(file === '-' ? 0 : file, 'utf8').trim();
   } catch (error) {
     const why = error instanceof Error && 'code' in error ? ` (${String(error.code)})` : '';
-    throw new Failure(EXIT.usage, `The token can't be read from ${file}${why}.`, null, { cause: error });
+    throw new Failure(EXIT.usage, `The token can’t be read from ${file}${why}.`, null, { cause: error });
   }
 }
 
-/** What can't stand in a header is no token, and must not be shown in an error. */
+/** Refuses text that no header can hold: `fetch` would show it in its error. */
 function checked(token: string): string {
   if (/^[\x21-\x7E]+$/.test(token)) return token;
-  throw new Failure(
-    EXIT.denied,
-    'What was given as a token is none: it is empty or holds spaces.',
-    HOW_TO_MINT,
-  );
+  throw new Failure(EXIT.denied, 'The token is empty or contains spaces or special characters.', MINT);
 }
 
-/** @returns null where no secret is at hand. */
-async function mint(scope: Scope, development: Development | null): Promise<string | null> {
+/** @returns null without a secret. */
+async function mint(scope: Scope, local: LocalServer | null): Promise<string | null> {
   const own = filled(process.env['OPERATOR_JWT_SECRET']);
-  const madeUp = development?.variables['OPERATOR_JWT_SECRET'];
+  const madeUp = local?.variables['OPERATOR_JWT_SECRET'];
   if (own === undefined && madeUp === undefined) return null;
-  const { mintToken } = await import('../dev/operator-token.ts');
+  const { mintToken } = await import('./operator-token.ts');
   return await mintToken(
     { sub: 'developer', scope, expires: MINTED_FOR },
     own === undefined ? madeUp : undefined,
-  );
-}
-
-const HOW_TO_MINT = 'Make one with npm run -s token, or take one of your identity provider’s.';
-
-function withoutToken(): Failure {
-  return new Failure(
-    EXIT.denied,
-    'There is no token to be let in with.',
-    `${HOW_TO_MINT} Give it as POSTBUD_TOKEN or in a file: --token-file <file>.`,
   );
 }

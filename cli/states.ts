@@ -1,23 +1,21 @@
-import { failureWords } from '../lib/operators/page/states.ts';
-import type { LastError } from '../lib/operators/shapes.ts';
+import { failureWords, stateWord } from '../lib/operators/page/states.ts';
+import type { LastError, State } from '../lib/operators/shapes.ts';
 import type { Cell } from './table.ts';
-import type { Paint } from './terminal.ts';
 
-type State = 'pending' | 'failing' | 'dead_lettered' | 'delivered';
+const MARKS = {
+  pending: { mark: '·', style: 'dim' },
+  failing: { mark: '!', style: 'yellow' },
+  dead_lettered: { mark: '✗', style: 'red' },
+  delivered: { mark: '✓', style: 'green' },
+} as const;
 
-const WORDS: Readonly<Record<State, { readonly text: string; readonly style: Parameters<Paint>[0] }>> = {
-  pending: { text: '· pending', style: 'dim' },
-  failing: { text: '! failing', style: 'yellow' },
-  dead_lettered: { text: '✗ dead-lettered', style: 'red' },
-  delivered: { text: '✓ delivered', style: 'green' },
-};
-
-/** A state as a mark, a word and a colour. */
+/** Shows a state by a mark, a word and a colour. */
 export function stateCell(state: State): Exclude<Cell, string> {
-  return WORDS[state];
+  const { mark, style } = MARKS[state];
+  return { text: `${mark} ${stateWord(state)}`, style };
 }
 
-/** A failure with its kind before it, where the message does not say it: `TypeError: the ledger is down`. */
+/** Writes an error with its kind, unless the message says it: `TypeError: the ledger is down`. */
 export function failureText({ kind, message }: LastError): string {
   const words = failureWords({ kind, message });
   return /^http/i.test(kind) || words === '' ? words || kind : `${kind}: ${words}`;

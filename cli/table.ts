@@ -1,12 +1,14 @@
+import stringWidth from 'string-width';
+
 import type { Pane, Paint } from './terminal.ts';
-import { cutTo, padTo, widthOf } from './text.ts';
+import { cutTo, padTo } from './text.ts';
 
 export interface Column {
   readonly title: string;
   readonly align?: 'right';
   /** May be cut with `…` where the terminal is too narrow. */
   readonly isFlexible?: boolean;
-  /** May be left out: rather than cut others to what tells little, or where nothing else makes the table fit. */
+  /** May be left out: early, rather than cut other columns short, or late, where nothing else makes the table fit. */
   readonly leftOut?: 'early' | 'late';
 }
 
@@ -15,15 +17,15 @@ export type Cell = string | { readonly text: string; readonly style: Parameters<
 
 const GAP = '  ';
 
-/** What a table is made to fit by, the next where the one before is not enough. */
+/** The steps that make a table fit, each taken where the one before is not enough. */
 const STEPS = [
   { narrowest: 20, leftOut: 'early' },
   { narrowest: 12, leftOut: 'late' },
 ] as const;
 
 /**
- * Draws a table that fits the terminal: columns that nobody filled are left out, and where it is too narrow the widest
- * are cut, then the last ones left out that may be. Into a file or another program everything goes.
+ * Draws a table that fits the terminal, without its empty columns. Where the terminal is too narrow, the widest columns
+ * are cut, then the last optional ones left out. A file or another program gets the whole table.
  */
 export function table(pane: Pane, columns: readonly Column[], rows: readonly (readonly Cell[])[]): string {
   const all = columns.map((column, index) => ({ column, cells: rows.map((row) => row[index] ?? '') }));
@@ -67,11 +69,11 @@ function fitting(filled: readonly Filled[], available: number): readonly Sized[]
   return sized;
 }
 
-/** Cuts the widest of the flexible columns until all fit, but none below `narrowest` or its title. */
+/** Cuts the widest flexible column until all fit, but none below `narrowest` or its title. */
 function sizedTo(available: number, filled: readonly Filled[], narrowest: number): readonly Sized[] {
   const sized = filled.map((one) => ({
     ...one,
-    width: Math.max(widthOf(one.column.title), ...one.cells.map((cell) => widthOf(textOf(cell)))),
+    width: Math.max(stringWidth(one.column.title), ...one.cells.map((cell) => stringWidth(textOf(cell)))),
   }));
   while (totalOf(sized) > available) {
     const [widest] = sized

@@ -1,8 +1,10 @@
-import { duration, until } from '../lib/operators/page/instants.ts';
+import stringWidth from 'string-width';
+
+import { duration, timeOfDay, until } from '../lib/operators/page/instants.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
 import type { DeadLetterItem } from '../lib/operators/dead-letters/read.ts';
+import type { Overview } from '../lib/operators/overview/read.ts';
 import { SECOND, sleep } from '../lib/time.ts';
-import { deadLetterPage, overview, topicView } from './answers.ts';
 import type { Bus } from './bus.ts';
 import { atMost } from './command.ts';
 import type { Call, Command } from './command.ts';
@@ -15,37 +17,39 @@ import {
   grown,
   haveFailuresChanged,
 } from './happenings.ts';
-import type { Happening, View } from './happenings.ts';
-import { timeOfDay } from './instants.ts';
+import type { Happening } from './happenings.ts';
 import { Unavailable } from './refusals.ts';
 import { failureText } from './states.ts';
 import type { Pane } from './terminal.ts';
-import { cutTo, padTo, printableJson, widthOf } from './text.ts';
+import { cutTo, padTo, printableJson } from './text.ts';
 
 const DEFAULT_SECONDS = 2;
 
-/** Of one request: a look that takes longer is late anyway. */
+/** For one request: a later answer would be out of date. */
 const TIMEOUT_MS = 15 * SECOND;
 
 const PAGE = 100;
 
-/** More than this between two looks are counted, not listed. */
+/** More new dead letters than this between two looks are only counted. */
 const MOST_LISTED = 500;
 
-/** The waits before a server that is away is tried again; the last one from then on. */
+/** The waits before an unreachable server is tried again; the last one repeats. */
 const BACKOFF_MS = [2, 4, 8, 15, 30].map((seconds) => seconds * SECOND);
 
 export const tail: Command = {
   name: 'tail',
-  summary: 'follows the bus: dead letters, failing lanes, deliveries a second',
+  summary: 'follow dead letters, failing lanes and deliveries per second',
   usage: ['tail [--every <2>]'],
-  notes: ['Goes on until Ctrl-C. With --json each thing that happens is one line.'],
+  notes: [
+    'Runs until Ctrl-C. With --json it prints one object per line.',
+    'A lane holds the deliveries of one subscription, or of one ordering key in it, in strict order: when one fails, those behind it wait.',
+  ],
   options: {
-    every: { value: '<seconds>', help: `how often to look; else every ${DEFAULT_SECONDS} seconds` },
+    every: { value: '<seconds>', help: `how often to look (default: every ${DEFAULT_SECONDS} seconds)` },
   },
   examples: [
-    ['tail', 'beside a deployment or a replay'],
-    ['tail --json | jq -c \'select(.type == "dead_letter")\'', 'each new dead letter, for a program'],
+    ['tail', 'during a deployment or a replay'],
+    ['tail --json | jq -c \'select(.type == "dead_letter")\'', 'new dead letters, for a script'],
   ],
   run,
 };
@@ -56,11 +60,11 @@ async function run(call: Call): Promise<number> {
   const everyMs = (given.wholeNumber('every', 1, 3600) ?? DEFAULT_SECONDS) * SECOND;
   const signal = untilInterrupted();
   const { out, err } = terminal;
-  const look = following(bus, signal);
+  const look = await following(bus, signal);
   try {
-    // A server that can't be reached at all is the wrong one.
+    // A server that can't be reached at first is probably the wrong one: no retries.
     let happened = await look();
-    if (!isJson) err.write(err.paint('dim', `Following ${bus.url.origin}; Ctrl-C ends.`));
+    if (!isJson) err.write(err.paint('dim', `Following ${bus.url.origin}. Press Ctrl-C to stop.`));
     for (;;) {
       for (const one of happened) out.write(isJson ? printableJson(one) : lineOf(one, out));
       await sleep(everyMs, signal);
@@ -68,7 +72,7 @@ async function run(call: Call): Promise<number> {
       happened = await persistently(look, call, signal);
     }
   } catch (error) {
-    // A request that Ctrl-C cut off is no failure.
+    // Ctrl-C aborts a request, which is no failure.
     if (signal.aborted) return EXIT.ok;
     throw error;
   }
@@ -82,7 +86,7 @@ function untilInterrupted(): AbortSignal {
 
 type Look = () => Promise<readonly Happening[]>;
 
-/** Looks until there is an answer: a server that is away is said once, and that it is back. */
+/** Looks until the server answers; reports once that it is unreachable, and once that it is back. */
 async function persistently(
   look: Look,
   { terminal }: Call,
@@ -94,13 +98,13 @@ async function persistently(
     try {
       const happened = await look();
       if (lostAt !== null)
-        err.write(err.paint('green', `Connected again after ${duration(Date.now() - lostAt)}.`));
+        err.write(err.paint('green', `Reconnected after ${duration(Date.now() - lostAt)}.`));
       return happened;
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
       if (lostAt === null && !signal.aborted) {
         lostAt = Date.now();
-        err.write(`${err.paint('yellow', error.message)} Trying again until it answers.`);
+        err.write(`${err.paint('yellow', error.message)} Retrying until it answers.`);
       }
       const waitMs = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)]!;
       await sleep(Math.max(waitMs, error.retryAfterMs ?? 0), signal);
@@ -109,16 +113,20 @@ async function persistently(
   }
 }
 
-/** @returns what looks once, and says what has happened since it last did; the first time, how things stand. */
-function following(bus: Bus, signal: AbortSignal): Look {
+/** @returns a function that reports the changes since its last call; first the current state. */
+async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
+  const [{ showOverview }, { listDeadLetters }, { showTopic }] = await Promise.all([
+    import('../lib/operators/overview/routes.ts'),
+    import('../lib/operators/dead-letters/routes.ts'),
+    import('../lib/operators/lanes/routes.ts'),
+  ]);
   const lanes = new HeldLanesSeen();
   const options = { signal, timeoutMs: TIMEOUT_MS };
-  let last: { readonly view: View; readonly dead: DeadLettersSeen } | null = null;
+  let last: { readonly view: Overview; readonly dead: DeadLettersSeen } | null = null;
 
   const deadLetters = async (cursor?: string) => {
-    const path = '/platform/event-bus/dead-letters';
-    const query = { limit: PAGE, cursor };
-    return (await bus.ask({ path, answer: deadLetterPage, query, ...options })).view;
+    const { view } = await bus.ask(listDeadLetters, { query: { limit: PAGE, cursor }, ...options });
+    return view;
   };
 
   const newlyDead = async (seen: DeadLettersSeen): Promise<readonly DeadLetterItem[]> => {
@@ -133,28 +141,28 @@ function following(bus: Bus, signal: AbortSignal): Look {
     }
   };
 
-  const heldOf = async (before: View | null, view: View) => {
+  const heldOf = async (before: Overview | null, view: Overview) => {
     const changed = view.topics.filter(({ topic }) => haveFailuresChanged(before, view, topic));
     const asked = changed.map(async ({ topic }) => {
-      const path = `/platform/event-bus/topics/${encodeURIComponent(topic)}`;
-      return { topic, held: (await bus.ask({ path, answer: topicView, ...options })).view.heldLanes };
+      const { view: shown } = await bus.ask(showTopic, { parameters: { topic }, ...options });
+      return { topic, held: shown.heldLanes };
     });
     return await Promise.all(asked);
   };
 
   return async () => {
-    const { view } = await bus.ask({ path: '/platform/event-bus', answer: overview, ...options });
-    // All is asked before anything is remembered: a look that fails half-way is made again as a whole.
+    const { view } = await bus.ask(showOverview, options);
+    // Nothing is remembered before all has been read: a look that fails half-way is repeated as a whole.
     const held = await heldOf(last?.view ?? null, view);
     const isRunning = view.relay.state === 'running';
     if (last === null) {
       const { items, nextCursor } = await deadLetters();
       last = { view, dead: new DeadLettersSeen(items, nextCursor === null) };
-      const stands: readonly Happening[] = [
+      const current: readonly Happening[] = [
         ...(isRunning ? [] : [{ at: view.generatedAt, type: 'relay', state: view.relay.state } as const]),
         countsOf(view, 0),
       ];
-      return [...stands, ...held.flatMap((one) => lanes.update(one.topic, one.held, view))];
+      return [...current, ...held.flatMap((one) => lanes.update(one.topic, one.held, view))];
     }
     const { view: before, dead } = last;
     const died = grown(before, view, 'deadLettered') > 0 ? await newlyDead(dead) : [];
@@ -168,15 +176,15 @@ function following(bus: Bus, signal: AbortSignal): Look {
   };
 }
 
-/** One line of it, as wide as the terminal. */
+/** Writes a happening as one line that fits the terminal. */
 export function lineOf(happening: Happening, { paint, columns }: Pick<Pane, 'paint' | 'columns'>): string {
   const { style, word, what } = wordsOf(happening);
   const start = `${timeOfDay(happening.at)}  ${padTo(WORD_WIDTH, word)}  `;
-  const room = columns === null ? Infinity : columns - widthOf(start);
+  const room = columns === null ? Infinity : columns - stringWidth(start);
   return `${start.replace(word, paint(style, word))}${cutTo(room, what)}`;
 }
 
-/** The longest word, and its mark. */
+/** The longest mark and word. */
 const WORD_WIDTH = '✗ dead-lettered'.length;
 
 interface Words {
@@ -195,7 +203,7 @@ function wordsOf(happening: Happening): Words {
     }
     case 'relay':
       return happening.state === 'running'
-        ? { style: 'green', word: '✓ relay', what: 'runs' }
+        ? { style: 'green', word: '✓ relay', what: 'is running' }
         : {
             style: 'red',
             word: '✗ relay',
@@ -208,7 +216,7 @@ function wordsOf(happening: Happening): Words {
       return {
         style: 'yellow',
         word: '! held back',
-        what: `${happening.topic} by a producer’s open transaction`,
+        what: `${happening.topic}: by a producer’s open transaction`,
       };
     case 'no_longer_held_back':
       return { style: 'green', word: '✓ flows', what: `${happening.topic}: the transaction has ended` };

@@ -8,25 +8,25 @@ import { cutTo } from './text.ts';
 type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow';
 export type Paint = (style: Style, text: string) => string;
 
-/** One of the two streams that are written to. */
+/** Standard output or standard error. */
 export interface Pane {
-  /** Writes lines; the last one needs no end. */
+  /** Writes lines, and a line break after the last. */
   readonly write: (lines: string) => void;
   readonly paint: Paint;
-  /** How wide a line may be; null where it goes to a file or another program. */
+  /** The terminal’s width; null for a file or another program. */
   readonly columns: number | null;
 }
 
-/** Where a command stands: what it is given to write on, and whom it may ask. */
+/** The streams that a command writes to, and the person that it can ask. */
 export interface Terminal {
-  /** What was asked for. */
+  /** For results. */
   readonly out: Pane;
-  /** All that is said besides. */
+  /** For notes and errors. */
   readonly err: Pane;
-  /** Whether there is somebody to answer a question. */
+  /** Someone can answer a question. */
   readonly isInteractive: boolean;
   readonly ask: (question: string) => Promise<string>;
-  /** Shows how far something has come, in place of what it showed before; null takes that away. Nowhere but on a terminal. */
+  /** Shows progress in place of the last; null clears it. Does nothing without a terminal. */
   readonly progress: (line: string | null) => void;
 }
 
@@ -34,8 +34,8 @@ type Stream = Pick<NodeJS.WriteStream, 'isTTY' | 'columns' | 'write'>;
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Whether a stream takes colours: a terminal does, unless `NO_COLOR` is set; `FORCE_COLOR` has the last word, as in
- * Node itself.
+ * Tells whether to write colours: to a terminal, unless `NO_COLOR` is set. `FORCE_COLOR` overrides both, as in Node
+ * itself.
  *
  * @see https://no-color.org
  */
@@ -50,34 +50,34 @@ export function paneOf(stream: Stream, env: Environment): Pane {
   return {
     write: (lines) => void stream.write(`${lines}\n`),
     paint: (style, text) => (isColoured ? styleText(style, text, { validateStream: false }) : text),
-    columns: stream.isTTY ? widthOf(stream) : null,
+    columns: stream.isTTY ? columnsOf(stream) : null,
   };
 }
 
-/** A terminal that does not say how wide it is, as in a container, has a width all the same. */
-const widthOf = ({ columns }: Pick<Stream, 'columns'>) => columns || 80;
+/** A terminal in a container may report no width. */
+const columnsOf = ({ columns }: Pick<Stream, 'columns'>) => columns || 80;
 
-/** The terminal that this process was started on. */
+/** The terminal of this process. */
 export function ownTerminal(): Terminal {
   const { stdin, stdout, stderr, env } = process;
   stdout.on('error', ({ code, message }: NodeJS.ErrnoException) => {
-    // Whoever reads has seen enough, as `head` has.
+    // The reader has closed the pipe, as `head` does.
     if (code === 'EPIPE') process.exit();
-    stderr.write(`What was asked for can’t be written: ${message}.\n`);
+    stderr.write(`Standard output can’t be written: ${message}.\n`);
     process.exit(EXIT.failed);
   });
-  // Nobody hears what is said besides: what was asked for is done all the same.
+  // stderr is closed; carry on.
   stderr.on('error', () => undefined);
   return {
     out: paneOf(stdout, env),
     err: paneOf(stderr, env),
     isInteractive: stdin.isTTY && stderr.isTTY,
-    // Asked on stderr, so that stdout may go into a file meanwhile.
+    // On stderr, because stdout may go to a file.
     async ask(question) {
       const asking = createInterface({ input: stdin, output: stderr });
       try {
         return await new Promise<string>((resolve) => {
-          // Ctrl-D is no answer.
+          // Ctrl-D is an empty answer.
           asking.once('close', () => resolve(''));
           void asking.question(question).then(resolve, () => resolve(''));
         });
@@ -87,8 +87,8 @@ export function ownTerminal(): Terminal {
     },
     progress(line) {
       if (!stderr.isTTY) return;
-      // A second line would stay when the first is taken away.
-      stderr.write(`\r\u001B[K${cutTo(widthOf(stderr) - 1, line ?? '')}`);
+      // A second line would stay on the screen when the first is cleared.
+      stderr.write(`\r\u001B[K${cutTo(columnsOf(stderr) - 1, line ?? '')}`);
     },
   };
 }

@@ -1,54 +1,43 @@
-import { stripVTControlCharacters } from 'node:util';
+import stringWidth from 'string-width';
+import wrapAnsi from 'wrap-ansi';
 
-/**
- * How many cells of a terminal a text takes: signs of the east and pictures take two, what is put onto a letter none,
- * and colours none.
- */
-export function widthOf(text: string): number {
-  let width = 0;
-  for (const { segment } of graphemes.segment(stripVTControlCharacters(text)))
-    width += WIDE.test(segment) ? 2 : 1;
-  return width;
-}
-
-const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
-const WIDE =
-  /^(?:\p{Emoji_Presentation}|\p{Extended_Pictographic}\u{FE0F}|[\u1100-\u115F\u2E80-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6])/u;
-
-/** The text, or as much of it as fits with `…` behind it. */
+/** Cuts a text to a number of terminal cells, with `…` at the end of what is left. */
 export function cutTo(width: number, text: string): string {
-  if (widthOf(text) <= width) return text;
+  if (stringWidth(text) <= width) return text;
   let kept = '';
   for (const { segment } of graphemes.segment(text)) {
-    if (widthOf(kept + segment) > width - 1) break;
+    if (stringWidth(kept + segment) > width - 1) break;
     kept += segment;
   }
   return `${kept.trimEnd()}…`;
 }
 
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+
+/** Fills a text with spaces up to a number of terminal cells. */
 export function padTo(width: number, text: string, align: 'left' | 'right' = 'left'): string {
-  const space = ' '.repeat(Math.max(0, width - widthOf(text)));
+  const space = ' '.repeat(Math.max(0, width - stringWidth(text)));
   return align === 'left' ? text + space : space + text;
 }
 
-/** Breaks words into lines. @param width null leaves them in one. */
-export function wrapTo(width: number | null, text: string, indent = ''): string {
-  if (width === null) return indent + text;
-  const lines: string[] = [];
-  let line = indent;
-  for (const word of text.split(' ')) {
-    const longer = line === indent ? indent + word : `${line} ${word}`;
-    if (widthOf(longer) > width && line !== indent) {
-      lines.push(line);
-      line = indent + word;
-    } else line = longer;
-  }
-  return [...lines, line].join('\n');
+/** Breaks a text into lines. @param width in cells; null leaves the text in one line. */
+export function wrapTo(width: number | null, text: string): string {
+  return width === null ? text : wrapAnsi(text, Math.max(1, width));
+}
+
+/** Writes a text behind another, and its further lines below its beginning. @param width of all, as `wrapTo` takes it. */
+export function hang(before: string, text: string, width: number | null): string {
+  const indent = stringWidth(before);
+  const lines = wrapTo(width === null ? null : width - indent, text);
+  return before + lines.replaceAll('\n', `\n${' '.repeat(indent)}`);
 }
 
 /**
- * Makes what came from elsewhere safe to show: what strangers put into payloads and errors must not move the cursor,
- * ring, turn the text round or hide in it. Line breaks and tabs become spaces.
+ * Makes text from elsewhere safe to show. Payloads and errors can hold characters that move the cursor, ring the bell,
+ * reverse the text or hide in it: each is shown as U+FFFD. Line breaks and tabs become spaces.
+ *
+ * Libraries remove escape sequences (`strip-ansi`, `stripVTControlCharacters`) but let lone controls, bidirectional
+ * overrides and invisible characters pass; an operator must see that something was there.
  */
 export function printable(value: unknown): unknown {
   if (typeof value === 'string') return value.replaceAll(/\s+/gu, ' ').replaceAll(UNPRINTABLE, '\u{FFFD}');
@@ -57,17 +46,17 @@ export function printable(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, printable(item)]));
 }
 
-/** JSON that is safe to show: the controls that JSON itself lets through are escaped. */
+/** Writes JSON that is safe to show: it also escapes the characters that JSON itself leaves as they are. */
 export function printableJson(value: unknown, indent?: number): string {
-  const escaped = (sign: string) =>
+  const escaped = (characters: string) =>
     Array.from(
-      { length: sign.length },
-      (_, index) => `\\u${sign.charCodeAt(index).toString(16).padStart(4, '0')}`,
+      { length: characters.length },
+      (_, index) => `\\u${characters.charCodeAt(index).toString(16).padStart(4, '0')}`,
     ).join('');
   const json = JSON.stringify(value, null, indent);
   // The line breaks between fields are ours.
-  return json.replaceAll(UNPRINTABLE, (sign) => (sign === '\n' ? sign : escaped(sign)));
+  return json.replaceAll(UNPRINTABLE, (found) => (found === '\n' ? found : escaped(found)));
 }
 
-/** Controls, and what changes how other signs are shown; not what joins emoji. */
+/** Controls, and characters that change how others are shown, but for the joiner of emoji. */
 const UNPRINTABLE = /\p{Cc}|(?!\u200D)\p{Cf}|[\p{Cs}\u2028\u2029]/gu;

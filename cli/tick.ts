@@ -1,28 +1,30 @@
 import { duration, until } from '../lib/operators/page/instants.ts';
 import { count, counted, listed } from '../lib/operators/page/words.ts';
 import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../lib/lifetime.ts';
+import type { RelayRun } from '../lib/cron/route.ts';
 import { SECOND, instantOf } from '../lib/time.ts';
-import { cronReport } from './answers.ts';
-import type { CronReport } from './answers.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
 import type { Pane } from './terminal.ts';
 
-/** What the relay has begun when its time is up it ends, within its function's life. */
+/** The relay finishes what it has begun within its function's life. */
 const DEFAULT_TIMEOUT_SECONDS = CRON_LIFE_MS / SECOND;
 
 export const tick: Command = {
   name: 'tick',
-  summary: 'has the relay run once, as the cron does each minute',
+  summary: 'run the relay once, as the cron does each minute',
   usage: [`tick [--timeout <${DEFAULT_TIMEOUT_SECONDS}>]`],
   notes: [
-    `The server goes on for ${CRON_BUDGET_MS / SECOND} seconds, looking for work every 5 seconds, and then says what it did. It needs the secret of the cron, CRON_SECRET, instead of a token.`,
+    `The relay runs for ${CRON_BUDGET_MS / SECOND} seconds, looks for due deliveries every 5 seconds, and then reports. The command needs the cron’s secret, CRON_SECRET, instead of a token.`,
   ],
   options: {
-    timeout: { value: '<seconds>', help: `how long to wait for the answer; else ${DEFAULT_TIMEOUT_SECONDS}` },
+    timeout: {
+      value: '<seconds>',
+      help: `how long to wait for the answer (default: ${DEFAULT_TIMEOUT_SECONDS})`,
+    },
   },
-  examples: [['tick', 'where no cron runs: in a preview, or while it is broken']],
+  examples: [['tick', 'where no cron runs: in a preview deployment, or when the cron is down']],
   run,
 };
 
@@ -30,17 +32,16 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(0, given);
   const timeoutMs = (given.wholeNumber('timeout', 1, 900) ?? DEFAULT_TIMEOUT_SECONDS) * SECOND;
+  const { cronRoute, relayRun } = await import('../lib/cron/route.ts');
   const startedAt = Date.now();
   const stop = showProgress(call, startedAt);
-  const { json, view } = await bus
-    .ask({ path: '/api/cron/relay', answer: cronReport, scope: 'cron', timeoutMs })
-    .finally(stop);
+  const { json, view } = await bus.ask({ ...cronRoute, answer: relayRun }, { timeoutMs }).finally(stop);
   if (isJson) writeJson(call, json);
   else write(view, Date.now() - startedAt, terminal.out);
   return EXIT.ok;
 }
 
-/** @returns what ends it. */
+/** @returns a function that clears it. */
 function showProgress({ terminal }: Call, startedAt: number): () => void {
   const { err, progress } = terminal;
   const { columns } = err;
@@ -54,7 +55,7 @@ function showProgress({ terminal }: Call, startedAt: number): () => void {
     const words =
       ms < CRON_BUDGET_MS
         ? `${Math.floor(ms / SECOND)} of ${CRON_BUDGET_MS / SECOND} s`
-        : `${Math.floor(ms / SECOND)} s, ending what it has begun`;
+        : `${Math.floor(ms / SECOND)} s, finishing deliveries`;
     const width = Math.max(0, Math.min(20, columns - `The relay runs  ${words} `.length));
     const done = Math.round(share * width);
     progress(`The relay runs ${'█'.repeat(done)}${'░'.repeat(width - done)} ${words}`);
@@ -67,10 +68,10 @@ function showProgress({ terminal }: Call, startedAt: number): () => void {
   };
 }
 
-function write(report: CronReport, tookMs: number, { write: put, paint }: Pane): void {
+function write(report: RelayRun, tookMs: number, { write: put, paint }: Pane): void {
   const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned, undone } =
     report;
-  put(`The relay ran for ${duration(tookMs)}, in ${counted(ticks, 'tick')}.\n`);
+  put(`The relay ran for ${duration(tookMs)}, in ${counted(ticks, 'pass', 'passes')}.\n`);
   const rows: readonly (readonly [
     name: string,
     number: number,
@@ -80,9 +81,14 @@ function write(report: CronReport, tookMs: number, { write: put, paint }: Pane):
     ['fanned out', fannedOut, 'bold', ''],
     ['delivered', delivered, 'green', ''],
     ['failed', failed, 'yellow', nextRetryWords(report)],
-    ['asked for time', waited, 'bold', ''],
+    ['postponed', waited, 'bold', ''],
     ['dead-lettered', deadLettered, 'red', deadLettered > 0 ? 'npx postbud dead-letters' : ''],
-    ['lanes lost', leasesLost, 'yellow', leasesLost > 0 ? 'to another relay, after a lease ran out' : ''],
+    [
+      'leases lost',
+      leasesLost,
+      'yellow',
+      leasesLost > 0 ? 'they expired, and another relay took the lane' : '',
+    ],
     ['events pruned', pruned.events, 'bold', ''],
   ];
   const width = Math.max(...rows.map(([, number]) => count(number).length));
@@ -90,11 +96,11 @@ function write(report: CronReport, tookMs: number, { write: put, paint }: Pane):
     const figure = paint(number === 0 ? 'dim' : style, count(number).padStart(width));
     put(`  ${name.padEnd(14)}  ${figure}${note && paint('dim', `  ${note}`)}`);
   }
-  if (struck.length > 0) put(`\nThe daily clock struck for ${listed(struck)}.`);
-  if (undone.length > 0) put(paint('red', `\nNot done: ${listed(undone)}. The log says why.`));
+  if (struck.length > 0) put(`\nEmitted the daily event for ${listed(struck)}.`);
+  if (undone.length > 0) put(paint('red', `\nFailed: ${listed(undone)}. See the server’s log.`));
 }
 
-function nextRetryWords({ failed, nextRetryAt }: CronReport): string {
+function nextRetryWords({ failed, nextRetryAt }: RelayRun): string {
   if (failed === 0 || nextRetryAt === null) return '';
-  return `next try ${until(instantOf(nextRetryAt), instantOf(Date.now()))}`;
+  return `next retry ${until(instantOf(nextRetryAt), instantOf(Date.now()))}`;
 }

@@ -4,54 +4,51 @@ import {
   sortTopics,
   subscribersToShow,
 } from '../lib/operators/overview/attention.ts';
-import { age, ago, until } from '../lib/operators/page/instants.ts';
+import { age, ago, until, timeText } from '../lib/operators/page/instants.ts';
 import { count, counted } from '../lib/operators/page/words.ts';
-import type { SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
-import { overview } from './answers.ts';
+import type { Overview, SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
 import { writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
-import { when } from './instants.ts';
 import { table } from './table.ts';
 import type { Cell } from './table.ts';
 import type { Pane } from './terminal.ts';
 import { wrapTo } from './text.ts';
 
-type View = (typeof overview)['_output'];
-
 export const topics: Command = {
   name: 'topics',
-  summary: 'what is pending, failing and dead-lettered, topic by topic',
-  usage: ['topics [words] [--all]'],
+  summary: 'show pending, failing and dead-lettered events by topic',
+  usage: ['topics [text] [--all]'],
   notes: [
-    'Shows the topics on which something waits or needs attention, the worst first; with words, those whose name, producer or subscribers hold them. Of a single topic, all subscribers are shown.',
-    'A topic counts events, each in the worst state of its deliveries; a subscriber counts its deliveries.',
+    'Shows the topics that have pending events or need attention, the worst first. With a text, shows the topics whose name, producer or subscribers contain it. A single match shows all its subscribers.',
+    'A topic counts events, each in the worst state of its deliveries. A subscriber counts its deliveries.',
   ],
-  options: { all: { help: 'the quiet topics too' } },
+  options: { all: { help: 'include quiet topics' } },
   examples: [
-    ['topics', 'what needs attention'],
-    ['topics payment', 'the topics that have to do with payments'],
-    ['topics --json | jq .totals', 'the totals, for a program'],
+    ['topics', 'the topics that need attention'],
+    ['topics payment', 'the topics with payment in a name'],
+    ['topics --json | jq .totals', 'the totals, for a script'],
   ],
   run,
 };
 
 async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
-  const words = given.positionals.join(' ');
-  const { json, view } = await bus.ask({ path: '/platform/event-bus', answer: overview });
+  const text = given.positionals.join(' ');
+  const { showOverview } = await import('../lib/operators/overview/routes.ts');
+  const { json, view } = await bus.ask(showOverview);
   if (isJson) {
     writeJson(call, json);
     return EXIT.ok;
   }
-  const isWhole = given.isSet('all') || words !== '';
-  const found = sortTopics(filterTopics(view.topics, words), 'dead');
+  const isWhole = given.isSet('all') || text !== '';
+  const found = sortTopics(filterTopics(view.topics, text), 'dead');
   const shown = isWhole ? found : found.filter(isBusy);
-  const isSingled = words !== '' && shown.length === 1;
+  const isSingled = text !== '' && shown.length === 1;
   const { out } = terminal;
   out.write(wrapTo(out.columns, `${relayWords(view, out)} ${totalsWords(view)}`));
   if (shown.length > 0) out.write(`\n${topicTable(shown, view.generatedAt, isSingled, out)}`);
-  const footer = footerOf(view, shown.length, words);
+  const footer = footerOf(view, shown.length, text);
   if (footer) out.write(`\n${out.paint('dim', footer)}`);
   return EXIT.ok;
 }
@@ -60,24 +57,27 @@ function isBusy(topic: TopicOverview): boolean {
   return needsAttention(topic) || topic.pending > 0;
 }
 
-/** Whether a relay runs, as a sentence. */
-function relayWords({ relay, generatedAt }: Pick<View, 'relay' | 'generatedAt'>, { paint }: Pane): string {
+/** Says whether a relay runs. */
+function relayWords(
+  { relay, generatedAt }: Pick<Overview, 'relay' | 'generatedAt'>,
+  { paint }: Pane,
+): string {
   const { state, lastPassAt, runsHere } = relay;
   if (!runsHere) {
     const last =
       lastPassAt === null
         ? 'no relay has ever run on its database'
-        : `a relay ran last ${ago(lastPassAt, generatedAt)}`;
-    return `${paint('yellow', 'This deployment does not relay:')} ${last}. RELAY=on lets it.`;
+        : `another relay last ran ${ago(lastPassAt, generatedAt)}`;
+    return `${paint('yellow', 'This deployment does not relay:')} ${last}. Set RELAY=on to change that.`;
   }
   if (state === 'never_run' || lastPassAt === null)
     return `${paint('red', 'The relay has never run:')} events are saved, but not delivered.`;
-  if (state === 'running') return `The relay runs, last pass ${ago(lastPassAt, generatedAt)}.`;
-  const since = paint('red', `The relay has not run since ${when(lastPassAt, generatedAt)}:`);
+  if (state === 'running') return `The relay is running, last pass ${ago(lastPassAt, generatedAt)}.`;
+  const since = paint('red', `The relay has not run since ${timeText(lastPassAt, generatedAt)}:`);
   return `${since} events are saved, but not delivered.`;
 }
 
-function totalsWords({ totals }: View): string {
+function totalsWords({ totals }: Overview): string {
   const { pending, failing, deadLettered, deliveredLast24h, firstAttemptLast24h } = totals;
   const events =
     pending + failing + deadLettered === 0
@@ -88,12 +88,11 @@ function totalsWords({ totals }: View): string {
   return `${events} ${counted(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
 }
 
-function footerOf({ topics: all }: View, shown: number, words: string): string {
-  if (words !== '') return shown === 0 ? `No topic has “${words}” in its name, producer or subscribers.` : '';
+function footerOf({ topics: all }: Overview, shown: number, text: string): string {
+  if (text !== '') return shown === 0 ? `No topic has '${text}' in its name, producer or subscribers.` : '';
   const rest = all.length - shown;
   if (rest === 0) return '';
-  const quiet = shown === 0 ? 'topics, all quiet' : `quiet ${rest === 1 ? 'topic' : 'topics'}`;
-  return `${count(rest)} ${quiet}: --all shows ${rest === 1 ? 'it' : 'them'}.`;
+  return `${counted(rest, 'quiet topic')}: add --all to show ${rest === 1 ? 'it' : 'them'}.`;
 }
 
 function topicTable(
@@ -141,19 +140,19 @@ function number(value: number, style: 'yellow' | 'red' | null): Cell {
 function topicNote({ heldBackSince, inCatalog }: TopicOverview, now: string): Cell {
   if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
   if (heldBackSince === null) return '';
-  return { text: `held back by an open transaction since ${when(heldBackSince, now)}`, style: 'yellow' };
+  return { text: `held back by an open transaction since ${timeText(heldBackSince, now)}`, style: 'yellow' };
 }
 
-const NOT_IN_CATALOG = 'not in this release’s catalog';
+const NOT_IN_CATALOG = 'not in the catalog of this release';
 
 function subscriberNote(one: SubscriberOverview, now: string): Cell {
   const { attached, pause, inCatalog, neededVersion } = one;
   if (pause) {
     const { pausedBy, pausedAt, reason } = pause;
-    return { text: `paused by ${pausedBy} since ${when(pausedAt, now)}: ${reason}`, style: 'yellow' };
+    return { text: `paused by ${pausedBy} since ${timeText(pausedAt, now)}: ${reason}`, style: 'yellow' };
   }
   if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
   if (neededVersion !== null)
-    return { text: `waits for a release that reads version ${neededVersion}`, style: 'yellow' };
+    return { text: `waits for a release with payload version ${neededVersion}`, style: 'yellow' };
   return attached ? '' : { text: 'not attached', style: 'dim' };
 }

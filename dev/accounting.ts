@@ -1,13 +1,13 @@
 import { Webhook } from 'standardwebhooks';
 
-/** How the bookings of payments end that are told apart by what accounting first says of them. */
+/** Endings of booking ids whose payments accounting refuses the first time. */
 export const CLOSED_PERIOD = '-closed';
 export const DOWN = '-down';
 
 /**
- * Stands in for an accounting system elsewhere: takes signed CloudEvents over HTTP. The first time that it is told of
- * some payments it says that their period is closed, which is for good, or is down for maintenance. What it refused
- * once it takes the next time.
+ * Stands in for an external accounting system that receives signed CloudEvents over HTTP. It refuses some payments the
+ * first time, either permanently, because their period is closed, or because it is down for maintenance. It accepts
+ * them the second time.
  */
 export function createAccounting(secret: string): (request: Request) => Promise<Response> {
   const verifier = new Webhook(secret);

@@ -17,10 +17,10 @@ const paymentIntent = z.strictObject({
   currency: z.string().regex(/^[A-Z]{3}$/, 'write three capital letters, for example NOK'),
 });
 
-/** What only the local server answers; null for any other path. Throws a Problem for a page of another machine. */
+/** Answers `/dev/…`, or null for any other path. Throws a Problem for a page of another machine. */
 export type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
 
-/** `/dev/…`: what the demo needs to make traffic and to watch it. */
+/** `/dev/…`: the demo's way to make traffic and to watch it. Only the local server has it. */
 export function developmentRoutes(
   db: Database,
   accountingSecret: string,
@@ -60,6 +60,6 @@ export function developmentRoutes(
 
 async function journeys(db: Database, since: string): Promise<Response> {
   if (!/^\d{1,15}$/.test(since))
-    return new Response('since: write what /dev/newest answered\n', { status: 400 });
+    return new Response('since: write the seq that /dev/newest answered\n', { status: 400 });
   return Response.json(await journeysSince(db, Number(since)));
 }

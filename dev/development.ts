@@ -1,18 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { chmodSync, lstatSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { z } from 'zod';
-
-import { providers, readConfig } from '../lib/config.ts';
+import { localServerFile, readLocalServer } from '../cli/local-server.ts';
+import type { LocalServer } from '../cli/local-server.ts';
+import { providers } from '../lib/config.ts';
 import type { Provider, Scheme } from '../lib/config.ts';
-
-/** What the local server made up for itself, and where it listens: the demo, in another process, reads it. */
-const file = z.object({
-  url: z.url(),
-  variables: z.record(z.string(), z.string()),
-});
-export type Development = z.output<typeof file>;
 
 /** The schemes of the providers that do not sign by Standard Webhooks. */
 const SCHEMES: Readonly<Partial<Record<Provider, Scheme>>> = {
@@ -21,7 +14,7 @@ const SCHEMES: Readonly<Partial<Record<Provider, Scheme>>> = {
 };
 
 /**
- * Gives each unset secret of the environment that lets in a person a made-up one, the same at every start.
+ * Generates the unset secrets of operators and the cron, and keeps them from start to start.
  *
  * @returns the variables that it set.
  */
@@ -32,7 +25,7 @@ export function makeUpSecrets(dataDir: string): Record<string, string> {
   return setUnset(dataDir, wanted);
 }
 
-/** Does the same for those whom the demo plays: the providers, and an accounting system at `/dev/accounting`. */
+/** Does the same for the demo's players: the providers, and an accounting system at `/dev/accounting`. */
 export function makeUpPlayers(dataDir: string, port: number): Record<string, string> {
   const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
   const wanted: Record<string, string> = {};
@@ -50,7 +43,7 @@ export function makeUpPlayers(dataDir: string, port: number): Record<string, str
 }
 
 function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Record<string, string> {
-  const kept = read(dataDir)?.variables ?? {};
+  const kept = readLocalServer(dataDir)?.variables ?? {};
   const madeUp: Record<string, string> = {};
   for (const [name, value] of Object.entries(wanted)) {
     if (process.env[name]) continue;
@@ -60,20 +53,20 @@ function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Re
   return madeUp;
 }
 
-/** Writes down where the server listens and the secrets it goes by, for this user only. */
+/** Writes the server's address and secrets to a file that only this user can read. */
 export function publish(dataDir: string, url: string, madeUp: Readonly<Record<string, string>>): void {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const path = join(dataDir, 'development.json');
-  const text = `${JSON.stringify({ url, variables: madeUp } satisfies Development, null, 2)}\n`;
+  const path = localServerFile(dataDir);
+  const text = `${JSON.stringify({ url, variables: madeUp } satisfies LocalServer, null, 2)}\n`;
   writeFileSync(path, text, { mode: 0o600 });
-  // One that is there keeps its mode.
+  // An existing file keeps its mode.
   chmodSync(path, 0o600);
 }
 
-/** What a database of Postgres has in its folder; in one that is used for other things too, the rest is not ours. */
+/** The files of Postgres. In a folder with other files too, those are not ours. */
 const OF_POSTGRES = /^(base|global|pg_[\w.]+|PG_VERSION|post[\w.]+)$/;
 
-/** Keeps the embedded database to this user: it makes files that everybody may write. */
+/** Restricts the embedded database to this user: it creates files that everybody may write. */
 export function keepPrivate(folder: string): void {
   chmodSync(folder, 0o700);
   for (const name of readdirSync(folder).filter((entry) => OF_POSTGRES.test(entry)))
@@ -85,18 +78,4 @@ function restrict(path: string): void {
   if (stat.isSymbolicLink()) return;
   chmodSync(path, stat.isDirectory() ? 0o700 : 0o600);
   if (stat.isDirectory()) for (const name of readdirSync(path)) restrict(join(path, name));
-}
-
-/** What the local server published, or null when none has run here. */
-export function read(dataDir: string): Development | null {
-  try {
-    return file.parse(JSON.parse(readFileSync(join(dataDir, 'development.json'), 'utf8')));
-  } catch {
-    return null;
-  }
-}
-
-/** The folder of the embedded database, where the published file lies too. */
-export function dataDir(): string {
-  return readConfig().dataDir;
 }

@@ -1,5 +1,5 @@
-// Runs before `npm start`, `npm test` and the others, with nothing but Node: installs what they need when it is not
-// there yet, or when the lock file is newer than what is.
+// Runs before `npm start`, `npm test` and other scripts, and needs nothing but Node: installs the packages if they are
+// missing or older than the lock file.
 import { spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, statSync } from 'node:fs';
 import process from 'node:process';
@@ -14,23 +14,23 @@ if (major < 20 || (major === 20 && minor < 19)) {
 const installed = 'node_modules/.package-lock.json';
 const isFresh = existsSync(installed) && statSync(installed).mtimeMs >= statSync('package-lock.json').mtimeMs;
 if (!isFresh) {
-  // npm would empty the folder that it leads to, which another checkout may be using.
+  // npm would empty the linked folder, which another checkout may be using.
   if (lstatSync('node_modules', { throwIfNoEntry: false })?.isSymbolicLink()) {
     console.error(
-      'node_modules is a link, and not as new as package-lock.json. Remove it, or run npm ci where it leads.',
+      'node_modules is a link and older than package-lock.json. Remove it, or run npm ci in the linked folder.',
     );
     process.exit(1);
   }
   const reason = existsSync(installed)
     ? 'package-lock.json is newer than node_modules'
-    : 'there is no node_modules yet';
+    : 'node_modules is missing';
   console.log(`Installing packages (npm ci): ${reason}.`);
   const { status, error } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
     stdio: ['ignore', 'inherit', 'inherit'],
     shell: process.platform === 'win32',
   });
   if (status !== 0) {
-    const why = error ? `npm could not be run (${error.message})` : 'npm says why above';
+    const why = error ? `npm could not be run (${error.message})` : 'see npm’s messages above';
     console.error(`The packages could not be installed: ${why}.`);
     process.exit(status ?? 1);
   }

@@ -1,11 +1,15 @@
-import { styleText } from 'node:util';
-
 import { z } from 'zod';
 
+import { stateCell } from '../cli/states.ts';
+import { table } from '../cli/table.ts';
+import type { Cell } from '../cli/table.ts';
+import type { Pane } from '../cli/terminal.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { driverOf, run } from '../lib/db/statement.ts';
+import { until } from '../lib/operators/page/instants.ts';
+import { instantOf } from '../lib/time.ts';
 
-/** One event on its way to one subscriber. */
+/** One event's delivery to one subscriber. */
 export const journey = z.object({
   eventId: z.string(),
   topic: z.string(),
@@ -13,18 +17,18 @@ export const journey = z.object({
   causationId: z.string().nullable(),
   /** Null while the event waits for fan-out. */
   subscriber: z.string().nullable(),
-  state: z.string(),
+  state: z.enum(['pending', 'failing', 'dead_lettered', 'delivered']),
   attempts: z.number(),
-  /** From the event's record, which its commit follows at once, to the end of the handler. */
+  /** From the record of the event to the end of the handler. */
   deliveredAfterMs: z.number().nullable(),
   nextAttemptAtMs: z.number().nullable(),
   lastError: z.string().nullable(),
-  /** Whether an earlier delivery of the lane waits for its retry, and this one with it. */
+  /** An earlier delivery of the lane waits for its retry, and this one behind it. */
   isHeldBack: z.boolean(),
 });
 export type Journey = z.output<typeof journey>;
 
-/** The journeys of all events after `sinceSeq`, oldest event first. */
+/** Reads the journeys of all events after `sinceSeq`, oldest event first. */
 export async function journeysSince(db: Database, sinceSeq: number): Promise<Journey[]> {
   return await run<Journey>(driverOf(db), {
     text: `
@@ -44,7 +48,7 @@ export async function journeysSince(db: Database, sinceSeq: number): Promise<Jou
   });
 }
 
-/** The newest event's number, 0 when there is none. */
+/** Reads the newest event's number; 0 without events. */
 export async function newestSeq(db: Database): Promise<number> {
   const [row] = await run<{ seq: number }>(driverOf(db), {
     text: 'select coalesce(max(seq), 0)::float8 as seq from events',
@@ -53,70 +57,37 @@ export async function newestSeq(db: Database): Promise<number> {
   return row!.seq;
 }
 
-const MARKS: Readonly<Record<string, { mark: string; colour: Parameters<typeof styleText>[0] }>> = {
-  delivered: { mark: '✓', colour: 'green' },
-  pending: { mark: '·', colour: 'dim' },
-  failing: { mark: '!', colour: 'yellow' },
-  dead_lettered: { mark: '✗', colour: 'red' },
-};
-
-/** Writes journeys as a table for a terminal: a line per delivery, an event's topic on its first. */
-export function journeyTable(journeys: readonly Journey[], colours: boolean, nowMs: number): string {
-  const paint = (colour: Parameters<typeof styleText>[0], text: string) =>
-    colours ? styleText(colour, text) : text;
-  const isCausedBy = new Set(journeys.map(({ eventId }) => eventId));
-  const rows = journeys.map((row, index) => {
-    const isFirst = journeys[index - 1]?.eventId !== row.eventId;
-    const indent = row.causationId && isCausedBy.has(row.causationId) ? '└ ' : '';
-    return {
-      topic: isFirst ? indent + row.topic : '',
-      subscriber: row.subscriber ?? '(not fanned out yet)',
-      state: `${MARKS[row.state]?.mark ?? '?'} ${row.state.replace('_', '-')}`,
-      colour: MARKS[row.state]?.colour ?? 'dim',
-      attempts: String(row.attempts),
-      ms:
-        row.deliveredAfterMs === null ? '' : row.deliveredAfterMs.toFixed(row.deliveredAfterMs < 10 ? 1 : 0),
-      note: note(row, nowMs),
-    };
+/** Draws journeys as a table: a line for each delivery, with the event's topic on its first. */
+export function journeyTable(journeys: readonly Journey[], pane: Pane, now: number): string {
+  const columns = [
+    { title: 'topic' },
+    { title: 'subscriber' },
+    { title: 'state' },
+    { title: 'attempts', align: 'right' },
+    { title: 'ms', align: 'right' },
+    { title: '', isFlexible: true },
+  ] as const;
+  const eventIds = new Set(journeys.map(({ eventId }) => eventId));
+  const rows = journeys.map((row, index): Cell[] => {
+    const { eventId, topic, causationId, subscriber, state, attempts, deliveredAfterMs: ms } = row;
+    const isFirst = journeys[index - 1]?.eventId !== eventId;
+    const indent = causationId !== null && eventIds.has(causationId) ? '└ ' : '';
+    return [
+      isFirst ? indent + topic : '',
+      subscriber ?? '(not fanned out yet)',
+      stateCell(state),
+      String(attempts),
+      ms === null ? '' : ms.toFixed(ms < 10 ? 1 : 0),
+      { text: note(row, now), style: 'dim' },
+    ];
   });
-  const width = (name: 'topic' | 'subscriber' | 'state', title: string) =>
-    Math.max(title.length, ...rows.map((row) => row[name].length));
-  const [topic, subscriber, state] = [
-    width('topic', 'topic'),
-    width('subscriber', 'subscriber'),
-    width('state', 'state'),
-  ];
-  const line = (
-    cells: { topic: string; subscriber: string; state: string; attempts: string; ms: string; note: string },
-    colour?: Parameters<typeof styleText>[0],
-  ) =>
-    [
-      cells.topic.padEnd(topic),
-      cells.subscriber.padEnd(subscriber),
-      colour ? paint(colour, cells.state.padEnd(state)) : cells.state.padEnd(state),
-      cells.attempts.padStart(8),
-      cells.ms.padStart(6),
-      paint('dim', cells.note),
-    ]
-      .join('  ')
-      .trimEnd();
-  const head = line({
-    topic: 'topic',
-    subscriber: 'subscriber',
-    state: 'state',
-    attempts: 'attempts',
-    ms: 'ms',
-    note: '',
-  });
-  return [paint('bold', head), ...rows.map((row) => line(row, row.colour))].join('\n');
+  return table(pane, columns, rows);
 }
 
-function note(row: Journey, nowMs: number): string {
-  if (row.state === 'delivered') return '';
-  const waits =
-    row.nextAttemptAtMs === null
-      ? ''
-      : `next try in ${Math.max(0, Math.round((row.nextAttemptAtMs - nowMs) / 1000))} s`;
-  if (row.lastError) return [row.lastError, waits].filter(Boolean).join('; ');
-  return row.isHeldBack ? 'behind an earlier event of its lane' : waits;
+function note({ state, isHeldBack, lastError, nextAttemptAtMs }: Journey, now: number): string {
+  if (state === 'delivered') return '';
+  if (isHeldBack && lastError === null) return 'behind an earlier event of its lane';
+  const retry =
+    nextAttemptAtMs === null ? '' : `next retry ${until(instantOf(nextAttemptAtMs), instantOf(now))}`;
+  return [lastError, retry].filter(Boolean).join('; ');
 }

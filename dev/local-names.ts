@@ -2,27 +2,27 @@ import type { IncomingMessage } from 'node:http';
 
 import type { ServerRequest } from 'srvx';
 
+import { detailOf } from '../lib/http/problem-codes.ts';
 import { Problem } from '../lib/http/problem.ts';
 
 /**
- * The names of this machine for itself. A page elsewhere can have its own host name lead here (DNS rebinding), and
- * would then be of the same origin as the console; what it can't do is to ask for one of these.
+ * This machine's names for itself. A page elsewhere can point its own host name here (DNS rebinding) and would then
+ * share the console's origin, but its requests can't carry one of these names.
  */
 const LOCAL_HOST = /^(localhost\.?|127\.0\.0\.1|\[::1\])(:\d*)?$/i;
 
-/** @param host as a header or a URL says it, with a port or without. */
+/** @param host from a header or a URL, with or without a port. */
 export function isLocalHost(host: string | undefined): boolean {
-  // A port that is too large makes no URL.
+  // A port that is too large makes the URL invalid.
   return host !== undefined && LOCAL_HOST.test(host) && URL.canParse(`http://${host}`);
 }
 
 /** For a person whose hosts file or proxy has another name for this machine. */
-export const NOT_LOCAL =
-  'This server answers only as localhost, 127.0.0.1 or [::1], so that no page elsewhere can reach it. Open http://localhost and the port.';
+export const NOT_LOCAL = detailOf('misdirected_request');
 
-/** Whether a request asks for this machine: by one name, since a proxy may go by the first of two or by the last. */
+/** Tells whether a request names this machine, once: of two names, a proxy may have used either. */
 export function asksForThisMachine(incoming: Pick<IncomingMessage, 'rawHeaders'> | undefined): boolean {
-  // Names and values in turn. Of two, Node's `headers` has the first.
+  // Names and values alternate. Of two hosts, Node's `headers` has the first.
   const [host, ...others] = (incoming?.rawHeaders ?? []).filter(
     (_, index, all) => index % 2 === 1 && all[index - 1]?.toLowerCase() === 'host',
   );
@@ -31,14 +31,14 @@ export function asksForThisMachine(incoming: Pick<IncomingMessage, 'rawHeaders'>
 
 /** @throws Problem 421 `misdirected_request` */
 export function requireLocalHost({ runtime }: ServerRequest): void {
-  if (!asksForThisMachine(runtime?.node?.req)) throw new Problem(421, 'misdirected_request', NOT_LOCAL);
+  if (!asksForThisMachine(runtime?.node?.req)) throw new Problem('misdirected_request');
 }
 
-/** Lets programs send what they like, and pages of this machine. @throws Problem 403 `origin_not_allowed` */
+/** Lets programs and pages of this machine send requests. @throws Problem 403 `origin_not_allowed` */
 export function requireLocalOrigin({ method, headers }: Request): void {
   const origin = headers.get('origin');
   if (method === 'GET' || method === 'HEAD' || origin === null) return;
   const [, host] = /^https?:\/\/([^/]+)$/.exec(origin) ?? [];
   if (isLocalHost(host)) return;
-  throw new Problem(403, 'origin_not_allowed', 'Only pages of this machine may send something here.');
+  throw new Problem('origin_not_allowed', { detail: 'Only pages of this machine may call here.' });
 }

@@ -9,12 +9,12 @@ import { runProgram } from '../cli/program.ts';
 
 const USAGE = `npm run migrate
 
-Brings the tables of DATABASE_URL_UNPOOLED, or else of DATABASE_URL, up to date. To be run before the functions that
-need them are deployed; those that run meanwhile go on.`;
+Creates or updates the tables in the database of DATABASE_URL_UNPOOLED, or else of DATABASE_URL. Run it before you
+deploy the functions that need them. Functions that are running go on working.`;
 
 const VARIABLES = ['DATABASE_URL_UNPOOLED', 'DATABASE_URL'];
 
-/** A table in use is free again soon, unless somebody holds it for good. */
+/** A second apart: a table in use is usually free again soon. */
 const TRIES = 10;
 
 /** `npm run migrate`. */
@@ -33,7 +33,8 @@ function requireUnpooled(): void {
   const url = VARIABLES.map((name) => process.env[name]?.trim()).find(Boolean) ?? '';
   if (!URL.canParse(url) || !new URL(url).hostname.includes('-pooler.')) return;
   throw misused(
-    'DATABASE_URL_UNPOOLED: write the address without -pooler; one migration at a time needs a session',
+    'The database’s address is a pooler’s, but a migration needs a session of its own.',
+    'Set DATABASE_URL_UNPOOLED to the address without -pooler.',
   );
 }
 
@@ -45,10 +46,12 @@ async function migratePatiently(db: Database, tell: (line: string) => void): Pro
     } catch (error) {
       if (!isTableInUse(error)) throw error;
       if (attempt === TRIES) {
-        const message = 'A table is in use all the time: nothing was changed.';
-        throw new Failure(EXIT.failed, message, 'Find out by whom, and try again.', { cause: error });
+        const message = `A table has been in use for ${TRIES} seconds. Nothing was changed.`;
+        throw new Failure(EXIT.failed, message, 'End the transaction that uses it, and try again.', {
+          cause: error,
+        });
       }
-      tell('A table is in use. Trying again …');
+      tell('A table is in use. Retrying …');
       await sleep(SECOND);
     }
   }

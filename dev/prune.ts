@@ -6,8 +6,8 @@ import { runProgram } from '../cli/program.ts';
 
 const USAGE = `npm run prune -- [--days ${KEEP_MS / DAY}]
 
-Deletes delivered events of DATABASE_URL that are older, with their deliveries. Dead letters and receipts stay. The cron
-does the same, a little at a time.`;
+Deletes events from the database of DATABASE_URL that are older than this and received by every subscriber, with their
+deliveries. Dead letters and receipts stay. The cron does the same, a little at a time.`;
 
 /** A hundred years. */
 const MOST_DAYS = 36_500;
@@ -15,13 +15,13 @@ const MOST_DAYS = 36_500;
 /** `npm run prune`. */
 await runProgram({
   usage: USAGE,
-  options: { days: { value: '<number>', help: 'how long events are kept' } },
+  options: { days: { value: '<number>', help: 'how many days to keep events' } },
   async run(given, { out }) {
     const days = given.wholeNumber('days', 1, MOST_DAYS) ?? KEEP_MS / DAY;
     const { events, deliveries } = await withDatabase(['DATABASE_URL'], (db) =>
       prune({ db, keepMs: days * DAY, until: Date.now() + 24 * HOUR }),
     );
-    out.write(`Deleted ${events} events and ${deliveries} deliveries that are older than ${days} days.`);
+    out.write(`Deleted ${events} events older than ${days} days and their ${deliveries} deliveries.`);
     return EXIT.ok;
   },
 });

@@ -6,10 +6,10 @@ import { isForbidden, loadFunction, urlFor } from './platform/function-file.ts';
 import { createRouting } from './platform/routing.ts';
 
 /**
- * Routes requests as the platform does, to the sources: by the routes that the build writes, to the files of `public/`
- * and of `api/`.
+ * Routes requests as the platform does, by the routes that the build writes, but to the sources: the files of `public/`
+ * and `api/`.
  *
- * @returns null where nothing is.
+ * @returns null for an unknown path.
  */
 export function createRouter(root: URL): (request: Request) => Promise<Response | null> {
   const vercelJson = readVercelJson(root);

@@ -17,7 +17,7 @@ import { relay } from '../lib/relay/relay.ts';
 import { attach, topicsOf } from '../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND } from '../lib/time.ts';
-import { mintToken } from './operator-token.ts';
+import { mintToken } from '../cli/operator-token.ts';
 import { createRouter } from './router.ts';
 
 const FOLDER = new URL('../docs/console/', import.meta.url);

@@ -3,22 +3,21 @@ import { startMessagesApi } from './stand-ins/messages-api.ts';
 import { startSendGrid } from './stand-ins/sendgrid.ts';
 import type { SendGridStandIn } from './stand-ins/sendgrid.ts';
 
-/** The hosted services that the local server plays itself, by what they are for. */
+/** The stand-ins for hosted services. */
 export interface StandIns {
   readonly chat: boolean;
-  /** The page that shows the mails that were sent; null when a real key is set. */
+  /** The page with the sent mails; null when a real key is set. */
   readonly mailUrl: string | null;
-  /** The mails that went to the stand-in, oldest first. */
+  /** The mails sent to the stand-in, oldest first. */
   readonly mails: () => { readonly to: string; readonly subject: string }[];
 }
 
-/** Nobody is played. */
 export const NO_STAND_INS: StandIns = { chat: false, mailUrl: null, mails: () => [] };
 
 /**
- * Starts a stand-in for each hosted service that has no key, and points the functions at it.
+ * Starts a stand-in for each hosted service without a key, and points the functions at it.
  *
- * @param port where the mail page goes, if it is free.
+ * @param port for the page with the mails, if it is free.
  */
 export async function startStandIns(port: number): Promise<StandIns> {
   const { standIns, chat } = readConfig();
@@ -47,7 +46,7 @@ export async function startStandIns(port: number): Promise<StandIns> {
   };
 }
 
-/** Listens on the port, or on another one when that is taken: what is nice to have must not keep the server down. */
+/** Listens on the port, or on any other if it is taken: an optional page must not stop the server. */
 export async function near<Server>(port: number, listen: (port: number) => Promise<Server>): Promise<Server> {
   try {
     return await listen(port);

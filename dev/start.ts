@@ -5,11 +5,11 @@ import { styleText } from 'node:util';
 import { serve } from 'srvx';
 import type { ServerRequest } from 'srvx';
 
-import { InvalidConfiguration, providers, readable, readConfig, wrongVariables } from '../lib/config.ts';
+import { InvalidConfiguration, readable, readConfig, wrongVariables } from '../lib/config.ts';
 import { duties, perform } from '../lib/cron/duties.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
-import { notFound, Problem, problemResponse } from '../lib/http/problem.ts';
+import { Problem, problemResponse } from '../lib/http/problem.ts';
 import { logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
 import { config, database, relays, subscribers } from '../lib/postbud.ts';
@@ -18,27 +18,29 @@ import { remoteSubscriber } from '../lib/subscribers/http.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
 import { unusable } from '../cli/database.ts';
 import { EXIT, Failure } from '../cli/failure.ts';
+import { dataDir } from '../cli/local-server.ts';
+import { signInUrl } from '../cli/operator-token.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
-import { dataDir, keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
+import { keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
 import { requireLocalHost } from './local-names.ts';
+import { greeting, nextSteps } from './greeting.ts';
 import { createRouter } from './router.ts';
-import { signInUrl } from './sign-in-url.ts';
 import { serveSite } from './site-server.ts';
 import { near, NO_STAND_INS, startStandIns } from './stand-ins.ts';
-import type { StandIns } from './stand-ins.ts';
 
 /**
- * `npm start`: the functions of `api/` behind the routes of `vercel.json`, a database, and a relay that never stops.
+ * `npm start`: serves the functions of `api/` behind the routes of `vercel.json`, with a database and a relay that runs
+ * until the server stops.
  *
- * Beside the embedded database, which is nobody's but the developer's, it plays who is missing, sends the demo's
- * traffic, and has `/dev/…`, where the demo makes and watches it. With `DATABASE_URL` it does none of that.
+ * With the embedded database, which holds only a developer's data, it also starts stand-ins, sends the demo's traffic
+ * and answers `/dev/…`, where the demo makes and watches it. With `DATABASE_URL` it does none of that.
  */
 async function start(): Promise<void> {
-  logTo((line) => console.log(inWords(line)));
+  logToConsole();
   requireRightVariables();
-  // Not `config()`, which is read once: the secrets are still to be made up.
+  // Not `config()`, which is read once: the secrets are not generated yet.
   const { port, demo: isDemoWanted, database: where } = readConfig();
   const isEmbedded = where.kind === 'embedded';
   const folder = isEmbedded ? folderOf(where.dataDir) : null;
@@ -65,7 +67,7 @@ async function start(): Promise<void> {
         throw error;
       }),
   });
-  // First, so that a port that is taken is found before a database is made.
+  // First, so that a port in use is found before a database is created.
   await server.ready();
   const db = await database();
   await migrate(db).catch((error: unknown) => {
@@ -77,14 +79,13 @@ async function start(): Promise<void> {
   const url = `http://localhost:${new URL(server.url ?? '').port}`;
   publish(dataDir(), url, madeUp);
   const site = await near(port === 0 ? 0 : port + 1, serveSite);
-  const operatorUrl = await signInUrl(url);
-  console.log(banner({ url, siteUrl: `${site.url}/?api=${url}`, operatorUrl, standIns, madeUp }));
+  console.log(greeting(url, standIns, madeUp));
 
   const stopped = new AbortController();
   if (relays()) {
     void relayForever(db, stopped.signal);
     void performForever(db, stopped.signal);
-  } else console.log('RELAY=off: this server does not relay. Events wait for one that does.\n');
+  } else console.log('RELAY=off: this server does not relay. Events wait for a server that does.\n');
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
       stopped.abort();
@@ -93,13 +94,23 @@ async function start(): Promise<void> {
   }
 
   if (isEmbedded && isDemoWanted) {
-    console.log('The demo’s traffic, sent once at the start (DEMO=off leaves it out):\n');
+    console.log('Sending the demo’s traffic (to start without it, set DEMO=off).\n');
+    // The demo lists its requests itself.
+    logToConsole(false);
     await demo({ url, variables: madeUp }, console.log);
-    console.log('Next: npm run demo in a second terminal sends it again, and npx postbud shows the bus.\n');
+    logToConsole();
   }
+  console.log(nextSteps(`${site.url}/?api=${url}`, await signInUrl(url), standIns));
 }
 
-/** A function does without what it does not need; a person who starts a server is told of everything at once. */
+/** Writes log lines to the console, with or without one for each request. */
+function logToConsole(withRequests = true): void {
+  logTo((line) => {
+    if (withRequests || line.message !== 'request') console.log(inWords(line));
+  });
+}
+
+/** Reports all wrong variables at once. A function ignores those that it does not need. */
 function requireRightVariables(): void {
   const wrong = wrongVariables();
   for (const component of readConfig().remoteSubscribers) {
@@ -112,12 +123,12 @@ function requireRightVariables(): void {
   throw new Failure(EXIT.usage, wrong.map(({ message }) => message).join('\n  '));
 }
 
-/** Where an embedded database has its files; null in memory. */
+/** The folder of an embedded database's files; null in memory. */
 function folderOf(where: string): string | null {
   return where.startsWith('memory://') ? null : where.replace(/^file:\/\//, '');
 }
 
-/** The embedded database would say so in terms of the first statement that fails. */
+/** Checks what the embedded database would report only with its first failing statement. */
 function requireOwnFolder(path: string): void {
   try {
     mkdirSync(path, { recursive: true });
@@ -129,11 +140,11 @@ function requireOwnFolder(path: string): void {
 }
 
 async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
-  // It throws when it ends, should it never have worked; the log has all that went wrong.
+  // It throws at its end if it never worked; the log has every error.
   await keepRelaying({ db, subscribers: subscribers(), until: Infinity, signal }).catch(() => undefined);
 }
 
-/** What the platform’s cron does besides relaying, as often. */
+/** Performs the other duties of the platform's cron, as often. */
 async function performForever(db: Database, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await perform(duties, db);
@@ -141,96 +152,29 @@ async function performForever(db: Database, signal: AbortSignal): Promise<void> 
   }
 }
 
-/** What every line has, or what a request's line says in its own way. */
-const TOLD = new Set(['level', 'at', 'message', 'requestId']);
+/** Fields of every line, which are not repeated as `name=value`. */
+const SHOWN = new Set(['level', 'at', 'message', 'requestId']);
 
-/** A log line for a person: what a request was and how it went, or the message with what it says of itself. */
+/** Writes a log line for a person: a request with its status, or a message with its fields. */
 function inWords(line: LogLine): string {
   const { level, at, message, method, route, path, status, durationMs } = line;
-  const fields = Object.entries(line).filter(([name, value]) => !TOLD.has(name) && value !== undefined);
-  const told =
+  const fields = Object.entries(line).filter(([name, value]) => !SHOWN.has(name) && value !== undefined);
+  const words =
     message === 'request'
       ? `${method} ${route ?? path} → ${status} in ${durationMs} ms`
       : `${message} ${fields.map(([name, value]) => `${name}=${String(value)}`).join(' ')}`;
   return styleText(
     level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'dim',
-    `${at.slice(11, 19)} ${told}`,
+    `${at.slice(11, 19)} ${words}`,
   );
 }
 
 function nothingAt(request: Request): Response {
   const { pathname } = new URL(request.url);
-  return problemResponse(notFound('not_found', `There is nothing at ${pathname}.`), randomUUID());
-}
-
-interface Greeting {
-  readonly url: string;
-  readonly siteUrl: string;
-  readonly operatorUrl: string;
-  readonly standIns: StandIns;
-  readonly madeUp: Readonly<Record<string, string>>;
-}
-
-function banner({ url, siteUrl, operatorUrl, standIns, madeUp }: Greeting): string {
-  const { database: where } = config();
-  const isEmbedded = where.kind === 'embedded';
-  const database = isEmbedded
-    ? `embedded Postgres in ${where.dataDir}/ (DATABASE_URL=postgres://… takes another)`
-    : `${where.kind === 'neon' ? 'Neon' : 'Postgres'} from DATABASE_URL: no stand-ins, no demo and no /dev/…, as in a deployment`;
-  const attached = [...new Set(subscribers().map(({ name }) => name))];
-  const lines = [
-    '',
-    `Postbud listens on ${url}`,
-    '',
-    `  database     ${database}`,
-    `  relay        every 5 seconds and on every emit, for ${isEmbedded ? `${attached.length} subscribers` : `${attached.join(', ')}; what is for others waits`}`,
-    `  webhooks     POST ${providers.map((provider) => `/webhooks/${provider}`).join(', ')}`,
-    '  cron         GET  /api/cron/relay',
-    '  operators    GET  /platform/event-bus, and what is beneath it',
-    `  chat         POST /api/chat, ${chatWords(standIns)}`,
-    `  mail         of POST /api/inquiry and of notifications, ${mailWords(standIns)}`,
-    '  health       GET  /api/health',
-  ];
-  if (Object.keys(madeUp).length > 0) {
-    const width = Math.max(...Object.keys(madeUp).map((name) => name.length));
-    lines.push(
-      '',
-      `Made up for development (kept in ${dataDir()}/development.json; set them yourself to choose):`,
-      '',
-    );
-    for (const [name, value] of Object.entries(madeUp)) lines.push(`  ${name.padEnd(width)}  ${value}`);
-  }
-  lines.push(
-    '',
-    'Open:',
-    '',
-    `  ${operatorUrl}`,
-    '    the operators’ console: sign in with the token that is filled in (npm run token mints others)',
-    `  ${siteUrl}`,
-    '    a marketing site on another origin: chat, send an inquiry',
+  return problemResponse(
+    new Problem('not_found', { detail: `There is nothing at ${pathname}.` }),
+    randomUUID(),
   );
-  if (standIns.mailUrl) lines.push(`  ${standIns.mailUrl}`, '    the mails that were sent');
-  lines.push(
-    '',
-    'Try:',
-    '',
-    `  curl -i -X POST ${url}/webhooks/cardpayments -d '{}' -H 'content-type: application/json'`,
-  );
-  if (isEmbedded) lines.push('  npm run demo');
-  lines.push('  npx postbud topics', '');
-  return lines.join('\n');
-}
-
-function chatWords({ chat }: StandIns): string {
-  if (chat) return 'answered by a stand-in (ANTHROPIC_API_KEY takes the real one)';
-  return config().chat.apiKey ? 'answered by Anthropic' : 'which answers 503 without ANTHROPIC_API_KEY';
-}
-
-function mailWords({ mailUrl }: StandIns): string {
-  if (mailUrl) return 'to a stand-in (SENDGRID_API_KEY takes the real one)';
-  return config().mail
-    ? 'through SendGrid'
-    : 'which nobody is sent without SENDGRID_API_KEY, FROM_EMAIL and ADMIN_EMAIL';
 }
 
 try {
@@ -240,9 +184,7 @@ try {
   else if (error instanceof Failure)
     console.error(`Postbud can't start: ${error.message}\n${error.advice ?? ''}`);
   else if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') {
-    console.error(
-      `Postbud can't start: something listens on port ${config().port} already. Set PORT to another one.`,
-    );
+    console.error(`Postbud can't start: port ${config().port} is in use. Set PORT to another one.`);
   } else throw error;
   process.exitCode = 1;
   process.exit();

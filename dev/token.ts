@@ -1,18 +1,18 @@
 import process from 'node:process';
 
 import type { OperatorSettings } from '../lib/config.ts';
-import type { Scope } from '../lib/http/openapi/operation.ts';
+import type { Scope } from '../lib/http/operation.ts';
 import { ago } from '../lib/deliveries/replay-request.ts';
 import { SECOND, msOf } from '../lib/time.ts';
 import { EXIT, Failure, misused } from '../cli/failure.ts';
-import { nearest } from '../cli/nearest.ts';
+import { dataDir, readLocalServer } from '../cli/local-server.ts';
+import { unknownName } from '../cli/nearest.ts';
+import { mintToken, operatorSettings } from '../cli/operator-token.ts';
 import { runProgram } from '../cli/program.ts';
-import { dataDir, read } from './development.ts';
-import { mintToken, operatorSettings } from './operator-token.ts';
 
 const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:replay"] [--expires 8h]
 
-Mints an operator's token for OPERATOR_JWT_SECRET, or for the secret that npm start made up.`;
+Mints an operator’s token with OPERATOR_JWT_SECRET, or with the secret that npm start generated.`;
 
 const SCOPES: readonly Scope[] = ['event-bus:read', 'event-bus:replay', 'event-bus:reveal'];
 
@@ -20,14 +20,14 @@ const SCOPES: readonly Scope[] = ['event-bus:read', 'event-bus:replay', 'event-b
 await runProgram({
   usage: USAGE,
   options: {
-    sub: { value: '<name>', help: 'who is let in' },
-    scope: { value: '<scopes>', help: 'what they may do' },
-    expires: { value: '<8h>', help: 'for how long' },
+    sub: { value: '<name>', help: 'the operator’s name, for the operator log' },
+    scope: { value: '<scopes>', help: 'scopes, separated by spaces' },
+    expires: { value: '<8h>', help: 'how long the token is valid' },
   },
   async run(given, { out }) {
     const sub = subjectOf(given.text('sub') ?? 'developer');
     const scope = scopeOf(given.text('scope') ?? 'event-bus:read event-bus:replay');
-    const madeUp = read(dataDir())?.variables['OPERATOR_JWT_SECRET'];
+    const madeUp = readLocalServer(dataDir())?.variables['OPERATOR_JWT_SECRET'];
     const secret = process.env['OPERATOR_JWT_SECRET']?.trim() ? undefined : madeUp;
     const expires = lifetimeOf(given.text('expires'), operatorSettings(secret));
     const token = await mintToken({ sub, scope, expires }, secret);
@@ -39,37 +39,35 @@ await runProgram({
 
 function subjectOf(sub: string): string {
   if (sub.trim() && !/\p{C}/u.test(sub)) return sub.trim();
-  throw misused('--sub: write a name, which is kept beside what they do');
+  throw misused('--sub is blank or contains control characters.', 'Write a name, for example --sub kari');
 }
 
 function scopeOf(scope: string): string {
   const words = scope.split(/\s+/).filter(Boolean);
   const wrong = words.length === 0 ? scope : words.find((word) => !SCOPES.some((known) => known === word));
   if (wrong === undefined) return words.join(' ');
-  const meant = nearest(wrong, SCOPES);
-  const advice = meant === null ? `Scopes: ${SCOPES.join(', ')}` : `Did you mean ${meant}?`;
-  throw misused(`“${wrong}” is no scope.`, advice);
+  throw unknownName('scope', wrong, SCOPES);
 }
 
 function lifetimeOf(expires: string | undefined, { maxAgeSeconds }: OperatorSettings): string {
-  // A day's work; less where the server takes tokens for less.
+  // A working day, or less where the server accepts less.
   if (expires === undefined) return '8h';
   const { error } = ago.safeParse(expires);
   if (error) throw misused(`--expires: ${error.issues[0]!.message}`);
   if (msOf(expires) <= maxAgeSeconds * SECOND) return expires;
   const longest = process.env['OPERATOR_TOKEN_MAX_AGE']?.trim() || '24h';
   throw misused(
-    `--expires: ${expires} is longer than a server takes a token, which is ${longest}.`,
-    `Write ${longest} or less, or set OPERATOR_TOKEN_MAX_AGE to what the server has.`,
+    `--expires: ${expires} is longer than a server accepts, which is ${longest}.`,
+    `Write ${longest} or less, or set OPERATOR_TOKEN_MAX_AGE to the server’s value.`,
   );
 }
 
 function withoutSecret(): Failure {
   return new Failure(
     EXIT.failed,
-    'OPERATOR_JWT_SECRET: set it, or run npm start once, which makes one up.',
+    'OPERATOR_JWT_SECRET is not set.',
     process.env['OPERATOR_JWKS_URL']?.trim()
-      ? 'With OPERATOR_JWKS_URL the tokens are the identity provider’s to make.'
-      : null,
+      ? 'With OPERATOR_JWKS_URL the identity provider issues the tokens.'
+      : 'Set it, or run npm start once, which generates one.',
   );
 }

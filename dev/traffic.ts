@@ -7,15 +7,15 @@ import Stripe from 'stripe';
 import { z } from 'zod';
 
 import { CLOSED_PERIOD, DOWN } from './accounting.ts';
-import type { Development } from './development.ts';
+import type { LocalServer } from '../cli/local-server.ts';
 
-/** Another visitor than the one at the browser: it is this one that asks too often. */
+/** The address of a visitor who asks too often: not the one of a browser on this machine. */
 const IMPATIENT_ADDRESS = '127.0.0.9';
 
-/** More than `CHAT_RATE_PER_MINUTE` lets through by default, also where a new minute begins among them. */
+/** More than the default of `CHAT_RATE_PER_MINUTE`, even where a new minute begins among them. */
 const IMPATIENT_QUESTIONS = 45;
 
-/** One request of the demo and what came back. */
+/** One request of the demo and its answer. */
 export interface Sent {
   readonly what: string;
   readonly status: number;
@@ -23,18 +23,18 @@ export interface Sent {
 }
 
 /**
- * Sends what a day brings: four payment intents, the webhooks that complete them, a login, a duplicate and a forgery,
+ * Sends the demo's traffic: four payment intents, the webhooks that complete them, a login, a duplicate and a forgery,
  * a question to the chat, an inquiry, and a visitor who asks too often.
- * Two handlers fail on the way: accounting refuses one captured payment for good, which is a dead letter until an
- * operator replays it, and is down when it is told of the next, behind which the last waits: card webhooks are handled
- * in order.
  *
- * The webhooks are signed by the providers' own SDKs; Vipps MobilePay has none that signs, so its scheme is written
- * out here.
+ * Accounting refuses the first captured card payment permanently, so its delivery is a dead letter until an operator
+ * replays it. It is down when the second arrives, so that delivery waits for a retry, and the third waits behind it:
+ * deliveries are in order.
  *
- * @returns what was sent, in order.
+ * The providers' own SDKs sign the webhooks. Vipps MobilePay has none that signs, so its scheme is written out here.
+ *
+ * @returns the requests, in order.
  */
-export async function sendTraffic({ url, variables }: Development): Promise<Sent[]> {
+export async function sendTraffic({ url, variables }: LocalServer): Promise<Sent[]> {
   const run = randomUUID().slice(0, 8);
   const secretOf = (provider: string) => variables[`WEBHOOK_${provider}_SECRET`] ?? '';
   const sent: Sent[] = [];
@@ -44,7 +44,7 @@ export async function sendTraffic({ url, variables }: Development): Promise<Sent
       headers: { 'content-type': 'application/json', ...headers },
       body,
     });
-    sent.push({ what, status: response.status, answer: inShort(await response.text()) });
+    sent.push({ what, status: response.status, answer: shortened(await response.text()) });
   };
   const intent = (what: string, body: object) => post(what, '/dev/payment-intents', {}, JSON.stringify(body));
 
@@ -86,7 +86,7 @@ export async function sendTraffic({ url, variables }: Development): Promise<Sent
   return sent;
 }
 
-/** What accounting first says of them, where it is not that it took them; in øre. */
+/** Amounts in øre, and how accounting refuses the payment the first time. */
 const CARD_PAYMENTS = [
   { fate: CLOSED_PERIOD, amount: 62_500 },
   { fate: DOWN, amount: 125_000 },
@@ -106,9 +106,9 @@ function inquiry(run: string) {
 }
 
 /**
- * Asks until the visitor's limit is reached, from another address of this machine.
+ * Asks from another address of this machine until the visitor's limit is reached.
  *
- * @returns null where the machine has no such address.
+ * @returns null if the machine has no such address.
  */
 async function askTooOften(url: URL): Promise<Sent | null> {
   for (let turn = 0; turn < IMPATIENT_QUESTIONS; turn += 1) {
@@ -138,8 +138,8 @@ async function postFrom(localAddress: string, url: URL, body: string) {
 
 const problem = z.object({ code: z.string(), detail: z.string() });
 
-/** A problem in one line: the rest of it is for programs. */
-function inShort(answer: string): string {
+/** Shortens a problem to one line. */
+function shortened(answer: string): string {
   const parsed = problem.safeParse(JSON.parse(answer));
   const text = parsed.success ? `${parsed.data.code}: ${parsed.data.detail}` : answer;
   return text.length > 100 ? `${text.slice(0, 99)}…` : text;

@@ -25,7 +25,7 @@ const at = (name: string) => timestamp(name, { withTimezone: true });
 /**
  * The outbox: one row per fact. Written by `emit` in the producer's transaction; only the three counters change later.
  *
- * No index holds a column that a settlement changes, so that settling is a HOT update (docs/lifecycle.md).
+ * No index holds a column that a settlement changes, so that settling is a HOT update (docs/design.md).
  */
 export const events = pgTable(
   'events',

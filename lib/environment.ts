@@ -40,7 +40,7 @@ export const onOrOff = oneOf(['on', 'off']);
 const shareOfTraces = 'must be the share of traces to keep, from 0 to 1, for example 0.1';
 
 /** The variables of providers and of components elsewhere carry a name in theirs: `lib/config.ts` reads those. */
-const variables = z.object({
+export const variables = z.object({
   DATABASE_URL: optional(
     z
       .string()

@@ -1,5 +1,5 @@
 import { readObserved } from './config.ts';
-import { traceId } from './telemetry/trace.ts';
+import { traceId } from './trace-context.ts';
 
 /** One line of the log. */
 export type LogLine = LogFields & { readonly level: string; readonly at: string; readonly message: string };

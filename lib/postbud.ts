@@ -9,7 +9,7 @@ import { handlersUntil as untilLifeEnds } from './lifetime.ts';
 import { log, logError } from './log.ts';
 import { createLimiter } from './rate-limit/create-limiter.ts';
 import type { Limiter } from './rate-limit/limiter.ts';
-import type { VisitorLimit, VisitorLimits } from './rate-limit/visit.ts';
+import type { VisitorLimit, VisitorLimits } from './http/visit.ts';
 import { createVisitors } from './rate-limit/visitors.ts';
 import type { Visitors } from './rate-limit/visitors.ts';
 import { createKick } from './relay/kick.ts';

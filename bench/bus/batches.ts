@@ -10,12 +10,12 @@ import { singleTopic } from './workload.ts';
 
 const ANSWERS_AFTER_MS = 50;
 const SECONDS = 8;
-/** More than are delivered in that time. */
+/** More events than are delivered in that time. */
 const EVENTS = 30_000;
 const WARM_UP_SECONDS = 1;
 const GOAL = 50;
 
-/** A subscriber elsewhere that takes its time, and one lane for all that it is handed. */
+/** Measures one lane to a slow subscriber that runs elsewhere. */
 export async function benchBatches(bench: Bench): Promise<Figure[]> {
   const contender = await startContender(bench.runtime, 'ours', await bench.server.createDatabase());
   const elsewhere = await startSubscriber();
@@ -42,9 +42,9 @@ export async function benchBatches(bench: Bench): Promise<Figure[]> {
     return [
       measured(`${title}, one by one`, found['one by one']!, '/s'),
       measured(`${title}, in batches`, found['in batches']!, '/s'),
-      { what: 'events of the largest batch', figure: String(elsewhere.largest()), goal: '' },
+      { what: 'events in the largest batch', figure: String(elsewhere.largest()), goal: '' },
       atLeast(
-        `${title}: batches beside one by one`,
+        `${title}: batches relative to one by one`,
         found['in batches']!.median / found['one by one']!.median,
         GOAL,
       ),

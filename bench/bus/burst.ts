@@ -10,8 +10,8 @@ const EVENTS = 6000;
 const GOAL = 0.9;
 
 /**
- * A burst that comes to connections which have done small rounds: what they prepared then must not be the slower for
- * it. Beside the same on connections that have done nothing.
+ * Measures a burst on connections warmed by small rounds, and the same on fresh connections: statements prepared for
+ * single events must not be slow for a burst.
  */
 export async function benchBurst(bench: Bench): Promise<Figure[]> {
   const contender = await startContender(bench.runtime, 'ours', await bench.server.createDatabase());
@@ -31,9 +31,13 @@ export async function benchBurst(bench: Bench): Promise<Figure[]> {
       { label: 'fresh', run: burst(false) },
     ]);
     return [
-      measured('burst on connections that did 40 small rounds before', found['warm']!, '/s'),
+      measured('burst on warm connections (40 small rounds before it)', found['warm']!, '/s'),
       measured('burst on fresh connections', found['fresh']!, '/s'),
-      atLeast('burst: warm beside fresh connections', found['warm']!.median / found['fresh']!.median, GOAL),
+      atLeast(
+        'burst: warm relative to fresh connections',
+        found['warm']!.median / found['fresh']!.median,
+        GOAL,
+      ),
     ];
   } finally {
     await contender.stop();

@@ -17,63 +17,66 @@ import type { Bench } from './turns.ts';
 
 interface Scenario {
   readonly title: string;
-  /** 3, unless one is short. */
+  /** By default 3. */
   readonly rounds?: number;
-  /** What keeps it from its goal, and what was tried: told where one is not reached. */
+  /** What limits it and what was tried; noted where a goal is not reached. */
   readonly limits?: string;
   readonly measure: (bench: Bench) => Promise<Figure[]>;
 }
 
-/** What is measured of the bus, in the order in which it is. */
+/** The benchmarks of the event bus, in their order. */
 const SCENARIOS = {
   steady: {
-    title: 'From commit to handler, in everyday traffic',
+    title: 'From commit to handler in everyday traffic',
     measure: benchSteady,
     limits:
-      'a turn that fans out one event to three subscribers and claims it is some thirty small statements in one call: 0.35 ms of work, 0.2 ms to begin and end them, 0.1 ms for the disk. A peer fetches a job that its producer has written for each subscriber with one statement. Eight processes share two cores with the database; each plans on its own connections and each event costs two turns. Tried, and kept: one call in place of four, a fan-out that waits for another instead of looking again, subscriptions written once. Tried, with little effect: fewer settings on inner functions.',
+      'one turn fans out an event to three subscribers and claims the deliveries: some thirty small statements in one call, 0.35 ms of work, 0.2 ms to begin and end them, 0.1 ms for the disk. A peer fetches one job with one statement; its producer has written a job for each subscriber. Eight processes share two cores with the database, each plans on its own connections, and each event costs two turns. Kept: one call instead of four, a fan-out that waits for another instead of looking again, subscriptions written once. Without much effect: fewer settings on inner functions.',
   },
   burst: { title: 'A burst of 18,000 deliveries', rounds: 9, measure: benchBurst },
   keys: { title: 'Ordering keys', measure: benchKeys },
-  batches: { title: 'A subscriber elsewhere, one by one and in batches', measure: benchBatches },
+  batches: { title: 'A subscriber that runs elsewhere, one by one and in batches', measure: benchBatches },
   drain: {
     title: 'A backlog of 102,000 deliveries, drained',
     measure: benchDrain,
     limits:
-      'two cores, which Postgres and Node share: above stands what one delivery costs each of them, and under the database’s own limit what its row costs alone, written and updated by one who asks for nothing. Tried, and kept: three claim loops in a relay, room on the page for the update, one check instead of five, claims that send an event once for all its subscribers, outcomes by stretches of a lane, prepared statements, a fan-out that does not wait for the disk. Not done: to write deliveries at emit, which is faster and may lose one when a clock steps back.',
+      'Postgres and Node share two cores. The rows “one delivery” show what each spends; the section on the database’s own limit shows what pgbench needs to write and update the same row. Kept: three claim loops in a relay, room on the page for the update, one check instead of five, claims that send an event once for all its subscribers, outcomes grouped by stretches of a lane, prepared statements, a fan-out that does not wait for the disk. Not done: writing deliveries in `emit`, which is faster but can lose one when the clock steps back.',
   },
   'round-trips': {
-    title: 'The same with 5 ms added to every round trip',
+    title: 'A backlog drained with 5 ms added to every round trip',
     measure: benchRoundTrips,
     limits:
-      'the same two cores: beside the drain without delay little is lost, since one claim loop works while another waits.',
+      'the same two cores. Little is lost against the drain without delay, because one claim loop works while another waits.',
   },
-  history: { title: 'The same beside a long history', measure: benchHistory },
-  snapshot: { title: 'The same while another session holds an old snapshot', measure: benchSnapshot },
+  history: { title: 'A backlog drained beside a long history', measure: benchHistory },
+  snapshot: {
+    title: 'A backlog drained while another session holds an old snapshot',
+    measure: benchSnapshot,
+  },
   transactional: {
     title: 'Handlers that write in the transaction of their delivery',
     measure: benchTransactional,
     limits:
-      'the two cores, not the disk: pgbench sends one statement a write and reads nothing. Each delivery here is also a row that is read and settled, and its share of an event’s, and Node spends on the handler’s round trip what it spends on any. Kept: up to 32 deliveries share a commit and a settlement, and a transaction begins with its first statement; one delivery a transaction made 1,456 a second.',
+      'the two cores, not the disk. pgbench sends one statement for each write and reads nothing. Here each delivery is also read and settled, with its share of an event’s row, and the handler’s round trip costs Node as much as any other. Kept: up to 32 deliveries share a commit and a settlement, and a transaction begins with its first statement; with one delivery in a transaction it was 1,456 a second.',
   },
   emit: {
-    title: 'Events emitted in the transaction of a producer',
+    title: 'Events emitted in a producer’s transaction',
     measure: benchEmit,
     limits:
-      'with one producer the disk: it waits for its own commit, as every single producer does. pgbench shows how many commits there are in a second.',
+      'with one producer the disk: it waits for its own commit, as every single producer does. pgbench shows how many commits a second the disk allows.',
   },
-  idle: { title: 'A tick that finds nothing to do', measure: benchIdle },
-  intake: { title: 'Signed webhooks taken in', measure: benchIntake },
-  limit: { title: "The database's own limit", measure: benchLimit },
+  idle: { title: 'An idle turn of the relay', measure: benchIdle },
+  intake: { title: 'Webhook intake', measure: benchIntake },
+  limit: { title: 'The database’s own limit', measure: benchLimit },
 } as const satisfies Readonly<Record<string, Scenario>>;
 
 export interface BusOptions {
-  /** A tenth of the work in one round: to see that it runs. */
+  /** A tenth of the work in one round: to check that it runs. */
   readonly quick: boolean;
 }
 
 /**
- * The benchmarks of the bus by name: beside the newest peers and beside the database itself, on a real Postgres with
- * default durability. The first one that runs installs the peers.
+ * The benchmarks of the event bus by name: beside the newest peers and the database itself, on Postgres with default
+ * durability. The first one that runs installs the peers.
  */
 export const busBenchmarks = Object.fromEntries(
   Object.entries<Scenario>(SCENARIOS).map(([name, scenario]) => [
@@ -99,9 +102,9 @@ async function benchScenario(
     const isShort = rows.some(({ goal }) => goal.includes('NOT reached'));
     const notes = [
       ...(isShort && limits !== undefined ? [`What limits it: ${limits}`] : []),
-      `${rounds} ${rounds === 1 ? 'round' : 'rounds in turns'} on connections that have done small rounds: medians [and ranges].`,
+      `${rounds} ${rounds === 1 ? 'round' : 'rounds, contenders in turn,'} on connections warmed by small rounds: medians [and ranges].`,
       `${versions(server.version, runtime.version)}.`,
-      `Settings of the server that are not the default: ${settings.join(', ')}.`,
+      `Server settings that differ from the default: ${settings.join(', ')}.`,
     ];
     return { title, rows, notes };
   } finally {

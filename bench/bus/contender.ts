@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 import type { ContenderName } from '../figure-names.ts';
 
-/** One of those compared, in a process of its own: what the others and this one do is not measured with it. */
+/** A contender in a process of its own, so that the work of the others is not measured with it. */
 export interface Contender {
   readonly name: ContenderName;
   /** The database that it was started with. */
@@ -28,7 +28,7 @@ export interface Runtime {
 const here = fileURLToPath(new URL('.', import.meta.url));
 const peersFolder = fileURLToPath(new URL('../peers/', import.meta.url));
 
-/** Finds a Node that is new enough for the peers, and installs them if this is the first time. */
+/** Finds a Node that is new enough for the peers, and installs them the first time. */
 export async function prepareContenders(tell: (progress: string) => void): Promise<Runtime> {
   const runtime =
     Number.parseInt(process.versions.node, 10) >= OLDEST_NODE
@@ -55,7 +55,7 @@ async function fetchNode(tell: (progress: string) => void): Promise<Runtime> {
   return { node: node!, version: version! };
 }
 
-/** Runs a command. @returns what it printed. @throws Error with what it said when it fails. */
+/** Runs a command. @returns its output. @throws Error with its error output when it fails. */
 export async function output(command: string, args: readonly string[]): Promise<string> {
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   let printed = '';
@@ -70,7 +70,7 @@ export async function output(command: string, args: readonly string[]): Promise<
   return printed;
 }
 
-/** Starts a contender on an empty database and has it make its tables. */
+/** Starts a contender on an empty database, where it creates its tables. */
 export async function startContender(runtime: Runtime, name: ContenderName, url: string): Promise<Contender> {
   const script = name === 'ours' ? ['--import', 'tsx', `${here}ours.ts`] : [`${peersFolder}${name}.mjs`];
   const profile =

@@ -13,17 +13,17 @@ import { inTurns } from './turns.ts';
 import type { Bench, Turn } from './turns.ts';
 import { SUBSCRIBERS, drainTopics } from './workload.ts';
 
-// How fast a backlog is delivered, from committed events (or jobs) to settled deliveries. Ours fans out and keeps the
-// events' states meanwhile; what peers drain is fanned out already.
+// The speed of delivering a backlog, from committed events (or jobs) to settled deliveries. Ours fans out and keeps the
+// events' states in that time; the peers' jobs are fanned out already.
 
 export const EVENTS = 34_000;
 const UNORDERED_GOAL = 1.5;
 
-/** One way in which one contender drains. */
+/** A way to drain. */
 interface DrainMode {
   readonly label: string;
   readonly contender: ContenderName;
-  /** As its script calls it. */
+  /** The name in the contender's script. */
   readonly mode: string;
   readonly events: number;
   readonly ordered: boolean;
@@ -37,7 +37,7 @@ const OURS: DrainMode = {
   ordered: true,
 };
 
-// In order peers are slow, and pg-boss the slower the more there is to do: less work does not harm them.
+// Peers are slow in order, and pg-boss the slower the more there is to do: a smaller backlog favours them.
 const MODES: readonly DrainMode[] = [
   OURS,
   {
@@ -81,7 +81,7 @@ const shape = { lanes: drainTopics.length, subscribers: SUBSCRIBERS };
 
 const WARM_UP_EVENTS = 40;
 
-/** Has connections do small rounds, as those of a process that has been up for a while: single events, drained. */
+/** Warms connections by draining single events, like those of a process that has run for a while. */
 export async function drainSingly(contender: Contender, order: object): Promise<void> {
   for (let number = 0; number < WARM_UP_EVENTS; number += 1) {
     await contender.call('fill', { ...order, events: 1 });
@@ -89,7 +89,7 @@ export async function drainSingly(contender: Contender, order: object): Promise<
   }
 }
 
-/** Stores a backlog and measures how it is drained. */
+/** Stores a backlog and measures its drain. */
 async function drainOnce(
   contender: Contender,
   { mode, events, ordered, label }: DrainMode,
@@ -102,13 +102,13 @@ async function drainOnce(
   const deliveries = events * SUBSCRIBERS;
   const order = { deliveries, mode, ...shape };
   const { found, work } = await watched(directUrl, () => contender.call<DrainFound>('drain', order));
-  // A peer that loses its order is only the faster for it.
+  // Losing its order can only make a peer faster.
   if (ordered && contender.name === 'ours' && found.outOfOrder > 0)
     throw new Error(`${label}: ${found.outOfOrder} out of order`);
   return { perSecond: (deliveries * 1000) / found.ms, found, work };
 }
 
-/** Drains beside the peers, and what one drain costs. */
+/** Measures drains beside the peers, and the cost of one. */
 export async function benchDrain(bench: Bench): Promise<Figure[]> {
   const costs = new Map<string, string>();
   const statements = new Map<string, number>();
@@ -132,14 +132,14 @@ export async function benchDrain(bench: Bench): Promise<Figure[]> {
     ...drainFigures('drain', found, { ordered: 15, remark: ' (stretch 20 ×)' }),
     ...MODES.map(({ label }) => ({ what: `one delivery: ${label}`, figure: costs.get(label)!, goal: '' })),
     ...MODES.map(({ label }) => ({
-      what: `statements per 1000 deliveries: ${label}`,
+      what: `statements per 1,000 deliveries: ${label}`,
       figure: number(statements.get(label)!),
       goal: label === OURS.label ? goal('at most 2', ours <= 2) : '',
     })),
   ];
 }
 
-/** The same with a database that is some way off. */
+/** Measures the same with a distant database. */
 export async function benchRoundTrips(bench: Bench): Promise<Figure[]> {
   const proxy = await startProxy(await bench.server.createDatabase(), ROUND_TRIP_MS);
   try {
@@ -201,14 +201,14 @@ function drainFigures(
   const beside = (ordered: boolean) => found[OURS.label]!.median / best(ordered);
   return [
     ...MODES.map(({ label }) => measured(`${what}: ${label}`, found[label]!, '/s')),
-    atLeast(`${what}: ours beside the best peer in order`, beside(true), goal.ordered, goal.remark),
-    atLeast(`${what}: ours beside the best peer without order`, beside(false), UNORDERED_GOAL),
+    atLeast(`${what}: ours relative to the best peer in order`, beside(true), goal.ordered, goal.remark),
+    atLeast(`${what}: ours relative to the best peer without order`, beside(false), UNORDERED_GOAL),
   ];
 }
 
 const HISTORY = { delivered: 1_000_000, waiting: 500_000 };
 
-/** Ours on a database with a long history beside ours on an empty one. */
+/** Measures ours on a database with a long history beside ours on an empty one. */
 export async function benchHistory(bench: Bench): Promise<Figure[]> {
   const databases = { empty: await bench.server.createDatabase(), full: await bench.server.createDatabase() };
   const empty = await startContender(bench.runtime, 'ours', databases.empty);
@@ -229,12 +229,12 @@ export async function benchHistory(bench: Bench): Promise<Figure[]> {
     return [
       measured('drain: ours on an empty database', found['empty']!, '/s'),
       measured(
-        `drain: ours beside ${number(delivered)} delivered and ${number(waiting)} waiting`,
+        `drain: ours beside ${number(delivered)} delivered and ${number(waiting)} waiting deliveries`,
         found['full']!,
         '/s',
       ),
       atMost(
-        'drain: the empty database beside the other',
+        'drain: the empty database relative to the other',
         found['empty']!.median / found['full']!.median,
         null,
       ),
@@ -248,7 +248,7 @@ export async function benchHistory(bench: Bench): Promise<Figure[]> {
 const HELD_GOAL = 0.7;
 const CYCLES = 2;
 
-/** Drains while another session holds an old snapshot, so that vacuum can take nothing away. */
+/** Measures drains while another session holds an old snapshot, so that vacuum can remove nothing. */
 export async function benchSnapshot(bench: Bench): Promise<Figure[]> {
   const modes = MODES.filter(({ mode, contender }) => mode === 'unordered' || contender === 'ours');
   const contenders: { mode: DrainMode; contender: Contender }[] = [];

@@ -8,12 +8,12 @@ import { databaseLimit } from './pgbench.ts';
 import { inTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
 
-// One event for three subscribers, in a transaction that also writes a business row: how many a second. Peers store
-// three jobs; ours stores the event and its marker, and writes the deliveries when it fans out (see the drains).
+// Transactions a second that write a business row and emit one event with three subscribers. Peers store three jobs; ours
+// stores the event and its marker, and writes the deliveries at fan-out (see the drains).
 
 const SECONDS = 4;
 
-/** What each number of producers has to reach, beside the best peer or beside pgbench. */
+/** The goal by number of producers, relative to the best peer or to pgbench. */
 const GOALS = [
   { producers: 1, pgbench: 0.9 },
   { producers: 16, peer: 3 },
@@ -21,7 +21,7 @@ const GOALS = [
 
 const { example, producer, subscribers } = catalog['booking.created'];
 
-/** What one transaction of ours writes, without what makes it safe: no lock, no check, no parameters. */
+/** The rows of one transaction of ours, without its safety: no lock, no check, no parameters. */
 const SAME_ROWS = [
   'begin',
   `insert into business (note) values ('booked')`,
@@ -90,7 +90,7 @@ async function emitting(
   return [
     ...(['ours', ...PEERS] as const).map((name) => measured(`${title}: ${name}`, found[name]!, '/s')),
     measured(`${title}: the same rows by ${by}`, found['limit']!, '/s'),
-    beside(`${title}: ours beside the best peer`, ours / best, peer),
-    beside(`${title}: ours beside ${by}`, ours / found['limit']!.median, pgbench),
+    beside(`${title}: ours relative to the best peer`, ours / best, peer),
+    beside(`${title}: ours relative to ${by}`, ours / found['limit']!.median, pgbench),
   ];
 }

@@ -8,13 +8,13 @@ import type { Bench } from './turns.ts';
 
 const WAITING = 1_000_000;
 const TICKS = 100;
-/** For each round elsewhere: a tick is so short that what else the machine does weighs more than the database. */
+/** Per round of other benchmarks: a turn is so short that other work of the machine outweighs the database. */
 const TURNS = 10;
 const GOALS = { ms: 5, share: 1.2 };
 
 /**
- * A tick that finds nothing to do, with every subscription of the catalog attached and much that is not due. Such ticks
- * are the small rounds that warm the connections.
+ * Measures an idle turn, with every subscription of the catalog attached and many deliveries that are not due. These
+ * turns are themselves the small rounds that warm the connections.
  */
 export async function benchIdle(bench: Bench): Promise<Figure[]> {
   const databases = { empty: await bench.server.createDatabase(), full: await bench.server.createDatabase() };
@@ -41,18 +41,18 @@ export async function benchIdle(bench: Bench): Promise<Figure[]> {
     const share = median / found['empty']!.median;
     return [
       {
-        what: `idle tick on an empty database, p50 (${bench.rounds * TURNS} turns of ${TICKS})`,
+        what: `idle turn on an empty database, p50 (${bench.rounds * TURNS} rounds of ${TICKS})`,
         figure: ms(found['empty']!.median),
         goal: '',
       },
       {
-        what: `idle tick, ${topics().length} topics and ${number(waiting)} waiting behind blocked lanes, p50`,
+        what: `idle turn, ${topics().length} topics and ${number(waiting)} waiting behind blocked lanes, p50`,
         figure: ms(median),
         goal: goal(`at most ${GOALS.ms} ms`, median <= GOALS.ms),
       },
-      atMost('idle tick beside an empty database', share, GOALS.share),
+      atMost('idle turn relative to an empty database', share, GOALS.share),
       {
-        what: 'statements of an idle tick',
+        what: 'statements of an idle turn',
         figure: number(statements),
         goal: goal('1', statements === 1),
       },

@@ -9,7 +9,7 @@ import { webhookBody } from './workload.ts';
 const WARM_UP = { count: 40, perSecond: 40 };
 const PER_SECOND = 200;
 const SECONDS = 6;
-/** Requests under way at full speed; a pool has ten connections. */
+/** Concurrent requests at full speed; a pool has ten connections. */
 const AT_ONCE = 16;
 const CONNECTIONS = 10;
 const GOALS = { p99Ms: 25, share: 0.4 };
@@ -29,7 +29,7 @@ const SAME_ROWS = [
    select topic, created_at, seq, id, ordering_key, open, subscribers, 300 from event`,
 ];
 
-/** Signed webhooks, each a new one, through the function of api/webhooks: verified, deduplicated, stored. */
+/** Measures signed webhooks, each a new one, through the function of api/webhooks: verified, deduplicated, stored. */
 export async function benchIntake(bench: Bench): Promise<Figure[]> {
   const contender = await startContender(bench.runtime, 'ours', await bench.server.createDatabase());
   try {
@@ -70,19 +70,19 @@ export async function benchIntake(bench: Bench): Promise<Figure[]> {
     const ratio = (label: string) => found[label]!.median / found['limit']!.median;
     return [
       {
-        what: `webhook intake at ${PER_SECOND}/s, delivered meanwhile, p50 / p99`,
+        what: `webhook intake at ${PER_SECOND}/s while it delivers, p50 / p99`,
         figure: `${ms(quantile(all, 0.5))} / ${ms(p99)}`,
         goal: goal(`p99 at most ${GOALS.p99Ms} ms`, p99 <= GOALS.p99Ms),
       },
       measured('webhook intake at full speed', found['flood alone']!, '/s'),
       {
-        what: 'webhook intake at full speed, delivered meanwhile by the same process',
+        what: 'webhook intake at full speed, while the same process delivers',
         figure: `${number(found['flood']!.median)}/s, ${number(ratio('flood'))} of the bare insert`,
         goal: '',
       },
-      measured(`a bare insert of the same rows by ${by}`, found['limit']!, '/s'),
+      measured(`bare insert of the same rows by ${by}`, found['limit']!, '/s'),
       {
-        what: 'webhook intake beside the bare insert',
+        what: 'webhook intake relative to the bare insert',
         figure: number(ratio('flood alone')),
         goal: goal(`at least ${GOALS.share}`, ratio('flood alone') >= GOALS.share),
       },

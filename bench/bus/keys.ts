@@ -12,7 +12,7 @@ import { inTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
 import { SUBSCRIBERS, singleTopic } from './workload.ts';
 
-// Ordering keys: how fast deliveries of many keys are drained, each key in order, and what keys leave behind.
+// Ordering keys: the drain of many keys, each in order, and the lanes that keys leave behind.
 
 const GOALS = { share: 0.7, peer: 20 };
 
@@ -26,7 +26,7 @@ async function draining(bench: Bench): Promise<Figure[]> {
   const scaled = (count: number) => Math.max(200, Math.round(count * bench.scale));
   const drain = (contender: Contender, count: number, keys: number) => async () => {
     const events = scaled(count);
-    // A peer's lanes are its keys.
+    // A peer has one lane per key.
     const order = { keys, mode: 'ordered', lanes: keys, subscribers: SUBSCRIBERS };
     const deliveries = events * SUBSCRIBERS;
     await contender.call('reset');
@@ -51,10 +51,10 @@ async function draining(bench: Bench): Promise<Figure[]> {
       found[keyFigures[one]]!.median / found[keyFigures[other]]!.median;
     return [
       ...Object.values(keyFigures).map((label) => measured(label, found[label]!, '/s')),
-      atLeast(`${number(KEYS)} keys beside no key`, beside('some', 'none'), GOALS.share),
-      atLeast('a key each beside no key', beside('each', 'none'), GOALS.share),
-      atLeast(`${number(KEYS)} keys beside pg-boss`, beside('some', 'somePeer'), GOALS.peer),
-      atLeast('a key each beside pg-boss', beside('each', 'eachPeer'), GOALS.peer),
+      atLeast(`${number(KEYS)} keys relative to no key`, beside('some', 'none'), GOALS.share),
+      atLeast('one key per event relative to no key', beside('each', 'none'), GOALS.share),
+      atLeast(`${number(KEYS)} keys relative to pg-boss`, beside('some', 'somePeer'), GOALS.peer),
+      atLeast('one key per event relative to pg-boss', beside('each', 'eachPeer'), GOALS.peer),
     ];
   } finally {
     await ours.stop();
@@ -64,12 +64,12 @@ async function draining(bench: Bench): Promise<Figure[]> {
 
 const MANY_KEYS = 1_000_000;
 const CHUNK = 50_000;
-/** Shared lanes of a subscription, and the one of events without a key. */
+/** A subscription's shared lanes, and the one for events without a key. */
 const LANES_GOAL = SLOTS + 1;
 const SINGLE: Traffic = { topics: [singleTopic], perSecond: 20, seconds: 3 };
 const BESIDE_GOAL = 1.2;
 
-/** The lanes that a million keys leave behind, and an event beside them. */
+/** Measures the lanes that a million keys leave behind, and one event after them. */
 async function afterManyKeys(bench: Bench): Promise<Figure[]> {
   const databases = { empty: await bench.server.createDatabase(), full: await bench.server.createDatabase() };
   const empty = await startContender(bench.runtime, 'ours', databases.empty);
@@ -106,7 +106,7 @@ async function afterManyKeys(bench: Bench): Promise<Figure[]> {
       measured('commit to handler, an empty database, p50', found['empty']!, ' ms'),
       measured(`commit to handler, after ${many}, p50`, found['full']!, ' ms'),
       atMost(
-        'commit to handler: after the keys beside the empty database',
+        'commit to handler: after the keys relative to the empty database',
         found['full']!.median / found['empty']!.median,
         BESIDE_GOAL,
       ),

@@ -11,7 +11,7 @@ import { webhookRoute } from '../../lib/webhooks/route.ts';
 import { measured, paced, until } from '../peers/serve.mjs';
 import { webhookBody } from './workload.ts';
 
-// Webhooks as a provider sends them, taken in by the function that takes them in when deployed.
+// Sends webhooks as a provider does, to the deployed function.
 
 const WEBHOOK_SECRET = Buffer.alloc(32, 'bench').toString('base64');
 
@@ -36,7 +36,7 @@ function signedWebhook(number: number): Request {
 
 type Intake = (request: Request) => Promise<Response>;
 
-/** The function itself; or all of it but the kick, which has the relay run in this process too. */
+/** The function itself, or the same without its kick, which would run the relay in this process. */
 async function intake(url: string, kicks: boolean): Promise<Intake> {
   Object.assign(process.env, { DATABASE_URL: url, WEBHOOK_CARDPAYMENTS_SECRET: `whsec_${WEBHOOK_SECRET}` });
   logTo(() => undefined);
@@ -86,7 +86,7 @@ export async function pacedIntake(url: string, order: PacedOrder) {
   return { times };
 }
 
-/** Has what is left delivered, as the cron does: a relay that was kicked stops after ten seconds. */
+/** Delivers the rest, as the cron does: a kicked relay stops after ten seconds. */
 async function quiet(): Promise<void> {
   const { database, subscribers } = await import('../../lib/postbud.ts');
   const db = await database();

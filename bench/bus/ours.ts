@@ -18,17 +18,17 @@ import { flood, pacedIntake } from './ours-intake.ts';
 import type { FloodOrder, PacedOrder } from './ours-intake.ts';
 import { drainTopics, topicNames } from './workload.ts';
 
-// The bus as a contender: it does what bench/peers/*.mjs have their libraries do.
+// Postbud as a contender: the counterpart of bench/peers/*.mjs.
 
 const url = process.argv[2]!;
 let { db, close } = await connect(url);
-/** What those who emit have of their own, as the peers' do. */
+/** The producers' own table, as the peers have one. */
 const producers = new pg.Pool({ connectionString: url, max: 20 });
 let kick = () => {};
 
 const rows = <Row>(text: string, values: readonly unknown[] = []) => run<Row>(driverOf(db), { text, values });
 
-/** Every subscriber of these topics, with handlers that do the same with each event. */
+/** Attaches every subscriber of these topics, with one handler for all. */
 function subscribersOf(
   topics: readonly TopicName[],
   handle: (event: BusEvent, subscriber: string) => void,
@@ -41,7 +41,7 @@ function subscribersOf(
   });
 }
 
-/** Handlers that do nothing but see whether each key of each subscription is in order. */
+/** Handlers that only check the order of each key in each subscription. */
 function counting(expected: number, topics: readonly TopicName[]) {
   let calls = 0;
   let outOfOrder = 0;
@@ -63,14 +63,14 @@ function counting(expected: number, topics: readonly TopicName[]) {
 
 interface Fill {
   readonly events: number;
-  /** The number of the first one. */
+  /** The number of the first event. */
   readonly from?: number;
   readonly topics?: readonly TopicName[];
-  /** How many ordering keys take turns; 0: none, the lane is the whole topic. */
+  /** The number of ordering keys, used in turn; 0: none, the lane is the whole topic. */
   readonly keys?: number;
 }
 
-/** Writes committed events as `emit` does, but many in one statement. */
+/** Writes events as `emit` does, but many in one statement. */
 async function fill({ events, from = 0, topics = drainTopics, keys = 0 }: Fill): Promise<void> {
   const known = topics.map((topic, index) => ({
     index,
@@ -111,7 +111,7 @@ async function drain({ deliveries, topics = drainTopics, transactional }: Drain)
   return { ...found, outOfOrder: seen() };
 }
 
-/** The same with transactional handlers that write one row each. */
+/** The same handlers, transactional, each writing one row. */
 function writing(expected: number): { subscribers: AttachedSubscriber[]; seen: () => number } {
   const { subscribers, seen } = counting(expected, drainTopics);
   const transactional = subscribers.map((subscriber): AttachedSubscriber => {
@@ -130,11 +130,11 @@ function writing(expected: number): { subscribers: AttachedSubscriber[]; seen: (
   return { subscribers: transactional, seen };
 }
 
-/** What a bus has behind it: deliveries that are done in the lanes of the drains, and others that wait in blocked lanes. */
+/** A history: finished deliveries in the lanes of the drains, and others that wait in blocked lanes. */
 interface History {
   readonly delivered: number;
   readonly waiting: number;
-  /** Whether they wait in every lane of the catalog, rather than in those that the drains leave alone. */
+  /** Whether they wait in every lane of the catalog, or only in lanes that the drains do not use. */
   readonly everyTopic?: boolean;
 }
 
@@ -150,11 +150,11 @@ async function storeHistory({ delivered, waiting, everyTopic }: History): Promis
       throw new RetryAfter(DAY, 'until after the measurement');
     },
   );
-  // As autovacuum would have, had it been there for months.
+  // Autovacuum would have done this over the months.
   await rows('analyze');
 }
 
-/** Emits and delivers about so many deliveries, or as far as handlers let it. */
+/** Emits events and delivers them, as far as the handlers allow. */
 async function store(topics: readonly TopicName[], deliveries: number, handle: () => void): Promise<void> {
   const fanOut =
     topics.reduce((total, topic) => total + catalog[topic].subscribers.length, 0) / topics.length;
@@ -206,7 +206,7 @@ interface Elsewhere {
   readonly seconds: number;
 }
 
-/** Delivers to a subscriber that runs elsewhere, for so long. */
+/** Delivers for a given time to a subscriber that runs elsewhere. */
 async function deliverElsewhere({ url, topic, isBatch, seconds }: Elsewhere) {
   const secret = `whsec_${Buffer.alloc(32, 'bench').toString('base64')}`;
   const settings = { name: catalog[topic].subscribers[0], url, secret, isBatch };
@@ -225,7 +225,7 @@ await serve({
     );
   },
   async reset() {
-    // Past the trigger that keeps the audit trail.
+    // Bypasses the trigger that protects the audit trail.
     await rows(
       `do $$ begin
          set local session_replication_role = replica;

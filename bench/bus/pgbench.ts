@@ -7,14 +7,14 @@ import pg from 'pg';
 
 import { output } from './contender.ts';
 
-/** How fast the database alone does something: transactions a second, and what ran them. */
+/** The speed of the database alone: transactions a second, and the tool that ran them. */
 export interface Limit {
   readonly perSecond: number;
   readonly by: 'pgbench' | 'a plain loop';
 }
 
 /**
- * Runs a transaction again and again on several connections: with pgbench where it is installed (on Debian in
+ * Repeats a transaction on several connections: with pgbench where it is installed (on Debian in
  * postgresql-contrib), else with a loop that sends the same statements through `pg`.
  *
  * @param statements sent one by one; without parameters.

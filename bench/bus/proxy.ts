@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-// A database that is some way off: a proxy, in a process of its own, that holds back each answer.
+// A distant database: a proxy, in a process of its own, that delays each answer.
 
 export interface Proxy {
   /** @returns the URL of the same database through the proxy. */
@@ -12,7 +12,7 @@ export interface Proxy {
   readonly stop: () => void;
 }
 
-/** @param delayMs added to every round trip. */
+/** Starts a proxy. @param delayMs added to every round trip. */
 export async function startProxy(url: string, delayMs: number): Promise<Proxy> {
   const args = ['--import', 'tsx', fileURLToPath(import.meta.url), new URL(url).port, String(delayMs)];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });

@@ -11,14 +11,14 @@ import pg from 'pg';
 /** The server that all contenders share, each in a database of its own. */
 export interface Server {
   readonly version: string;
-  /** What differs from a fresh installation. Nothing that makes a commit less durable. */
+  /** Settings that differ from the default. None makes a commit less durable. */
   readonly settings: Readonly<Record<string, string>>;
-  /** Makes an empty database. @returns its URL. */
+  /** Creates an empty database. @returns its URL. */
   createDatabase(): Promise<string>;
   stop(): Promise<void>;
 }
 
-// The defaults are for a machine with 256 MB: with them the disk would be measured, by how often a checkpoint comes.
+// The defaults suit a machine with 256 MB: with them frequent checkpoints, hence the disk, would be measured.
 const SETTINGS = {
   shared_buffers: '1GB',
   max_wal_size: '8GB',
@@ -91,7 +91,7 @@ export async function query<Row>(url: string, text: string, values: readonly unk
   }
 }
 
-/** What the server did during a measurement. */
+/** The server's work during a measurement. */
 export interface ServerWork {
   readonly statements: readonly StatementWork[];
   readonly walBytes: number;
@@ -103,7 +103,7 @@ interface StatementWork {
   readonly totalMs: number;
 }
 
-/** Runs a measurement and reads what the statements of one database cost meanwhile. */
+/** Runs a measurement and reads the cost of one database's statements in that time. */
 export async function watched<Found>(
   url: string,
   run: () => Promise<Found>,

@@ -11,7 +11,7 @@ import { eachInTurns } from './turns.ts';
 import type { Bench } from './turns.ts';
 import { singleTopic, topicNames } from './workload.ts';
 
-// From before a commit is sent until a handler is called, at rates that a database may have all day.
+// The time from before a commit is sent until a handler is called, at rates that a database sustains all day.
 
 const SECONDS = 4;
 
@@ -27,7 +27,7 @@ export async function benchSteady(bench: Bench): Promise<Figure[]> {
   ];
 }
 
-/** One subscription, ours beside the peers. */
+/** Measures one subscription, ours beside the peers. */
 async function atLoads(
   bench: Bench,
   most: Readonly<Record<Share, number | null>>,
@@ -74,21 +74,21 @@ async function atLoads(
   }
 }
 
-/** So many topics emit, while all of the catalog is attached: a fan-out of 2.5. */
+/** Topics that emit, while the whole catalog is attached: 2.5 subscribers per event. */
 const BUSY = { topics: topicNames.slice(0, 60), attached: topicNames };
 const BUSY_PER_SECOND = 300;
 const BUSY_SECONDS = 60;
-/** The minute's range is that of so many parts of it. */
+/** The minute is cut into this many parts for its range. */
 const PARTS = 6;
 
 const FIRST_RATE = 150;
 const RATE_STEP = 1.4;
 const STEP_SECONDS = 5;
-/** So few that are late are no backlog that grows. */
+/** A smaller share of late deliveries is not a growing backlog. */
 const STRAGGLERS = 0.01;
 const BEHIND_GOAL = 2;
 
-/** Many topics for a minute, and then more and more of it until each falls behind. */
+/** Measures many topics for a minute, then raises the rate until each contender falls behind. */
 async function manyTopics(bench: Bench): Promise<Figure[]> {
   const contenders = await startAll(bench);
   try {
@@ -111,25 +111,25 @@ async function manyTopics(bench: Bench): Promise<Figure[]> {
       const best = Math.min(...PEERS.map((name) => spreads.get(name)!.median));
       return [
         ...CONTENDERS.map((name) => measured(`${title}, ${share}: ${name}`, spreads.get(name)!, ' ms')),
-        atMost(`${title}, ${share}: ours beside the best peer`, spreads.get('ours')!.median / best, 1),
+        atMost(`${title}, ${share}: ours relative to the best peer`, spreads.get('ours')!.median / best, 1),
       ];
     });
     const best = Math.max(...PEERS.map((name) => rates.get(name)!));
     return [
       ...figures,
       ...CONTENDERS.map((name) => ({
-        what: `${title}, deliveries behind a second after the end: ${name}`,
+        what: `${title}, deliveries not handled a second after the end: ${name}`,
         figure: number(found.get(name)!.behind),
         goal: name === 'ours' ? goal('none', found.get(name)!.behind === 0) : '',
       })),
       ...CONTENDERS.map((name) => ({
-        what: `60 topics, the highest rate kept up with: ${name}`,
+        what: `60 topics, highest rate sustained: ${name}`,
         figure: `${number(rates.get(name)!)}/s`,
         goal: '',
         spread: { median: rates.get(name)!, least: rates.get(name)!, most: rates.get(name)! },
       })),
       atLeast(
-        '60 topics, the highest rate kept up with: ours beside the best peer',
+        '60 topics, highest rate sustained: ours relative to the best peer',
         rates.get('ours')! / best,
         BEHIND_GOAL,
       ),
@@ -139,7 +139,7 @@ async function manyTopics(bench: Bench): Promise<Figure[]> {
   }
 }
 
-/** Raises the rate until too much is left a second after the end, twice in a row. @returns the highest rate before. */
+/** Raises the rate until, twice in a row, too many are late. @returns the highest rate before that. */
 async function fallsBehindAt(bench: Bench, contender: Contender): Promise<number> {
   const seconds = Math.max(2, STEP_SECONDS * bench.scale);
   let kept = 0;
@@ -163,7 +163,7 @@ const PROCESSES = 8;
 const PROCESS_RATES = [80, 300];
 const PROCESS_GOAL = 1.5;
 
-/** The same traffic from one process and from eight, as functions: each emits, kicks, and delivers what it finds. */
+/** Measures the same traffic from one process and from eight, like functions: each emits, kicks and delivers. */
 async function manyProcesses(bench: Bench): Promise<Figure[]> {
   const url = await bench.server.createDatabase();
   const contenders: Contender[] = [];
@@ -190,7 +190,7 @@ async function manyProcesses(bench: Bench): Promise<Figure[]> {
         measured(`${title} from one process`, one!, ' ms'),
         measured(`${title} from ${PROCESSES} processes`, several!, ' ms'),
         atMost(
-          `${title} from ${PROCESSES} processes beside one`,
+          `${title} from ${PROCESSES} processes relative to one`,
           several!.median / one!.median,
           PROCESS_GOAL,
         ),
@@ -214,7 +214,7 @@ async function stopAll(contenders: readonly Contender[]): Promise<void> {
   await Promise.all(contenders.map((contender) => contender.stop()));
 }
 
-/** @throws Error when not all is handled in the end: then times would leave out the longest. */
+/** Collects the times. @throws Error when a delivery was never handled: the longest time would be missing. */
 async function allHandled(contenders: readonly Contender[], traffic: Traffic): Promise<readonly number[]> {
   const { times, lost } = await send(contenders, traffic);
   if (lost > 0) throw new Error(`${contenders[0]!.name} has not handled ${lost} deliveries`);

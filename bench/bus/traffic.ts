@@ -3,25 +3,25 @@ import { clock, until } from '../peers/serve.mjs';
 import type { Contender } from './contender.ts';
 import { withSubscribers } from './workload.ts';
 
-// Steady traffic: events emitted at an even pace, each in a transaction of its own, and when each was handled. Ours is
-// kicked after each commit, peers are notified by theirs.
+// Steady traffic: events emitted at an even pace, each in a transaction of its own. Ours is kicked after each commit, the
+// peers are notified by Postgres.
 
 export interface Traffic {
-  /** That events are emitted to, in turns. */
+  /** Topics to emit to, in turn. */
   readonly topics: readonly TopicName[];
-  /** Whose subscribers are attached; without it those of `topics`. */
+  /** Topics whose subscribers are attached; by default `topics`. */
   readonly attached?: readonly TopicName[];
   readonly perSecond: number;
   readonly seconds: number;
 }
 
-/** What became of it. */
+/** The result. */
 export interface Handled {
-  /** Milliseconds from when a commit was sent until a handler was called, for each delivery, in the order of the commits. */
+  /** Milliseconds from sending the commit to the call of the handler, for each delivery, in the order of the commits. */
   readonly times: readonly number[];
-  /** Deliveries that were not handled a second after the last event was to be emitted. */
+  /** Deliveries not handled a second after the last event was due. */
   readonly behind: number;
-  /** Those that were not handled even when they had been waited for. */
+  /** Deliveries never handled, even after a wait. */
   readonly lost: number;
 }
 
@@ -31,17 +31,17 @@ const WARM_UP_EVENTS = 40;
 
 const GRACE_MS = 1000;
 
-/** As long as those who are behind may take to get through. */
+/** The longest wait for contenders that are behind. */
 const PATIENCE_MS = 15_000;
 
-/** Has connections do small rounds, as those of a process that has been up for a while. */
+/** Warms connections by small rounds, like those of a process that has run for a while. */
 export async function warmUp(contenders: readonly Contender[], topics: readonly TopicName[]): Promise<void> {
   for (const contender of contenders) {
     await send([contender], { topics, perSecond: WARM_UP_EVENTS, seconds: 1 });
   }
 }
 
-/** @param contenders one, or several processes of the same that share the traffic between them. */
+/** Measures traffic. @param contenders one, or several processes of one contender that share the traffic. */
 export async function send(contenders: readonly Contender[], traffic: Traffic): Promise<Handled> {
   const { topics, attached = topics, perSecond, seconds } = traffic;
   await Promise.all(
@@ -65,7 +65,7 @@ export async function send(contenders: readonly Contender[], traffic: Traffic): 
   const committedAt = new Map(sends.flatMap(({ sent }) => sent));
   const handled = listened
     .flatMap(({ handled }) => handled)
-    // Not those that an earlier run left behind.
+    // Leaves out those of an earlier run.
     .filter(([key]) => committedAt.has(key))
     .map(([key, at]) => ({ sentAt: committedAt.get(key)!, at }))
     .toSorted((one, other) => one.sentAt - other.sentAt);
@@ -76,7 +76,7 @@ export async function send(contenders: readonly Contender[], traffic: Traffic): 
   };
 }
 
-/** How many deliveries so many events of these topics become. */
+/** The number of deliveries of so many events of these topics. */
 function expectedOf({ topics }: Traffic, events: number): number {
   const fanOuts = withSubscribers(topics).map(({ subscribers }) => subscribers.length);
   return Array.from({ length: events }, (_, index) => fanOuts[index % fanOuts.length]!).reduce(

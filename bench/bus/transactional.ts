@@ -14,10 +14,10 @@ const SECONDS = 3;
 const CLIENTS = 6;
 const GOAL = 1;
 
-/** One statement, which commits itself: no faster way to commit a write. */
+/** One statement that commits itself: the fastest way to commit a write. */
 const ONE_WRITE = [`insert into business (note) values ('delivered')`];
 
-/** Handlers that write one row each in the transaction that also settles their delivery: one commit a delivery. */
+/** Measures handlers that write one row each in the transaction that also settles their delivery. */
 export async function benchTransactional(bench: Bench): Promise<Figure[]> {
   const contender = await startContender(bench.runtime, 'ours', await bench.server.createDatabase());
   try {
@@ -55,10 +55,10 @@ export async function benchTransactional(bench: Bench): Promise<Figure[]> {
     ]);
     const ratio = found['ours']!.median / found['limit']!.median;
     return [
-      measured('drain with transactional handlers of one write each: ours', found['ours']!, '/s'),
+      measured('drain with transactional handlers, one write each: ours', found['ours']!, '/s'),
       { what: 'one such delivery', figure: cost, goal: '' },
-      measured(`that write alone committed by ${by}, ${CLIENTS} connections`, found['limit']!, '/s'),
-      atLeast(`transactional drain beside ${by}`, ratio, GOAL),
+      measured(`the same write alone, committed by ${by}, ${CLIENTS} connections`, found['limit']!, '/s'),
+      atLeast(`transactional drain relative to ${by}`, ratio, GOAL),
     ];
   } finally {
     await contender.stop();

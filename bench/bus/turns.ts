@@ -3,28 +3,28 @@ import type { Spread } from '../figures.ts';
 import type { Runtime } from './contender.ts';
 import type { Server } from './server.ts';
 
-/** What every scenario is given. */
+/** The arguments of every scenario. */
 export interface Bench {
   readonly runtime: Runtime;
   readonly server: Server;
-  /** Rounds that count; one to warm up comes before them. */
+  /** Rounds that count; one to warm up precedes them. */
   readonly rounds: number;
-  /** Share of the full work, 1 or less: a quick look at whether all runs. */
+  /** Share of the full work, 1 or less: to check quickly that everything runs. */
   readonly scale: number;
   readonly tell: (progress: string) => void;
 }
 
-/** One of those that take turns. */
+/** A contender's turn. */
 export interface Turn<Measured = number> {
   readonly label: string;
-  /** @returns what is measured, in one unit for all. */
+  /** @returns the measurement, in one unit for all. */
   readonly run: () => Promise<Measured>;
 }
 
 /**
- * Runs all in turns, back and forth, so that what else the machine does falls on each alike.
+ * Runs all in turns, back and forth, so that other work of the machine slows each alike.
  *
- * @returns what the rounds found, by label.
+ * @returns the measurements, by label.
  */
 export async function inTurns(
   bench: Bench,
@@ -34,7 +34,7 @@ export async function inTurns(
   return Object.fromEntries(Array.from(found, ([label, values]) => [label, spreadOf(values)]));
 }
 
-/** The same for what is more than a number. @param areWarm leaves out the round to warm up. @returns what each round found. */
+/** The same for results other than numbers. @param areWarm skips the warm-up round. @returns each round's result. */
 export async function eachInTurns<Measured>(
   { rounds, tell }: Pick<Bench, 'rounds' | 'tell'>,
   turns: readonly Turn<Measured>[],

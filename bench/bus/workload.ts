@@ -3,7 +3,7 @@ import type { TopicName } from '../../lib/catalog/catalog.ts';
 
 export const topicNames = topics().map(([topic]) => topic);
 
-/** Ten topics with three subscribers each and no ordering key, so 30 lanes that each are a whole topic. */
+/** Ten topics with three subscribers each and no ordering key: 30 lanes, each a whole topic. */
 export const drainTopics = [
   'booking.created',
   'booking.approved',
@@ -22,11 +22,11 @@ export const SUBSCRIBERS = 3;
 /** A topic of one subscription, without ordering key. */
 export const singleTopic = 'booking.waitlist.offered' satisfies TopicName;
 
-/** Every producer's way to name a topic: ours knows its subscribers, peers are told. */
+/** A topic for every contender: ours knows its subscribers, peers receive them. */
 export const withSubscribers = (topics: readonly TopicName[]) =>
   topics.map((topic) => ({ topic, subscribers: catalog[topic].subscribers }));
 
-/** A payment provider's webhook as sent. */
+/** A payment provider's webhook. */
 export function webhookBody(number: number): string {
   return JSON.stringify({
     id: `evt_${number}`,

@@ -11,8 +11,8 @@ const quiet = () => () => undefined;
 const { Logger } = await import('graphile-worker');
 const logger = new Logger(quiet);
 
-// Its performance page: a local queue, and completions gathered for as long as an event loop turn. A job in a named
-// queue locks that queue, so that a local queue only takes one of each: without it ordered jobs are faster.
+// From its performance page: a local queue, and completions gathered for one event loop turn. A job in a named queue
+// locks that queue, so a local queue takes only one of each; ordered jobs are faster without it.
 const PRESETS = {
   unordered: {
     concurrentJobs: 24,
@@ -22,7 +22,7 @@ const PRESETS = {
   },
   // Polling: workers that find every queue locked sleep, and the last jobs would wait for them.
   ordered: { concurrentJobs: 24, pollInterval: 50 },
-  // As many as its page begins with; of 4, 8 and 24, with and without a local queue, this was the fastest at most rates.
+  // Its page starts with this number; of 4, 8 and 24, with and without a local queue, it was the fastest at most rates.
   notified: {
     concurrentJobs: 8,
     localQueue: { size: 9 },
@@ -37,7 +37,7 @@ const ADD_JOBS =
 
 const left = async () => (await pool.query('select from graphile_worker._private_jobs limit 1')).rowCount;
 
-// All runners share one pool, so that their connections are as warm as those of a worker that has been up for long.
+// All runners share one pool, so that their connections are as warm as those of a long-running worker.
 const start = (mode, taskList) =>
   run({
     pgPool: pool,

@@ -11,7 +11,7 @@ let listening;
 let sent = 0;
 
 async function open(options = {}) {
-  // What it does in the background, it does once a minute or less often: not while a round runs.
+  // Its background work runs once a minute or less often: not during a round.
   const opened = new PgBoss({
     connectionString: url,
     max: 20,
@@ -32,8 +32,8 @@ const MODES = {
   ordered: { policy: 'key_strict_fifo', batchSize: 500 },
 };
 
-// One at a time, or several workers of a queue, is slower. It polls as well, as often as it may: a notification that comes
-// while a worker is about to sleep is lost.
+// Single jobs, or several workers per queue, are slower. It also polls as often as it may, because a notification that
+// arrives while a worker is about to sleep is lost.
 const NOTIFIED = { batchSize: 100, pollingIntervalSeconds: 0.5, notifyPollingIntervalSeconds: 0.5 };
 
 const queueOf = (mode, lane, subscriber) =>
@@ -49,7 +49,7 @@ function queues(mode, lanes, subscribers) {
 }
 
 let ids = 0;
-/** Ids that grow. */
+/** Ascending ids. */
 function nextId() {
   ids += 1;
   return `01900000-0000-7000-8000-${ids.toString(16).padStart(12, '0')}`;
@@ -74,7 +74,7 @@ await serve({
           const name = queueOf(mode, number % lanes, subscriber);
           const data = { ...payloadOf(number + 1), lane };
           if (!jobs.has(name)) jobs.set(name, []);
-          // Jobs of one insert have the same time of creation, and then go by their id, which is random unless given.
+          // Jobs of one insert have the same creation time and are then ordered by id, which is random unless given.
           jobs.get(name).push({ id: nextId(), data, ...(mode === 'ordered' && { singletonKey: lane }) });
         }
       }
@@ -84,7 +84,7 @@ await serve({
   async drain({ deliveries, mode, lanes, subscribers }) {
     const { done, outOfOrder, handle } = counter(deliveries);
     const names = queues(mode, lanes, subscribers);
-    // In order a fetch brings the first job of each key at most; it waits after one that could have brought more.
+    // In order, a fetch brings at most the first job of each key; it pauses after one that could have brought more.
     const batchSize = mode === 'ordered' ? Math.min(lanes, MODES.ordered.batchSize) : MODES[mode].batchSize;
     const found = await measured(async () => {
       for (const name of names) {
@@ -124,7 +124,7 @@ await serve({
           for (const { data } of jobs) handle(data.number);
         });
       }
-      // Until it listens.
+      // Waits until it listens.
       await new Promise((resolve) => setTimeout(resolve, 1000));
       return async () => {
         await Promise.all(names.map((name) => listening.offWork(name)));

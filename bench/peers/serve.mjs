@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 
-// A contender runs in a process of its own and does what the bench asks for, one line of JSON at a time.
+// A contender runs in a process of its own and answers the bench's orders, one line of JSON each.
 
 /**
  * Answers orders from the standard input until it ends.
@@ -20,7 +20,7 @@ export async function serve(operations) {
   process.exit(0);
 }
 
-/** Runs `work` and says how long it took, and how much of this process. */
+/** Runs `work`. Returns its time and this process's share of it. */
 export async function measured(work) {
   const cpuBefore = process.cpuUsage();
   const startedAt = performance.now();
@@ -31,7 +31,7 @@ export async function measured(work) {
 }
 
 /**
- * A handler that does nothing but see whether each lane comes in order.
+ * A handler that only checks the order of each lane.
  *
  * @param {number} expected resolves `done` after so many calls.
  */
@@ -53,7 +53,7 @@ export function counter(expected) {
   };
 }
 
-/** Calls `look` until it says that nothing is left. */
+/** Calls `look` until nothing is left. */
 export async function until(look) {
   while (!(await look())) await new Promise((resolve) => setTimeout(resolve, 5));
 }
@@ -99,7 +99,7 @@ export async function produced(producers, seconds) {
     const endsAt = performance.now() + length;
     await Promise.all(producers.map((transact) => run(transact, () => performance.now() >= endsAt)));
   };
-  // Connections are warm, and their plans made.
+  // Warms connections and their plans.
   await phase(300);
   number = 0;
   return await measured(async () => {
@@ -108,11 +108,11 @@ export async function produced(producers, seconds) {
   });
 }
 
-/** Milliseconds of a clock that all processes of this machine share. */
+/** Milliseconds of the clock that all processes of this machine share. */
 export const clock = () => Number(process.hrtime.bigint() / 1000n) / 1000;
 
 /**
- * Steady traffic: events sent at an even pace, each in a transaction of its own, and when each was handled.
+ * Steady traffic: events sent at an even pace, each in a transaction of its own. Records when each was handled.
  *
  * @param {(topics: any[], handle: (key: string | number) => void) => Promise<() => Promise<void>>} start handlers of
  *   all subscriptions, each of which calls `handle` with the event's key first. Returns what stops them.
@@ -154,7 +154,7 @@ export async function paced({ count, perSecond }, send) {
   await Promise.all(sent);
 }
 
-/** Like an event of the bus: what the catalog gives as an example. */
+/** The catalog's example payload, as an event of Postbud has it. */
 export function payloadOf(number) {
   return {
     bookingId: 'bk_01J9ZK3QF4T7',

@@ -11,30 +11,30 @@ const INVISIBLE = /^[\s\p{C}]*$/u;
 
 /** A page that cuts a text in the middle of an emoji leaves half of it, which no JSON parser of the provider takes. */
 const visibleText = z
-  .string({ error: 'write a text' })
-  .refine((text) => !INVISIBLE.test(text), 'write something that can be seen')
+  .string()
+  .refine((text) => !INVISIBLE.test(text), 'expected at least one visible character')
   .transform((text) => text.toWellFormed())
   .meta({ minLength: 1 });
 
 const message = z.object({
   // The provider knows a third role, `system`, which would let a visitor speak with the owner's voice.
-  role: z.enum(['user', 'assistant'], { error: 'write user or assistant' }),
+  role: z.enum(['user', 'assistant']),
   content: visibleText,
 });
 
 const system = visibleText
-  .refine((text) => charactersOf(text) <= SYSTEM_LIMIT, `write at most ${SYSTEM_LIMIT} characters`)
+  .refine((text) => charactersOf(text) <= SYSTEM_LIMIT, `expected at most ${SYSTEM_LIMIT} characters`)
   .meta({ maxLength: SYSTEM_LIMIT, description: 'What the page wants the model to know and to be.' });
 
 /** The body of `POST /api/chat`. */
 export const chatRequest = z.object({
   system,
   messages: z
-    .array(message, { error: 'write a list of messages' })
-    .min(1, 'write at least one message')
-    .max(16, 'write at most 16 messages')
+    .array(message)
+    .min(1)
+    .max(16)
     .refine((messages) => messages.length === 0 || messages.at(-1)?.role === 'user', {
-      error: 'end with a message of the user',
+      error: 'expected the last message to have the role user',
     })
     .meta({ description: 'The conversation so far, the oldest first. The last is the user’s.' }),
 });

@@ -4,7 +4,12 @@ import { deepestCodeOf, isNeverConnected } from '../http/no-connection.ts';
 import { Problem } from '../http/problem.ts';
 
 /** Why a call to the language model brought no answer. */
-export type FailureCode = keyof typeof details;
+export type FailureCode =
+  | 'provider_unavailable'
+  | 'provider_rejected'
+  | 'provider_timeout'
+  | 'provider_unreachable'
+  | 'provider_bad_response';
 
 export interface Failure {
   readonly code: FailureCode;
@@ -18,15 +23,6 @@ export interface Failure {
   readonly providerRequestId?: string | undefined;
 }
 
-/** Told to the caller. Never the provider's words: they quote keys, prompts and what the account owes. */
-const details = {
-  provider_unavailable: 'The language model is busy or down. Try again in a moment.',
-  provider_rejected: 'The language model did not take the request. The request id finds out why in our logs.',
-  provider_timeout: 'The language model did not answer in time. Try again.',
-  provider_unreachable: 'The language model could not be reached. Try again in a moment.',
-  provider_bad_response: 'The language model answered something that is not an answer. Try again.',
-} as const;
-
 /** The provider answered with success and something else than a message with text. */
 export class BadResponse extends Error {
   readonly code = 'provider_bad_response';
@@ -37,10 +33,9 @@ export class BadResponse extends Error {
   }
 }
 
-/** Makes the answer to a caller out of a failure: always a 502, since no caller can mend what is ours to mend. */
+/** Makes the caller's answer out of a failure. Never with the provider's words: they quote keys, prompts and debts. */
 export function problemOf({ code, retryAfterSeconds }: Failure): Problem {
-  const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': `${retryAfterSeconds}` };
-  return new Problem(502, code, details[code], { headers });
+  return new Problem(code, { retryAfterSeconds });
 }
 
 /** Tells what went wrong in a call that neither its deadline nor its caller has ended. */

@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
-import { unavailable } from '../http/problem.ts';
-import type { Budgeted } from '../rate-limit/answers.ts';
+import { Problem } from '../http/problem.ts';
+import type { Budgeted } from '../http/rate-limit.ts';
 import { SECOND } from '../time.ts';
 import { answerWhole } from './answer.ts';
 import type { ChatRequest } from './chat-request.ts';
@@ -52,7 +52,7 @@ const NOT_CONFIGURED_RETRY_SECONDS = 3600;
 function requireKey(settings: Config['chat']): ModelQuestion['settings'] {
   const apiKey = settings.apiKey?.trim();
   if (apiKey) return { ...settings, apiKey };
-  throw unavailable('chat_not_configured', 'The chat is not set up yet.', NOT_CONFIGURED_RETRY_SECONDS);
+  throw new Problem('chat_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
 
 /** Not for a caller that takes anything: it is not known to read events. */

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { answered, invalid, JSON_TYPE, refused } from '../http/openapi/operation.ts';
-import type { Operation } from '../http/openapi/operation.ts';
+import { answered, invalid, JSON_TYPE, refused } from '../http/operation.ts';
+import type { Operation } from '../http/operation.ts';
 import { problem } from '../http/problem-codes.ts';
 import { chatRequest } from './chat-request.ts';
 
@@ -76,7 +76,7 @@ export const chatRoute = {
     'no-messages': {
       summary: 'Without any message',
       json: { system: SYSTEM, messages: [] },
-      answer: invalid('messages', 'too_small', 'write at least one message'),
+      answer: invalid('messages', 'too_small', 'expected at least 1 element, got 0'),
     },
     'a-foreign-page': {
       summary: 'From a page that may not call',

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { JSON_TYPE, refused } from '../http/openapi/operation.ts';
-import type { Operation } from '../http/openapi/operation.ts';
+import { JSON_TYPE, refused } from '../http/operation.ts';
+import type { Operation } from '../http/operation.ts';
 import { CRON_BUDGET_MS } from '../lifetime.ts';
 import type { RelayReport } from '../relay/relay.ts';
 import { SECOND } from '../time.ts';
@@ -9,7 +9,7 @@ import type { Performed } from './duties.ts';
 
 const count = z.int().nonnegative();
 
-const relayRun = z
+export const relayRun = z
   .object({
     fannedOut: count.meta({ description: 'Events that were given their deliveries.' }),
     delivered: count,
@@ -28,6 +28,8 @@ const relayRun = z
   .meta({ id: 'RelayRun', description: 'What a run of the relay did.' }) satisfies z.ZodType<
   RelayReport & Performed
 >;
+
+export type RelayRun = z.output<typeof relayRun>;
 
 export const cronRoute = {
   id: 'runRelay',

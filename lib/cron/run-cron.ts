@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 
 import type { Database } from '../db/connect.ts';
-import { Problem, unauthorized, unavailable } from '../http/problem.ts';
+import { Problem } from '../http/problem.ts';
 import { CRON_BUDGET_MS } from '../lifetime.ts';
 import { keepRelaying } from '../relay/keep-relaying.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
@@ -15,14 +15,13 @@ import type { Duty } from './duties.ts';
  * @throws Problem 503 without a secret, 401 for a request that does not show it.
  */
 export function requireCronSecret(request: Request, secret: string | undefined): void {
-  if (!secret) {
-    throw unavailable('cron_not_configured', 'CRON_SECRET is not set.', 60);
-  }
+  if (!secret) throw new Problem('cron_not_configured', { retryAfterSeconds: 60 });
   const shown = request.headers.get('authorization') ?? '';
   // Hashed, so that the comparison takes the same time for every length.
   const [left, right] = [shown, `Bearer ${secret}`].map((text) => createHash('sha256').update(text).digest());
   if (!timingSafeEqual(left!, right!)) {
-    throw unauthorized('unauthorized', 'The Authorization header does not hold the cron secret.', {
+    throw new Problem('unauthorized', {
+      detail: 'The Authorization header does not hold the cron secret.',
       headers: { 'www-authenticate': 'Bearer' },
     });
   }
@@ -30,12 +29,7 @@ export function requireCronSecret(request: Request, secret: string | undefined):
 
 /** @throws Problem 409 where this deployment does not relay: it does none of the duties either. */
 export function requireRelays(relays: boolean): void {
-  if (relays) return;
-  throw new Problem(
-    409,
-    'relay_off',
-    'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to let it.',
-  );
+  if (!relays) throw new Problem('relay_off');
 }
 
 /**

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { answered, JSON_TYPE } from '../http/openapi/operation.ts';
-import type { Operation } from '../http/openapi/operation.ts';
+import { answered, JSON_TYPE } from '../http/operation.ts';
+import type { Operation } from '../http/operation.ts';
 
 /** What anyone may know of this process. */
 export type Health = z.output<typeof health>;

@@ -1,6 +1,6 @@
 import { MIMEType } from 'node:util';
 
-import { badRequest, tooLarge, unsupportedMedia } from './problem.ts';
+import { Problem } from './problem.ts';
 
 /** How a body may be written: JSON, or what a page without script makes of a form. */
 export const mediaTypes = ['application/json', 'application/x-www-form-urlencoded'] as const;
@@ -22,13 +22,11 @@ export function requireMediaType(request: Request, taken: readonly MediaType[]):
   const found = taken.find((essence) => essence === type?.essence);
   if (found && /^utf-?8$/i.test(charset)) return found;
   const accept = taken.join(', ');
-  throw unsupportedMedia(
-    'unsupported_media_type',
-    taken.length === 1
-      ? 'Send JSON in UTF-8, with content-type: application/json.'
-      : `Send a body in UTF-8, with one of these as its content-type: ${accept}.`,
-    { accept },
-  );
+  const right = taken.length === 1 ? `JSON in UTF-8 as ${accept}` : `UTF-8 as one of these types: ${accept}`;
+  throw new Problem('unsupported_media_type', {
+    detail: `The content-type is not supported. Send ${right}.`,
+    headers: { accept },
+  });
 }
 
 /**
@@ -67,16 +65,14 @@ function parseMediaType(text: string): MIMEType | null {
 function requireIdentity(headers: Headers): void {
   const encoding = headers.get('content-encoding')?.trim().toLowerCase() || 'identity';
   if (encoding === 'identity') return;
-  throw unsupportedMedia('unsupported_encoding', 'Send the body uncompressed, without content-encoding.', {
-    'accept-encoding': 'identity',
-  });
+  throw new Problem('unsupported_encoding', { headers: { 'accept-encoding': 'identity' } });
 }
 
 async function nextOf(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Uint8Array | undefined> {
   try {
     return (await reader.read()).value;
   } catch (cause) {
-    throw badRequest('incomplete_body', 'The body broke off. Send the request again.', { cause });
+    throw new Problem('incomplete_body', { cause });
   }
 }
 
@@ -86,7 +82,8 @@ async function nextOf(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<
  * for nothing, and the process goes down for a piece that comes after the end.
  */
 function tooLong(limitBytes: number): Error {
-  return tooLarge('body_too_large', `The body is longer than ${limitBytes} bytes. Send less.`, {
-    connection: 'close',
+  return new Problem('body_too_large', {
+    detail: `The body is longer than ${limitBytes} bytes. Send less.`,
+    headers: { connection: 'close' },
   });
 }

@@ -50,11 +50,7 @@ export function preflightResponse(methods: readonly string[]): Response {
 export function requireOrigin(cors: Cors, request: Request): void {
   const origin = request.headers.get('origin');
   if (cors === 'any' || request.method !== 'POST' || origin === null || isAllowed(cors, origin)) return;
-  throw new Problem(
-    403,
-    'origin_not_allowed',
-    'Pages of this origin may not call: CORS_ORIGINS does not list it.',
-  );
+  throw new Problem('origin_not_allowed');
 }
 
 const LOCALHOST = /^https?:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;

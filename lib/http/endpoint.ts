@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 
-import type { VisitorLimits } from '../rate-limit/visit.ts';
+import type { VisitorLimits } from './visit.ts';
 import type { Cors } from './cors.ts';
 import { guardedEndpoint } from './guarded-endpoint.ts';
 import type { Endpoint, Handle, ProblemAnswer } from './guarded-endpoint.ts';
-import type { Operation } from './openapi/operation.ts';
+import type { Operation } from './operation.ts';
 
 /** The capability that answers an operation, and the settings that the operation's declaration calls for. */
 type Answering<Declared extends Operation> = {

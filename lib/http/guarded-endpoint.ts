@@ -5,13 +5,13 @@ import type { z } from 'zod';
 import { InvalidConfiguration } from '../config.ts';
 import { FUNCTION_LIFE_MS, withinLife } from '../lifetime.ts';
 import { log, logError } from '../log.ts';
-import { countVisit } from '../rate-limit/visit.ts';
-import type { Visit, VisitorLimits } from '../rate-limit/visit.ts';
+import { countVisit } from './visit.ts';
+import type { Visit, VisitorLimits } from './visit.ts';
 import { inRequestSpan } from '../telemetry/request.ts';
 import { mediaTypes } from './body.ts';
 import { corsHeaders, preflightResponse, requireOrigin } from './cors.ts';
 import type { Cors } from './cors.ts';
-import { methodNotAllowed, Problem, problemResponse, unavailable } from './problem.ts';
+import { Problem, problemResponse } from './problem.ts';
 import { readContent, validated } from './validated.ts';
 
 /** What an endpoint is: its methods, its guards, and the one capability that answers what passes them. */
@@ -166,7 +166,11 @@ function methodsOf({ methods, cors }: Guards): readonly string[] {
 }
 
 function requireMethod(allowed: readonly string[], method: string): void {
-  if (!allowed.includes(method)) throw methodNotAllowed(allowed);
+  if (allowed.includes(method)) return;
+  throw new Problem('method_not_allowed', {
+    detail: `${method} is not allowed here. Use ${allowed.join(' or ')}.`,
+    headers: { allow: allowed.join(', ') },
+  });
 }
 
 const UNCOUNTED: Visit = {
@@ -192,14 +196,10 @@ function problemOf(error: unknown, requestId: string): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof InvalidConfiguration) {
     log('error', 'the environment has a wrong value', { variable: error.variable, requestId });
-    return unavailable('misconfigured', 'The server is not set up correctly.', MISCONFIGURED_RETRY_SECONDS);
+    return new Problem('misconfigured', { retryAfterSeconds: MISCONFIGURED_RETRY_SECONDS });
   }
   logError('a request failed', error, { requestId });
-  return new Problem(
-    500,
-    'internal_error',
-    'Something went wrong here. The request id finds it in our logs.',
-  );
+  return new Problem('internal_error');
 }
 
 /** What a proxy, a caller or the platform names the request, if it is safe to repeat in headers and logs. */

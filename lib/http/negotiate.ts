@@ -17,11 +17,7 @@ export function wantsHtml(headers: Headers): boolean {
 export function requireAcceptable(headers: Headers): void {
   const { html, json } = qualitiesOf(headers);
   if (html > 0 || json > 0) return;
-  throw new Problem(
-    406,
-    'not_acceptable',
-    'There are only HTML and JSON of this. Send Accept: text/html or Accept: application/json, or leave it out.',
-  );
+  throw new Problem('not_acceptable');
 }
 
 /** From 0, which is not at all, to 1. */

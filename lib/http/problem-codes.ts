@@ -2,103 +2,180 @@ import { STATUS_CODES } from 'node:http';
 
 import * as z from 'zod';
 
-/** What stands in `code` of a problem: its status, and a detail as callers are told it. */
+/** What stands in `code` of a problem. */
 export type ProblemCode = keyof typeof problemCodes;
 
-interface Described {
-  readonly status: number;
-  readonly detail: string;
-}
+/** The codes whose detail is always the same, so that a throw site need not write one. */
+export type PlainProblemCode = {
+  [Code in ProblemCode]: (typeof problemCodes)[Code] extends { readonly detail: string } ? Code : never;
+}[ProblemCode];
 
-const described = <Code extends string>(
-  status: number,
-  codes: Readonly<Record<Code, string>>,
-): Readonly<Record<Code, Described>> =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same keys
-  Object.fromEntries(
-    Object.entries<string>(codes).map(([code, detail]) => [code, { status, detail }]),
-  ) as Readonly<Record<Code, Described>>;
-
-/** All codes of all endpoints. Each has one status wherever it comes. */
+/**
+ * All codes of all endpoints. Each has one status everywhere, and either its `detail` or, where the detail depends on
+ * the request, an `example` of one.
+ */
 export const problemCodes = {
-  ...described(400, {
-    validation_failed: 'email: write an e-mail address',
-    incomplete_body: 'The body broke off. Send the request again.',
-    invalid_event_id:
-      'The event has no id, or one that cannot be kept: up to 255 letters, digits and signs, as a string.',
-    invalid_utf8: 'The body is not valid UTF-8. Encode the JSON text as UTF-8.',
-    invalid_json: 'The body is not valid JSON. Send one JSON object, without a byte order mark before it.',
-    not_an_object:
-      'The body is JSON but not an object. Wrap it in an object: { "id": …, "type": …, "data": … }.',
-    unsupported_text:
-      'A string or a key holds U+0000 or half of a surrogate pair, which cannot be stored. Leave those characters out.',
-    too_deep: 'Objects and arrays are nested more than 64 deep. Flatten the body.',
-    unsupported_number: 'A number is too large to be stored. Send it as a string.',
-    not_confirmed: 'Type 128 to confirm.',
-    token_too_long:
-      'The token is longer than a browser keeps, which is 4000 bytes. Get one with fewer claims.',
-  }),
-  ...described(401, {
-    unauthorized: 'Send an operator’s token: Authorization: Bearer <JWT>.',
-    invalid_token: 'The token is not valid, or has expired.',
-    invalid_signature: 'The signature or its time is missing or not valid.',
-  }),
-  ...described(403, {
-    origin_not_allowed: 'Pages of this origin may not call: CORS_ORIGINS does not list it.',
-    insufficient_scope: 'The token lacks the scope event-bus:read.',
-    cross_site_request:
-      'Nothing was done: the request did not come from a page of the console. Do it from there, or send the token as Authorization: Bearer <JWT>.',
-  }),
-  ...described(404, {
-    not_found: 'There is nothing at this address.',
-    unknown_provider: 'There is no such webhook endpoint.',
-  }),
-  ...described(405, { method_not_allowed: 'Use POST, OPTIONS.' }),
-  ...described(406, {
-    not_acceptable:
-      'There are only HTML and JSON of this. Send Accept: text/html or Accept: application/json, or leave it out.',
-  }),
-  ...described(409, {
-    count_changed: '12 deliveries match, not 10: look again before you replay.',
-    no_such_subscription:
+  validation_failed: {
+    status: 400,
+    example: 'email: expected an e-mail address, for example kari@example.no',
+  },
+  incomplete_body: { status: 400, detail: 'The body ended early. Send the request again.' },
+  invalid_event_id: {
+    status: 400,
+    detail:
+      'The event has no usable id. Send a string of 1 to 255 letters, digits and signs, for example evt_1PqJ2K.',
+  },
+  invalid_utf8: { status: 400, detail: 'The body is not valid UTF-8. Encode the JSON text as UTF-8.' },
+  invalid_json: {
+    status: 400,
+    detail: 'The body is not valid JSON. Send one JSON object, without a byte order mark before it.',
+  },
+  not_an_object: {
+    status: 400,
+    detail: 'The body is JSON but not an object. Wrap it in an object: { "id": …, "type": …, "data": … }.',
+  },
+  unsupported_text: {
+    status: 400,
+    detail:
+      'A string or a key contains U+0000 or an unpaired surrogate, which cannot be stored. Remove those characters.',
+  },
+  too_deep: {
+    status: 400,
+    detail: 'Objects and arrays are nested more than 64 levels deep. Flatten the body.',
+  },
+  unsupported_number: { status: 400, detail: 'A number is too large to store. Send it as a string.' },
+  not_confirmed: { status: 400, example: 'Type 128 to confirm.' },
+  token_too_long: {
+    status: 400,
+    example:
+      'The token is longer than 4000 bytes, the most that a browser keeps in a cookie. Get one with fewer claims.',
+  },
+
+  unauthorized: { status: 401, detail: 'Send an operator’s token: Authorization: Bearer <JWT>.' },
+  invalid_token: { status: 401, detail: 'The token is invalid or has expired.' },
+  invalid_signature: { status: 401, detail: 'The signature or its timestamp is missing or invalid.' },
+
+  origin_not_allowed: {
+    status: 403,
+    detail: 'Pages of this origin are not allowed to call: CORS_ORIGINS does not list it.',
+  },
+  insufficient_scope: { status: 403, example: 'The token lacks the scope event-bus:read.' },
+  cross_site_request: {
+    status: 403,
+    detail:
+      'Nothing was changed: the request did not come from a page of the console. Use the console, or send the token as Authorization: Bearer <JWT>.',
+  },
+
+  not_found: { status: 404, detail: 'There is nothing at this address.' },
+  unknown_provider: { status: 404, detail: 'There is no webhook endpoint at this address.' },
+
+  method_not_allowed: { status: 405, example: 'PUT is not allowed here. Use POST or OPTIONS.' },
+
+  not_acceptable: {
+    status: 406,
+    detail:
+      'This is available as HTML and as JSON. Send Accept: text/html or Accept: application/json, or leave the header out.',
+  },
+
+  count_changed: {
+    status: 409,
+    example: '12 deliveries match now, not 10: check them again before you replay.',
+  },
+  no_such_subscription: {
+    status: 409,
+    example:
       'This release’s catalog does not list accounting for payment.captured: replay from a release that does, or list it again. Nothing was replayed.',
-    not_first: 'It is not the first of its lane that is unfinished: look again at what holds the lane.',
-    not_waiting: 'It does not wait: it is due now, or it was delivered or given up.',
-    relay_off: 'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to let it.',
-    under_way: 'A relay has its lane in hand at this moment. Look again in a few seconds.',
-  }),
-  ...described(413, { body_too_large: 'The body is longer than 65536 bytes. Send less.' }),
-  ...described(415, {
-    unsupported_media_type: 'Send JSON in UTF-8, with content-type: application/json.',
-    unsupported_encoding: 'Send the body uncompressed, without content-encoding.',
-  }),
-  ...described(422, {
-    idempotency_key_reused: 'Idempotency-Key: write another Idempotency-Key for another body.',
-  }),
-  ...described(429, { rate_limited: 'Too many calls. Try again in 41 seconds.' }),
-  ...described(500, { internal_error: 'Something went wrong here. The request id finds it in our logs.' }),
-  ...described(502, {
-    provider_unavailable: 'The language model is busy or down. Try again in a moment.',
-    provider_rejected:
-      'The language model did not take the request. The request id finds out why in our logs.',
-    provider_timeout: 'The language model did not answer in time. Try again.',
-    provider_unreachable: 'The language model could not be reached. Try again in a moment.',
-    provider_bad_response: 'The language model answered something that is not an answer. Try again.',
-    email_failed: 'The mail provider refused the mail. Nothing was sent.',
-    email_timeout: 'The mail provider did not answer in time. The mail may have been sent all the same.',
-    email_unreachable: 'The mail provider could not be reached. Nothing was sent.',
-  }),
-  ...described(503, {
-    chat_not_configured: 'The chat is not set up yet.',
-    email_not_configured: 'Inquiries can’t be sent: the server has no mail key, sender or administrator.',
-    webhook_not_configured: 'This webhook endpoint has no usable secret yet.',
-    cron_not_configured: 'CRON_SECRET is not set.',
-    operators_not_configured: 'No key for operators’ tokens is configured.',
-    key_server_unavailable: 'The key server does not answer.',
-    database_unavailable: 'The webhook could not be stored. Send it again.',
-    misconfigured: 'The server is not set up correctly.',
-  }),
-};
+  },
+  not_first: {
+    status: 409,
+    example: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
+  },
+  not_waiting: {
+    status: 409,
+    example: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
+  },
+  relay_off: {
+    status: 409,
+    detail: 'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to relay here.',
+  },
+  under_way: {
+    status: 409,
+    example: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
+  },
+
+  body_too_large: { status: 413, example: 'The body is longer than 65536 bytes. Send less.' },
+
+  unsupported_media_type: {
+    status: 415,
+    example: 'The content-type is not supported. Send JSON in UTF-8 as application/json.',
+  },
+  unsupported_encoding: {
+    status: 415,
+    detail: 'Compressed bodies are not accepted. Send the body without content-encoding.',
+  },
+
+  misdirected_request: {
+    status: 421,
+    detail:
+      'This server answers only as localhost, 127.0.0.1 or [::1], so that no page elsewhere can reach it. Open http://localhost and the port.',
+  },
+
+  idempotency_key_reused: {
+    status: 422,
+    detail: 'This Idempotency-Key was sent with another body before. Send a new key with a new body.',
+  },
+
+  rate_limited: { status: 429, example: 'Too many calls. Try again in 41 seconds.' },
+
+  internal_error: {
+    status: 500,
+    detail: 'The request failed on our side. Our logs have the cause under the request id.',
+  },
+
+  provider_unavailable: {
+    status: 502,
+    detail: 'The language model is busy or down. Try again in a moment.',
+  },
+  provider_rejected: {
+    status: 502,
+    detail: 'The language model refused the request. Our logs have the cause under the request id.',
+  },
+  provider_timeout: { status: 502, detail: 'The language model did not answer in time. Try again.' },
+  provider_unreachable: {
+    status: 502,
+    detail: 'The language model could not be reached. Try again in a moment.',
+  },
+  provider_bad_response: { status: 502, detail: 'The language model sent an unusable answer. Try again.' },
+  email_failed: { status: 502, detail: 'The mail provider refused the mail. Nothing was sent.' },
+  email_timeout: {
+    status: 502,
+    detail: 'The mail provider did not answer in time. The mail may have been sent all the same.',
+  },
+  email_unreachable: {
+    status: 502,
+    detail: 'The mail provider could not be reached. Nothing was sent.',
+  },
+
+  chat_not_configured: { status: 503, detail: 'The chat is not set up yet.' },
+  email_not_configured: {
+    status: 503,
+    detail: 'Inquiries can’t be sent: the server has no mail key, sender or administrator.',
+  },
+  webhook_not_configured: { status: 503, detail: 'This webhook endpoint has no usable secret yet.' },
+  cron_not_configured: { status: 503, detail: 'CRON_SECRET is not set.' },
+  operators_not_configured: { status: 503, detail: 'No key for operators’ tokens is configured.' },
+  key_server_unavailable: { status: 503, detail: 'The key server does not answer.' },
+  database_unavailable: { status: 503, detail: 'The webhook could not be stored. Send it again.' },
+  misconfigured: { status: 503, detail: 'The server is not set up correctly. Its log names the variable.' },
+} as const satisfies Readonly<Record<string, Described>>;
+
+type Described = { readonly status: number } & ({ readonly detail: string } | { readonly example: string });
+
+/** The detail of a code, or an example of one where it depends on the request. */
+export function detailOf(code: ProblemCode): string {
+  const described: Described = problemCodes[code];
+  return 'detail' in described ? described.detail : described.example;
+}
 
 /** An answer that is an error. @see https://www.rfc-editor.org/rfc/rfc9457 */
 export const problem = z
@@ -118,7 +195,7 @@ export const problem = z
               .meta({ description: 'Dotted, for example `lines.0.email`; empty for the body.' }),
             pointer: z.string().meta({ description: 'The same as a JSON Pointer (RFC 6901).' }),
             code: z.string(),
-            message: z.string().meta({ description: 'What to write there instead.' }),
+            message: z.string().meta({ description: 'What is wrong with it and what would be right.' }),
           })
           .meta({ id: 'Issue', description: 'What is wrong with one field of a request.' }),
       )
@@ -132,13 +209,13 @@ export function problemValue(
   code: ProblemCode,
   { detail, issues }: Partial<Pick<z.output<typeof problem>, 'detail' | 'issues'>> = {},
 ): z.output<typeof problem> {
-  const { status, detail: usual } = problemCodes[code];
+  const { status } = problemCodes[code];
   return {
     type: 'about:blank',
     title: STATUS_CODES[status] ?? `${status}`,
     status,
     code,
-    detail: detail ?? usual,
+    detail: detail ?? detailOf(code),
     requestId: '5f0a4d3c-8a3e-4c55-9a35-0c7c4d0f3b1e',
     ...(issues && { issues }),
   };

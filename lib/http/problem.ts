@@ -1,5 +1,8 @@
 import { STATUS_CODES } from 'node:http';
 
+import { detailOf, problemCodes } from './problem-codes.ts';
+import type { PlainProblemCode, ProblemCode } from './problem-codes.ts';
+
 /** What is wrong with one field of a request. */
 export interface Issue {
   /** Dotted, for example `lines.0.email`. */
@@ -11,69 +14,52 @@ export interface Issue {
 }
 
 export interface ProblemOptions extends ErrorOptions {
+  /** For whoever builds the caller: what is wrong and what to do about it. The usual one of the code if left out. */
+  readonly detail?: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** When it may be worth another try. */
+  readonly retryAfterSeconds?: number | undefined;
   readonly issues?: readonly Issue[];
   /** What logs and counters call it, where the caller must be told less than we know. */
   readonly reason?: string;
 }
 
+type DetailedOptions = ProblemOptions & { readonly detail: string };
+
 /** An answer that is an error. Thrown anywhere beneath an endpoint, which answers with it. */
 export class Problem extends Error {
-  readonly status: number;
   /** Stable: callers may act on it. */
-  readonly code: string;
-  /** For whoever builds the caller: what is wrong and what to do about it. */
+  readonly code: ProblemCode;
+  readonly status: number;
   readonly detail: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly issues: readonly Issue[] | undefined;
   readonly reason: string;
 
-  constructor(status: number, code: string, detail: string, options: ProblemOptions = {}) {
-    super(detail, options);
+  /** A code whose detail depends on the request needs one here. */
+  constructor(code: PlainProblemCode, options?: ProblemOptions);
+  constructor(code: ProblemCode, options: DetailedOptions);
+  constructor(code: ProblemCode, options: ProblemOptions = {}) {
+    const {
+      detail = detailOf(code),
+      headers = {},
+      retryAfterSeconds,
+      issues,
+      reason = code,
+      ...rest
+    } = options;
+    super(detail, rest);
     this.name = 'Problem';
-    this.status = status;
     this.code = code;
+    this.status = problemCodes[code].status;
     this.detail = detail;
-    this.headers = options.headers ?? {};
-    this.issues = options.issues;
-    this.reason = options.reason ?? code;
+    this.headers = {
+      ...headers,
+      ...(retryAfterSeconds !== undefined && { 'retry-after': `${retryAfterSeconds}` }),
+    };
+    this.issues = issues;
+    this.reason = reason;
   }
-}
-
-export function badRequest(code: string, detail: string, options?: ProblemOptions): Problem {
-  return new Problem(400, code, detail, options);
-}
-
-export function unauthorized(code: string, detail: string, options?: ProblemOptions): Problem {
-  return new Problem(401, code, detail, options);
-}
-
-export function notFound(code: string, detail: string): Problem {
-  return new Problem(404, code, detail);
-}
-
-/** @param allow the methods that the path has. */
-export function methodNotAllowed(allow: readonly string[]): Problem {
-  const methods = allow.join(', ');
-  return new Problem(405, 'method_not_allowed', `Use ${methods}.`, { headers: { allow: methods } });
-}
-
-export function tooLarge(code: string, detail: string, headers: Record<string, string>): Problem {
-  return new Problem(413, code, detail, { headers });
-}
-
-export function unsupportedMedia(code: string, detail: string, headers: Record<string, string>): Problem {
-  return new Problem(415, code, detail, { headers });
-}
-
-/** Something that the request needs is not there now. @param retryAfterSeconds when it may be worth another try. */
-export function unavailable(
-  code: string,
-  detail: string,
-  retryAfterSeconds: number,
-  options?: ErrorOptions,
-): Problem {
-  return new Problem(503, code, detail, { ...options, headers: { 'retry-after': `${retryAfterSeconds}` } });
 }
 
 /**

@@ -2,7 +2,7 @@ import type * as z from 'zod';
 
 import { readBody, requireMediaType } from './body.ts';
 import type { MediaType } from './body.ts';
-import { badRequest } from './problem.ts';
+import { Problem } from './problem.ts';
 import type { Issue } from './problem.ts';
 
 /** A body that was read, and not yet looked at. */
@@ -51,31 +51,24 @@ export function validated<Value>({ type, bytes }: Content, schema: z.ZodType<Val
 export function requireValid<Value>(value: unknown, schema: z.ZodType<Value>): Value {
   const parsed = schema.safeParse(value, { error: inWords });
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map(issueOf);
-  throw badRequest(
-    'validation_failed',
-    issues.map(({ path, message }) => `${path || 'body'}: ${message}`).join('; '),
-    {
-      issues,
-    },
-  );
+  throw invalid(parsed.error.issues.map(issueOf));
 }
 
-/** What to write, where a schema does not say it itself: zod's own words say what is wrong, in words of TypeScript. */
+/** Says what would be right and what was given, where a schema has no words of its own: zod's are of TypeScript. */
 function inWords(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
-      return `write ${KINDS[issue.expected] ?? issue.expected}`;
+      return `expected ${KINDS[issue.expected] ?? issue.expected}${got(issue.input)}`;
     case 'invalid_value':
-      return `write ${issue.values.map(String).join(' or ')}`;
+      return `expected ${issue.values.map(String).join(' or ')}${got(issue.input)}`;
     case 'too_small':
       return issue.inclusive === false
-        ? `write a number above ${issue.minimum}`
-        : `write ${sizeOf(issue.origin, Number(issue.minimum), 'at least')}`;
+        ? `expected a number above ${issue.minimum}${got(issue.input)}`
+        : sizeOf('at least', Number(issue.minimum), issue.input);
     case 'too_big':
-      return `write ${sizeOf(issue.origin, Number(issue.maximum), 'at most')}`;
+      return sizeOf('at most', Number(issue.maximum), issue.input);
     case 'unrecognized_keys':
-      return `leave out ${issue.keys.join(', ')}: there is no such field`;
+      return `unknown fields: ${issue.keys.join(', ')}`;
     default:
       return undefined;
   }
@@ -84,17 +77,30 @@ function inWords(issue: z.core.$ZodRawIssue): string | undefined {
 const KINDS: Readonly<Record<string, string>> = {
   object: 'a JSON object',
   record: 'a JSON object',
-  array: 'a list',
-  string: 'a text',
+  array: 'an array',
+  string: 'a string',
   number: 'a number',
   int: 'a whole number',
   boolean: 'true or false',
 };
 
-function sizeOf(origin: string, size: number, bound: 'at least' | 'at most'): string {
-  if (origin === 'array' || origin === 'set') return `${bound} ${size} ${size === 1 ? 'entry' : 'entries'}`;
-  if (origin === 'string') return `${bound} ${size} ${size === 1 ? 'character' : 'characters'}`;
-  return `a number of ${bound} ${size}`;
+function sizeOf(bound: 'at least' | 'at most', size: number, value: unknown): string {
+  const plural = size === 1 ? '' : 's';
+  if (typeof value === 'string') return `expected ${bound} ${size} character${plural}, got ${value.length}`;
+  if (Array.isArray(value)) return `expected ${bound} ${size} element${plural}, got ${value.length}`;
+  return `expected ${bound} ${size}${got(value)}`;
+}
+
+/** What is longer says nothing at a glance. */
+const LONGEST_GIVEN = 40;
+
+function got(value: unknown): string {
+  if (value === undefined) return ', got nothing';
+  if (Array.isArray(value)) return ', got an array';
+  if (value !== null && typeof value === 'object') return ', got an object';
+  const written = JSON.stringify(value);
+  // A text that was to become a number has become `NaN`.
+  return Number.isNaN(value) || written.length > LONGEST_GIVEN ? '' : `, got ${written}`;
 }
 
 /** Bytes that are no UTF-8 become replacement characters, percent-encoded or not: that is how forms are read. */
@@ -106,10 +112,13 @@ function parseJson(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch {
-    throw badRequest('validation_failed', 'body: write JSON in UTF-8', {
-      issues: [{ path: '', pointer: '', code: 'invalid_json', message: 'write JSON in UTF-8' }],
-    });
+    throw invalid([{ path: '', pointer: '', code: 'invalid_json', message: 'expected JSON in UTF-8' }]);
   }
+}
+
+function invalid(issues: readonly Issue[]): Problem {
+  const detail = issues.map(({ path, message }) => `${path || 'body'}: ${message}`).join('; ');
+  return new Problem('validation_failed', { detail, issues });
 }
 
 function issueOf(issue: z.core.$ZodIssue): Issue {

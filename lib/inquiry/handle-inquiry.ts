@@ -3,12 +3,12 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { MailSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
 import type { Cors } from '../http/cors.ts';
-import { Problem, unavailable } from '../http/problem.ts';
+import { Problem } from '../http/problem.ts';
 import { log, logError } from '../log.ts';
 import { MailNotSent, sendMail } from '../mail/send-mail.ts';
 import type { Mail } from '../mail/send-mail.ts';
 import { emit } from '../outbox/emit.ts';
-import type { Budgeted } from '../rate-limit/answers.ts';
+import type { Budgeted } from '../http/rate-limit.ts';
 import { MINUTE, SECOND, sleep } from '../time.ts';
 import { isForm, sentAnswer } from './form-answers.ts';
 import { inquiryMail } from './inquiry-mail.ts';
@@ -66,11 +66,7 @@ const NOT_CONFIGURED_RETRY_SECONDS = (10 * MINUTE) / SECOND;
 
 function requireMail(settings: MailSettings | undefined): MailSettings {
   if (settings) return settings;
-  throw unavailable(
-    'email_not_configured',
-    'Inquiries can’t be sent: the server has no mail key, sender or administrator.',
-    NOT_CONFIGURED_RETRY_SECONDS,
-  );
+  throw new Problem('email_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
 
 /** @returns whether it had been sent before, or was being sent. */
@@ -151,17 +147,11 @@ function success({ request, body, cors }: Inquiry, isReplay: boolean): Response 
   return response;
 }
 
-const DETAILS = {
-  email_failed: 'The mail provider refused the mail. Nothing was sent.',
-  email_timeout: 'The mail provider did not answer in time. The mail may have been sent all the same.',
-  email_unreachable: 'The mail provider could not be reached. Nothing was sent.',
-};
-
 /** Whoever shared the outcome of another's sending gets a problem of their own, with their own request's id. */
 function asProblem(error: unknown, requestId: string): unknown {
-  if (error instanceof KeyReused) return new Problem(422, error.code, `Idempotency-Key: ${error.message}.`);
+  if (error instanceof KeyReused) return new Problem(error.code);
   if (!(error instanceof MailNotSent)) return error;
   const { code, reason, status, fields } = error;
   log('error', 'inquiry not sent', { code, reason, status, fields, requestId });
-  return new Problem(502, code, DETAILS[code]);
+  return new Problem(code);
 }

@@ -26,7 +26,7 @@ function longText(text: string): string {
 }
 
 function required(most: number) {
-  const should = `write 1 to ${most} characters`;
+  const should = `expected 1 to ${most} characters`;
   return z
     .string(should)
     .transform(singleLine)
@@ -36,7 +36,7 @@ function required(most: number) {
 
 /** Absent, null, empty and blank are the same: a form sends each of its fields. */
 function optional(most: number, clean: (text: string) => string) {
-  const should = `write ${most} characters at most`;
+  const should = `expected at most ${most} characters`;
   return z
     .string(should)
     .nullish()
@@ -54,7 +54,7 @@ const asciiEmail = z.email().max(EMAIL_MOST);
 const email = required(EMAIL_MOST)
   .pipe(
     z.stringFormat('email', (address) => asciiEmail.safeParse(asciiAddress(address)).success, {
-      error: 'write an e-mail address',
+      error: 'expected an e-mail address, for example kari@example.no',
     }),
   )
   .meta({ format: 'idn-email', maxLength: EMAIL_MOST });
@@ -65,7 +65,7 @@ const SOURCE = /^(?:chatbot|book-demo|kontakt-.+)$/u;
 const source = required(80)
   .pipe(
     z.stringFormat('source', SOURCE, {
-      error: 'write chatbot, book-demo or kontakt- and any text, for example kontakt-om oss',
+      error: 'expected chatbot, book-demo or kontakt- and any text, for example kontakt-om oss',
     }),
   )
   .meta({ pattern: SOURCE.source, maxLength: 80, description: 'Which page or dialogue it comes from.' });

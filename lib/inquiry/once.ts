@@ -3,12 +3,12 @@ import { MINUTE } from '../time.ts';
 /** How long the same inquiry is not sent again. */
 export const REMEMBERED_MS = 10 * MINUTE;
 
-/** The same key came with another body: to answer "sent" would lose an inquiry. */
+/** The same key came with another body: answering "sent" would lose an inquiry. */
 export class KeyReused extends Error {
   readonly code = 'idempotency_key_reused';
 
   constructor() {
-    super('write another Idempotency-Key for another body');
+    super('the Idempotency-Key was sent with another body before');
     this.name = 'KeyReused';
   }
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../http/openapi/operation.ts';
-import type { Operation } from '../http/openapi/operation.ts';
+import { answered, HTML_TYPE, invalid, JSON_TYPE, refused } from '../http/operation.ts';
+import type { Operation } from '../http/operation.ts';
 import { inquiryRequest } from './inquiry-request.ts';
 
 const INQUIRY = {
@@ -100,7 +100,7 @@ export const inquiryRoute = {
     'a-wrong-address': {
       summary: 'With an address that is none',
       json: { ...INQUIRY, email: 'sigrid' },
-      answer: invalid('email', 'invalid_email', 'write an e-mail address'),
+      answer: invalid('email', 'invalid_email', 'expected an e-mail address, for example kari@example.no'),
     },
     'a-foreign-page': {
       summary: 'From a page that may not call',

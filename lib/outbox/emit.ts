@@ -8,7 +8,7 @@ import { noteDue } from '../db/commits.ts';
 import { run } from '../db/statement.ts';
 import type { Executor, Statement } from '../db/statement.ts';
 import { inSendSpan } from '../telemetry/event.ts';
-import { traceparent } from '../telemetry/trace.ts';
+import { traceparent } from '../trace-context.ts';
 import { InvalidPayload, UnknownTopic } from './errors.ts';
 
 export interface EmitOptions {

@@ -27,9 +27,7 @@ export class UnknownTopic extends Error {
   readonly topic: string;
 
   constructor(topic: string) {
-    super(
-      `there is no topic ${JSON.stringify(topic)}: write one of docs/topics.md, or add it to lib/catalog`,
-    );
+    super(`unknown topic ${JSON.stringify(topic)}: npx postbud catalog lists the topics of this release`);
     this.name = 'UnknownTopic';
     this.topic = topic;
   }

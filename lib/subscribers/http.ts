@@ -3,7 +3,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { subscriberNames } from '../catalog/catalog.ts';
 import { InvalidConfiguration } from '../config.ts';
 import type { RemoteSubscriber } from '../config.ts';
-import { traceparent } from '../telemetry/trace.ts';
+import { traceparent } from '../trace-context.ts';
 import { DAY, SECOND } from '../time.ts';
 import { PermanentError, RetryAfter } from './outcome.ts';
 import { attach, attachBatches, topicsOf } from './subscriber.ts';

@@ -1,7 +1,7 @@
 import { ROOT_CONTEXT, SpanKind, context, trace } from '@opentelemetry/api';
 
 import { log } from '../log.ts';
-import { traceId } from './trace.ts';
+import { traceId } from '../trace-context.ts';
 import { classOf, endFailed, isTracing, sendSpans, startTracing, tracer } from './tracing.ts';
 
 /** The counts of a relay's report. */

@@ -2,7 +2,7 @@ import { SpanKind, context, trace } from '@opentelemetry/api';
 import type { Attributes } from '@opentelemetry/api';
 
 import { endFailed, isTracing, sendSpans, startTracing, tracer } from './tracing.ts';
-import { contextOf } from './trace.ts';
+import { contextOf } from '../trace-context.ts';
 
 /** A request as it is told from others: without its path, its query and its headers, which are the caller's own. */
 export interface TracedRequest {

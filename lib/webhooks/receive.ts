@@ -6,8 +6,7 @@ import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { readBody, requireJson } from '../http/body.ts';
-import { problemCodes } from '../http/problem-codes.ts';
-import { badRequest, notFound, Problem, unauthorized, unavailable } from '../http/problem.ts';
+import { Problem } from '../http/problem.ts';
 import { codeOf, log, logError } from '../log.ts';
 import { outboxEvent, recordingStatement } from '../outbox/emit.ts';
 import type { OutboxEvent } from '../outbox/emit.ts';
@@ -66,7 +65,7 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
   const provider = providerOf(request.url);
   let bodyLength: number | null = null;
   try {
-    if (!provider) throw notFound('unknown_provider', 'There is no such webhook endpoint.');
+    if (!provider) throw new Problem('unknown_provider');
     const signing = usableSettings(intake.settings[provider]);
     requireJson(request);
     const bytes = await readBody(request, webhookRoute.body.limitBytes);
@@ -106,11 +105,7 @@ const NOT_CONFIGURED_RETRY_SECONDS = 60;
 /** With no secret there is nothing to verify with, and an HMAC with an empty key is one that anybody can make. */
 function usableSettings(settings: Config['webhooks'][Provider]): Config['webhooks'][Provider] {
   if (settings.secrets.some((secret) => isUsableSecret(settings.scheme, secret))) return settings;
-  throw unavailable(
-    'webhook_not_configured',
-    'This webhook endpoint has no usable secret yet.',
-    NOT_CONFIGURED_RETRY_SECONDS,
-  );
+  throw new Problem('webhook_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
 
 /** @throws Problem 401 that is the same whatever the reason: a forger learns nothing from it. */
@@ -123,9 +118,7 @@ function verify(
   const url = signedUrl(request.url, provider);
   const verification = verifyWebhook(scheme, { secrets, headers: request.headers, body, url, now });
   if (verification.ok) return verification;
-  throw unauthorized('invalid_signature', 'The signature or its time is missing or not valid.', {
-    reason: verification.reason,
-  });
+  throw new Problem('invalid_signature', { reason: verification.reason });
 }
 
 /**
@@ -145,15 +138,12 @@ function signedUrl(received: string, provider: Provider): string {
 function parse(bytes: Uint8Array): Record<string, unknown> {
   const parsed = parseWebhookBody(bytes);
   if (parsed.ok) return parsed.body;
-  throw badRequest(parsed.reason, problemCodes[parsed.reason].detail);
+  throw new Problem(parsed.reason);
 }
 
 function requireId({ eventId }: { readonly eventId: string | null }): string {
   if (eventId !== null) return eventId;
-  throw badRequest(
-    'invalid_event_id',
-    'The event has no id, or one that cannot be kept: up to 255 letters, digits and signs, as a string.',
-  );
+  throw new Problem('invalid_event_id');
 }
 
 function sha256(bytes: Uint8Array): string {
@@ -181,12 +171,7 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   } catch (error) {
     if (error instanceof InvalidConfiguration || isOurMistake(error)) throw error;
     logError('a webhook was not stored', error, { provider, eventId, requestId: intake.requestId });
-    throw unavailable(
-      'database_unavailable',
-      'The webhook could not be stored. Send it again.',
-      DATABASE_RETRY_SECONDS,
-      { cause: error },
-    );
+    throw new Problem('database_unavailable', { retryAfterSeconds: DATABASE_RETRY_SECONDS, cause: error });
   }
 }
 

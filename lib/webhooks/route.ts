@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import { providers } from '../config.ts';
-import { answered, JSON_TYPE, refused } from '../http/openapi/operation.ts';
-import type { Operation } from '../http/openapi/operation.ts';
+import { answered, JSON_TYPE, refused } from '../http/operation.ts';
+import type { Operation } from '../http/operation.ts';
 import { bodyProblems } from './body.ts';
 
 /** What the provider is told. */

@@ -16,7 +16,7 @@ import { startMessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import type { MessagesApi } from '../../dev/stand-ins/messages-api.ts';
 import { connect } from '../../lib/db/connect.ts';
 import { rows } from '../support/bus.ts';
-import { mintToken } from '../support/contract.ts';
+import { operatorToken } from '../support/operator-token.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
 import { launchFunction } from '../support/platform-launcher.ts';
@@ -223,16 +223,15 @@ async function send(url: string, method: string, path: string, sent: Sent = {}):
     redirect: 'manual',
     headers: {
       ...(body !== undefined && { 'content-type': 'application/json' }),
-      ...(sent.by === 'operator' && { authorization: `Bearer ${await operatorToken()}` }),
+      ...(sent.by === 'operator' && {
+        authorization: `Bearer ${await operatorToken({ scope: 'event-bus:read event-bus:replay' }, operatorSecret)}`,
+      }),
       ...(sent.by === 'provider' && signatureOf(body ?? '')),
       ...sent.headers,
     },
     ...(body !== undefined && { body }),
   });
 }
-
-const operatorToken = () =>
-  mintToken({ url: '', operatorSecret, webhookSecret }, ['event-bus:read', 'event-bus:replay']);
 
 function signatureOf(body: string): Record<string, string> {
   const id = `idp_${randomBytes(9).toString('hex')}`;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
 import { examine } from '../../lib/operators/doctor/read.ts';
@@ -17,18 +17,9 @@ import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
-import { START, contradictions, drain, emitPayments, openBus, rows, settle } from '../support/bus.ts';
+import { START, contradictions, drain, emitPayments, rows, settle } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate replays, operator_actions');
-});
+import { test } from '../support/bus-test.ts';
 
 const NAMES = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
 type Name = (typeof NAMES)[number];
@@ -40,7 +31,7 @@ interface Counters {
 }
 
 /** What Prometheus is told of a subscription to payments. */
-async function countersOf(name: Name = 'ledger'): Promise<Counters> {
+async function countersOf(bus: Bus, name: Name = 'ledger'): Promise<Counters> {
   const lines = (await readMetrics(bus.db, [])).split('\n');
   const read = (metric: string) => {
     const series = `postbud_${metric}_total{topic="payment.captured",subscriber="${name}"} `;
@@ -53,7 +44,7 @@ async function countersOf(name: Name = 'ledger'): Promise<Counters> {
   };
 }
 
-const countersOfAll = async () => await Promise.all(NAMES.map((name) => countersOf(name)));
+const countersOfAll = async (bus: Bus) => await Promise.all(NAMES.map((name) => countersOf(bus, name)));
 
 type Handle = (payment: number, attempt: number) => void;
 
@@ -72,11 +63,11 @@ const refuse = () => {
 };
 
 /** Delivers until nothing waits for another attempt. The longest wait between two is six hours. */
-async function drainAll(subscribers: readonly AttachedSubscriber[]): Promise<void> {
+async function drainAll(bus: Bus, subscribers: readonly AttachedSubscriber[]): Promise<void> {
   for (let hour = 0; hour <= 48; hour += 6) await drain(bus.db, subscribers, { now: START + hour * HOUR });
 }
 
-async function deliveries(where: string): Promise<string[]> {
+async function deliveries(bus: Bus, where: string): Promise<string[]> {
   const found = await rows<{ id: string }>(
     bus.db,
     `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
@@ -85,13 +76,13 @@ async function deliveries(where: string): Promise<string[]> {
   return found.map(({ id }) => id);
 }
 
-const replayAll = (include: 'dead_letters' | 'all', now: number) =>
+const replayAll = (bus: Bus, include: 'dead_letters' | 'all', now: number) =>
   replay(bus.db, { topic: 'payment.captured', since: '3650d', include }, 'kari', new Date(now));
 
 describe('the counters of a subscription', () => {
-  test('count every delivery, every failed attempt and every dead letter, and no wait', async () => {
+  test('count every delivery, every failed attempt and every dead letter, and no wait', async ({ bus }) => {
     await emitPayments(bus.db, 1, 5);
-    await drainAll([
+    await drainAll(bus, [
       attached((payment, attempt) => {
         if (payment === 2 && attempt < 3) fail();
         if (payment === 3) refuse();
@@ -100,40 +91,42 @@ describe('the counters of a subscription', () => {
       }),
       attached(() => undefined, 'bookings'),
     ]);
-    expect(await countersOf()).toEqual({ delivered: 3, failed: 2 + 1 + 1 + 5, deadLettered: 2 });
-    expect(await countersOf('bookings')).toEqual({ delivered: 5, failed: 0, deadLettered: 0 });
-    expect(await countersOf('accounting')).toEqual({ delivered: 0, failed: 0, deadLettered: 0 });
+    expect(await countersOf(bus)).toEqual({ delivered: 3, failed: 2 + 1 + 1 + 5, deadLettered: 2 });
+    expect(await countersOf(bus, 'bookings')).toEqual({ delivered: 5, failed: 0, deadLettered: 0 });
+    expect(await countersOf(bus, 'accounting')).toEqual({ delivered: 0, failed: 0, deadLettered: 0 });
     await emitPayments(bus.db, 6, 6);
     await drain(bus.db, [
       attached(() => {
         throw new RetryAfter(MINUTE);
       }),
     ]);
-    expect(await countersOf()).toMatchObject({ failed: 9 });
+    expect(await countersOf(bus)).toMatchObject({ failed: 9 });
   });
 
-  test('keep a dead letter that is replayed, and count what becomes of it', async () => {
+  test('keep a dead letter that is replayed, and count what becomes of it', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
-    await drainAll([attached(refuse)]);
-    await replayAll('dead_letters', START + 2 * DAY);
-    expect(await countersOf()).toEqual({ delivered: 0, failed: 3, deadLettered: 3 });
+    await drainAll(bus, [attached(refuse)]);
+    await replayAll(bus, 'dead_letters', START + 2 * DAY);
+    expect(await countersOf(bus)).toEqual({ delivered: 0, failed: 3, deadLettered: 3 });
     await drain(bus.db, [attached((payment) => payment === 2 && refuse())], { now: START + 3 * DAY });
-    expect(await countersOf()).toEqual({ delivered: 2, failed: 4, deadLettered: 4 });
-    await replayAll('all', START + 4 * DAY);
-    expect(await countersOf()).toEqual({ delivered: 2, failed: 4, deadLettered: 4 });
+    expect(await countersOf(bus)).toEqual({ delivered: 2, failed: 4, deadLettered: 4 });
+    await replayAll(bus, 'all', START + 4 * DAY);
+    expect(await countersOf(bus)).toEqual({ delivered: 2, failed: 4, deadLettered: 4 });
     await drain(bus.db, [attached()], { now: START + 4 * DAY });
-    expect(await countersOf()).toEqual({ delivered: 5, failed: 4, deadLettered: 4 });
+    expect(await countersOf(bus)).toEqual({ delivered: 5, failed: 4, deadLettered: 4 });
   });
 
-  test('count what an operator skips as given up, without an attempt', async () => {
+  test('count what an operator skips as given up, without an attempt', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [attached(fail)]);
-    const [first] = await deliveries("subscriber = 'ledger'");
+    const [first] = await deliveries(bus, "subscriber = 'ledger'");
     await skip(bus.db, { deliveryId: first!, by: 'kari', reason: 'hopeless', now: new Date(START) });
-    expect(await countersOf()).toEqual({ delivered: 0, failed: 1, deadLettered: 1 });
+    expect(await countersOf(bus)).toEqual({ delivered: 0, failed: 1, deadLettered: 1 });
   });
 
-  test('count what a transactional handler commits, and its failures without what was rolled back', async () => {
+  test('count what a transactional handler commits, and its failures without what was rolled back', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 4);
     const transactional = attached(
       (payment, attempt) => {
@@ -143,11 +136,11 @@ describe('the counters of a subscription', () => {
       'ledger',
       true,
     );
-    await drainAll([transactional]);
-    expect(await countersOf()).toEqual({ delivered: 3, failed: 3, deadLettered: 1 });
+    await drainAll(bus, [transactional]);
+    expect(await countersOf(bus)).toEqual({ delivered: 3, failed: 3, deadLettered: 1 });
   });
 
-  test('count nothing of a settlement that is repeated, or comes too late', async () => {
+  test('count nothing of a settlement that is repeated, or comes too late', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, []);
     const token = randomUUID();
@@ -176,10 +169,10 @@ describe('the counters of a subscription', () => {
     };
     for (const settled of [outcome, outcome, { ...outcome, token: randomUUID() }])
       await settle(bus.db, [settled]);
-    expect(await countersOf()).toEqual({ delivered: 1, failed: 1, deadLettered: 1 });
+    expect(await countersOf(bus)).toEqual({ delivered: 1, failed: 1, deadLettered: 1 });
   });
 
-  test('keep what is pruned, and are the same when their shards are merged', async () => {
+  test('keep what is pruned, and are the same when their shards are merged', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     const all = [
       attached((payment) => payment === 2 && refuse()),
@@ -190,11 +183,11 @@ describe('the counters of a subscription', () => {
     await rows(bus.db, 'update backlog set shard = 64');
     await emitPayments(bus.db, 4, 5);
     await drain(bus.db, all);
-    const before = await countersOfAll();
+    const before = await countersOfAll(bus);
     expect(before[1]).toEqual({ delivered: 4, failed: 1, deadLettered: 1 });
     const now = new Date(START + 365 * DAY);
     expect(await prune({ db: bus.db, until: Date.now() + MINUTE, now })).toMatchObject({ events: 4 });
-    expect(await countersOfAll()).toEqual(before);
+    expect(await countersOfAll(bus)).toEqual(before);
     await rows(
       bus.db,
       `with gone as (delete from backlog where shard <> 64 returning *)
@@ -205,11 +198,13 @@ describe('the counters of a subscription', () => {
        from gone where (gone.topic, gone.subscriber) = (total.topic, total.subscriber)`,
     );
     expect(await rows(bus.db, 'select distinct shard from backlog')).toEqual([{ shard: 64 }]);
-    expect(await countersOfAll()).toEqual(before);
+    expect(await countersOfAll(bus)).toEqual(before);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('are there at once for a release that knows them, while one that does not goes on', async () => {
+  test('are there at once for a release that knows them, while one that does not goes on', async ({
+    bus,
+  }) => {
     await rows(
       bus.db,
       'alter table backlog drop column delivered_total, drop column failed_total, drop column dead_lettered_total',
@@ -226,17 +221,17 @@ describe('the counters of a subscription', () => {
     await older.query(addOne);
     const migration = new URL('../../drizzle/migrations/0005_subscription_counters.sql', import.meta.url);
     await rows(bus.db, readFileSync(migration, 'utf8'));
-    expect(await countersOf()).toEqual({ delivered: 0, failed: 0, deadLettered: 0 });
+    expect(await countersOf(bus)).toEqual({ delivered: 0, failed: 0, deadLettered: 0 });
     await older.query(addOne);
     await rows(bus.db, 'update backlog set delivered_total = 7');
     await older.query(addOne);
     expect(await rows(bus.db, 'select pending::int from backlog')).toEqual([{ pending: 3 }]);
-    expect(await countersOf()).toEqual({ delivered: 7, failed: 0, deadLettered: 0 });
+    expect(await countersOf(bus)).toEqual({ delivered: 7, failed: 0, deadLettered: 0 });
   });
 });
 
 /** What the deliveries themselves remember: their state, and what their history says. */
-async function rememberedOf(name: Name): Promise<Counters> {
+async function rememberedOf(bus: Bus, name: Name): Promise<Counters> {
   const [row] = await rows<Counters>(
     bus.db,
     `with entry as (
@@ -257,7 +252,9 @@ async function rememberedOf(name: Name): Promise<Counters> {
   return row!;
 }
 
-test('with relays and operators at work side by side the counters are what the deliveries remember', async () => {
+test('with relays and operators at work side by side the counters are what the deliveries remember', async ({
+  bus,
+}) => {
   const other = await connect(bus.url);
   onTestFinished(() => other.close());
   // Multiplied by primes, so that payments, attempts and subscribers fail in patterns that have nothing in common.
@@ -274,7 +271,7 @@ test('with relays and operators at work side by side the counters are what the d
     await emitPayments(bus.db, key * 25 + 1, key * 25 + 25, { orderingKey: `key ${key}` });
   for (let round = 0; round < 12; round += 1) {
     const now = START + round * 6 * HOUR;
-    const [hopeless, ...others] = await deliveries("state = 'failing'");
+    const [hopeless, ...others] = await deliveries(bus, "state = 'failing'");
     const asked = { by: 'kari', reason: 'so', now: new Date(now) };
     if (hopeless !== undefined) await skip(bus.db, { ...asked, deliveryId: hopeless });
     // Some of these come too late: a relay has them in hand.
@@ -294,8 +291,8 @@ test('with relays and operators at work side by side the counters are what the d
       );
     await Promise.all([drain(bus.db, all, { now }), drain(other.db, all, { now }), ...acted, again]);
   }
-  const remembered = await Promise.all(NAMES.map((name) => rememberedOf(name)));
-  expect(await countersOfAll()).toEqual(remembered);
+  const remembered = await Promise.all(NAMES.map((name) => rememberedOf(bus, name)));
+  expect(await countersOfAll(bus)).toEqual(remembered);
   for (const { delivered, failed, deadLettered } of remembered) {
     expect(delivered).toBeGreaterThan(80);
     expect(failed).toBeGreaterThan(20);
@@ -303,7 +300,7 @@ test('with relays and operators at work side by side the counters are what the d
   }
   const now = new Date(START + 365 * DAY);
   expect((await prune({ db: bus.db, until: Date.now() + MINUTE, now })).events).toBeGreaterThan(10);
-  expect(await countersOfAll()).toEqual(remembered);
+  expect(await countersOfAll(bus)).toEqual(remembered);
   const { checked, findings } = await examine(bus.db);
   const exact = 'the counts that operators see are exact';
   expect(checked).toContain(exact);

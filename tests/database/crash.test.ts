@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
@@ -9,29 +9,14 @@ import {
   emitPayments,
   eventStates,
   gate,
-  openBus,
-  recordingLedger,
   rows,
   START,
   statementsDuring,
   settle,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 import { relayInProcess } from '../support/relay-process.ts';
-
-let bus: Bus;
-let handed: number[];
-
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  handed = [];
-});
-
-const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
 
 /** The handler's limit of 10 seconds, the margin of 20, and a little. */
 const LAPSE = 31 * SECOND;
@@ -39,7 +24,11 @@ const numbers = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 describe('a relay that is killed in the middle of a batch', () => {
-  it('loses nothing and keeps the order: its lane is taken over when the lease has run out', async () => {
+  test('loses nothing and keeps the order: its lane is taken over when the lease has run out', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 20);
     const died = await relayInProcess({ url: bus.url, now: START, dieAt: 8 });
     expect(died).toEqual({ begun: numbers(1, 8), signal: 'SIGKILL', code: null });
@@ -78,7 +67,11 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('loses nothing either when it is killed from outside at any moment', async () => {
+  test('loses nothing either when it is killed from outside at any moment', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 20);
     const died = await relayInProcess(
       { url: bus.url, hangAt: 12 },
@@ -96,7 +89,11 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('slows down only what it may have begun: what comes later goes in whole batches', async () => {
+  test('slows down only what it may have begun: what comes later goes in whole batches', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 5);
     await relayInProcess({ url: bus.url, now: START, dieAt: 2 });
     await drain(bus.db, [ledger()], { now: START + LAPSE });
@@ -108,7 +105,11 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(statements).toBeLessThan(30);
   });
 
-  it('gives up an event that kills every relay after five attempts, and delivers its neighbours', async () => {
+  test('gives up an event that kills every relay after five attempts, and delivers its neighbours', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 6);
     // The first crash is laid to the head, which alone is known to have begun. From then on it is one by one.
     const waits = [
@@ -142,7 +143,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('takes its transactional effects with it, and they come once', async () => {
+  test('takes its transactional effects with it, and they come once', async ({ bus }) => {
     await emitPayments(bus.db, 1, 5);
     await relayInProcess({ url: bus.url, now: START, dieAt: 3, transactional: true });
     // They shared a commit, and which of them it was is unknown: one by one, and no attempt is burnt.
@@ -157,7 +158,10 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('forgets no dead letter that it had not recorded when a later transactional delivery committed', async () => {
+  test('forgets no dead letter that it had not recorded when a later transactional delivery committed', async ({
+    bus,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 4);
     await relayInProcess({ url: bus.url, now: START, refuse: 1, dieAt: 3, transactional: true });
     expect(await contradictions(bus.db)).toEqual([]);
@@ -172,14 +176,14 @@ describe('a relay that is killed in the middle of a batch', () => {
 
 describe('a relay that has lost its lease', () => {
   /** The whole of the tables, as text. */
-  const dump = async () =>
+  const dump = async (bus: Bus) =>
     await rows(
       bus.db,
       `select 'event' as kind, events::text as row from events union all select 'lane', lanes::text from lanes
        union all select 'delivery', deliveries::text from deliveries order by kind, row`,
     );
 
-  it('changes no row with what it settles', async () => {
+  test('changes no row with what it settles', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
     const [lane] = await rows<{ id: string; head: number; positions: number[] }>(
@@ -213,23 +217,25 @@ describe('a relay that has lost its lease', () => {
       ],
       leaving: [],
     };
-    const before = await dump();
+    const before = await dump(bus);
     const nothing = { delivered: 0, failed: 0, waited: 0, deadLettered: 0 };
     // Nobody holds the lane.
     expect(await settle(bus.db, [outcome])).toMatchObject(nothing);
     expect((await settle(bus.db, [outcome])).held.has(lane!.id)).toBe(false);
-    expect(await dump()).toEqual(before);
+    expect(await dump(bus)).toEqual(before);
     // Another relay holds it.
     await rows(
       bus.db,
       "update lanes set lease_token = gen_random_uuid(), due_at = now() + interval '1 hour'",
     );
-    const leased = await dump();
+    const leased = await dump(bus);
     expect(await settle(bus.db, [outcome])).toMatchObject(nothing);
-    expect(await dump()).toEqual(leased);
+    expect(await dump(bus)).toEqual(leased);
   });
 
-  it('changes nothing when it repeats a settlement of which it does not know whether it was made', async () => {
+  test('changes nothing when it repeats a settlement of which it does not know whether it was made', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     const token = '5c1f0f6e-0000-4000-8000-000000000000';
@@ -267,7 +273,11 @@ describe('a relay that has lost its lease', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('stops at the delivery in hand, and the relay that took over decides', async () => {
+  test('stops at the delivery in hand, and the relay that took over decides', async ({
+    bus,
+
+    ledger,
+  }) => {
     const held = gate();
     const begun = gate();
     await emitPayments(bus.db, 1, 3);
@@ -279,11 +289,10 @@ describe('a relay that has lost its lease', () => {
     ]);
     await begun.opened;
     expect(await drain(bus.db, [ledger()], { now: START + LAPSE })).toMatchObject({ failed: 1 });
-    handed = [];
-    const before = await dump();
+    const before = await dump(bus);
     held.open();
     expect(await slow).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
-    expect(await dump()).toEqual(before);
+    expect(await dump(bus)).toEqual(before);
     expect(await eventStates(bus.db)).toEqual(['failing', 'pending', 'pending']);
     expect(await drain(bus.db, [ledger()], { now: START + LAPSE + MINUTE })).toMatchObject({ delivered: 3 });
     expect(await contradictions(bus.db)).toEqual([]);

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 
 import { duties, perform } from '../../lib/cron/duties.ts';
@@ -19,28 +19,12 @@ import {
   emitPayments,
   gate,
   idsInOrder,
-  openBus,
   openTransaction,
   payment,
-  recordingLedger,
   rows,
 } from '../support/bus.ts';
 import type { Bus, OpenTransaction } from '../support/bus.ts';
-
-let bus: Bus;
-/** The numbers of the payments that `ledger` was handed. */
-let handed: number[];
-
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  handed = [];
-});
-
-const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
+import { test } from '../support/bus-test.ts';
 
 const numbers = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => from + index);
@@ -56,32 +40,40 @@ const answer = z.object({
   struck: z.array(z.string()),
   undone: z.array(z.string()),
 });
-const cron = async (attached: readonly AttachedSubscriber[], budgetMs: number, db = bus.db) =>
+const cron = async (bus: Bus, attached: readonly AttachedSubscriber[], budgetMs: number, db = bus.db) =>
   answer.parse(await (await runCron({ db, subscribers: attached, duties, budgetMs })).json());
 
 describe('a run of the cron', () => {
-  it('strikes the daily clock for what was missed, delivers, and says what it did', async () => {
+  test('strikes the daily clock for what was missed, delivers, and says what it did', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const now = Date.now();
     const missedSince = dayOf(now - 3 * DAY);
     const scheduledFor = `${missedSince}T06:00:00.000Z`;
     const payload = { day: missedSince, scheduledFor };
     await emit(bus.db, 'cron.daily.06_00', payload, { dedupeKey: missedSince });
     await emitPayments(bus.db, 1, 3);
-    const { delivered, struck } = await cron([ledger()], AMPLE);
+    const { delivered, struck } = await cron(bus, [ledger()], AMPLE);
     expect(delivered).toBe(3);
     expect(handed).toEqual([1, 2, 3]);
     expect(struck.slice(0, 2)).toEqual([dayOf(now - 2 * DAY), dayOf(now - DAY)].slice(0, struck.length));
     expect(struck.length).toBeGreaterThanOrEqual(1);
     expect(await idsInOrder(bus.db, 'cron.daily.06_00')).toHaveLength(1 + struck.length);
     // Struck already, unless 06:00 has just passed.
-    const again = await cron([ledger()], AMPLE);
+    const again = await cron(bus, [ledger()], AMPLE);
     expect(again.struck.filter((day) => struck.includes(day))).toEqual([]);
     expect(await idsInOrder(bus.db, 'cron.daily.06_00')).toHaveLength(
       1 + struck.length + again.struck.length,
     );
   });
 
-  it('begins nothing when its budget is used, ends what it began and leaves the rest for the next', async () => {
+  test('begins nothing when its budget is used, ends what it began and leaves the rest for the next', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     let inFlight = 0;
     const slow = ledger(async () => {
       inFlight += 1;
@@ -89,25 +81,29 @@ describe('a run of the cron', () => {
       inFlight -= 1;
     });
     await emitPayments(bus.db, 1, 50);
-    const { delivered } = await cron([slow], 200);
+    const { delivered } = await cron(bus, [slow], 200);
     expect(inFlight).toBe(0);
     const handedThen = handed.length;
     expect(handedThen).toBe(delivered);
     expect(handedThen).toBeLessThan(50);
     expect(await rows(bus.db, 'select id from lanes where lease_token is not null')).toEqual([]);
-    expect((await cron([ledger()], AMPLE)).delivered).toBe(50 - handedThen);
+    expect((await cron(bus, [ledger()], AMPLE)).delivered).toBe(50 - handedThen);
     expect(handed).toEqual(numbers(1, 50));
   });
 
-  it('may overlap another: together they deliver each event once, in order', async () => {
+  test('may overlap another: together they deliver each event once, in order', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const other = await connect(bus.url);
     await emitPayments(bus.db, 1, 300);
     const runs = await Promise.all([
-      cron([ledger()], AMPLE),
-      cron([ledger()], AMPLE, other.db),
+      cron(bus, [ledger()], AMPLE),
+      cron(bus, [ledger()], AMPLE, other.db),
       emitPayments(bus.db, 301, 350),
     ]);
-    const { delivered } = await cron([ledger()], AMPLE);
+    const { delivered } = await cron(bus, [ledger()], AMPLE);
     await other.close();
     expect(runs[0].delivered + runs[1].delivered + delivered).toBe(350);
     expect(handed).toEqual(numbers(1, 350));
@@ -117,7 +113,7 @@ describe('a run of the cron', () => {
 
 describe('what the cron does beside relaying', () => {
   /** A day's strike that is missed, and one in a transaction that does not end: the clock waits for that one. */
-  async function heldClock(): Promise<OpenTransaction> {
+  async function heldClock(bus: Bus): Promise<OpenTransaction> {
     const strike = (day: string) => ({ day, scheduledFor: `${day}T06:00:00.000Z` });
     const [missedSince, held] = [dayOf(Date.now() - 3 * DAY), dayOf(Date.now() - 2 * DAY)];
     await emit(bus.db, 'cron.daily.06_00', strike(missedSince), { dedupeKey: missedSince });
@@ -126,18 +122,25 @@ describe('what the cron does beside relaying', () => {
     return open;
   }
 
-  it('may wait for a lock that nobody lets go: what is due is delivered meanwhile', async () => {
-    const open = await heldClock();
+  test('may wait for a lock that nobody lets go: what is due is delivered meanwhile', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const open = await heldClock(bus);
     const delivered = gate();
     await emitPayments(bus.db, 1, 1);
-    const running = cron([ledger(() => delivered.open())], AMPLE);
+    const running = cron(bus, [ledger(() => delivered.open())], AMPLE);
     await delivered.opened;
     await open.rollback();
     expect((await running).undone).toEqual([]);
     expect(handed).toEqual([1]);
   });
 
-  it('leaves the relay connections, also where all of it waits and transactional handlers have the rest', async () => {
+  test('leaves the relay connections, also where all of it waits and transactional handlers have the rest', async ({
+    bus,
+    ledger,
+  }) => {
     const locker = await openTransaction(bus.url);
     await locker.client.query('select pg_advisory_xact_lock(17)');
     const lock = (shared: Parameters<Parameters<typeof bus.db.transaction>[0]>[0]) =>
@@ -166,7 +169,7 @@ describe('what the cron does beside relaying', () => {
     await Promise.all(handlers);
   });
 
-  it('gives up waiting by itself, so that it does not keep its connection', async () => {
+  test('gives up waiting by itself, so that it does not keep its connection', async ({ bus }) => {
     const query = vi.spyOn(pg.Client.prototype, 'query');
     const { undone } = await perform(duties, bus.db);
     const { calls, contexts } = query.mock;
@@ -187,7 +190,7 @@ describe('what the cron does beside relaying', () => {
       expect(transaction).toMatch(/^select set_config\('statement_timeout'.*commit$/s);
   });
 
-  it('a limited statement gives up, and the limit ends with its transaction', async () => {
+  test('a limited statement gives up, and the limit ends with its transaction', async ({ bus }) => {
     const waiting = bus.db.transaction(async (tx) => {
       await limitStatements(tx, 20);
       await run(tx, { text: 'select pg_sleep(60)', values: [] });
@@ -198,7 +201,7 @@ describe('what the cron does beside relaying', () => {
 });
 
 describe('relaying until the time is up', () => {
-  it('takes a retry up when it is due, before the next tick', async () => {
+  test('takes a retry up when it is due, before the next tick', async ({ bus, handed, ledger }) => {
     const patient = ledger(() => {
       if (handed.length === 1) throw new RetryAfter(50);
     });
@@ -209,7 +212,7 @@ describe('relaying until the time is up', () => {
     expect(handed).toEqual([1, 1]);
   });
 
-  it('ends at once when it is told to stop between two ticks', async () => {
+  test('ends at once when it is told to stop between two ticks', async ({ bus, ledger }) => {
     const stopped = new AbortController();
     await emitPayments(bus.db, 1, 1);
     const relaying = keepRelaying({
@@ -224,7 +227,7 @@ describe('relaying until the time is up', () => {
 });
 
 describe('a kick', () => {
-  function kicker(attached: AttachedSubscriber[]) {
+  function kicker(bus: Bus, attached: AttachedSubscriber[]) {
     const work: Promise<void>[] = [];
     const errors: unknown[] = [];
     const kick = createKick({
@@ -236,8 +239,12 @@ describe('a kick', () => {
     return { kick, errors, done: () => Promise.all(work) };
   }
 
-  it('after each commit that emitted has the event delivered, without a tick', async () => {
-    const { kick, done, errors } = kicker([ledger()]);
+  test('after each commit that emitted has the event delivered, without a tick', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const { kick, done, errors } = kicker(bus, [ledger()]);
     const end = onDue(bus.db, kick);
     await emitPayments(bus.db, 1, 2);
     await done();
@@ -246,7 +253,11 @@ describe('a kick', () => {
     expect(errors).toEqual([]);
   });
 
-  it('while a relay looks for work is answered by one more after it, however many there are', async () => {
+  test('while a relay looks for work is answered by one more after it, however many there are', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const begun = gate();
     const goOn = gate();
     const held = ledger(async (number) => {
@@ -254,7 +265,7 @@ describe('a kick', () => {
       begun.open();
       await goOn.opened;
     });
-    const { kick, done } = kicker([held]);
+    const { kick, done } = kicker(bus, [held]);
     // A kick rings it once, and so does each claim loop listen to it once.
     const bell = vi.spyOn(Bell, 'of');
     onTestFinished(() => bell.mockRestore());
@@ -269,8 +280,12 @@ describe('a kick', () => {
     expect(bell.mock.calls.length - 101).toBe(2);
   });
 
-  it('after an error of the database tells of it, and the next one works', async () => {
-    const { kick, errors, done } = kicker([ledger()]);
+  test('after an error of the database tells of it, and the next one works', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const { kick, errors, done } = kicker(bus, [ledger()]);
     await emitPayments(bus.db, 1, 1);
     await rows(bus.db, 'alter table lanes rename to lanes_away');
     kick();

@@ -1,39 +1,21 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { replay } from '../../lib/deliveries/replay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { MINUTE } from '../../lib/time.ts';
-import {
-  START,
-  contradictions,
-  deliveriesOf,
-  drain,
-  emitPayments,
-  openBus,
-  recordingLedger,
-  rows,
-} from '../support/bus.ts';
+import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 
-let bus: Bus;
-let handed: number[];
-
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  handed = [];
-});
-
-const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
-
-const states = async () => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
+const states = async (bus: Bus) => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
 
 // Both were found by the chaos runs.
 describe('a key that leaves its shared lane', () => {
-  it('comes back to what a replay has put back while a later event of it was in hand', async () => {
+  test('comes back to what a replay has put back while a later event of it was in hand', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 1, { orderingKey: 'a key' });
     await drain(bus.db, [
       ledger(() => {
@@ -41,7 +23,7 @@ describe('a key that leaves its shared lane', () => {
       }),
     ]);
     await emitPayments(bus.db, 2, 2, { orderingKey: 'a key' });
-    handed = [];
+    handed.length = 0;
     let isReplayed = false;
     const replaying = ledger(async (number) => {
       if (number === 1 || isReplayed) return;
@@ -53,11 +35,15 @@ describe('a key that leaves its shared lane', () => {
     expect(handed).toEqual([2, 1]);
     await drain(bus.db, [replaying], { now: START + MINUTE });
     expect(handed).toEqual([2, 1, 2]);
-    expect(await states()).toEqual(['delivered', 'delivered']);
+    expect(await states(bus)).toEqual(['delivered', 'delivered']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('loses nothing when a relay that was suspended claims its own lane again', async () => {
+  test('loses nothing when a relay that was suspended claims its own lane again', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 2, { orderingKey: 'a key' });
     let now = START;
     const token = async () => (await rows<{ token: string }>(bus.db, TOKEN))[0]?.token;
@@ -72,7 +58,7 @@ describe('a key that leaves its shared lane', () => {
     await drain(bus.db, [suspended], { now: () => now });
     await drain(bus.db, [suspended], { now: now + 2 * MINUTE });
     expect(handed).toEqual([1, 1, 2]);
-    expect(await states()).toEqual(['delivered', 'delivered']);
+    expect(await states(bus)).toEqual(['delivered', 'delivered']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });

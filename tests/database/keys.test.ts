@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { migrate as migrateTables } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
+import { describe, expect, inject, onTestFinished } from 'vitest';
 
 import { SLOTS } from '../../drizzle/schema.ts';
 import { connect, migrate } from '../../lib/db/connect.ts';
@@ -27,47 +27,36 @@ import {
   deliveriesOf,
   drain,
   emitPayments,
-  openBus,
-  recordingLedger,
   rows,
   storeBacklog,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 
-let bus: Bus;
 /** Two keys of one shared lane, and one of another. */
 let one: string;
 let beside: string;
 let elsewhere: string;
-let handed: number[];
 
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
+test.beforeAll(async ({ database: bus }) => {
   const bySlot = new Map<number, string[]>();
   for (let number = 0; number < 100; number += 1) {
     const key = `booking ${number}`;
-    const slot = await slotOf(key);
+    const slot = await slotOf(bus, key);
     bySlot.set(slot, [...(bySlot.get(slot) ?? []), key]);
   }
   const [first, second] = [...bySlot.values()].filter((keys) => keys.length > 1);
   [one, beside] = first as [string, string];
   elsewhere = second![0]!;
 });
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  handed = [];
-});
 
-async function slotOf(key: string): Promise<number> {
+async function slotOf(bus: Bus, key: string): Promise<number> {
   const [row] = await rows<{ slot: number }>(bus.db, 'select postbud_slot($1)::int as slot', [key]);
   return row!.slot;
 }
 
-const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
-
 /** The ledger's lanes: `lane of all`, `shared`, `own <key>`. */
-async function lanesOf(db: Database = bus.db): Promise<string[]> {
+async function lanesOf(bus: Bus, db: Database = bus.db): Promise<string[]> {
   const found = await rows<{ lane: string }>(
     db,
     `select case when home_id is not null then 'own ' || held_key when slot is not null then 'shared'
@@ -77,16 +66,20 @@ async function lanesOf(db: Database = bus.db): Promise<string[]> {
   return found.map(({ lane }) => lane);
 }
 
-const statesOf = async (key: string) =>
+const statesOf = async (bus: Bus, key: string) =>
   (await deliveriesOf(bus.db, 'ledger'))
     .filter(({ orderingKey }) => orderingKey === key)
     .map(({ state }) => state);
 
 describe('ordering keys', () => {
-  it('of any number share a fixed number of lanes for each subscription', async () => {
+  test('of any number share a fixed number of lanes for each subscription', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await storeBacklog(bus.db, 'payment.captured', 3000, 1500);
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3000 });
-    expect(await lanesOf()).toEqual(Array(SLOTS).fill('shared'));
+    expect(await lanesOf(bus)).toEqual(Array(SLOTS).fill('shared'));
     for (let key = 0; key < 1500; key += 1) {
       const ofKey = handed.filter((number) => number % 1500 === key);
       expect(ofKey).toEqual(ofKey.toSorted((a, b) => a - b));
@@ -94,7 +87,11 @@ describe('ordering keys', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('that share a lane do not wait for each other: neither for a retry nor for a handler that takes long', async () => {
+  test('that share a lane do not wait for each other: neither for a retry nor for a handler that takes long', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 2, { orderingKey: one });
     await emitPayments(bus.db, 3, 4, { orderingKey: beside });
     const failing = ledger((number) => {
@@ -105,13 +102,17 @@ describe('ordering keys', () => {
       failed: 1,
       nextRetryAt: START + MINUTE,
     });
-    expect(await statesOf(one)).toEqual(['failing', 'pending']);
-    expect(await statesOf(beside)).toEqual(['delivered', 'delivered']);
-    expect(await lanesOf()).toEqual(['shared', `own ${one}`]);
+    expect(await statesOf(bus, one)).toEqual(['failing', 'pending']);
+    expect(await statesOf(bus, beside)).toEqual(['delivered', 'delivered']);
+    expect(await lanesOf(bus)).toEqual(['shared', `own ${one}`]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('in trouble keep their order, with what is emitted meanwhile, and then share their lane again', async () => {
+  test('in trouble keep their order, with what is emitted meanwhile, and then share their lane again', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const refusing = ledger((number) => {
       if (number === 1 && handed.filter((one) => one === 1).length < 3) throw new Error('not yet');
     });
@@ -126,18 +127,18 @@ describe('ordering keys', () => {
     await drain(bus.db, [refusing], { now: START + MINUTE });
     await emitPayments(bus.db, 6, 6, { orderingKey: one });
     await drain(bus.db, [refusing], { now: START + MINUTE });
-    expect(await lanesOf()).toEqual(['shared', `own ${one}`]);
+    expect(await lanesOf(bus)).toEqual(['shared', `own ${one}`]);
     expect(await contradictions(bus.db)).toEqual([]);
     await drain(bus.db, [refusing], { now: START + 6 * MINUTE });
     expect(handed).toEqual([1, 3, 5, 1, 1, 2, 4, 6]);
-    expect(await lanesOf()).toEqual(['shared']);
+    expect(await lanesOf(bus)).toEqual(['shared']);
     await emitPayments(bus.db, 7, 7, { orderingKey: one });
     expect(await drain(bus.db, [refusing], { now: START + 6 * MINUTE })).toMatchObject({ delivered: 1 });
-    expect(await lanesOf()).toEqual(['shared']);
+    expect(await lanesOf(bus)).toEqual(['shared']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('in trouble keep the ids of their deliveries', async () => {
+  test('in trouble keep the ids of their deliveries', async ({ bus }) => {
     const ids: string[] = [];
     const failing = subscriber('ledger', {
       'payment.captured': (_, { deliveryId, attempt }) => {
@@ -158,29 +159,36 @@ describe('ordering keys', () => {
     expect(ids[0]).toBe(stored!.id);
   });
 
-  it('go on after a dead letter, and after a handler that asked for time', async () => {
+  test('go on after a dead letter, and after a handler that asked for time', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 4, { orderingKey: one });
     const attached = ledger((number) => {
       if (number === 1) throw new PermanentError('never');
       if (number === 2 && handed.length === 2) throw new RetryAfter(HOUR);
     });
     expect(await drain(bus.db, [attached])).toMatchObject({ delivered: 0, deadLettered: 1, waited: 1 });
-    expect(await statesOf(one)).toEqual(['dead_lettered', 'pending', 'pending', 'pending']);
+    expect(await statesOf(bus, one)).toEqual(['dead_lettered', 'pending', 'pending', 'pending']);
     expect(await drain(bus.db, [attached], { now: START + HOUR })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 2, 3, 4]);
-    expect(await lanesOf()).toEqual(['shared']);
+    expect(await lanesOf(bus)).toEqual(['shared']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('have a lane by their content alone, whatever the version of Postgres', async () => {
-    expect(await Promise.all(['bk_1', 'bk_2', 'møterom 3'].map(slotOf))).toEqual([5, 8, 7]);
+  test('have a lane by their content alone, whatever the version of Postgres', async ({ bus }) => {
+    expect(await Promise.all(['bk_1', 'bk_2', 'møterom 3'].map((key) => slotOf(bus, key)))).toEqual([
+      5, 8, 7,
+    ]);
   });
 });
 
 describe('operators', () => {
-  const heldLanes = async () => (await readTopic(bus.db, [], 'payment.captured', new Date(START))).heldLanes;
+  const heldLanes = async (bus: Bus) =>
+    (await readTopic(bus.db, [], 'payment.captured', new Date(START))).heldLanes;
 
-  beforeEach(async () => {
+  test.beforeEach(async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 3, { orderingKey: one });
     await emitPayments(bus.db, 4, 4, { orderingKey: beside });
     await drain(bus.db, [
@@ -188,48 +196,48 @@ describe('operators', () => {
         if (number === 1) throw new Error('not yet');
       }),
     ]);
-    handed = [];
+    handed.length = 0;
   });
 
-  it('see the key in trouble, the delivery that holds it and what waits behind it', async () => {
-    expect(await heldLanes()).toMatchObject([
+  test('see the key in trouble, the delivery that holds it and what waits behind it', async ({ bus }) => {
+    expect(await heldLanes(bus)).toMatchObject([
       { subscriber: 'ledger', orderingKey: one, attempts: 1, behind: 2 },
     ]);
   });
 
-  it('retry it at once', async () => {
-    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes();
+  test('retry it at once', async ({ bus, handed, ledger }) => {
+    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
     await retryNow(bus.db, { deliveryId, by: 'kari', now: new Date(START) });
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3]);
-    expect(await lanesOf()).toEqual(['shared']);
+    expect(await lanesOf(bus)).toEqual(['shared']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('skip it, also the last one, which ends the lane of the key', async () => {
-    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes();
+  test('skip it, also the last one, which ends the lane of the key', async ({ bus, ledger }) => {
+    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
     await skip(bus.db, { deliveryId, by: 'kari', reason: 'a test', now: new Date(START) });
     expect(await contradictions(bus.db)).toEqual([]);
     const failing = ledger((number) => {
       if (number === 3) throw new Error('not yet');
     });
     expect(await drain(bus.db, [failing])).toMatchObject({ delivered: 1, failed: 1 });
-    expect(await lanesOf()).toEqual(['shared', `own ${one}`]);
-    const [last] = await heldLanes();
+    expect(await lanesOf(bus)).toEqual(['shared', `own ${one}`]);
+    const [last] = await heldLanes(bus);
     await skip(bus.db, { deliveryId: last!.deliveryId, by: 'kari', reason: 'a test', now: new Date(START) });
-    expect(await lanesOf()).toEqual(['shared']);
+    expect(await lanesOf(bus)).toEqual(['shared']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('do not skip what waits behind it', async () => {
-    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes();
+  test('do not skip what waits behind it', async ({ bus }) => {
+    const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
     const behind = deliveryId.replace(/\d+$/, (position) => String(Number(position) + 1));
     await expect(skip(bus.db, { deliveryId: behind, by: 'kari', reason: 'a test' })).rejects.toThrow(
       NotActedOn,
     );
   });
 
-  it('replay what the key has had, before what waits in its lane', async () => {
+  test('replay what the key has had, before what waits in its lane', async ({ bus, handed, ledger }) => {
     await drain(
       bus.db,
       [
@@ -240,8 +248,8 @@ describe('operators', () => {
       ],
       { now: START + MINUTE },
     );
-    expect(await lanesOf()).toEqual(['shared', `own ${one}`]);
-    handed = [];
+    expect(await lanesOf(bus)).toEqual(['shared', `own ${one}`]);
+    handed.length = 0;
     await replay(
       bus.db,
       { topic: 'payment.captured', since: '1h', include: 'all' },
@@ -252,14 +260,14 @@ describe('operators', () => {
     await drain(bus.db, [ledger()], { now: START + 2 * MINUTE });
     expect(handed.filter((number) => number < 4)).toEqual([1, 2, 3]);
     expect(handed).toContain(4);
-    expect(await lanesOf()).toEqual(['shared']);
+    expect(await lanesOf(bus)).toEqual(['shared']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('replay what the key has had when its own lane is gone', async () => {
+  test('replay what the key has had when its own lane is gone', async ({ bus, handed, ledger }) => {
     await drain(bus.db, [ledger()], { now: START + MINUTE });
-    expect(await lanesOf()).toEqual(['shared']);
-    handed = [];
+    expect(await lanesOf(bus)).toEqual(['shared']);
+    handed.length = 0;
     const done = await replay(
       bus.db,
       { topic: 'payment.captured', since: '1h', subscriber: 'ledger', include: 'all' },
@@ -321,7 +329,11 @@ describe('a database that release 0.2 has used', () => {
     return connection.db;
   }
 
-  it('keeps the lanes of its keys, in which new events of the key come after the older ones', async () => {
+  test('keeps the lanes of its keys, in which new events of the key come after the older ones', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const db = await databaseOfRelease02();
     await migrate(db);
     expect(await contradictions(db)).toEqual([]);
@@ -334,31 +346,33 @@ describe('a database that release 0.2 has used', () => {
     expect(handed.toSorted()).toEqual([2, 5]);
     await drain(db, [attached], { now: START + MINUTE });
     expect(handed.filter((number) => number !== 5)).toEqual([2, 2, 3, 4]);
-    expect(await lanesOf(db)).toEqual(['strict key 0', 'shared']);
+    expect(await lanesOf(bus, db)).toEqual(['strict key 0', 'shared']);
     expect(await contradictions(db)).toEqual([]);
   });
 
-  it('loses the lane of a key with the last delivery in it', async () => {
+  test('loses the lane of a key with the last delivery in it', async ({ bus }) => {
     const db = await databaseOfRelease02();
     await migrate(db);
     const everybody = (['bookings', 'ledger', 'notifications', 'accounting'] as const).map((name) =>
       subscriber(name, { 'payment.captured': () => undefined }),
     );
     await drain(db, everybody);
-    expect(await lanesOf(db)).toEqual(['strict key 0']);
+    expect(await lanesOf(bus, db)).toEqual(['strict key 0']);
     await rows(db, `update events set id = overlay(id::text placing '00000000' from 1 for 8)::uuid`);
     await rows(
       db,
       `update deliveries set event_id = overlay(event_id::text placing '00000000' from 1 for 8)::uuid`,
     );
     await prune({ db, until: Date.now() + 10_000, now: new Date(START + 60 * DAY) });
-    expect(await lanesOf(db)).toEqual([]);
+    expect(await lanesOf(bus, db)).toEqual([]);
     await emitPayments(db, 4, 4, { orderingKey: 'key 0' });
     await drain(db, everybody);
-    expect(await lanesOf(db)).toEqual(['shared']);
+    expect(await lanesOf(bus, db)).toEqual(['shared']);
   });
 
-  it('leaves it to this release to fan out what would overtake events in a shared lane', async () => {
+  test('leaves it to this release to fan out what would overtake events in a shared lane', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1, { orderingKey: one });
     await drain(bus.db, []);
     const asRelease02 = rows(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import pLimit from 'p-limit';
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { run } from '../../lib/db/statement.ts';
@@ -12,16 +12,13 @@ import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach, attachBatches } from '../../lib/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
 import { HOUR } from '../../lib/time.ts';
-import { START, drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import { START, drain, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 import { positionsOf, runLane } from '../support/lane.ts';
-
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
+test.beforeAll(async ({ database: bus }) => {
   await rows(bus.db, 'create table effects (number int not null)');
 });
-afterAll(() => bus.close());
 
 const FATES = ['ok', 'fails', 'throws a string', 'asks to wait', 'is given up', 'overruns'] as const;
 type Fate = (typeof FATES)[number];
@@ -145,7 +142,7 @@ function ledgerOf({ transactional, batch }: Way, laid: Laid, log: string[]) {
 }
 
 /** The lane of these deliveries, as it is claimed when it carries their keys. */
-async function claimed({ isShared }: Way, laid: Laid, subscriber: ReturnType<typeof ledgerOf>) {
+async function claimed(bus: Bus, { isShared }: Way, laid: Laid, subscriber: ReturnType<typeof ledgerOf>) {
   await emitPayments(bus.db, 1, laid.length);
   await drain(bus.db, []);
   const { lanes, nowMs } = await turn(bus.db, {
@@ -165,13 +162,15 @@ async function claimed({ isShared }: Way, laid: Laid, subscriber: ReturnType<typ
 }
 
 describe('any outcomes of any keys, in a strict lane and a shared one, one by one, in shared commits and in batches', () => {
-  it('leave each key in order, fail nobody for a neighbour, and the head behind what is not settled', async () => {
+  test('leave each key in order, fail nobody for a neighbour, and the head behind what is not settled', async ({
+    bus,
+  }) => {
     await fc.assert(
       fc.asyncProperty(scenario, async ({ way, laid }) => {
         await bus.reset();
         await rows(bus.db, 'truncate effects');
         const log: string[] = [];
-        const { lane, nowMs } = await claimed(way, laid, ledgerOf(way, laid, log));
+        const { lane, nowMs } = await claimed(bus, way, laid, ledgerOf(way, laid, log));
         const clock = () => nowMs;
         const outcome = (await runLane(lane, {
           db: bus.db,

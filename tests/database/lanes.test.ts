@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
 import type { Transaction } from '../../lib/db/connect.ts';
@@ -17,48 +17,36 @@ import {
   emitPayments,
   eventStates,
   gate,
-  openBus,
   payloadOf,
   payment,
-  recordingLedger,
   rows,
   START,
   storeBacklog,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 
-let bus: Bus;
-let handed: number[];
-
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  handed = [];
-});
-afterEach(() => {
-  vi.restoreAllMocks();
-});
-
-const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
-const states = async (name = 'ledger') => (await deliveriesOf(bus.db, name)).map(({ state }) => state);
+const states = async (bus: Bus, name = 'ledger') =>
+  (await deliveriesOf(bus.db, name)).map(({ state }) => state);
 
 describe('lanes', () => {
-  it('do not wait for one another: a slow one does not hold back what the others have done', async () => {
+  test('do not wait for one another: a slow one does not hold back what the others have done', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const held = gate();
     await emitPayments(bus.db, 1, 2, { orderingKey: 'slow' });
     await emitPayments(bus.db, 3, 6, { orderingKey: 'quick' });
     const relaying = drain(bus.db, [ledger((number) => (number === 1 ? held.opened : undefined))]);
     await expect
-      .poll(states)
+      .poll(() => states(bus))
       .toEqual(['delivered', 'delivered', 'delivered', 'delivered', 'pending', 'pending']);
     // Also what comes while the slow one is in hand.
     await emitPayments(bus.db, 7, 7, { orderingKey: 'new' });
     await expect.poll(() => handed).toContain(7);
     await expect
-      .poll(states)
+      .poll(() => states(bus))
       .toEqual(['delivered', 'delivered', 'delivered', 'delivered', 'delivered', 'pending', 'pending']);
     expect(handed).not.toContain(2);
     held.open();
@@ -66,7 +54,11 @@ describe('lanes', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('are let go after their slice, however long the backlog, so that others get their turn', async () => {
+  test('are let go after their slice, however long the backlog, so that others get their turn', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     let now = performance.now();
     vi.spyOn(performance, 'now').mockImplementation(() => now);
     const until = Date.now() + 600_000;
@@ -76,7 +68,7 @@ describe('lanes', () => {
       now += 1000;
       if (number === 7) {
         // Another relay takes the lane over where this one let it go.
-        seen = await states();
+        seen = await states(bus);
       }
     });
     expect(await drain(bus.db, [slow], { until })).toMatchObject({ delivered: 20 });
@@ -85,17 +77,24 @@ describe('lanes', () => {
     expect(handed).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
   });
 
-  it('keep the results of a long batch as it goes on, so that a crash would repeat little', async () => {
+  test('keep the results of a long batch as it goes on, so that a crash would repeat little', async ({
+    bus,
+    ledger,
+  }) => {
     const held = gate();
     await emitPayments(bus.db, 1, 3);
     const relaying = drain(bus.db, [ledger((number) => (number === 3 ? held.opened : undefined))]);
-    await expect.poll(states).toEqual(['delivered', 'delivered', 'pending']);
+    await expect.poll(() => states(bus)).toEqual(['delivered', 'delivered', 'pending']);
     held.open();
     await relaying;
-    expect(await states()).toEqual(['delivered', 'delivered', 'delivered']);
+    expect(await states(bus)).toEqual(['delivered', 'delivered', 'delivered']);
   });
 
-  it('are all drained, also when there are more of them than one claim takes', async () => {
+  test('are all drained, also when there are more of them than one claim takes', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await storeBacklog(bus.db, 'payment.captured', 900, 300);
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 900 });
     for (let key = 0; key < 300; key += 1) {
@@ -105,7 +104,7 @@ describe('lanes', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('of other subscriptions are not starved by one that has very many', async () => {
+  test('of other subscriptions are not starved by one that has very many', async ({ bus }) => {
     const order: string[] = [];
     const busy = subscriber('ledger', { 'payment.captured': () => void order.push('busy') });
     const quiet = subscriber('audit', { 'payment.failed': () => void order.push('quiet') });
@@ -117,7 +116,7 @@ describe('lanes', () => {
     expect(order.indexOf('quiet')).toBeLessThan(6000);
   });
 
-  it('of two relays are shared between them', async () => {
+  test('of two relays are shared between them', async ({ bus }) => {
     const other = await connect(bus.url);
     // More lanes than one relay holds at once, so that it leaves some while it waits for the other to begin.
     const audited = topicsOf('audit').slice(0, 40) as TopicName[];
@@ -152,7 +151,7 @@ describe('lanes', () => {
     expect(reports.map(({ leasesLost }) => leasesLost)).toEqual([0, 0]);
   });
 
-  it('go on with events that are emitted while the relay runs', async () => {
+  test('go on with events that are emitted while the relay runs', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 1);
     const chain = ledger(async (number) => {
       if (number < 5) await emitPayments(bus.db, number + 1, number + 1);
@@ -161,7 +160,11 @@ describe('lanes', () => {
     expect(handed).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('wait for the retry of their head, also when it is found in the middle of a batch', async () => {
+  test('wait for the retry of their head, also when it is found in the middle of a batch', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const attached = [
       ledger((number) => {
         if (number === 3 && handed.length === 3) throw new Error('once');
@@ -173,7 +176,7 @@ describe('lanes', () => {
       failed: 1,
       nextRetryAt: START + MINUTE,
     });
-    expect(await states()).toEqual(['delivered', 'delivered', 'failing', 'pending', 'pending']);
+    expect(await states(bus)).toEqual(['delivered', 'delivered', 'failing', 'pending', 'pending']);
     expect(await eventStates(bus.db)).toEqual(['pending', 'pending', 'failing', 'pending', 'pending']);
     expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3, 3, 4, 5]);
@@ -212,7 +215,9 @@ describe('any outcomes, in any lanes', () => {
     return { turns: fate.length + 1, state: 'delivered', attempts: failures + 1 };
   }
 
-  it('keep each lane in order, end as the rules say, and leave every counter true at every moment', async () => {
+  test('keep each lane in order, end as the rules say, and leave every counter true at every moment', async ({
+    bus,
+  }) => {
     await fc.assert(
       fc.asyncProperty(scenario, async ({ fates: bySubscriber, keys, transactional }) => {
         await bus.reset();

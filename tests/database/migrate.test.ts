@@ -1,33 +1,28 @@
 import pg from 'pg';
-import { afterAll, beforeAll, expect, inject, it, vi } from 'vitest';
+import { expect, vi } from 'vitest';
 
 import { migrate } from '../../lib/db/connect.ts';
-import { openBus, rows } from '../support/bus.ts';
+import { rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 import { runProgram } from '../support/local-server.ts';
 import { PATIENTLY } from '../support/patience.ts';
 
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-
-const migrations = async () =>
+const migrations = async (bus: Bus) =>
   (await rows<{ hash: string }>(bus.db, 'select hash from drizzle.__drizzle_migrations order by id')).map(
     ({ hash }) => hash,
   );
 
-it('migrations are made once, whoever else makes them at that moment', async () => {
-  const before = await migrations();
+test('migrations are made once, whoever else makes them at that moment', async ({ bus }) => {
+  const before = await migrations(bus);
   await rows(bus.db, 'drop schema public cascade');
   await rows(bus.db, 'drop schema drizzle cascade');
   await rows(bus.db, 'create schema public');
   await Promise.all([migrate(bus.db), migrate(bus.db), migrate(bus.db)]);
-  expect(await migrations()).toEqual(before);
+  expect(await migrations(bus)).toEqual(before);
 });
 
-it('npm run migrate tries again while a table is in use, until it is not', async () => {
+test('npm run migrate tries again while a table is in use, until it is not', async ({ bus }) => {
   const holder = new pg.Client(bus.url);
   await holder.connect();
   await holder.query('begin');
@@ -49,8 +44,10 @@ it('npm run migrate tries again while a table is in use, until it is not', async
   });
 });
 
-it('a migration gives up on a table in use, so that the traffic does not queue behind it, and changes nothing', async () => {
-  const before = await migrations();
+test('a migration gives up on a table in use, so that the traffic does not queue behind it, and changes nothing', async ({
+  bus,
+}) => {
+  const before = await migrations(bus);
   // The fourth changes the deliveries.
   await rows(bus.db, 'delete from drizzle.__drizzle_migrations where id > 3');
   const reader = new pg.Client(bus.url);
@@ -62,7 +59,7 @@ it('a migration gives up on a table in use, so that the traffic does not queue b
     (error: Error) => error,
   );
   await expect(attempted).resolves.toMatchObject({ cause: { code: '55P03' } });
-  expect(await migrations()).toEqual(before.slice(0, 3));
+  expect(await migrations(bus)).toEqual(before.slice(0, 3));
   await reader.query('rollback');
   await reader.end();
 });

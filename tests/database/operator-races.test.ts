@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
@@ -21,25 +21,17 @@ import {
   drainLive,
   emitPayments,
   gate,
-  openBus,
   rows,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
+import { test } from '../support/bus-test.ts';
 /** A second process, as far as the database can tell. */
 let other: Connection;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
+test.beforeAll(async ({ database: bus }) => {
   other = await connect(bus.url);
 });
 afterAll(async () => {
   await other.close();
-  await bus.close();
-});
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate replays, operator_actions, pauses');
 });
 
 /** The ledger, which handles payments in this way. @param number the payment's, from 1. */
@@ -59,7 +51,7 @@ const refuse = () => {
 };
 
 /** The deliveries of a subscriber by their place, oldest first. */
-async function letters(of = 'ledger'): Promise<{ id: string; state: string; replays: number }[]> {
+async function letters(bus: Bus, of = 'ledger'): Promise<{ id: string; state: string; replays: number }[]> {
   return await rows(
     bus.db,
     `select lane_id || '-' || position as id, state::text, replays from deliveries join lanes on lanes.id = lane_id
@@ -68,13 +60,13 @@ async function letters(of = 'ledger'): Promise<{ id: string; state: string; repl
   );
 }
 
-const statesOf = async (of = 'ledger') => (await letters(of)).map(({ state }) => state);
+const statesOf = async (bus: Bus, of = 'ledger') => (await letters(bus, of)).map(({ state }) => state);
 
-const ask = (request: Partial<ReplayRequest> = {}, db: Database = bus.db, now = START) =>
+const ask = (bus: Bus, request: Partial<ReplayRequest> = {}, db: Database = bus.db, now = START) =>
   replay(db, { topic: 'payment.captured', since: '1h', ...request }, 'kari', new Date(now));
 
 /** Runs what an operator does in a transaction that is committed when the test says so: an operator who is slow. */
-async function slowOperator() {
+async function slowOperator(bus: Bus) {
   const client = new pg.Client(bus.url);
   await client.connect();
   onTestFinished(() => client.end());
@@ -87,7 +79,7 @@ async function slowOperator() {
 }
 
 /** Resolves when so many statements wait for a lock that another one holds. */
-async function waiting(count: number): Promise<void> {
+async function waiting(bus: Bus, count: number): Promise<void> {
   await expect
     .poll(
       async () => {
@@ -104,9 +96,9 @@ async function waiting(count: number): Promise<void> {
 }
 
 describe('a replay while a relay has the lane in hand', () => {
-  test.each([false, true])(
+  test.for([false, true])(
     'puts back what is older than all that runs (transactional: %j)',
-    async (transactional) => {
+    async (transactional, { bus }) => {
       await emitPayments(bus.db, 1, 6);
       await drain(bus.db, [ledger((number) => number <= 3 && refuse(), false)]);
       await emitPayments(bus.db, 7, 9);
@@ -121,25 +113,25 @@ describe('a replay while a relay has the lane in hand', () => {
         }, transactional),
       ]);
       await begun.opened;
-      const asked = ask();
+      const asked = ask(bus);
       // A transactional handler that has settled nothing yet holds no lock.
       await asked;
       go.open();
       await running;
       expect(handed.toSorted((one, two) => one - two)).toEqual([1, 2, 3, 7, 8, 9]);
       expect(handed.filter((number) => number < 7)).toEqual([1, 2, 3]);
-      expect(new Set(await statesOf())).toEqual(new Set(['delivered']));
+      expect(new Set(await statesOf(bus))).toEqual(new Set(['delivered']));
       expect(await contradictions(bus.db)).toEqual([]);
     },
   );
 
-  test.each([false, true])(
+  test.for([false, true])(
     'loses nothing that lies beside what runs: two dead letters, replayed one after the other (transactional: %j)',
-    async (transactional) => {
+    async (transactional, { bus }) => {
       await emitPayments(bus.db, 1, 4);
       await drain(bus.db, [ledger((number) => number <= 2 && refuse())]);
-      const [first, second] = await letters();
-      await ask({ deliveryIds: [first!.id] });
+      const [first, second] = await letters(bus);
+      await ask(bus, { deliveryIds: [first!.id] });
       const begun = gate();
       const go = gate();
       const handed: number[] = [];
@@ -151,21 +143,21 @@ describe('a replay while a relay has the lane in hand', () => {
         }, transactional),
       ]);
       await begun.opened;
-      expect(await ask({ deliveryIds: [second!.id] }, bus.db, START + 1)).toMatchObject({ replayed: 1 });
+      expect(await ask(bus, { deliveryIds: [second!.id] }, bus.db, START + 1)).toMatchObject({ replayed: 1 });
       go.open();
       await running;
       await drain(bus.db, [ledger((number) => handed.push(number))]);
       expect(await contradictions(bus.db)).toEqual([]);
       expect(handed).toEqual([1, 2]);
-      expect(await statesOf()).toEqual(['delivered', 'delivered', 'delivered', 'delivered']);
+      expect(await statesOf(bus)).toEqual(['delivered', 'delivered', 'delivered', 'delivered']);
     },
   );
 
-  test('loses nothing that lies between two that run', async () => {
+  test('loses nothing that lies between two that run', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger(refuse)]);
-    const [first, second, third] = await letters();
-    await ask({ deliveryIds: [first!.id, third!.id] });
+    const [first, second, third] = await letters(bus);
+    await ask(bus, { deliveryIds: [first!.id, third!.id] });
     const begun = gate();
     const go = gate();
     const handed: number[] = [];
@@ -177,7 +169,7 @@ describe('a replay while a relay has the lane in hand', () => {
       }),
     ]);
     await begun.opened;
-    await ask({ deliveryIds: [second!.id] }, bus.db, START + 1);
+    await ask(bus, { deliveryIds: [second!.id] }, bus.db, START + 1);
     go.open();
     await running;
     await drain(bus.db, [ledger((number) => handed.push(number))]);
@@ -187,7 +179,7 @@ describe('a replay while a relay has the lane in hand', () => {
 });
 
 describe('two operators at once', () => {
-  test('a delivery is not skipped past one that another operator is putting back', async () => {
+  test('a delivery is not skipped past one that another operator is putting back', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [
       ledger((number) => {
@@ -195,16 +187,16 @@ describe('two operators at once', () => {
         throw new Error('down');
       }),
     ]);
-    const [dead, failing] = await letters();
-    const slow = await slowOperator();
-    await ask({ deliveryIds: [dead!.id] }, slow.db);
+    const [dead, failing] = await letters(bus);
+    const slow = await slowOperator(bus);
+    await ask(bus, { deliveryIds: [dead!.id] }, slow.db);
     const skipped = skip(bus.db, {
       deliveryId: failing!.id,
       by: 'ola',
       reason: 'hopeless',
       now: new Date(START + 1),
     }).catch((error: unknown) => error);
-    await waiting(1);
+    await waiting(bus, 1);
     await slow.commit();
     const outcome = await skipped;
     expect(await contradictions(bus.db)).toEqual([]);
@@ -214,41 +206,45 @@ describe('two operators at once', () => {
     expect(handed).toEqual([1, 2, 3]);
   });
 
-  test('what one has put back and has died again is not put back by the other who asked before', async () => {
+  test('what one has put back and has died again is not put back by the other who asked before', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 2);
     const accounting = subscriber('accounting', { 'payment.captured': refuse });
     await drain(bus.db, [ledger(refuse), accounting]);
     // The second operator's statement has begun, and waits for the lane of accounting.
-    const holder = await slowOperator();
+    const holder = await slowOperator(bus);
     await holder.client.query(`select from lanes where subscriber = 'accounting' for update`);
-    const second = ask({}, other.db, START + 1);
-    await waiting(1);
-    expect(await ask({ subscriber: 'ledger' }, bus.db, START + 2)).toMatchObject({ replayed: 2 });
+    const second = ask(bus, {}, other.db, START + 1);
+    await waiting(bus, 1);
+    expect(await ask(bus, { subscriber: 'ledger' }, bus.db, START + 2)).toMatchObject({ replayed: 2 });
     await drain(bus.db, [ledger(refuse)], { now: START + 3 });
-    expect((await letters()).map(({ state, replays }) => [state, replays])).toEqual([
+    expect((await letters(bus)).map(({ state, replays }) => [state, replays])).toEqual([
       ['dead_lettered', 1],
       ['dead_lettered', 1],
     ]);
     await holder.commit();
     expect(await second).toMatchObject({ matched: 2, replayed: 2 });
-    expect((await letters()).map(({ replays }) => replays)).toEqual([1, 1]);
+    expect((await letters(bus)).map(({ replays }) => replays)).toEqual([1, 1]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('a double click puts nothing back that the log does not count, even if something dies in between', async () => {
+  test('a double click puts nothing back that the log does not count, even if something dies in between', async ({
+    bus,
+  }) => {
     const replayId = '019a0000-0000-7000-8000-000000000001';
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(refuse)]);
-    const slow = await slowOperator();
-    await ask({ replayId }, slow.db);
+    const slow = await slowOperator(bus);
+    await ask(bus, { replayId }, slow.db);
     await emitPayments(bus.db, 3, 3, { orderingKey: 'venue 1' });
     await drain(bus.db, [
       ledger(() => {
         throw new PermanentError('refused for another reason');
       }),
     ]);
-    const second = ask({ replayId }, other.db, START + 1);
-    await waiting(1);
+    const second = ask(bus, { replayId }, other.db, START + 1);
+    await waiting(bus, 1);
     await slow.commit();
     expect(await second).toMatchObject({ replayId, matched: 2, replayed: 2 });
     expect(
@@ -260,13 +256,13 @@ describe('two operators at once', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('only one of two skips of the same delivery is made, and only one of two retries', async () => {
+  test('only one of two skips of the same delivery is made, and only one of two retries', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const failing = ledger(() => {
       throw new Error('down');
     });
     await drain(bus.db, [failing]);
-    const [first] = await letters();
+    const [first] = await letters(bus);
     const hurry = (db: Database) =>
       retryNow(db, { deliveryId: first!.id, by: 'kari', now: new Date(START + 1) }).then(
         () => 'done',
@@ -294,7 +290,7 @@ describe('two operators at once', () => {
 });
 
 describe('a delivery that is under way', () => {
-  test('is neither skipped nor hurried, and a pause lets it end', async () => {
+  test('is neither skipped nor hurried, and a pause lets it end', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const begun = gate();
     const go = gate();
@@ -305,7 +301,7 @@ describe('a delivery that is under way', () => {
       }),
     ]);
     await begun.opened;
-    const [first] = await letters();
+    const [first] = await letters(bus);
     await expect(
       skip(other.db, { deliveryId: first!.id, by: 'kari', reason: 'hopeless' }),
     ).rejects.toMatchObject({ code: 'under_way' });
@@ -315,10 +311,10 @@ describe('a delivery that is under way', () => {
     expect(await pause(other.db, { subscriber: 'ledger', topic: null }, 'kari', 'moving house')).toBe(true);
     go.open();
     await running;
-    expect(await statesOf()).toEqual(['delivered']);
+    expect(await statesOf(bus)).toEqual(['delivered']);
     await emitPayments(bus.db, 2, 2);
     await drain(bus.db, [ledger(() => undefined)]);
-    expect(await statesOf()).toEqual(['delivered', 'pending']);
+    expect(await statesOf(bus)).toEqual(['delivered', 'pending']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });
@@ -385,7 +381,7 @@ class Witness {
 }
 
 /** The history that the database kept of each of the ledger's deliveries: what handlers did. */
-async function kept(): Promise<Map<string, string[]>> {
+async function kept(bus: Bus): Promise<Map<string, string[]>> {
   const found = await rows<{ id: string; state: string; log: { outcome: string }[] | null }>(
     bus.db,
     `select lane_id || '-' || position as id, state::text, attempt_log as log
@@ -448,7 +444,7 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
   };
 
   /** Everything at once, with a clock that moves; then all is finished with one that stands further on. */
-  async function round(seed: number, transactional: boolean): Promise<Witness> {
+  async function round(bus: Bus, seed: number, transactional: boolean): Promise<Witness> {
     const random = randomFrom(seed);
     const witness = new Witness();
     const dawdle = async (db: Database) => {
@@ -471,7 +467,7 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
     const live = (subscribers: readonly AttachedSubscriber[], db: Database) => drainLive(db, subscribers);
     // Some are dead or waiting when it begins.
     await live([fickle], bus.db);
-    const known = await letters();
+    const known = await letters(bus);
     const anyDelivery = async () => known[Math.floor(random() * known.length)]!.id;
     const as = (db: Database): Acting => ({ db, random, dawdle: () => dawdle(db), anyDelivery });
     const keepsOn = async (db: Database) => {
@@ -505,28 +501,31 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
     return witness;
   }
 
-  test.each([
+  test.for([
     ['an ordinary handler', false],
     ['a transactional handler', true],
-  ])('%s is handed everything, in position, and the history is what it saw', async (_, transactional) => {
-    for (let seed = 1; seed <= ROUNDS / 2; seed += 1) {
-      await bus.reset();
-      await rows(bus.db, 'truncate replays, operator_actions, pauses');
-      const witness = await round(seed + (transactional ? 1000 : 0), transactional);
-      const told = `seed ${seed}`;
-      expect(await contradictions(bus.db), told).toEqual([]);
-      expect(new Set(await statesOf()), told).toEqual(new Set(['delivered']));
-      expect(await deliveriesOf(bus.db, 'ledger'), told).toHaveLength(11);
-      expect(witness.wrongs, told).toEqual([]);
-      expect(witness.outOfPosition(), told).toEqual([]);
-      expect(await kept(), told).toEqual(witness.calls());
-      expect(
-        await rows(
-          bus.db,
-          `select (select sum(replayed)::int from replays) = (select sum(replays)::int from deliveries) as counted`,
-        ),
-        told,
-      ).toEqual([{ counted: true }]);
-    }
-  });
+  ] as const)(
+    '%s is handed everything, in position, and the history is what it saw',
+    async ([, transactional], { bus }) => {
+      for (let seed = 1; seed <= ROUNDS / 2; seed += 1) {
+        await bus.reset();
+        await rows(bus.db, 'truncate replays, operator_actions, pauses');
+        const witness = await round(bus, seed + (transactional ? 1000 : 0), transactional);
+        const told = `seed ${seed}`;
+        expect(await contradictions(bus.db), told).toEqual([]);
+        expect(new Set(await statesOf(bus)), told).toEqual(new Set(['delivered']));
+        expect(await deliveriesOf(bus.db, 'ledger'), told).toHaveLength(11);
+        expect(witness.wrongs, told).toEqual([]);
+        expect(witness.outOfPosition(), told).toEqual([]);
+        expect(await kept(bus), told).toEqual(witness.calls());
+        expect(
+          await rows(
+            bus.db,
+            `select (select sum(replayed)::int from replays) = (select sum(replays)::int from deliveries) as counted`,
+          ),
+          told,
+        ).toEqual([{ counted: true }]);
+      }
+    },
+  );
 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
@@ -13,27 +13,9 @@ import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND, sleep } from '../../lib/time.ts';
-import {
-  START,
-  contradictions,
-  drain,
-  drainLive,
-  emitPayments,
-  openBus,
-  payloadOf,
-  rows,
-} from '../support/bus.ts';
+import { START, contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate replays, operator_actions, pauses');
-});
+import { test } from '../support/bus-test.ts';
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
@@ -45,7 +27,7 @@ const refusing = (message: (number: number) => string = () => 'refused') =>
   });
 
 /** Makes dead letters of the ledger, numbered on from 1, that die at this moment. @returns their events' ids. */
-async function died(count: number, nowMs = START, subscribers = [refusing()]): Promise<string[]> {
+async function died(bus: Bus, count: number, nowMs = START, subscribers = [refusing()]): Promise<string[]> {
   const ids = await emitPayments(bus.db, 1, count);
   await drain(bus.db, subscribers, { now: nowMs });
   return ids;
@@ -54,17 +36,18 @@ async function died(count: number, nowMs = START, subscribers = [refusing()]): P
 /** As a query's fields write it. */
 type Asked = Readonly<Record<string, string | number>>;
 
-const list = (asked: Asked = {}, nowMs = START + HOUR) =>
+const list = (bus: Bus, asked: Asked = {}, nowMs = START + HOUR) =>
   readDeadLetters(bus.db, deadLetterQuery.parse(asked), new Date(nowMs));
 
 /** Every page from this query on, as far as the cursors of one kind lead. */
 async function pages(
+  bus: Bus,
   asked: Asked,
   way: 'nextCursor' | 'previousCursor' = 'nextCursor',
 ): Promise<DeadLetterPage[]> {
   const found: DeadLetterPage[] = [];
   for (let cursor: string | null = ''; cursor !== null;) {
-    const page: DeadLetterPage = await list(cursor ? { ...asked, cursor } : asked);
+    const page: DeadLetterPage = await list(bus, cursor ? { ...asked, cursor } : asked);
     found.push(page);
     cursor = page[way];
     if (found.length > 200) throw new Error('the cursors lead nowhere');
@@ -76,7 +59,7 @@ const idsOf = (...found: readonly DeadLetterPage[]) =>
   found.flatMap(({ items }) => items.map(({ deliveryId }) => deliveryId));
 
 /** All dead letters, newest first, straight from the table. */
-async function truth(condition = 'true'): Promise<string[]> {
+async function truth(bus: Bus, condition = 'true'): Promise<string[]> {
   const found = await rows<{ id: string }>(
     bus.db,
     `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
@@ -87,10 +70,10 @@ async function truth(condition = 'true'): Promise<string[]> {
 }
 
 describe('the list of dead letters', () => {
-  test('is newest first, each with what died, when, why and how often it failed', async () => {
-    const [first] = await died(1, START, [refusing(() => 'account 4711 is closed')]);
-    await died(1, START + MINUTE);
-    const { items, total, totalInAll, filters } = await list();
+  test('is newest first, each with what died, when, why and how often it failed', async ({ bus }) => {
+    const [first] = await died(bus, 1, START, [refusing(() => 'account 4711 is closed')]);
+    await died(bus, 1, START + MINUTE);
+    const { items, total, totalInAll, filters } = await list(bus);
     expect(items).toHaveLength(2);
     expect(items[1]).toEqual({
       deliveryId: expect.stringMatching(/^\d+-\d+$/),
@@ -113,7 +96,7 @@ describe('the list of dead letters', () => {
     expect(filters).toEqual({ topic: null, subscriber: null, since: null, group: null, q: null, limit: 50 });
   });
 
-  test('is empty with word of what still fails and when it is tried again', async () => {
+  test('is empty with word of what still fails and when it is tried again', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const failing = subscriber('ledger', {
       'payment.captured': () => {
@@ -121,7 +104,7 @@ describe('the list of dead letters', () => {
       },
     });
     await drain(bus.db, [failing]);
-    expect(await list({}, START)).toMatchObject({
+    expect(await list(bus, {}, START)).toMatchObject({
       items: [],
       groups: [],
       total: 0,
@@ -134,59 +117,63 @@ describe('the list of dead letters', () => {
 });
 
 describe('cursors', () => {
-  test.each([{}, { topic: 'payment.captured' }, { subscriber: 'ledger' }])(
+  test.for([{}, { topic: 'payment.captured' }, { subscriber: 'ledger' }])(
     'lead to every dead letter once, forwards and backwards: %j',
-    async (filters) => {
-      for (let moment = 0; moment < 5; moment += 1) await died(4, START + moment * SECOND);
-      const all = await truth();
-      const forwards = await pages({ ...filters, limit: 3 });
+    async (filters, { bus }) => {
+      for (let moment = 0; moment < 5; moment += 1) await died(bus, 4, START + moment * SECOND);
+      const all = await truth(bus);
+      const forwards = await pages(bus, { ...filters, limit: 3 });
       expect(idsOf(...forwards)).toEqual(all);
       expect(forwards).toHaveLength(7);
       const last = forwards.at(-1)!;
-      const backwards = await pages({ ...filters, limit: 3, cursor: last.previousCursor! }, 'previousCursor');
+      const backwards = await pages(
+        bus,
+        { ...filters, limit: 3, cursor: last.previousCursor! },
+        'previousCursor',
+      );
       expect(idsOf(...backwards.toReversed(), last)).toEqual(all);
       expect(forwards[0]!.previousCursor).toBeNull();
       expect(new Set(forwards.map(({ total }) => total))).toEqual(new Set([20]));
     },
   );
 
-  test('tell apart what died at the same moment, in one lane and in several', async () => {
+  test('tell apart what died at the same moment, in one lane and in several', async ({ bus }) => {
     for (const orderingKey of ['', 'venue 1', 'venue 2']) await emitPayments(bus.db, 1, 5, { orderingKey });
     await drain(bus.db, [refusing()]);
     await rows(
       bus.db,
       `update deliveries set dead_lettered_at = '2031-05-04 10:00:00.123456Z' where dead_lettered_at is not null`,
     );
-    const all = await truth();
+    const all = await truth(bus);
     expect(all).toHaveLength(15);
-    const forwards = await pages({ limit: 4 });
+    const forwards = await pages(bus, { limit: 4 });
     expect(idsOf(...forwards)).toEqual(all);
     const last = forwards.at(-1)!;
-    const backwards = await pages({ limit: 4, cursor: last.previousCursor! }, 'previousCursor');
+    const backwards = await pages(bus, { limit: 4, cursor: last.previousCursor! }, 'previousCursor');
     expect(idsOf(...backwards.toReversed(), last)).toEqual(all);
   });
 
-  test('skip and repeat nothing while others die, and lead back to those too', async () => {
-    await died(6);
-    const before = await truth();
-    const first = await list({ limit: 2 });
-    await died(3, START + MINUTE);
-    const second = await list({ limit: 2, cursor: first.nextCursor! });
-    await died(1, START + 2 * MINUTE);
-    const third = await list({ limit: 2, cursor: second.nextCursor! });
+  test('skip and repeat nothing while others die, and lead back to those too', async ({ bus }) => {
+    await died(bus, 6);
+    const before = await truth(bus);
+    const first = await list(bus, { limit: 2 });
+    await died(bus, 3, START + MINUTE);
+    const second = await list(bus, { limit: 2, cursor: first.nextCursor! });
+    await died(bus, 1, START + 2 * MINUTE);
+    const third = await list(bus, { limit: 2, cursor: second.nextCursor! });
     expect(idsOf(first, second, third)).toEqual(before);
     expect(third.nextCursor).toBeNull();
-    const backwards = await pages({ limit: 2, cursor: third.previousCursor! }, 'previousCursor');
-    expect(idsOf(...backwards.toReversed(), third)).toEqual(await truth());
+    const backwards = await pages(bus, { limit: 2, cursor: third.previousCursor! }, 'previousCursor');
+    expect(idsOf(...backwards.toReversed(), third)).toEqual(await truth(bus));
   });
 
-  test('go on when the dead letter that a page ended with has been replayed', async () => {
-    await died(5);
-    const all = await truth();
-    const first = await list({ limit: 2 });
+  test('go on when the dead letter that a page ended with has been replayed', async ({ bus }) => {
+    await died(bus, 5);
+    const all = await truth(bus);
+    const first = await list(bus, { limit: 2 });
     const ended = first.items.at(-1)!.deliveryId;
     await replay(bus.db, { deliveryIds: [ended] }, 'kari', new Date(START + MINUTE));
-    expect(idsOf(await list({ limit: 2, cursor: first.nextCursor! }))).toEqual(all.slice(2, 4));
+    expect(idsOf(await list(bus, { limit: 2, cursor: first.nextCursor! }))).toEqual(all.slice(2, 4));
   });
 
   const coded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -228,7 +215,7 @@ describe('filters', () => {
       ),
     );
 
-  beforeEach(async () => {
+  test.beforeEach(async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     for (let count = 0; count < 2; count += 1) await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     await drain(bus.db, [
@@ -241,7 +228,7 @@ describe('filters', () => {
     });
   });
 
-  test.each<[Asked, string, number]>([
+  test.for<[Asked, string, number]>([
     [{}, 'true', 9],
     [{ topic: 'payment.captured' }, `topic = 'payment.captured'`, 7],
     [{ topic: 'invoice.paid' }, `topic = 'invoice.paid'`, 2],
@@ -264,48 +251,50 @@ describe('filters', () => {
     [{ q: `'; drop table events; --` }, 'false', 0],
     [{ q: '00000000-0000-7000-8000-000000000000' }, 'false', 0],
     [{ q: '999999999999999999-1' }, 'false', 0],
-  ])('%j', async (asked, condition, count) => {
-    const expected = await truth(condition);
+  ])('%j', async ([asked, condition, count], { bus }) => {
+    const expected = await truth(bus, condition);
     expect(expected).toHaveLength(count);
-    const page = await list(asked);
+    const page = await list(bus, asked);
     expect(idsOf(page)).toEqual(expected);
     expect(page.total).toBe(count);
     expect(page.totalInAll).toBe(9);
     expect(page.groups.reduce((total, group) => total + group.count, 0)).toBe(count);
     // The total is the whole list's, not the page's.
-    expect((await list({ ...asked, limit: 1 })).total).toBe(count);
+    expect((await list(bus, { ...asked, limit: 1 })).total).toBe(count);
   });
 
-  test('an event’s id finds all that is dead of it, a delivery’s id that one', async () => {
-    const { items } = await list({ subscriber: 'accounting' });
+  test('an event’s id finds all that is dead of it, a delivery’s id that one', async ({ bus }) => {
+    const { items } = await list(bus, { subscriber: 'accounting' });
     const [item] = items;
-    const ofEvent = await list({ q: item!.eventId });
+    const ofEvent = await list(bus, { q: item!.eventId });
     expect(ofEvent.items.map(({ subscriber: name }) => name).toSorted()).toEqual(['accounting', 'ledger']);
     expect(ofEvent).toMatchObject({ total: 2, nextCursor: null, previousCursor: null });
-    expect((await list({ q: item!.eventId.toUpperCase() })).total).toBe(2);
-    const one = await list({ q: ` ${item!.deliveryId} ` });
+    expect((await list(bus, { q: item!.eventId.toUpperCase() })).total).toBe(2);
+    const one = await list(bus, { q: ` ${item!.deliveryId} ` });
     expect(idsOf(one)).toEqual([item!.deliveryId]);
     expect(one.groups).toMatchObject([{ group: item!.lastError.group, count: 1 }]);
-    expect((await list({ q: item!.deliveryId, subscriber: 'ledger' })).total).toBe(0);
+    expect((await list(bus, { q: item!.deliveryId, subscriber: 'ledger' })).total).toBe(0);
   });
 
-  test('a group finds its own, with the counts of the window', async () => {
-    const { groups } = await list();
+  test('a group finds its own, with the counts of the window', async ({ bus }) => {
+    const { groups } = await list(bus);
     expect(groups).toHaveLength(4);
     for (const { group, count, topic, subscriber: name } of groups) {
-      const page = await list({ group });
+      const page = await list(bus, { group });
       expect(page.total).toBe(count);
       expect(
         new Set(page.items.map((item) => `${item.topic} ${item.subscriber} ${item.lastError.group}`)),
       ).toEqual(new Set([`${topic} ${name} ${group}`]));
-      expect((await list({ group, since: '30m' })).total).toBe(
+      expect((await list(bus, { group, since: '30m' })).total).toBe(
         page.items[0]!.deadLetteredAt > iso(START + 30 * MINUTE) ? 1 : 0,
       );
     }
-    expect((await list({ group: '0000000000000000' })).total).toBe(0);
+    expect((await list(bus, { group: '0000000000000000' })).total).toBe(0);
   });
 
-  test('a group whose dead letters died before and within the window counts those within', async () => {
+  test('a group whose dead letters died before and within the window counts those within', async ({
+    bus,
+  }) => {
     await drain(bus.db, [refusesAll('ledger', ['payment.captured'], 'disk full')], {
       now: START + 50 * MINUTE,
     });
@@ -313,7 +302,7 @@ describe('filters', () => {
     await drain(bus.db, [refusesAll('ledger', ['payment.captured'], 'the Period is closed')], {
       now: START + 55 * MINUTE,
     });
-    const { groups, total } = await list({ since: '30m', topic: 'payment.captured' });
+    const { groups, total } = await list(bus, { since: '30m', topic: 'payment.captured' });
     expect(total).toBe(3);
     expect(groups.map(({ message, count }) => [message, count])).toEqual([
       ['the Period is closed', 2],
@@ -336,14 +325,14 @@ describe('filters', () => {
 });
 
 describe('groups of errors', () => {
-  test('hold what differs in numbers, ids and addresses alone', async () => {
+  test('hold what differs in numbers, ids and addresses alone', async ({ bus }) => {
     const messages = [
       'payment 17 of 019a3c1e-0000-7000-8000-00000000abcd for kari@example.no: HTTP 503 after 1200 ms',
       'payment 18 of 019a3c1e-0000-7000-8000-00000000abce for ola.bakken@bærum.kommune.no: HTTP 503 after 7 ms',
       'payment 19 of 019a3c1e-1111-7000-8000-00000000abcf for per@example.no: HTTP 503 after 3 ms',
     ];
-    await died(3, START, [refusing((number) => messages[number - 1]!)]);
-    const { groups, items } = await list();
+    await died(bus, 3, START, [refusing((number) => messages[number - 1]!)]);
+    const { groups, items } = await list(bus);
     expect(groups).toHaveLength(1);
     expect(groups[0]).toMatchObject({ count: 3, kind: 'permanent', subscriber: 'ledger' });
     expect(groups[0]!.message).toContain('HTTP 503');
@@ -352,7 +341,7 @@ describe('groups of errors', () => {
     );
   });
 
-  test('tell apart kinds, messages, statuses, subscribers and topics', async () => {
+  test('tell apart kinds, messages, statuses, subscribers and topics', async ({ bus }) => {
     class Refused extends PermanentError {
       override readonly name = 'Refused';
     }
@@ -382,7 +371,7 @@ describe('groups of errors', () => {
       },
     });
     await drain(bus.db, [ledger, accounting]);
-    const { groups } = await list();
+    const { groups } = await list(bus);
     expect(
       groups
         .map(({ topic, subscriber: name, kind, message, count }) =>
@@ -399,19 +388,21 @@ describe('groups of errors', () => {
     expect(groups[0]!.count).toBe(4);
   });
 
-  test('tell whether the subscription has delivered anything since it last failed', async () => {
-    await died(2);
-    const isStillFailing = async () => (await list()).groups.map((group) => group.isStillFailing);
+  test('tell whether the subscription has delivered anything since it last failed', async ({ bus }) => {
+    await died(bus, 2);
+    const isStillFailing = async () => (await list(bus)).groups.map((group) => group.isStillFailing);
     expect(await isStillFailing()).toEqual([true]);
     await emitPayments(bus.db, 3, 3);
     const well = subscriber('ledger', { 'payment.captured': () => undefined });
     await drain(bus.db, [well], { now: START + MINUTE });
     expect(await isStillFailing()).toEqual([false]);
-    await died(1, START + 2 * MINUTE, [refusing(() => 'another reason')]);
+    await died(bus, 1, START + 2 * MINUTE, [refusing(() => 'another reason')]);
     expect(await isStillFailing()).toEqual([true, true]);
   });
 
-  test('tell that a subscription is failing where the failure came right after a delivery', async () => {
+  test('tell that a subscription is failing where the failure came right after a delivery', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     const closesAtThree = subscriber('ledger', {
       'payment.captured': async (event) => {
@@ -421,23 +412,23 @@ describe('groups of errors', () => {
     });
     // On the real clock: the other stands still while a handler works.
     await drainLive(bus.db, [closesAtThree]);
-    expect((await list()).groups.map((group) => group.isStillFailing)).toEqual([true]);
+    expect((await list(bus)).groups.map((group) => group.isStillFailing)).toEqual([true]);
   });
 
-  test('say when the first and the last of them died', async () => {
-    await died(1);
-    await died(1, START + 5 * MINUTE);
-    await died(1, START + 3 * MINUTE);
-    const { groups } = await list();
+  test('say when the first and the last of them died', async ({ bus }) => {
+    await died(bus, 1);
+    await died(bus, 1, START + 5 * MINUTE);
+    await died(bus, 1, START + 3 * MINUTE);
+    const { groups } = await list(bus);
     expect(groups).toHaveLength(1);
     expect(groups[0]!.firstAt.slice(0, 16)).toBe(iso(START).slice(0, 16));
     expect(groups[0]!.lastAt.slice(0, 16)).toBe(iso(START + 5 * MINUTE).slice(0, 16));
   });
 
-  test('are gone when all of them have been replayed', async () => {
-    await died(3);
+  test('are gone when all of them have been replayed', async ({ bus }) => {
+    await died(bus, 3);
     await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', new Date(START + MINUTE));
-    expect(await list()).toMatchObject({ groups: [], total: 0, totalInAll: 0 });
+    expect(await list(bus)).toMatchObject({ groups: [], total: 0, totalInAll: 0 });
     expect(await countDeadLetters(bus.db)).toBe(0);
   });
 });
@@ -449,7 +440,7 @@ describe('one dead letter', () => {
     throw new TypeError('the ledger is down');
   };
 
-  test('tells all that ever happened to it, over every round', async () => {
+  test('tells all that ever happened to it, over every round', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const by = 'kari';
     // Asked to wait, failed, hurried, failed for good.
@@ -512,7 +503,7 @@ describe('one dead letter', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('tells how long it waited between attempts, and when the next is', async () => {
+  test('tells how long it waited between attempts, and when the next is', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(down)]);
     await drain(bus.db, [ledger(down)], { now: START + MINUTE });
@@ -530,7 +521,7 @@ describe('one dead letter', () => {
     expect(waits.map((ms) => Math.round(ms! / SECOND))).toEqual([60, 300]);
   });
 
-  test('is as every list shows it, with its event and the same event’s other deliveries', async () => {
+  test('is as every list shows it, with its event and the same event’s other deliveries', async ({ bus }) => {
     const [eventId] = await emitPayments(bus.db, 1, 1, {
       correlationId: 'request 1',
       causationId: 'event 0',
@@ -541,7 +532,7 @@ describe('one dead letter', () => {
       subscriber('notifications', { 'payment.captured': () => undefined }),
       subscriber('accounting', { 'payment.captured': down }),
     ]);
-    const [item] = (await list()).items;
+    const [item] = (await list(bus)).items;
     const letter = await readDeadLetter(bus.db, item!.deliveryId);
     expect(letter).toMatchObject(item!);
     expect(letter).toMatchObject({
@@ -568,7 +559,7 @@ describe('one dead letter', () => {
     });
   });
 
-  test('has siblings of its own ordering key only', async () => {
+  test('has siblings of its own ordering key only', async ({ bus }) => {
     for (const bookingId of ['bkg_1', 'bkg_2']) {
       await emit(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
     }
@@ -580,7 +571,7 @@ describe('one dead letter', () => {
       }),
       subscriber('notifications', { 'booking.rescheduled': () => undefined }),
     ]);
-    const [item] = (await list()).items;
+    const [item] = (await list(bus)).items;
     expect(await readDeadLetter(bus.db, item!.deliveryId)).toMatchObject({
       orderingKey: 'bkg_1',
       siblings: [
@@ -590,9 +581,9 @@ describe('one dead letter', () => {
     });
   });
 
-  test('is pending after a replay, with fresh attempts and its history', async () => {
-    await died(1);
-    const [item] = (await list()).items;
+  test('is pending after a replay, with fresh attempts and its history', async ({ bus }) => {
+    await died(bus, 1);
+    const [item] = (await list(bus)).items;
     await replay(bus.db, { deliveryIds: [item!.deliveryId] }, 'kari', new Date(START + MINUTE));
     expect(await readDeadLetter(bus.db, item!.deliveryId)).toMatchObject({
       state: 'pending',
@@ -603,12 +594,12 @@ describe('one dead letter', () => {
       attempts: [{ outcome: 'failed' }, { outcome: 'replayed', by: 'kari' }],
       lastError: { message: 'refused', group: null },
     });
-    expect((await list()).items).toEqual([]);
+    expect((await list(bus)).items).toEqual([]);
   });
 
-  test.each(['1-1', '999999999999999999-999999999999999999'])(
+  test.for(['1-1', '999999999999999999-999999999999999999'])(
     'that there is none of, %s, is null',
-    async (id) => {
+    async (id, { bus }) => {
       expect(await readDeadLetter(bus.db, id)).toBeNull();
     },
   );

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
 import { retryNow } from '../../lib/deliveries/retry-now.ts';
@@ -9,27 +9,9 @@ import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
-import {
-  START,
-  contradictions,
-  deliveriesOf,
-  drain,
-  emitPayments,
-  openBus,
-  payloadOf,
-  rows,
-} from '../support/bus.ts';
+import { START, contradictions, deliveriesOf, drain, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate replays, operator_actions, pauses');
-});
+import { test } from '../support/bus-test.ts';
 
 const at = (ms: number) => new Date(START + ms);
 
@@ -41,7 +23,7 @@ const down = () => {
 };
 
 /** The deliveries of a subscriber, oldest first. */
-async function idsOf(of = 'ledger'): Promise<string[]> {
+async function idsOf(bus: Bus, of = 'ledger'): Promise<string[]> {
   const found = await rows<{ id: string }>(
     bus.db,
     `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
@@ -51,9 +33,10 @@ async function idsOf(of = 'ledger'): Promise<string[]> {
   return found.map(({ id }) => id);
 }
 
-const statesOf = async (of = 'ledger') => (await deliveriesOf(bus.db, of)).map(({ state }) => state);
+const statesOf = async (bus: Bus, of = 'ledger') =>
+  (await deliveriesOf(bus.db, of)).map(({ state }) => state);
 
-const actions = () =>
+const actions = (bus: Bus) =>
   rows(
     bus.db,
     `select operator, action, topic, subscriber, delivery_id as "deliveryId", reason from operator_actions order by at`,
@@ -62,17 +45,19 @@ const actions = () =>
 const by = 'kari';
 
 describe('retry now', () => {
-  test('makes the retry that a lane waits for due, and the lane goes on; who and why is kept', async () => {
+  test('makes the retry that a lane waits for due, and the lane goes on; who and why is kept', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger(down)]);
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     expect(
       await retryNow(bus.db, { deliveryId: first!, by, reason: 'it is mended', now: at(SECOND) }),
     ).toEqual({ deliveryId: first, topic: 'payment.captured', subscriber: 'ledger' });
     const handed: number[] = [];
     await drain(bus.db, [ledger((number) => handed.push(number))], { now: at(SECOND) });
     expect(handed).toEqual([1, 2, 3]);
-    expect(await actions()).toEqual([
+    expect(await actions(bus)).toEqual([
       {
         operator: by,
         action: 'retry',
@@ -85,10 +70,10 @@ describe('retry now', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('burns no attempt: a failure after it waits as long as the next one would have', async () => {
+  test('burns no attempt: a failure after it waits as long as the next one would have', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(down)]);
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     await retryNow(bus.db, { deliveryId: first!, by, now: at(SECOND) });
     await drain(bus.db, [ledger(down)], { now: at(SECOND) });
     expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([
@@ -96,36 +81,38 @@ describe('retry now', () => {
     ]);
   });
 
-  test('hurries also what its handler asked to wait for', async () => {
+  test('hurries also what its handler asked to wait for', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
       ledger(() => {
         throw new RetryAfter(MINUTE);
       }),
     ]);
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     await retryNow(bus.db, { deliveryId: first!, by, now: at(SECOND) });
     await drain(bus.db, [ledger()], { now: at(SECOND) });
-    expect(await statesOf()).toEqual(['delivered']);
+    expect(await statesOf(bus)).toEqual(['delivered']);
   });
 
-  test('clicked twice is done once', async () => {
+  test('clicked twice is done once', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(down)]);
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     await retryNow(bus.db, { deliveryId: first!, by, now: at(SECOND) });
     await expect(retryNow(bus.db, { deliveryId: first!, by, now: at(2 * SECOND) })).rejects.toMatchObject({
       code: 'not_waiting',
     });
-    expect(await actions()).toHaveLength(1);
+    expect(await actions(bus)).toHaveLength(1);
   });
 });
 
 describe('skip', () => {
-  test('gives up what holds a lane, as a dead letter, and the lane goes on; who and why is kept', async () => {
+  test('gives up what holds a lane, as a dead letter, and the lane goes on; who and why is kept', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger(down)]);
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     expect(await skip(bus.db, { deliveryId: first!, by, reason: 'hopeless', now: at(SECOND) })).toMatchObject(
       {
         deliveryId: first,
@@ -134,17 +121,17 @@ describe('skip', () => {
     const handed: number[] = [];
     await drain(bus.db, [ledger((number) => handed.push(number))], { now: at(SECOND) });
     expect(handed).toEqual([2, 3]);
-    expect(await statesOf()).toEqual(['dead_lettered', 'delivered', 'delivered']);
-    expect(await actions()).toMatchObject([
+    expect(await statesOf(bus)).toEqual(['dead_lettered', 'delivered', 'delivered']);
+    expect(await actions(bus)).toMatchObject([
       { operator: by, action: 'skip', deliveryId: first, reason: 'hopeless' },
     ]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('is one group for one subscription, whatever the reasons', async () => {
+  test('is one group for one subscription, whatever the reasons', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(down)]);
-    for (const [index, deliveryId] of (await idsOf()).entries()) {
+    for (const [index, deliveryId] of (await idsOf(bus)).entries()) {
       await skip(bus.db, { deliveryId, by, reason: `reason ${'abc'[index]}`, now: at(SECOND) });
     }
     expect(await rows(bus.db, 'select kind, message, dead_lettered::int from error_groups')).toEqual([
@@ -152,10 +139,10 @@ describe('skip', () => {
     ]);
   });
 
-  test('leaves a dead letter that can be replayed into its place', async () => {
+  test('leaves a dead letter that can be replayed into its place', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(down)]);
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     await skip(bus.db, { deliveryId: first!, by, reason: 'hopeless', now: at(SECOND) });
     await replay(bus.db, { deliveryIds: [first!] }, by, at(2 * SECOND));
     const handed: number[] = [];
@@ -164,21 +151,21 @@ describe('skip', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('clicked twice skips one, not the one behind it too', async () => {
+  test('clicked twice skips one, not the one behind it too', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(down)]);
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     const clicked = () => skip(bus.db, { deliveryId: first!, by, reason: 'hopeless', now: at(SECOND) });
     await clicked();
     await expect(clicked()).rejects.toMatchObject({ code: 'not_waiting' });
-    expect(await statesOf()).toEqual(['dead_lettered', 'pending']);
-    expect(await actions()).toHaveLength(1);
+    expect(await statesOf(bus)).toEqual(['dead_lettered', 'pending']);
+    expect(await actions(bus)).toHaveLength(1);
   });
 
-  test('that would not be logged is not made', async () => {
+  test('that would not be logged is not made', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(down)]);
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     const reason = 'x'.repeat(10);
     await rows(
       bus.db,
@@ -201,7 +188,7 @@ describe('skip', () => {
     } finally {
       await rows(bus.db, 'drop function refuse_action cascade');
     }
-    expect(await statesOf()).toEqual(['failing']);
+    expect(await statesOf(bus)).toEqual(['failing']);
     expect(await rows(bus.db, 'select from pauses')).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
@@ -213,52 +200,52 @@ describe('retry and skip refuse', () => {
       () => 'done',
       (error: { code: string }) => error.code,
     );
-  const both = async (deliveryId: string) => [
+  const both = async (bus: Bus, deliveryId: string) => [
     await codeOf(retryNow(bus.db, { deliveryId, by, now: at(SECOND) })),
     await codeOf(skip(bus.db, { deliveryId, by, reason: 'hopeless', now: at(SECOND) })),
   ];
 
-  test('what is not the first of its lane', async () => {
+  test('what is not the first of its lane', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(down)]);
-    const [, second] = await idsOf();
-    expect(await both(second!)).toEqual(['not_first', 'not_first']);
-    expect(await actions()).toEqual([]);
+    const [, second] = await idsOf(bus);
+    expect(await both(bus, second!)).toEqual(['not_first', 'not_first']);
+    expect(await actions(bus)).toEqual([]);
   });
 
-  test('what was delivered, or is dead', async () => {
+  test('what was delivered, or is dead', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [
       ledger((number) => {
         if (number === 2) throw new PermanentError('refused');
       }),
     ]);
-    const [delivered, dead] = await idsOf();
-    expect(await both(delivered!)).toEqual(['not_waiting', 'not_waiting']);
-    expect(await both(dead!)).toEqual(['not_waiting', 'not_waiting']);
+    const [delivered, dead] = await idsOf(bus);
+    expect(await both(bus, delivered!)).toEqual(['not_waiting', 'not_waiting']);
+    expect(await both(bus, dead!)).toEqual(['not_waiting', 'not_waiting']);
   });
 
-  test('what another relay has in hand, also one that died with it', async () => {
+  test('what another relay has in hand, also one that died with it', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     await rows(
       bus.db,
       `update lanes set lease_token = gen_random_uuid(), due_at = now() - interval '1 hour' where subscriber = 'ledger'`,
     );
-    const [first] = await idsOf();
-    expect(await both(first!)).toEqual(['under_way', 'under_way']);
+    const [first] = await idsOf(bus);
+    expect(await both(bus, first!)).toEqual(['under_way', 'under_way']);
   });
 
-  test('what there is none of', async () => {
-    expect(await both('17-18')).toEqual(['not_found', 'not_found']);
-    expect(await both('999999999999999999-999999999999999999')).toEqual(['not_found', 'not_found']);
+  test('what there is none of', async ({ bus }) => {
+    expect(await both(bus, '17-18')).toEqual(['not_found', 'not_found']);
+    expect(await both(bus, '999999999999999999-999999999999999999')).toEqual(['not_found', 'not_found']);
   });
 
-  test('a retry of what is due already, which can yet be skipped', async () => {
+  test('a retry of what is due already, which can yet be skipped', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
-    const [first] = await idsOf();
-    expect(await both(first!)).toEqual(['not_waiting', 'done']);
+    const [first] = await idsOf(bus);
+    expect(await both(bus, first!)).toEqual(['not_waiting', 'done']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });
@@ -268,7 +255,7 @@ describe('a pause', () => {
   const paymentsAlone = { subscriber: 'ledger', topic: 'payment.captured' };
 
   /** Hands over one payment and one invoice. @returns who was handed what. */
-  async function handed(): Promise<string[]> {
+  async function handed(bus: Bus): Promise<string[]> {
     const found: string[] = [];
     await emitPayments(bus.db, 1, 1);
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
@@ -282,20 +269,20 @@ describe('a pause', () => {
     return found.toSorted();
   }
 
-  test('of a whole subscriber has all its topics wait, and nobody else', async () => {
+  test('of a whole subscriber has all its topics wait, and nobody else', async ({ bus }) => {
     expect(await pause(bus.db, all, by, 'moving house')).toBe(true);
-    expect(await handed()).toEqual(['payment to accounting']);
-    expect(await statesOf()).toEqual(['pending', 'pending']);
+    expect(await handed(bus)).toEqual(['payment to accounting']);
+    expect(await statesOf(bus)).toEqual(['pending', 'pending']);
     expect((await deliveriesOf(bus.db, 'ledger')).map(({ attempts }) => attempts)).toEqual([0, 0]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of one topic has that topic wait, and no other', async () => {
+  test('of one topic has that topic wait, and no other', async ({ bus }) => {
     await pause(bus.db, paymentsAlone, by, 'moving house');
-    expect(await handed()).toEqual(['invoice to the ledger', 'payment to accounting']);
+    expect(await handed(bus)).toEqual(['invoice to the ledger', 'payment to accounting']);
   });
 
-  test('ends with a resume, and all that waited is handed over in order', async () => {
+  test('ends with a resume, and all that waited is handed over in order', async ({ bus }) => {
     await pause(bus.db, all, by, 'moving house');
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger()]);
@@ -305,28 +292,28 @@ describe('a pause', () => {
     expect(seen).toEqual([1, 2, 3]);
   });
 
-  test('of one topic is not ended by a resume of all, nor the other way round', async () => {
+  test('of one topic is not ended by a resume of all, nor the other way round', async ({ bus }) => {
     await pause(bus.db, paymentsAlone, by, 'moving house');
     expect(await resume(bus.db, all, by, null)).toBe(false);
-    expect(await handed()).toEqual(['invoice to the ledger', 'payment to accounting']);
+    expect(await handed(bus)).toEqual(['invoice to the ledger', 'payment to accounting']);
     await pause(bus.db, all, by, 'moving house');
     expect(await resume(bus.db, paymentsAlone, by, null)).toBe(true);
-    expect(await handed()).toEqual(['payment to accounting']);
+    expect(await handed(bus)).toEqual(['payment to accounting']);
   });
 
-  test('persists: a relay of another process finds it', async () => {
+  test('persists: a relay of another process finds it', async ({ bus }) => {
     await pause(bus.db, all, by, 'moving house');
     await emitPayments(bus.db, 1, 1);
     const other = await connect(bus.url);
     try {
       await drain(other.db, [ledger()]);
-      expect(await statesOf()).toEqual(['pending']);
+      expect(await statesOf(bus)).toEqual(['pending']);
     } finally {
       await other.close();
     }
   });
 
-  test('clicked twice stands as it was, with who did it and why, and is logged once', async () => {
+  test('clicked twice stands as it was, with who did it and why, and is logged once', async ({ bus }) => {
     expect(await pause(bus.db, all, by, 'moving house')).toBe(true);
     expect(await pause(bus.db, all, 'ola', 'another reason')).toBe(false);
     expect(await rows(bus.db, 'select subscriber, topic, paused_by, reason from pauses')).toEqual([
@@ -334,7 +321,7 @@ describe('a pause', () => {
     ]);
     expect(await resume(bus.db, all, 'ola', null)).toBe(true);
     expect(await resume(bus.db, all, 'ola', null)).toBe(false);
-    expect(await actions()).toEqual([
+    expect(await actions(bus)).toEqual([
       {
         operator: by,
         action: 'pause',
@@ -354,16 +341,16 @@ describe('a pause', () => {
     ]);
   });
 
-  test('lets an operator retry and skip what waits all the same', async () => {
+  test('lets an operator retry and skip what waits all the same', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(down)]);
     await pause(bus.db, all, by, 'moving house');
-    const [first] = await idsOf();
+    const [first] = await idsOf(bus);
     await retryNow(bus.db, { deliveryId: first!, by, now: at(SECOND) });
     await drain(bus.db, [ledger()], { now: at(SECOND) });
-    expect(await statesOf()).toEqual(['failing', 'pending']);
+    expect(await statesOf(bus)).toEqual(['failing', 'pending']);
     await skip(bus.db, { deliveryId: first!, by, reason: 'hopeless', now: at(2 * SECOND) });
-    expect(await statesOf()).toEqual(['dead_lettered', 'pending']);
+    expect(await statesOf(bus)).toEqual(['dead_lettered', 'pending']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });

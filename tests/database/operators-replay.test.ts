@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { logQuery, readOperatorLog, readReplay } from '../../lib/operators/replays/read.ts';
 import { deadLetterQuery } from '../../lib/operators/dead-letters/query.ts';
@@ -13,18 +13,9 @@ import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { HOUR } from '../../lib/time.ts';
-import { contradictions, drain, drainLive, emitPayments, openBus, payloadOf, rows } from '../support/bus.ts';
+import { contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate replays, operator_actions, pauses');
-});
+import { test } from '../support/bus-test.ts';
 
 type Name = 'ledger' | 'accounting' | 'notifications';
 
@@ -39,16 +30,19 @@ const well = (name: Name = 'ledger', handed: number[] = []) =>
   subscriber(name, { 'payment.captured': (event) => handed.push(event.payload.amountMinor) });
 
 /** With the real clock: a preview has no other. */
-const live = (attached: readonly AttachedSubscriber[]) => drainLive(bus.db, attached);
+const live = (bus: Bus, attached: readonly AttachedSubscriber[]) => drainLive(bus.db, attached);
 
 const asked = (request: Partial<ReplayRequest> = {}) =>
   replayRequest.parse({ topic: 'payment.captured', since: '1h', ...request });
-const preview = (request: Partial<ReplayRequest> = {}, attached: readonly AttachedSubscriber[] = [well()]) =>
-  previewReplay(bus.db, attached, asked(request));
-const ask = (request: Partial<ReplayRequest> = {}, by = 'kari') =>
+const preview = (
+  bus: Bus,
+  request: Partial<ReplayRequest> = {},
+  attached: readonly AttachedSubscriber[] = [well()],
+) => previewReplay(bus.db, attached, asked(request));
+const ask = (bus: Bus, request: Partial<ReplayRequest> = {}, by = 'kari') =>
   replay(bus.db, { topic: 'payment.captured', since: '1h', ...request }, by);
 
-async function letters(of = 'ledger'): Promise<string[]> {
+async function letters(bus: Bus, of = 'ledger'): Promise<string[]> {
   const found = await rows<{ id: string }>(
     bus.db,
     `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
@@ -58,7 +52,7 @@ async function letters(of = 'ledger'): Promise<string[]> {
   return found.map(({ id }) => id);
 }
 
-const pendingOf = async (of: string) => {
+const pendingOf = async (bus: Bus, of: string) => {
   const [row] = await rows<{ count: number }>(
     bus.db,
     `select count(*)::int as count from deliveries join lanes on lanes.id = lane_id
@@ -69,10 +63,10 @@ const pendingOf = async (of: string) => {
 };
 
 describe('a preview', () => {
-  test('says how many, to whom, who gets nothing, of when, and changes nothing', async () => {
+  test('says how many, to whom, who gets nothing, of when, and changes nothing', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
-    await live([refusing(), refusing('accounting')]);
-    const view = await preview();
+    await live(bus, [refusing(), refusing('accounting')]);
+    const view = await preview(bus);
     expect(view).toMatchObject({ topic: 'payment.captured', matched: 8, isAll: false, error: null });
     expect(
       view.subscriptions.map(({ topic, subscriber: name, count, others }) => [topic, name, count, others]),
@@ -92,12 +86,12 @@ describe('a preview', () => {
       Object.entries(truth!).map(([name, ms]) => [name, new Date(ms).toISOString()]),
     );
     expect(view).toMatchObject(isos);
-    expect(await letters()).toHaveLength(4);
+    expect(await letters(bus)).toHaveLength(4);
     expect(await rows(bus.db, 'select from replays')).toEqual([]);
   });
 
-  test('of nothing says so', async () => {
-    expect(await preview()).toMatchObject({
+  test('of nothing says so', async ({ bus }) => {
+    expect(await preview(bus)).toMatchObject({
       matched: 0,
       subscriptions: [],
       createdFrom: null,
@@ -108,19 +102,19 @@ describe('a preview', () => {
     });
   });
 
-  test('says who is unattached, who is paused, and who still fails and with what', async () => {
+  test('says who is unattached, who is paused, and who still fails and with what', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
-    await live([well('notifications')]);
+    await live(bus, [well('notifications')]);
     await emitPayments(bus.db, 2, 2);
-    await live([
+    await live(bus, [
       refusing('ledger', () => 'period 3 is closed'),
       refusing('accounting'),
       refusing('notifications'),
     ]);
     await emitPayments(bus.db, 3, 3);
-    await live([well('accounting')]);
+    await live(bus, [well('accounting')]);
     await pause(bus.db, { subscriber: 'notifications', topic: null }, 'kari', 'moving house');
-    const { subscriptions } = await preview({}, [well('ledger'), well('notifications')]);
+    const { subscriptions } = await preview(bus, {}, [well('ledger'), well('notifications')]);
     expect(
       subscriptions.map(({ subscriber: name, attached, paused, isStillFailing, lastError }) => [
         name,
@@ -135,50 +129,52 @@ describe('a preview', () => {
     expect(subscriptions.every(({ lastFailedAt }) => lastFailedAt !== null)).toBe(true);
   });
 
-  test('fixes the moment: what dies after it is not in the replay that it is the preview of', async () => {
+  test('fixes the moment: what dies after it is not in the replay that it is the preview of', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 2);
-    await live([refusing()]);
-    const { request, replayId, matched } = await preview();
+    await live(bus, [refusing()]);
+    const { request, replayId, matched } = await preview(bus);
     expect(matched).toBe(2);
     expect(request).toMatchObject({ expectedCount: 2, until: expect.stringMatching(/\.\d{6}Z$/) });
     await emitPayments(bus.db, 3, 4);
-    await live([refusing()]);
+    await live(bus, [refusing()]);
     const done = await replay(bus.db, { ...request, replayId }, 'kari');
     expect(done).toMatchObject({ replayId, matched: 2, replayed: 2 });
-    expect(await letters()).toHaveLength(2);
+    expect(await letters(bus)).toHaveLength(2);
   });
 
-  test('of a time that has been keeps that time', async () => {
+  test('of a time that has been keeps that time', async ({ bus }) => {
     const until = '2020-01-01T00:00:00Z';
     await emitPayments(bus.db, 1, 1);
-    await live([refusing()]);
-    expect(await preview({ until, since: '3650d' })).toMatchObject({ matched: 0, request: { until } });
+    await live(bus, [refusing()]);
+    expect(await preview(bus, { until, since: '3650d' })).toMatchObject({ matched: 0, request: { until } });
   });
 
-  test('of one error names the error and leaves out the others', async () => {
+  test('of one error names the error and leaves out the others', async ({ bus }) => {
     await emitPayments(bus.db, 1, 5);
-    await live([refusing('ledger', (number) => (number < 3 ? 'period 1 is closed' : 'disk full'))]);
+    await live(bus, [refusing('ledger', (number) => (number < 3 ? 'period 1 is closed' : 'disk full'))]);
     const { groups } = await readDeadLetters(bus.db, deadLetterQuery.parse({}));
     const group = groups.find(({ message }) => message === 'disk full')!.group;
-    expect(await preview({ group })).toMatchObject({
+    expect(await preview(bus, { group })).toMatchObject({
       matched: 3,
       error: { kind: 'permanent', message: 'disk full' },
     });
-    expect(await ask({ group })).toMatchObject({ matched: 3, replayed: 3 });
-    expect(await letters()).toHaveLength(2);
+    expect(await ask(bus, { group })).toMatchObject({ matched: 3, replayed: 3 });
+    expect(await letters(bus)).toHaveLength(2);
   });
 
-  test('of all says how many were delivered or dead, and how many of a limit', async () => {
+  test('of all says how many were delivered or dead, and how many of a limit', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
-    await live([subscriber('ledger', { 'payment.captured': () => undefined }), refusing('accounting')]);
-    expect(await preview({ include: 'all' })).toMatchObject({ matched: 6, isAll: true });
-    expect(await preview({ include: 'all', subscriber: 'ledger' })).toMatchObject({ matched: 3 });
-    expect(await preview({ limit: 2 })).toMatchObject({ matched: 2 });
+    await live(bus, [subscriber('ledger', { 'payment.captured': () => undefined }), refusing('accounting')]);
+    expect(await preview(bus, { include: 'all' })).toMatchObject({ matched: 6, isAll: true });
+    expect(await preview(bus, { include: 'all', subscriber: 'ledger' })).toMatchObject({ matched: 3 });
+    expect(await preview(bus, { limit: 2 })).toMatchObject({ matched: 2 });
   });
 });
 
 describe('a replay', () => {
-  test('of deliveries chosen from several topics puts back those and no other', async () => {
+  test('of deliveries chosen from several topics puts back those and no other', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     const ledger = subscriber('ledger', {
@@ -189,7 +185,7 @@ describe('a replay', () => {
         throw new PermanentError('refused');
       },
     });
-    await live([ledger]);
+    await live(bus, [ledger]);
     const all = await rows<{ id: string; topic: string }>(
       bus.db,
       `select lane_id || '-' || position as id, topic from deliveries join lanes on lanes.id = lane_id
@@ -210,66 +206,70 @@ describe('a replay', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of chosen deliveries leaves out those that are of another topic or subscriber than asked', async () => {
+  test('of chosen deliveries leaves out those that are of another topic or subscriber than asked', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
-    await live([refusing(), refusing('accounting')]);
-    const deliveryIds = [...(await letters()), ...(await letters('accounting'))];
+    await live(bus, [refusing(), refusing('accounting')]);
+    const deliveryIds = [...(await letters(bus)), ...(await letters(bus, 'accounting'))];
     expect(await replay(bus.db, { deliveryIds, subscriber: 'ledger' }, 'kari')).toMatchObject({
       replayed: 1,
     });
     expect(await replay(bus.db, { deliveryIds, topic: 'invoice.paid' }, 'kari')).toMatchObject({
       replayed: 0,
     });
-    expect(await letters('accounting')).toHaveLength(1);
+    expect(await letters(bus, 'accounting')).toHaveLength(1);
   });
 
-  test('with the same id answers the second time as the first, and replays once', async () => {
+  test('with the same id answers the second time as the first, and replays once', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
-    await live([refusing()]);
+    await live(bus, [refusing()]);
     const replayId = '019a0000-0000-7000-8000-000000000001';
-    const first = await ask({ replayId });
+    const first = await ask(bus, { replayId });
     expect(first).toMatchObject({ replayId, matched: 3, replayed: 3 });
-    await live([refusing()]);
-    expect(await ask({ replayId })).toEqual(first);
-    expect(await ask({ replayId, expectedCount: 3 })).toEqual(first);
-    expect(await letters()).toHaveLength(3);
+    await live(bus, [refusing()]);
+    expect(await ask(bus, { replayId })).toEqual(first);
+    expect(await ask(bus, { replayId, expectedCount: 3 })).toEqual(first);
+    expect(await letters(bus)).toHaveLength(3);
     expect(await rows(bus.db, 'select id::text, replayed from replays')).toEqual([
       { id: replayId, replayed: 3 },
     ]);
   });
 
-  test.each([1, 2, 3, 4, 5])('with the same id, sent twice at once, replays once (%i)', async () => {
+  test.for([1, 2, 3, 4, 5])('with the same id, sent twice at once, replays once (%i)', async (_, { bus }) => {
     await emitPayments(bus.db, 1, 20);
-    await live([refusing()]);
+    await live(bus, [refusing()]);
     const replayId = '019a0000-0000-7000-8000-000000000002';
     const twins = await Promise.all([
-      ask({ replayId, expectedCount: 20 }),
-      ask({ replayId, expectedCount: 20 }),
-      ask({ replayId, expectedCount: 20 }),
+      ask(bus, { replayId, expectedCount: 20 }),
+      ask(bus, { replayId, expectedCount: 20 }),
+      ask(bus, { replayId, expectedCount: 20 }),
     ]);
     for (const twin of twins) expect(twin).toMatchObject({ replayId, matched: 20, replayed: 20 });
     expect(await rows(bus.db, 'select replayed from replays')).toEqual([{ replayed: 20 }]);
     expect(await rows(bus.db, 'select max(replays)::int as most from deliveries')).toEqual([{ most: 1 }]);
   });
 
-  test('is refused when another number matches than was expected, and nothing is kept of it', async () => {
+  test('is refused when another number matches than was expected, and nothing is kept of it', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 2);
-    await live([refusing()]);
-    const { request } = await preview();
-    await ask({ limit: 1 });
+    await live(bus, [refusing()]);
+    const { request } = await preview(bus);
+    await ask(bus, { limit: 1 });
     await expect(replay(bus.db, request, 'kari')).rejects.toMatchObject({
       code: 'count_changed',
       expected: 2,
       matched: 1,
     });
-    await expect(ask({ expectedCount: 0 })).rejects.toBeInstanceOf(CountChanged);
+    await expect(ask(bus, { expectedCount: 0 })).rejects.toBeInstanceOf(CountChanged);
     expect(await rows(bus.db, 'select from replays')).toHaveLength(1);
-    expect(await letters()).toHaveLength(1);
+    expect(await letters(bus)).toHaveLength(1);
   });
 
-  test('that would not be logged is not made', async () => {
+  test('that would not be logged is not made', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
-    await live([refusing()]);
+    await live(bus, [refusing()]);
     await rows(
       bus.db,
       `create function refuse_replay() returns trigger language plpgsql as $$ begin raise 'the log is full'; end $$`,
@@ -279,42 +279,45 @@ describe('a replay', () => {
       'create trigger refuse_replay before insert on replays for each row execute function refuse_replay()',
     );
     try {
-      await expect(ask()).rejects.toThrow('the log is full');
-      await expect(ask({ include: 'all' })).rejects.toThrow('the log is full');
-      await expect(ask({ deliveryIds: await letters() })).rejects.toThrow('the log is full');
+      await expect(ask(bus)).rejects.toThrow('the log is full');
+      await expect(ask(bus, { include: 'all' })).rejects.toThrow('the log is full');
+      await expect(ask(bus, { deliveryIds: await letters(bus) })).rejects.toThrow('the log is full');
     } finally {
       await rows(bus.db, 'drop function refuse_replay cascade');
     }
-    expect(await letters()).toHaveLength(3);
+    expect(await letters(bus)).toHaveLength(3);
     expect(await rows(bus.db, 'select from deliveries where replays > 0')).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of everything leaves alone what is still under way', async () => {
+  test('of everything leaves alone what is still under way', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
-    await live([
+    await live(bus, [
       subscriber('ledger', {
         'payment.captured': (event) => {
           if (event.payload.amountMinor === 2) throw new Error('down');
         },
       }),
     ]);
-    expect(await ask({ include: 'all' })).toMatchObject({ matched: 1, replayed: 1 });
-    expect(await pendingOf('ledger')).toBe(1);
+    expect(await ask(bus, { include: 'all' })).toMatchObject({ matched: 1, replayed: 1 });
+    expect(await pendingOf(bus, 'ledger')).toBe(1);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });
 
 describe('what has become of a replay', () => {
-  const progress = async (replayId: string | null) => (await readReplay(bus.db, replayId!))!.progress;
+  const progress = async (bus: Bus, replayId: string | null) =>
+    (await readReplay(bus.db, replayId!))!.progress;
   const none = { pending: 0, failing: 0, deadLettered: 0, delivered: 0, replayedAgain: 0 };
 
-  test('goes from pending to delivered, dead again or replayed again, which always add up', async () => {
+  test('goes from pending to delivered, dead again or replayed again, which always add up', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 4);
-    await live([refusing()]);
-    const { replayId } = await ask({ reason: 'mended' });
-    expect(await progress(replayId)).toEqual({ ...none, pending: 4 });
-    await live([
+    await live(bus, [refusing()]);
+    const { replayId } = await ask(bus, { reason: 'mended' });
+    expect(await progress(bus, replayId)).toEqual({ ...none, pending: 4 });
+    await live(bus, [
       subscriber('ledger', {
         'payment.captured': (event) => {
           const number = event.payload.amountMinor;
@@ -323,25 +326,25 @@ describe('what has become of a replay', () => {
         },
       }),
     ]);
-    expect(await progress(replayId)).toEqual({
+    expect(await progress(bus, replayId)).toEqual({
       ...none,
       delivered: 1,
       deadLettered: 1,
       failing: 1,
       pending: 1,
     });
-    const again = await ask();
+    const again = await ask(bus);
     expect(again.replayed).toBe(1);
-    expect(await progress(replayId)).toEqual({
+    expect(await progress(bus, replayId)).toEqual({
       ...none,
       delivered: 1,
       replayedAgain: 1,
       failing: 1,
       pending: 1,
     });
-    expect(await progress(again.replayId)).toEqual({ ...none, pending: 1 });
+    expect(await progress(bus, again.replayId)).toEqual({ ...none, pending: 1 });
     await drain(bus.db, [well()], { now: Date.now() + HOUR });
-    expect(await progress(replayId)).toEqual({ ...none, delivered: 3, replayedAgain: 1 });
+    expect(await progress(bus, replayId)).toEqual({ ...none, delivered: 3, replayedAgain: 1 });
     expect(await readReplay(bus.db, replayId!)).toMatchObject({
       replayId,
       topic: 'payment.captured',
@@ -353,18 +356,18 @@ describe('what has become of a replay', () => {
     });
   });
 
-  test('is null for a replay that there was none of', async () => {
+  test('is null for a replay that there was none of', async ({ bus }) => {
     expect(await readReplay(bus.db, '019a0000-0000-7000-8000-000000000009')).toBeNull();
   });
 });
 
 describe('the operators’ log', () => {
-  test('lists replays and all else that was done, newest first, and a page at a time', async () => {
+  test('lists replays and all else that was done, newest first, and a page at a time', async ({ bus }) => {
     await emitPayments(bus.db, 1, 6);
-    await live([refusing()]);
+    await live(bus, [refusing()]);
     const ids: string[] = [];
     for (let turn = 0; turn < 3; turn += 1) {
-      ids.unshift((await ask({ limit: 1 })).replayId!);
+      ids.unshift((await ask(bus, { limit: 1 })).replayId!);
       await pause(
         bus.db,
         { subscriber: 'ledger', topic: turn === 0 ? null : `topic ${turn}` },
@@ -441,10 +444,10 @@ describe('a request', () => {
     },
   );
 
-  test.each(['2031-05-04T10:00:00Z', '2031-05-04T10:00:00.123456Z', '1h'])(
+  test.for(['2031-05-04T10:00:00Z', '2031-05-04T10:00:00.123456Z', '1h'])(
     'with until %j is one, and the database takes it',
-    async (until) => {
-      expect(await ask({ until, since: '2h' })).toMatchObject({ matched: 0 });
+    async (until, { bus }) => {
+      expect(await ask(bus, { until, since: '2h' })).toMatchObject({ matched: 0 });
     },
   );
 
@@ -455,19 +458,19 @@ describe('a request', () => {
     },
   );
 
-  test.each(['reason', 'subscriber'])(
+  test.for(['reason', 'subscriber'])(
     'with a NUL in the %s is refused, or taken without it',
-    async (name) => {
+    async (name, { bus }) => {
       const parsed = replayRequest.safeParse({ topic: 'payment.captured', since: '1h', [name]: 'a\0b' });
       if (!parsed.success) return;
-      expect(await ask({ [name]: 'a\0b' })).toMatchObject({ matched: 0 });
+      expect(await ask(bus, { [name]: 'a\0b' })).toMatchObject({ matched: 0 });
     },
   );
 
-  test('with half a surrogate pair in the reason is refused, or taken without it', async () => {
+  test('with half a surrogate pair in the reason is refused, or taken without it', async ({ bus }) => {
     const reason = 'a\ud800b';
     if (!replayRequest.safeParse({ topic: 'payment.captured', since: '1h', reason }).success) return;
-    expect(await ask({ reason })).toMatchObject({ matched: 0 });
+    expect(await ask(bus, { reason })).toMatchObject({ matched: 0 });
   });
 
   test('of a form is the same in texts, with empty fields left out', () => {
@@ -503,13 +506,23 @@ describe('a request', () => {
 });
 
 describe('a dry run', () => {
-  test('counts, keeps nothing, and is none of the replays even under an id that was used', async () => {
+  test('counts, keeps nothing, and is none of the replays even under an id that was used', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 2);
-    await live([refusing()]);
+    await live(bus, [refusing()]);
     const replayId = '019a0000-0000-7000-8000-000000000003';
-    expect(await ask({ dryRun: true, replayId })).toMatchObject({ replayId: null, matched: 2, replayed: 0 });
-    await ask({ replayId });
-    await live([refusing()]);
-    expect(await ask({ dryRun: true, replayId })).toMatchObject({ replayId: null, matched: 2, replayed: 0 });
+    expect(await ask(bus, { dryRun: true, replayId })).toMatchObject({
+      replayId: null,
+      matched: 2,
+      replayed: 0,
+    });
+    await ask(bus, { replayId });
+    await live(bus, [refusing()]);
+    expect(await ask(bus, { dryRun: true, replayId })).toMatchObject({
+      replayId: null,
+      matched: 2,
+      replayed: 0,
+    });
   });
 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
@@ -23,23 +23,12 @@ import {
   drain,
   emitPayments,
   gate,
-  openBus,
   openTransaction,
   payloadOf,
   rows,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate replays, operator_actions, pauses');
-  await rows(bus.db, 'update last_pass set at = null');
-});
+import { test } from '../support/bus-test.ts';
 
 const at = (ms: number) => new Date(ms);
 const iso = (ms: number) => at(ms).toISOString();
@@ -57,17 +46,17 @@ const fail = () => {
   throw new Error('the ledger is down');
 };
 
-const topicIn = (view: Overview, topic: TopicName = 'payment.captured'): TopicOverview =>
+const topicIn = (bus: Bus, view: Overview, topic: TopicName = 'payment.captured'): TopicOverview =>
   view.topics.find((one) => one.topic === topic)!;
 
-const subscriberIn = (view: Overview, name = 'ledger'): SubscriberOverview =>
-  topicIn(view).subscribers.find((one) => one.subscriber === name)!;
+const subscriberIn = (bus: Bus, view: Overview, name = 'ledger'): SubscriberOverview =>
+  topicIn(bus, view).subscribers.find((one) => one.subscriber === name)!;
 
-const overview = (nowMs: number, attached: readonly AttachedSubscriber[] = [ledger()]) =>
+const overview = (bus: Bus, nowMs: number, attached: readonly AttachedSubscriber[] = [ledger()]) =>
   readOverview(bus.db, attached, at(nowMs));
 
 /** When the oldest event was recorded, in epoch milliseconds. */
-async function firstCreatedAt(): Promise<number> {
+async function firstCreatedAt(bus: Bus): Promise<number> {
   const [row] = await rows<{ at: number }>(
     bus.db,
     'select (extract(epoch from min(created_at)) * 1000)::float8 as at from events',
@@ -93,7 +82,7 @@ interface States {
 }
 
 /** How much is where, counted row by row: by `topic` events, by `topic subscriber` deliveries. */
-async function truth(): Promise<Map<string, States>> {
+async function truth(bus: Bus): Promise<Map<string, States>> {
   const found = await rows<States & { key: string }>(
     bus.db,
     `with waiting as (
@@ -122,7 +111,7 @@ async function truth(): Promise<Map<string, States>> {
 }
 
 /** How many deliveries and deaths there ever were, and deliveries at the first attempt: told by every history. */
-async function flow() {
+async function flow(bus: Bus) {
   const found = await rows<{
     state: string;
     attempts: number;
@@ -172,7 +161,7 @@ describe('every number of the overview is what counting row by row gives', () =>
 
   const isUsed = (topic: string) => TOPICS.some((one) => one === topic);
 
-  async function emitted(random: () => number): Promise<void> {
+  async function emitted(bus: Bus, random: () => number): Promise<void> {
     for (const topic of TOPICS) {
       const count = Math.floor(random() * 4);
       for (let index = 0; index < count; index += 1) {
@@ -186,7 +175,7 @@ describe('every number of the overview is what counting row by row gives', () =>
     }
   }
 
-  async function anyDelivery(random: () => number): Promise<string> {
+  async function anyDelivery(bus: Bus, random: () => number): Promise<string> {
     const found = await rows<{ id: string }>(
       bus.db,
       `select lane_id || '-' || position as id from deliveries where state <> 'delivered' order by 1`,
@@ -194,9 +183,9 @@ describe('every number of the overview is what counting row by row gives', () =>
     return found[Math.floor(random() * found.length)]?.id ?? '1-1';
   }
 
-  test.each([1, 2, 3, 4])(
+  test.for([1, 2, 3, 4])(
     'after successes, failures, waits, deaths, replays and skips, and with events not fanned out: seed %i',
-    async (seed) => {
+    async (seed, { bus }) => {
       const random = randomFrom(seed);
       const attached = [
         fickle('ledger', random),
@@ -208,7 +197,7 @@ describe('every number of the overview is what counting row by row gives', () =>
       // Transactions are counted under the real hour: the clock moves on from there, for less than a day.
       let now = Date.now();
       for (let step = 0; step < 12; step += 1) {
-        await emitted(random);
+        await emitted(bus, random);
         await drain(bus.db, attached, { now });
         now += Math.floor(random() * 12 * MINUTE);
         const luck = random();
@@ -217,7 +206,7 @@ describe('every number of the overview is what counting row by row gives', () =>
         if (luck < 0.3) await replay(bus.db, { topic, since: '1h' }, by, at(now));
         else if (luck < 0.5) await replay(bus.db, { topic, since: '1h', include: 'all' }, by, at(now));
         else {
-          const deliveryId = await anyDelivery(random);
+          const deliveryId = await anyDelivery(bus, random);
           const acting =
             luck < 0.8
               ? skip(bus.db, { deliveryId, by, reason: 'in the way', now: at(now) })
@@ -228,9 +217,9 @@ describe('every number of the overview is what counting row by row gives', () =>
         }
         expect(await contradictions(bus.db)).toEqual([]);
       }
-      await emitted(() => 0.6);
+      await emitted(bus, () => 0.6);
       const view = await readOverview(bus.db, attached, at(now));
-      const known = await truth();
+      const known = await truth(bus);
       const none = { pending: 0, failing: 0, deadLettered: 0 };
       for (const topic of view.topics) {
         expect(countsOf(topic), topic.topic).toEqual(known.get(topic.topic) ?? none);
@@ -250,7 +239,7 @@ describe('every number of the overview is what counting row by row gives', () =>
           deadLettered: sum(states.map(({ deadLettered }) => deadLettered)),
         };
       };
-      const { delivered, firstAttempt, deadLettered } = await flow();
+      const { delivered, firstAttempt, deadLettered } = await flow(bus);
       expect(view.totals).toEqual({
         ...all(false),
         deliveries: all(true),
@@ -264,8 +253,10 @@ describe('every number of the overview is what counting row by row gives', () =>
     },
   );
 
-  test('every topic of the catalog is listed, in its order, with its producer and subscribers', async () => {
-    const view = await overview(START);
+  test('every topic of the catalog is listed, in its order, with its producer and subscribers', async ({
+    bus,
+  }) => {
+    const view = await overview(bus, START);
     expect(
       view.topics.map(({ topic, producer, subscribers }) => [
         topic,
@@ -284,14 +275,18 @@ describe('every number of the overview is what counting row by row gives', () =>
     expect(view.topics.every((topic) => topic.oldestDueAgeSeconds === null)).toBe(true);
   });
 
-  test('an event that is not fanned out is pending for its topic and for each of its subscribers', async () => {
+  test('an event that is not fanned out is pending for its topic and for each of its subscribers', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
-    const view = topicIn(await overview(START));
+    const view = topicIn(bus, await overview(bus, START));
     expect(view).toMatchObject({ pending: 3, awaitingFanOut: 3 });
     expect(view.subscribers.map(({ pending }) => pending)).toEqual([3, 3, 3, 3]);
   });
 
-  test('the error that most dead letters share is told, and when that subscription last delivered', async () => {
+  test('the error that most dead letters share is told, and when that subscription last delivered', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger()]);
     await emitPayments(bus.db, 2, 6);
@@ -300,7 +295,7 @@ describe('every number of the overview is what counting row by row gives', () =>
         throw new PermanentError(number < 4 ? 'account 1 is closed' : `no period ${number}`);
       }),
     ]);
-    const { worstError } = await overview(START);
+    const { worstError } = await overview(bus, START);
     expect(worstError).toMatchObject({
       kind: 'permanent',
       message: 'no period …',
@@ -313,26 +308,28 @@ describe('every number of the overview is what counting row by row gives', () =>
 });
 
 describe('deliveries hour by hour', () => {
-  test('stand in the hour in which they were, the present one last, and leave after a day', async () => {
+  test('stand in the hour in which they were, the present one last, and leave after a day', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger((number) => number === 2 && refuse())]);
-    const hoursAt = async (nowMs: number) => (await overview(nowMs)).hours;
+    const hoursAt = async (nowMs: number) => (await overview(bus, nowMs)).hours;
     const now = await hoursAt(START);
     expect(now.delivered).toHaveLength(24);
     expect(now.deadLettered).toHaveLength(24);
     expect([now.delivered[23], now.deadLettered[23]]).toEqual([2, 1]);
     const twoHoursLater = await hoursAt(START + 2 * HOUR);
     expect([twoHoursLater.delivered[21], twoHoursLater.deadLettered[21]]).toEqual([2, 1]);
-    expect((await overview(START + 23 * HOUR)).totals).toMatchObject({
+    expect((await overview(bus, START + 23 * HOUR)).totals).toMatchObject({
       deliveredLast24h: 2,
       firstAttemptLast24h: 2,
     });
-    const nextDay = await overview(START + 24 * HOUR);
+    const nextDay = await overview(bus, START + 24 * HOUR);
     expect(sum(nextDay.hours.delivered)).toBe(0);
     expect(nextDay.totals).toMatchObject({ deliveredLast24h: 0, firstAttemptLast24h: 0 });
   });
 
-  test('are at the first attempt only without a failure and without a replay before', async () => {
+  test('are at the first attempt only without a failure and without a replay before', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger((number) => number === 2 && fail())]);
     await drain(bus.db, [ledger((number) => number === 3 && refuse())], { now: START + 2 * MINUTE });
@@ -343,7 +340,7 @@ describe('deliveries hour by hour', () => {
       at(START + 3 * MINUTE),
     );
     await drain(bus.db, [ledger()], { now: START + 4 * MINUTE });
-    expect((await overview(START + 5 * MINUTE)).totals).toMatchObject({
+    expect((await overview(bus, START + 5 * MINUTE)).totals).toMatchObject({
       deliveredLast24h: 3,
       firstAttemptLast24h: 1,
     });
@@ -351,41 +348,46 @@ describe('deliveries hour by hour', () => {
 });
 
 describe('the oldest due age', () => {
-  test('is the age of the oldest delivery that could be handed over now', async () => {
+  test('is the age of the oldest delivery that could be handed over now', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, []);
-    const createdAt = await firstCreatedAt();
+    const createdAt = await firstCreatedAt(bus);
     // Fanned out with a clock that is ahead: the lane is due from the event on.
-    const view = await overview(createdAt + 90 * SECOND);
-    expect(topicIn(view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
-    expect(subscriberIn(view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
+    const view = await overview(bus, createdAt + 90 * SECOND);
+    expect(topicIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
+    expect(subscriberIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
     expect(view.relay.lagSeconds).toBeCloseTo(90, 0);
   });
 
-  test('is not that of a parked retry, nor of those that wait behind it, until the retry is due', async () => {
+  test('is not that of a parked retry, nor of those that wait behind it, until the retry is due', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger(fail)]);
-    const parked = await overview(START + 59 * SECOND);
-    expect(subscriberIn(parked)).toMatchObject({
+    const parked = await overview(bus, START + 59 * SECOND);
+    expect(subscriberIn(bus, parked)).toMatchObject({
       oldestDueAgeSeconds: null,
       nextRetryAt: iso(START + MINUTE),
       pending: 2,
       failing: 1,
     });
-    expect(topicIn(parked)).toMatchObject({ oldestDueAgeSeconds: null, nextRetryAt: iso(START + MINUTE) });
+    expect(topicIn(bus, parked)).toMatchObject({
+      oldestDueAgeSeconds: null,
+      nextRetryAt: iso(START + MINUTE),
+    });
     expect(parked.relay.lagSeconds).toBe(0);
-    const due = await overview(START + 75 * SECOND);
-    expect(subscriberIn(due)).toMatchObject({ oldestDueAgeSeconds: 15, nextRetryAt: null });
+    const due = await overview(bus, START + 75 * SECOND);
+    expect(subscriberIn(bus, due)).toMatchObject({ oldestDueAgeSeconds: 15, nextRetryAt: null });
   });
 
-  test('is not that of what waits because its handler asked for time', async () => {
+  test('is not that of what waits because its handler asked for time', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
       ledger(() => {
         throw new RetryAfter(10 * SECOND);
       }),
     ]);
-    expect(subscriberIn(await overview(START + 9 * SECOND))).toMatchObject({
+    expect(subscriberIn(bus, await overview(bus, START + 9 * SECOND))).toMatchObject({
       oldestDueAgeSeconds: null,
       nextRetryAt: iso(START + 10 * SECOND),
       pending: 1,
@@ -393,62 +395,64 @@ describe('the oldest due age', () => {
     });
   });
 
-  test('is not that of a subscriber that is unattached, nor is its next retry told', async () => {
+  test('is not that of a subscriber that is unattached, nor is its next retry told', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger((number) => number === 1 && fail())]);
     const later = START + HOUR;
-    expect(subscriberIn(await overview(later)).oldestDueAgeSeconds).toBe(3540);
-    const unattached = await overview(later, []);
-    expect(subscriberIn(unattached)).toMatchObject({
+    expect(subscriberIn(bus, await overview(bus, later)).oldestDueAgeSeconds).toBe(3540);
+    const unattached = await overview(bus, later, []);
+    expect(subscriberIn(bus, unattached)).toMatchObject({
       attached: false,
       oldestDueAgeSeconds: null,
       pending: 1,
     });
-    expect(topicIn(unattached).oldestDueAgeSeconds).toBeNull();
+    expect(topicIn(bus, unattached).oldestDueAgeSeconds).toBeNull();
     expect(unattached.relay.lagSeconds).toBe(0);
-    expect(subscriberIn(await overview(START, [])).nextRetryAt).toBeNull();
+    expect(subscriberIn(bus, await overview(bus, START, [])).nextRetryAt).toBeNull();
   });
 
-  test.each([null, 'payment.captured'])(
+  test.for([null, 'payment.captured'])(
     'is not that of a subscriber that is paused (topic %j)',
-    async (topic) => {
+    async (topic, { bus }) => {
       await emitPayments(bus.db, 1, 1);
       await drain(bus.db, [ledger(fail)]);
       await pause(bus.db, { subscriber: 'ledger', topic }, 'kari', 'moving house');
-      const paused = await overview(START + HOUR);
-      expect(subscriberIn(paused)).toMatchObject({
+      const paused = await overview(bus, START + HOUR);
+      expect(subscriberIn(bus, paused)).toMatchObject({
         paused: true,
         oldestDueAgeSeconds: null,
         nextRetryAt: null,
         pause: { topic, pausedBy: 'kari', reason: 'moving house' },
       });
-      expect(topicIn(paused).oldestDueAgeSeconds).toBeNull();
+      expect(topicIn(bus, paused).oldestDueAgeSeconds).toBeNull();
       await resume(bus.db, { subscriber: 'ledger', topic }, 'kari', null);
-      expect(subscriberIn(await overview(START + HOUR)).oldestDueAgeSeconds).toBe(3540);
+      expect(subscriberIn(bus, await overview(bus, START + HOUR)).oldestDueAgeSeconds).toBe(3540);
     },
   );
 
-  test('is that of events which are not fanned out, when no relay runs', async () => {
+  test('is that of events which are not fanned out, when no relay runs', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
-    const createdAt = await firstCreatedAt();
-    const view = await overview(createdAt + 300 * SECOND);
-    expect(topicIn(view).oldestDueAgeSeconds).toBeCloseTo(300, 0);
-    expect(subscriberIn(view, 'accounting').oldestDueAgeSeconds).toBeNull();
+    const createdAt = await firstCreatedAt(bus);
+    const view = await overview(bus, createdAt + 300 * SECOND);
+    expect(topicIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(300, 0);
+    expect(subscriberIn(bus, view, 'accounting').oldestDueAgeSeconds).toBeNull();
     expect(view.relay).toMatchObject({ state: 'never_run', lastPassAt: null });
   });
 
-  test('is counted from the replay of what an operator put back', async () => {
+  test('is counted from the replay of what an operator put back', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(refuse)]);
     await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', at(START + MINUTE));
-    expect(subscriberIn(await overview(START + 2 * MINUTE)).oldestDueAgeSeconds).toBe(60);
+    expect(subscriberIn(bus, await overview(bus, START + 2 * MINUTE)).oldestDueAgeSeconds).toBe(60);
   });
 
-  test('is the oldest of all lanes, also of a lane that was let go later than twenty others', async () => {
+  test('is the oldest of all lanes, also of a lane that was let go later than twenty others', async ({
+    bus,
+  }) => {
     const keys = Array.from({ length: 21 }, (_, index) => `venue ${index}`);
     for (const orderingKey of keys) await emitPayments(bus.db, 1, 1, { orderingKey });
     await drain(bus.db, []);
-    const createdAt = await firstCreatedAt();
+    const createdAt = await firstCreatedAt(bus);
     // The lane of the oldest event was let go by a relay whose time was up, so that it is due again from then on.
     await rows(
       bus.db,
@@ -458,26 +462,29 @@ describe('the oldest due age', () => {
       bus.db,
       `update events set created_at = created_at - interval '5 minutes' where ordering_key = 'venue 0'`,
     );
-    expect(subscriberIn(await overview(createdAt + 2 * MINUTE)).oldestDueAgeSeconds).toBeCloseTo(420, 0);
+    expect(subscriberIn(bus, await overview(bus, createdAt + 2 * MINUTE)).oldestDueAgeSeconds).toBeCloseTo(
+      420,
+      0,
+    );
   });
 });
 
 describe('the relay, by its last pass', () => {
-  test('has never run, runs, and is stalled when two calls of the cron were missed', async () => {
-    expect((await overview(START)).relay).toEqual({
+  test('has never run, runs, and is stalled when two calls of the cron were missed', async ({ bus }) => {
+    expect((await overview(bus, START)).relay).toEqual({
       state: 'never_run',
       lastPassAt: null,
       runsHere: true,
       lagSeconds: 0,
     });
     await drain(bus.db, [ledger()]);
-    const relayAt = async (nowMs: number) => (await overview(nowMs)).relay;
+    const relayAt = async (nowMs: number) => (await overview(bus, nowMs)).relay;
     expect(await relayAt(START)).toMatchObject({ state: 'running', lastPassAt: iso(START) });
     expect(await relayAt(START + 2 * MINUTE)).toMatchObject({ state: 'running' });
     expect(await relayAt(START + 2 * MINUTE + 1)).toMatchObject({ state: 'stalled', lastPassAt: iso(START) });
   });
 
-  test('passes also when there is nothing to do, and when a lane is held for long', async () => {
+  test('passes also when there is nothing to do, and when a lane is held for long', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const begun = gate();
     const go = gate();
@@ -489,21 +496,23 @@ describe('the relay, by its last pass', () => {
     ]);
     await begun.opened;
     await drain(bus.db, [], { now: START + MINUTE });
-    expect((await overview(START + MINUTE)).relay).toMatchObject({ lastPassAt: iso(START + MINUTE) });
+    expect((await overview(bus, START + MINUTE)).relay).toMatchObject({ lastPassAt: iso(START + MINUTE) });
     go.open();
     await running;
   });
 });
 
 describe('a producer whose transaction stays open', () => {
-  test('holds back its topic and no other, which is told once it is longer than a transaction should be', async () => {
+  test('holds back its topic and no other, which is told once it is longer than a transaction should be', async ({
+    bus,
+  }) => {
     const open = await openTransaction(bus.url);
     await open.emit('payment.captured', payloadOf('payment.captured'));
     await emitPayments(bus.db, 1, 1);
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     const held = async () => {
       const view = await readOverview(bus.db, [ledger()]);
-      return [topicIn(view).heldBackSince, topicIn(view, 'invoice.paid').heldBackSince];
+      return [topicIn(bus, view).heldBackSince, topicIn(bus, view, 'invoice.paid').heldBackSince];
     };
     expect(await held()).toEqual([null, null]);
     const [began] = await rows<{ at: number }>(
@@ -518,13 +527,15 @@ describe('a producer whose transaction stays open', () => {
 });
 
 describe('one topic', () => {
-  const view = (nowMs: number, topic: TopicName = 'payment.captured', attached = [ledger()]) =>
+  const view = (bus: Bus, nowMs: number, topic: TopicName = 'payment.captured', attached = [ledger()]) =>
     readTopic(bus.db, attached, topic, at(nowMs));
 
-  test('tells the lane that is held, what holds it, when it is tried and how many wait behind', async () => {
+  test('tells the lane that is held, what holds it, when it is tried and how many wait behind', async ({
+    bus,
+  }) => {
     const [first] = await emitPayments(bus.db, 1, 5);
     await drain(bus.db, [ledger(fail)]);
-    const { heldLanes, orderedBy, description } = await view(START);
+    const { heldLanes, orderedBy, description } = await view(bus, START);
     expect(heldLanes).toEqual([
       {
         subscriber: 'ledger',
@@ -541,17 +552,19 @@ describe('one topic', () => {
     ]);
     expect(orderedBy).toBeNull();
     expect(description).toBe(catalog['payment.captured'].description);
-    expect((await view(START + MINUTE)).heldLanes).toEqual([]);
+    expect((await view(bus, START + MINUTE)).heldLanes).toEqual([]);
   });
 
-  test('counts behind a held lane the events that are not fanned out too', async () => {
+  test('counts behind a held lane the events that are not fanned out too', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(fail)]);
     await emitPayments(bus.db, 3, 5);
-    expect((await view(START)).heldLanes).toMatchObject([{ behind: 4 }]);
+    expect((await view(bus, START)).heldLanes).toMatchObject([{ behind: 4 }]);
   });
 
-  test('tells each keyed lane with what waits behind it alone, the next to be tried first', async () => {
+  test('tells each keyed lane with what waits behind it alone, the next to be tried first', async ({
+    bus,
+  }) => {
     const move = async (bookingId: string, count: number) => {
       for (let index = 0; index < count; index += 1) {
         await emit(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled', { bookingId }));
@@ -568,7 +581,7 @@ describe('one topic', () => {
       },
     });
     await drain(bus.db, [calendar]);
-    const { heldLanes, orderedBy } = await view(START, 'booking.rescheduled', [calendar]);
+    const { heldLanes, orderedBy } = await view(bus, START, 'booking.rescheduled', [calendar]);
     expect(orderedBy).toBe('bookingId');
     expect(heldLanes).toMatchObject([
       {
@@ -582,11 +595,13 @@ describe('one topic', () => {
     expect(heldLanes.map(({ subscriber: name }) => name)).toEqual(['calendar', 'calendar']);
   });
 
-  test('counts behind a lane its own deliveries, where the producer narrowed the lane itself', async () => {
+  test('counts behind a lane its own deliveries, where the producer narrowed the lane itself', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 2, { orderingKey: 'venue 1' });
     await emitPayments(bus.db, 3, 9, { orderingKey: 'venue 2' });
     await drain(bus.db, [ledger((number) => (number === 1 || number === 3) && fail())]);
-    const { heldLanes } = await view(START);
+    const { heldLanes } = await view(bus, START);
     expect(
       heldLanes
         .map(({ orderingKey, behind }) => [orderingKey, behind])
@@ -597,7 +612,7 @@ describe('one topic', () => {
     ]);
   });
 
-  test('masks personal data in the error that holds a lane', async () => {
+  test('masks personal data in the error that holds a lane', async ({ bus }) => {
     await emit(bus.db, 'booking.rejected', payloadOf('booking.rejected', { reason: 'Festen til Per Ås' }));
     const audit = subscriber('audit', {
       'booking.rejected': () => {
@@ -605,37 +620,37 @@ describe('one topic', () => {
       },
     });
     await drain(bus.db, [audit]);
-    const { heldLanes } = await view(START, 'booking.rejected', [audit]);
+    const { heldLanes } = await view(bus, START, 'booking.rejected', [audit]);
     expect(heldLanes).toMatchObject([
       { lastError: { message: 'can not write "[hidden]" for [hidden], tlf [hidden]' } },
     ]);
   });
 
-  test('lists the ten newest events, the newest first, with their states', async () => {
+  test('lists the ten newest events, the newest first, with their states', async ({ bus }) => {
     const ids = await emitPayments(bus.db, 1, 12);
     await drain(bus.db, [ledger((number) => number === 12 && refuse())]);
-    const { events } = await view(START);
+    const { events } = await view(bus, START);
     expect(events.map(({ eventId }) => eventId)).toEqual(ids.toReversed().slice(0, 10));
     expect(events.map(({ state }) => state).slice(0, 2)).toEqual(['dead_lettered', 'pending']);
   });
 
-  test('lists the newest events over all lanes', async () => {
+  test('lists the newest events over all lanes', async ({ bus }) => {
     const ids: string[] = [];
     for (let index = 0; index < 12; index += 1) {
       const payload = payloadOf('booking.rescheduled', { bookingId: `bkg_${index % 3}` });
       ids.push((await emit(bus.db, 'booking.rescheduled', payload)).id);
     }
     await drain(bus.db, []);
-    const { events } = await view(START, 'booking.rescheduled', []);
+    const { events } = await view(bus, START, 'booking.rescheduled', []);
     expect(events.map(({ eventId }) => eventId)).toEqual(ids.toReversed().slice(0, 10));
     expect(events.map(({ orderingKey }) => orderingKey).slice(0, 3)).toEqual(['bkg_2', 'bkg_1', 'bkg_0']);
   });
 
-  test('tells the errors of its dead letters, and nothing of another topic', async () => {
+  test('tells the errors of its dead letters, and nothing of another topic', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     await drain(bus.db, [subscriber('ledger', { 'payment.captured': refuse, 'invoice.paid': fail })]);
-    const { errors, heldLanes, topic } = await view(START);
+    const { errors, heldLanes, topic } = await view(bus, START);
     expect(errors).toMatchObject([{ message: 'refused', subscriber: 'ledger', count: 3 }]);
     expect(heldLanes).toEqual([]);
     expect(topic.deadLettered).toBe(3);

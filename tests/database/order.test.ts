@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
@@ -12,33 +12,20 @@ import {
   drainLive,
   emitPayments,
   idsInOrder,
-  openBus,
   openTransaction,
   payloadOf,
   payment,
-  recordingLedger,
   rows,
   storeBacklog,
 } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
-let handed: number[];
-
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  handed = [];
-});
-afterEach(() => void vi.restoreAllMocks());
-
-const ledger = (then?: (payment: number) => unknown) => recordingLedger(handed, then);
+import { test } from '../support/bus-test.ts';
 
 describe('rule 3: order, when transactions overlap and commit out of order', () => {
-  it('delivers nothing of a topic before the earlier transaction ends, while another topic flows', async () => {
+  test('delivers nothing of a topic before the earlier transaction ends, while another topic flows', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const failures: string[] = [];
     const audit = subscriber('audit', {
       'payment.failed': ({ payload }) => void failures.push(payload.reason),
@@ -64,7 +51,11 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('goes on within the same call as soon as the earlier transaction ends', async () => {
+  test('goes on within the same call as soon as the earlier transaction ends', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const open = await openTransaction(bus.url);
     await open.emit('payment.captured', payment(1));
     await emitPayments(bus.db, 2, 2);
@@ -80,7 +71,11 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(handed).toEqual([1, 2]);
   });
 
-  it('does not wait for a transaction that is rolled back, nor lose what it held up', async () => {
+  test('does not wait for a transaction that is rolled back, nor lose what it held up', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const open = await openTransaction(bus.url);
     await open.emit('payment.captured', payment(1));
     await emitPayments(bus.db, 2, 2);
@@ -89,7 +84,11 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(handed).toEqual([2]);
   });
 
-  it('does not wait for a transaction that writes but emits nothing, nor for one that only reads', async () => {
+  test('does not wait for a transaction that writes but emits nothing, nor for one that only reads', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const open = await openTransaction(bus.url);
     await open.client.query('create table elsewhere (id int)');
     await open.client.query('select count(*) from events');
@@ -99,7 +98,7 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     await open.rollback();
   });
 
-  it('delivers what came before to a topic that is never quiet', async () => {
+  test('delivers what came before to a topic that is never quiet', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 3);
     let isOver = false;
     let emitted = 0;
@@ -127,7 +126,11 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(handed.slice(0, 5)).toEqual([1, 2, 3, 1000, 1001]);
   });
 
-  it('delivers to a topic that is never quiet also when each of its transactions outlasts the wait of one call', async () => {
+  test('delivers to a topic that is never quiet also when each of its transactions outlasts the wait of one call', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     let isOver = false;
     // At any moment four are open, and the newest has more than 1.5 seconds to go.
@@ -150,13 +153,13 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(handed[0]).toBe(1);
   });
 
-  it('keeps creation order over the limit of one fan-out', async () => {
+  test('keeps creation order over the limit of one fan-out', async ({ bus, handed, ledger }) => {
     await storeBacklog(bus.db, 'payment.captured', 7000);
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual(Array.from({ length: 7000 }, (_, index) => index + 1));
   });
 
-  it('fans out once, whatever the number of relays', async () => {
+  test('fans out once, whatever the number of relays', async ({ bus, handed, ledger }) => {
     await storeBacklog(bus.db, 'payment.captured', 2000);
     const others = await Promise.all([1, 2, 3].map(() => connect(bus.url)));
     const reports = await Promise.all([bus, ...others].map(({ db }) => drain(db, [ledger()])));
@@ -169,7 +172,9 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
 });
 
 describe('rule 3: order, under twelve producers and two relays', () => {
-  it('loses nothing, delivers nothing out of order or twice, and nobody is caught in a deadlock', async () => {
+  test('loses nothing, delivers nothing out of order or twice, and nobody is caught in a deadlock', async ({
+    bus,
+  }) => {
     const seen: Record<string, string[]> = { bookings: [], ledger: [], notifications: [], audit: [] };
     const attached = [
       subscriber('bookings', { 'payment.captured': ({ id }) => void seen.bookings!.push(id) }),
@@ -237,7 +242,11 @@ describe('rule 3: order, under twelve producers and two relays', () => {
 });
 
 describe('a producer that emits with a dedupe key that was used before', () => {
-  it('holds back no delivery of other topics while its transaction is open', async () => {
+  test('holds back no delivery of other topics while its transaction is open', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const failures: string[] = [];
     const audit = subscriber('audit', {
       'payment.failed': ({ payload }) => void failures.push(payload.reason),
@@ -257,7 +266,11 @@ describe('a producer that emits with a dedupe key that was used before', () => {
     expect(failures).toEqual(['a']);
   });
 
-  it('is caught in no deadlock with the relay that settles those events', async () => {
+  test('is caught in no deadlock with the relay that settles those events', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const keys = ['a', 'b'];
     for (const dedupeKey of keys) await emitPayments(bus.db, 1, 1, { dedupeKey });
     await drain(bus.db, []);

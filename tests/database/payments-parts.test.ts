@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { Database } from '../../lib/db/connect.ts';
@@ -8,8 +8,9 @@ import { relay } from '../../lib/relay/relay.ts';
 import { createPaymentIntent, handleWebhook, payments } from '../../lib/subscribers/payments.ts';
 import type { BusEvent, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
-import { contradictions, openBus, rows } from '../support/bus.ts';
+import { contradictions, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 import {
   card,
   cardFailed,
@@ -23,18 +24,8 @@ import {
 
 type Body = Record<string, unknown>;
 
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate payment_intents, webhooks_set_aside, replays');
-});
-
 /** Has the webhooks handled in this order. */
-async function hand(...bodies: readonly Body[]): Promise<void> {
+async function hand(bus: Bus, ...bodies: readonly Body[]): Promise<void> {
   for (const body of bodies) {
     await webhookOf(bus.db, 'type' in body ? 'cardpayments' : 'walletpayments', body);
   }
@@ -49,7 +40,7 @@ function orders<Item>(items: readonly Item[]): Item[][] {
 }
 
 describe('the parts of a payment', () => {
-  it.each<[what: string, bodies: Body[], expected: string[]]>([
+  test.for<[what: string, bodies: Body[], expected: string[]]>([
     [
       'partial refunds of a charge, whose amount is cumulative at Stripe',
       [
@@ -114,10 +105,10 @@ describe('the parts of a payment', () => {
       ],
       ['pi_1 refunded 25000', 'wallet-1 captured 30000'],
     ],
-  ])('each part is emitted once: %s', async (_, bodies, expected) => {
+  ])('each part is emitted once: %s', async ([, bodies, expected], { bus }) => {
     await createPaymentIntent(bus.db, card);
     await createPaymentIntent(bus.db, wallet);
-    await hand(...bodies);
+    await hand(bus, ...bodies);
     // By intent: the two providers' lanes run side by side.
     expect((await told(bus.db)).toSorted(byIntent)).toEqual(expected);
     for (const provider of ['cardpayments', 'walletpayments'] as const) {
@@ -135,7 +126,7 @@ describe('the parts of a payment', () => {
     }
   });
 
-  it('the parts add up to what the provider says, in every order of arrival', async () => {
+  test('the parts add up to what the provider says, in every order of arrival', async ({ bus }) => {
     const bodies = [
       cardSucceeded(),
       cardRefunded('pi_1', 25_000),
@@ -145,7 +136,10 @@ describe('the parts of a payment', () => {
     for (const [number, order] of orders(bodies).entries()) {
       const id = `pi_order_${number}`;
       await createPaymentIntent(bus.db, { ...card, id });
-      await hand(...order.map((body) => JSON.parse(JSON.stringify(body).replaceAll('pi_1', id)) as Body));
+      await hand(
+        bus,
+        ...order.map((body) => JSON.parse(JSON.stringify(body).replaceAll('pi_1', id)) as Body),
+      );
       const words = (await told(bus.db)).filter((line) => line.startsWith(`${id} `));
       const sum = (state: string) =>
         words.reduce(
@@ -157,7 +151,7 @@ describe('the parts of a payment', () => {
     }
   });
 
-  it('a part is emitted once when twins of its webhook are handled at the same time', async () => {
+  test('a part is emitted once when twins of its webhook are handled at the same time', async ({ bus }) => {
     for (let round = 0; round < 20; round += 1) {
       const id = `pi_round_${round}`;
       await createPaymentIntent(bus.db, { ...card, id });
@@ -177,15 +171,15 @@ describe('the parts of a payment', () => {
     }
   });
 
-  it('a part is emitted once also when the events of the earlier ones are pruned', async () => {
+  test('a part is emitted once also when the events of the earlier ones are pruned', async ({ bus }) => {
     await createPaymentIntent(bus.db, card);
-    await hand(cardSucceeded(), cardRefunded('pi_1', 25_000));
-    await bus.reset();
-    await hand(cardSucceeded(), cardRefunded('pi_1', 25_000), cardRefunded('pi_1', 40_000));
+    await hand(bus, cardSucceeded(), cardRefunded('pi_1', 25_000));
+    await rows(bus.db, 'truncate events, awaiting_fan_out, lanes, deliveries, backlog');
+    await hand(bus, cardSucceeded(), cardRefunded('pi_1', 25_000), cardRefunded('pi_1', 40_000));
     expect(await told(bus.db)).toEqual(['pi_1 refunded 15000']);
   });
 
-  it('a Vipps MobilePay capture that can’t be told from others is dead-lettered', async () => {
+  test('a Vipps MobilePay capture that can’t be told from others is dead-lettered', async ({ bus }) => {
     await createPaymentIntent(bus.db, wallet);
     const { pspReference: _, ...body } = walletPart('CAPTURED', 'psp-1', 30_000);
     await webhookOf(bus.db, 'walletpayments', body);
@@ -197,6 +191,7 @@ describe('the parts of a payment', () => {
 describe('beside a release that emits each outcome once and writes down no parts', () => {
   /** What that release did with a webhook: the state, and the event with the intent's id as its dedupe key. */
   async function handledBefore(
+    bus: Bus,
     intent: typeof card,
     state: 'captured' | 'refunded',
     body: Body,
@@ -213,15 +208,18 @@ describe('beside a release that emits each outcome once and writes down no parts
     );
   }
 
-  it('what that release emitted is not emitted again, and the next part is emitted with what it adds', async () => {
+  test('what that release emitted is not emitted again, and the next part is emitted with what it adds', async ({
+    bus,
+  }) => {
     await createPaymentIntent(bus.db, card);
     await createPaymentIntent(bus.db, wallet);
-    await handledBefore(card, 'captured', cardSucceeded(), 125_000);
-    await handledBefore(card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
-    await handledBefore(wallet, 'captured', walletPart('CAPTURED', 'psp-1', 30_000), 30_000);
+    await handledBefore(bus, card, 'captured', cardSucceeded(), 125_000);
+    await handledBefore(bus, card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
+    await handledBefore(bus, wallet, 'captured', walletPart('CAPTURED', 'psp-1', 30_000), 30_000);
     // The webhooks of before are handed over again, as a replay would.
     await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
     await hand(
+      bus,
       cardRefunded('pi_1', 60_000),
       walletPart('CAPTURED', 'psp-2', 20_000),
       walletPart('CAPTURED', 'psp-1', 30_000),
@@ -235,30 +233,34 @@ describe('beside a release that emits each outcome once and writes down no parts
     ]);
   });
 
-  it('what that release took without a pspReference keeps no later part from being emitted', async () => {
+  test('what that release took without a pspReference keeps no later part from being emitted', async ({
+    bus,
+  }) => {
     await createPaymentIntent(bus.db, wallet);
     const { pspReference: _, ...body } = walletPart('CAPTURED', 'psp-1', 30_000);
-    await handledBefore(wallet, 'captured', body, 30_000);
+    await handledBefore(bus, wallet, 'captured', body, 30_000);
     // Handed over again it is a dead letter.
     await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
-    await hand(walletPart('CAPTURED', 'psp-2', 20_000), walletPart('CAPTURED', 'psp-2', 20_000));
+    await hand(bus, walletPart('CAPTURED', 'psp-2', 20_000), walletPart('CAPTURED', 'psp-2', 20_000));
     expect(await told(bus.db)).toEqual(['wallet-1 captured 30000', 'wallet-1 captured 20000']);
   });
 
-  it('what the provider says of the amount before counts where the event of that is pruned', async () => {
+  test('what the provider says of the amount before counts where the event of that is pruned', async ({
+    bus,
+  }) => {
     await createPaymentIntent(bus.db, card);
-    await handledBefore(card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
-    await bus.reset();
+    await handledBefore(bus, card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
+    await rows(bus.db, 'truncate events, awaiting_fan_out, lanes, deliveries, backlog');
     const { data, type } = cardRefunded('pi_1', 60_000);
-    await hand({ type, data: { ...data, previous_attributes: { amount_refunded: 25_000 } } });
+    await hand(bus, { type, data: { ...data, previous_attributes: { amount_refunded: 25_000 } } });
     expect(await told(bus.db)).toEqual(['pi_1 refunded 35000']);
   });
 
-  it('that release does not emit a capture again that this one emitted', async () => {
+  test('that release does not emit a capture again that this one emitted', async ({ bus }) => {
     await createPaymentIntent(bus.db, card);
-    await hand(cardSucceeded(), cardRefunded());
+    await hand(bus, cardSucceeded(), cardRefunded());
     // What that release does with the capture when it comes again: the intent is refunded by now, so it emits.
-    await handledBefore(card, 'captured', cardSucceeded(), 125_000);
+    await handledBefore(bus, card, 'captured', cardSucceeded(), 125_000);
     expect(await told(bus.db)).toEqual(['pi_1 captured 125000', 'pi_1 refunded 25000']);
   });
 });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 
 import type { Database, Transaction } from '../../lib/db/connect.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
@@ -8,8 +8,9 @@ import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
 import { createPaymentIntent, handleWebhook, payments } from '../../lib/subscribers/payments.ts';
 import type { BusEvent, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
-import { contradictions, deliveriesOf, gate, openBus, rows } from '../support/bus.ts';
+import { contradictions, deliveriesOf, gate, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 import {
   card,
   cardFailed,
@@ -23,24 +24,14 @@ import {
 
 type Body = Record<string, unknown>;
 
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate payment_intents, webhooks_set_aside, replays');
-});
-
 /** Delivers what is due, in one pass. */
-async function deliver(now?: number): Promise<RelayReport> {
+async function deliver(bus: Bus, now?: number): Promise<RelayReport> {
   const until = Date.now() + 15 * SECOND;
   return await relay({ db: bus.db, subscribers: [payments], until, ...(now !== undefined && { now }) });
 }
 
 /** What is listed, oldest first: `pi_1`, or `pi_1 unclaimed`. */
-const listed = async () =>
+const listed = async (bus: Bus) =>
   (
     await rows<{ line: string }>(
       bus.db,
@@ -50,7 +41,7 @@ const listed = async () =>
   ).map(({ line }) => line);
 
 /** Records an intent as another component would, which knows of this table only. */
-const recordElsewhere = (id: string, bookingId = 'bkg_1') =>
+const recordElsewhere = (bus: Bus, id: string, bookingId = 'bkg_1') =>
   rows(
     bus.db,
     `insert into payment_intents (id, booking_id, provider, amount_minor, currency)
@@ -59,13 +50,13 @@ const recordElsewhere = (id: string, bookingId = 'bkg_1') =>
   );
 
 describe('webhooks of intents that nobody has recorded', () => {
-  it('strangers are set aside and delay no known payment, however many there are', async () => {
+  test('strangers are set aside and delay no known payment, however many there are', async ({ bus }) => {
     for (let number = 1; number <= 20; number += 1) {
       await createPaymentIntent(bus.db, { ...card, id: `pi_known_${number}` });
       await webhookOf(bus.db, 'cardpayments', cardSucceeded(`pi_stranger_${number}`));
       await webhookOf(bus.db, 'cardpayments', cardSucceeded(`pi_known_${number}`));
     }
-    expect(await deliver()).toMatchObject({ delivered: 40, waited: 0, failed: 0, deadLettered: 0 });
+    expect(await deliver(bus)).toMatchObject({ delivered: 40, waited: 0, failed: 0, deadLettered: 0 });
     expect(await told(bus.db)).toEqual(
       Array.from({ length: 20 }, (_, index) => `pi_known_${index + 1} captured 125000`),
     );
@@ -73,17 +64,19 @@ describe('webhooks of intents that nobody has recorded', () => {
       ({ state, nextAttemptAt }) => state !== 'delivered' || nextAttemptAt !== null,
     );
     expect(open).toEqual([]);
-    expect(await listed()).toHaveLength(20);
+    expect(await listed(bus)).toHaveLength(20);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('a webhook that was set aside is taken up, in order, by the transaction that records its intent', async () => {
+  test('a webhook that was set aside is taken up, in order, by the transaction that records its intent', async ({
+    bus,
+  }) => {
     await webhookOf(bus.db, 'cardpayments', cardFailed());
     const captured = await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_1', 50_000));
     await webhookOf(bus.db, 'cardpayments', cardRefunded('pi_1', 10_000));
     await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_1', 125_000));
     await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_2'));
-    await deliver();
+    await deliver(bus);
     expect(await told(bus.db)).toEqual([]);
     await createPaymentIntent(bus.db, card);
     expect(await told(bus.db)).toEqual([
@@ -92,7 +85,7 @@ describe('webhooks of intents that nobody has recorded', () => {
       'pi_1 refunded 10000',
       'pi_1 captured 75000',
     ]);
-    expect(await listed()).toEqual(['pi_2']);
+    expect(await listed(bus)).toEqual(['pi_2']);
     expect(
       await rows(
         bus.db,
@@ -103,24 +96,24 @@ describe('webhooks of intents that nobody has recorded', () => {
     expect(await rows(bus.db, 'select state from payment_intents')).toEqual([{ state: 'refunded' }]);
   });
 
-  it('a webhook waits for an intent of its own provider, not for one of the same name', async () => {
+  test('a webhook waits for an intent of its own provider, not for one of the same name', async ({ bus }) => {
     await webhookOf(bus.db, 'cardpayments', cardSucceeded(wallet.id));
     await webhookOf(bus.db, 'walletpayments', walletPart('CAPTURED', 'psp-1', 30_000));
-    await deliver();
+    await deliver(bus);
     await createPaymentIntent(bus.db, wallet);
     expect(await told(bus.db)).toEqual(['wallet-1 captured 30000']);
     await settleSetAside(bus.db);
-    expect(await listed()).toEqual([wallet.id]);
+    expect(await listed(bus)).toEqual([wallet.id]);
   });
 
-  it('the cron takes up what was set aside for intents that others recorded', async () => {
+  test('the cron takes up what was set aside for intents that others recorded', async ({ bus }) => {
     for (const id of ['pi_1', 'pi_2', 'pi_stranger']) {
       await webhookOf(bus.db, 'cardpayments', cardRefunded(id));
       await webhookOf(bus.db, 'cardpayments', cardSucceeded(id));
     }
-    await deliver();
-    await recordElsewhere('pi_1');
-    await recordElsewhere('pi_2');
+    await deliver(bus);
+    await recordElsewhere(bus, 'pi_1');
+    await recordElsewhere(bus, 'pi_2');
     expect(await settleSetAside(bus.db)).toEqual({ takenUp: 2, unclaimed: 0 });
     expect((await told(bus.db)).toSorted()).toEqual([
       'pi_1 captured 125000',
@@ -128,29 +121,31 @@ describe('webhooks of intents that nobody has recorded', () => {
       'pi_2 captured 125000',
       'pi_2 refunded 25000',
     ]);
-    expect(await listed()).toEqual(['pi_stranger', 'pi_stranger']);
+    expect(await listed(bus)).toEqual(['pi_stranger', 'pi_stranger']);
   });
 
-  it('what was set aside comes before the next webhook of an intent that others recorded', async () => {
+  test('what was set aside comes before the next webhook of an intent that others recorded', async ({
+    bus,
+  }) => {
     await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_1'));
-    await deliver();
-    await recordElsewhere('pi_1');
+    await deliver(bus);
+    await recordElsewhere(bus, 'pi_1');
     await webhookOf(bus.db, 'cardpayments', cardRefunded('pi_1'));
-    await deliver();
+    await deliver(bus);
     expect(await told(bus.db)).toEqual(['pi_1 captured 125000', 'pi_1 refunded 25000']);
-    expect(await listed()).toEqual([]);
+    expect(await listed(bus)).toEqual([]);
   });
 
-  it('an intent that others recorded wrongly keeps no other from being taken up', async () => {
+  test('an intent that others recorded wrongly keeps no other from being taken up', async ({ bus }) => {
     const lines = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
     for (const id of ['pi_1', 'pi_2', 'pi_3']) await webhookOf(bus.db, 'cardpayments', cardSucceeded(id));
-    await deliver();
-    await recordElsewhere('pi_1');
-    await recordElsewhere('pi_2', '');
-    await recordElsewhere('pi_3');
+    await deliver(bus);
+    await recordElsewhere(bus, 'pi_1');
+    await recordElsewhere(bus, 'pi_2', '');
+    await recordElsewhere(bus, 'pi_3');
     expect(await settleSetAside(bus.db)).toEqual({ takenUp: 2, unclaimed: 0 });
     expect((await told(bus.db)).toSorted()).toEqual(['pi_1 captured 125000', 'pi_3 captured 125000']);
-    expect(await listed()).toEqual(['pi_2']);
+    expect(await listed(bus)).toEqual(['pi_2']);
     expect(String(lines.mock.calls)).toContain('webhooks of an intent could not be taken up');
     vi.restoreAllMocks();
   });
@@ -160,13 +155,13 @@ describe('after 72 hours', () => {
   const NOON = Date.parse('2031-05-04T12:00:00.000Z');
   const late = new Date(NOON + 72 * HOUR);
 
-  beforeEach(async () => {
+  test.beforeEach(async ({ bus }) => {
     await webhookOf(bus.db, 'cardpayments', cardSucceeded());
     await webhookOf(bus.db, 'walletpayments', walletPart('REFUNDED', 'psp-1', 30_000));
-    await deliver(NOON);
+    await deliver(bus, NOON);
   });
 
-  it('a webhook that found no intent becomes one event that says so, and stays listed', async () => {
+  test('a webhook that found no intent becomes one event that says so, and stays listed', async ({ bus }) => {
     expect(await settleSetAside(bus.db, new Date(late.getTime() - 1))).toEqual({ takenUp: 0, unclaimed: 0 });
     const told72 = await Promise.all(Array.from({ length: 4 }, () => settleSetAside(bus.db, late)));
     expect(told72.reduce((sum, { unclaimed }) => sum + unclaimed, 0)).toBe(2);
@@ -175,7 +170,7 @@ describe('after 72 hours', () => {
       'pi_1 webhook.unclaimed 125000',
       'wallet-1 webhook.unclaimed 30000',
     ]);
-    expect(await listed()).toEqual(['pi_1 unclaimed', 'wallet-1 unclaimed']);
+    expect(await listed(bus)).toEqual(['pi_1 unclaimed', 'wallet-1 unclaimed']);
     const [event] = await rows<{ payload: object }>(
       bus.db,
       `select payload from events where topic = 'payment.webhook.unclaimed' and payload ->> 'intentId' = 'pi_1'`,
@@ -188,65 +183,67 @@ describe('after 72 hours', () => {
     });
   });
 
-  it('an unclaimed webhook is neither listed nor reported again when it is replayed', async () => {
+  test('an unclaimed webhook is neither listed nor reported again when it is replayed', async ({ bus }) => {
     await settleSetAside(bus.db, late);
     const all = { topic: 'webhook.cardpayments.received', since: '1h', include: 'all' } as const;
     expect(await replay(bus.db, all, 'kari', new Date(NOON + MINUTE))).toMatchObject({ replayed: 1 });
-    expect(await deliver(late.getTime())).toMatchObject({ delivered: 1 });
+    expect(await deliver(bus, late.getTime())).toMatchObject({ delivered: 1 });
     await settleSetAside(bus.db, new Date(late.getTime() + 72 * HOUR));
     expect(await told(bus.db)).toHaveLength(2);
-    expect(await listed()).toHaveLength(2);
+    expect(await listed(bus)).toHaveLength(2);
   });
 
-  it('an unclaimed webhook is still taken up when its intent is recorded after all', async () => {
+  test('an unclaimed webhook is still taken up when its intent is recorded after all', async ({ bus }) => {
     await settleSetAside(bus.db, late);
     await createPaymentIntent(bus.db, card);
     expect((await told(bus.db)).at(-1)).toBe('pi_1 captured 125000');
-    expect(await listed()).toEqual(['wallet-1 unclaimed']);
+    expect(await listed(bus)).toEqual(['wallet-1 unclaimed']);
   });
 });
 
 describe('a webhook and the transaction that records its intent', () => {
-  it('the webhook sees an intent that is recorded and not yet committed', async () => {
+  test('the webhook sees an intent that is recorded and not yet committed', async ({ bus }) => {
     const { db: holding, committing } = commitLater(bus.db);
     const recording = createPaymentIntent(holding, card);
     await committing.reached;
-    const handling = handleAlone(cardSucceeded());
-    await somebodyWaits();
+    const handling = handleAlone(bus, cardSucceeded());
+    await somebodyWaits(bus);
     committing.goOn();
     await Promise.all([recording, handling]);
     expect(await told(bus.db)).toEqual(['pi_1 captured 125000']);
-    expect(await listed()).toEqual([]);
+    expect(await listed(bus)).toEqual([]);
   });
 
-  it('the intent sees a webhook that is set aside and not yet committed', async () => {
+  test('the intent sees a webhook that is set aside and not yet committed', async ({ bus }) => {
     const { db: holding, committing } = commitLater(bus.db);
-    const handling = handleAlone(cardSucceeded(), holding);
+    const handling = handleAlone(bus, cardSucceeded(), holding);
     await committing.reached;
     const recording = createPaymentIntent(bus.db, card);
-    await somebodyWaits();
+    await somebodyWaits(bus);
     committing.goOn();
     await Promise.all([recording, handling]);
     expect(await told(bus.db)).toEqual(['pi_1 captured 125000']);
-    expect(await listed()).toEqual([]);
+    expect(await listed(bus)).toEqual([]);
   });
 
-  it('webhook and intent never miss each other, and each part is emitted once, while the cron and replays run too', async () => {
+  test('webhook and intent never miss each other, and each part is emitted once, while the cron and replays run too', async ({
+    bus,
+  }) => {
     for (let round = 0; round < 150; round += 1) {
       const id = `pi_round_${round}`;
       const racers = [
         () => createPaymentIntent(bus.db, { ...card, id }),
-        () => handleAlone(cardSucceeded(id)),
-        () => handleAlone(cardRefunded(id, 10_000)),
-        () => handleAlone(cardRefunded(id, 25_000)),
+        () => handleAlone(bus, cardSucceeded(id)),
+        () => handleAlone(bus, cardRefunded(id, 10_000)),
+        () => handleAlone(bus, cardRefunded(id, 25_000)),
         () => settleSetAside(bus.db),
-        () => handleAlone(cardRefunded(id, 10_000)),
-        () => handleAlone(cardSucceeded(id)),
+        () => handleAlone(bus, cardRefunded(id, 10_000)),
+        () => handleAlone(bus, cardSucceeded(id)),
       ];
       // Another one is the first in each round.
       const order = racers.map((_, index) => racers[(index + round) % racers.length]!);
       await Promise.all(order.map((race) => race()));
-      expect(await listed(), id).toEqual([]);
+      expect(await listed(bus), id).toEqual([]);
       const words = (await told(bus.db))
         .filter((line) => line.startsWith(`${id} `))
         .map((line) => line.split(' '));
@@ -273,7 +270,7 @@ function commitLater(db: Database) {
 }
 
 /** Until a transaction waits for a lock of another. */
-async function somebodyWaits(): Promise<void> {
+async function somebodyWaits(bus: Bus): Promise<void> {
   await vi.waitFor(
     async () => {
       const waiting = await rows(
@@ -287,7 +284,7 @@ async function somebodyWaits(): Promise<void> {
 }
 
 /** Handles a webhook in a transaction of its own, as any relay would. */
-async function handleAlone(body: Body, db = bus.db): Promise<void> {
+async function handleAlone(bus: Bus, body: Body, db = bus.db): Promise<void> {
   const id = await webhookOf(bus.db, 'cardpayments', body);
   const event = {
     id,

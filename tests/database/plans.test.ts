@@ -1,25 +1,21 @@
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { relay } from '../../lib/relay/relay.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
-import { contradictions, emitPayments, openBus, rows, storeBacklog } from '../support/bus.ts';
+import { contradictions, emitPayments, rows, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 import { explainAll, watch } from '../support/plans.ts';
 import type { WatchedConnection, Work } from '../support/plans.ts';
 
-// A prepared statement is planned for good after some runs: for the sizes that it had then, and of the tables then.
-let bus: Bus;
-
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
+test.beforeAll(async ({ database: bus }) => {
   await explainAll(bus);
   // Statistics would have the statements planned anew. Production has them at some time, and not before.
   for (const table of ['events', 'awaiting_fan_out', 'lanes', 'deliveries'])
     await rows(bus.db, `alter table ${table} set (autovacuum_enabled = false)`);
 });
-afterAll(() => bus.close());
 
 const handlers = { 'payment.captured': () => undefined };
 /** Of one key each first wants time, so that it has a lane of its own again and again. */
@@ -48,12 +44,13 @@ async function singles(connection: WatchedConnection, rounds: number): Promise<v
 }
 
 async function burst(connection: WatchedConnection): Promise<void> {
-  await storeBacklog(bus.db, 'payment.captured', 1500, 20);
+  await storeBacklog(connection.db, 'payment.captured', 1500, 20);
   await drain(connection);
 }
 
 /** What two connections handle when they do the same, by statement. */
 async function workOf(
+  bus: Bus,
   used: WatchedConnection,
   doing: (connection: WatchedConnection) => Promise<void>,
 ): Promise<Map<string, readonly [used: Work, fresh: Work]>> {
@@ -80,7 +77,7 @@ function isAsMuch(used: Work, fresh: Work): boolean {
 }
 
 describe('a statement of the bus', () => {
-  it.each([
+  test.for([
     [
       'single events on empty tables',
       'a burst',
@@ -103,24 +100,27 @@ describe('a statement of the bus', () => {
         await singles(connection, 3);
       },
     ],
-  ])('that was planned for %s handles no more for %s than a new one', async (_, __, before, then) => {
-    await bus.reset();
-    const used = await watch(bus.url);
-    await before(used);
-    if (then !== burst) await burst(used);
-    const work = await workOf(used, then);
-    await used.close();
-    for (const part of [
-      'with recursive awaiting',
-      'insert into deliveries',
-      'with settled as',
-      'with attempt as',
-      'where (next.lane_id, next.lane_key',
-      'with due as',
-    ])
-      expect([...work.keys()]).toContainEqual(expect.stringContaining(part));
-    for (const [name, [ofUsed, ofFresh]] of work)
-      expect([name, ofUsed, ofFresh, isAsMuch(ofUsed, ofFresh)]).toEqual([name, ofUsed, ofFresh, true]);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
+  ] as const)(
+    'that was planned for %s handles no more for %s than a new one',
+    async ([, , before, then], { bus }) => {
+      await bus.reset();
+      const used = await watch(bus.url);
+      await before(used);
+      if (then !== burst) await burst(used);
+      const work = await workOf(bus, used, then);
+      await used.close();
+      for (const part of [
+        'with recursive awaiting',
+        'insert into deliveries',
+        'with settled as',
+        'with attempt as',
+        'where (next.lane_id, next.lane_key',
+        'with due as',
+      ])
+        expect([...work.keys()]).toContainEqual(expect.stringContaining(part));
+      for (const [name, [ofUsed, ofFresh]] of work)
+        expect([name, ofUsed, ofFresh, isAsMuch(ofUsed, ofFresh)]).toEqual([name, ofUsed, ofFresh, true]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 });

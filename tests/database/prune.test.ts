@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { examine } from '../../lib/operators/doctor/read.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
@@ -6,58 +6,53 @@ import { prune } from '../../lib/deliveries/prune.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, MINUTE } from '../../lib/time.ts';
-import { contradictions, deliveriesOf, drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import { contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate replays, webhook_receipts, notifications');
-});
+import { test } from '../support/bus-test.ts';
 
 const names = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
 const everyone = (ledger: () => void) =>
   names.map((name) => subscriber(name, { 'payment.captured': name === 'ledger' ? ledger : () => undefined }));
 
 const inDays = (days: number) => new Date(Date.now() + days * DAY);
-const pruneIn = (days: number, until = Date.now() + MINUTE) =>
+const pruneIn = (bus: Bus, days: number, until = Date.now() + MINUTE) =>
   prune({ db: bus.db, until, now: inDays(days) });
-const left = async () =>
+const left = async (bus: Bus) =>
   (await rows<{ id: string }>(bus.db, 'select id::text from events order by seq')).map(({ id }) => id);
 
 describe('pruning', () => {
-  test('deletes delivered events with their deliveries once they are 30 days old, and none before', async () => {
+  test('deletes delivered events with their deliveries once they are 30 days old, and none before', async ({
+    bus,
+  }) => {
     const ids = await emitPayments(bus.db, 1, 3);
     await drain(
       bus.db,
       everyone(() => undefined),
     );
-    expect(await pruneIn(29.9)).toEqual({ events: 0, deliveries: 0 });
-    expect(await left()).toEqual(ids);
-    expect(await pruneIn(30.1)).toEqual({ events: 3, deliveries: 12 });
-    expect(await left()).toEqual([]);
+    expect(await pruneIn(bus, 29.9)).toEqual({ events: 0, deliveries: 0 });
+    expect(await left(bus)).toEqual(ids);
+    expect(await pruneIn(bus, 30.1)).toEqual({ events: 3, deliveries: 12 });
+    expect(await left(bus)).toEqual([]);
     expect(await rows(bus.db, 'select from deliveries')).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('forgets the addresses that were notified after the same 30 days, and not that they were', async () => {
+  test('forgets the addresses that were notified after the same 30 days, and not that they were', async ({
+    bus,
+  }) => {
     await rows(
       bus.db,
       `insert into notifications (event_id, topic, email, subject)
        values (gen_random_uuid(), 'user.signed_up', 'kari@example.no', 'Welcome')`,
     );
     const notified = () => rows<{ email: string | null }>(bus.db, 'select email from notifications');
-    await pruneIn(29.9);
+    await pruneIn(bus, 29.9);
     expect(await notified()).toEqual([{ email: 'kari@example.no' }]);
-    await pruneIn(30.1);
+    await pruneIn(bus, 30.1);
     expect(await notified()).toEqual([{ email: null }]);
   });
 
-  test('keeps dead letters with their siblings, what still waits, and receipts', async () => {
+  test('keeps dead letters with their siblings, what still waits, and receipts', async ({ bus }) => {
     const [, dead, waiting] = await emitPayments(bus.db, 1, 3);
     let call = 0;
     const ledger = () => {
@@ -70,14 +65,16 @@ describe('pruning', () => {
       bus.db,
       `insert into webhook_receipts (provider, event_id, body_sha256, received_at) values ('p', 'e', '', now())`,
     );
-    expect(await pruneIn(365)).toEqual({ events: 1, deliveries: 4 });
-    expect(await left()).toEqual([dead, waiting]);
+    expect(await pruneIn(bus, 365)).toEqual({ events: 1, deliveries: 4 });
+    expect(await left(bus)).toEqual([dead, waiting]);
     expect(await deliveriesOf(bus.db)).toHaveLength(8);
     expect(await rows(bus.db, 'select event_id from webhook_receipts')).toEqual([{ event_id: 'e' }]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('moves no lane: a delivery that waits goes on waiting, and what is emitted later comes after it', async () => {
+  test('moves no lane: a delivery that waits goes on waiting, and what is emitted later comes after it', async ({
+    bus,
+  }) => {
     const [, waiting] = await emitPayments(bus.db, 1, 2);
     let isDown = false;
     const handed: string[] = [];
@@ -93,7 +90,7 @@ describe('pruning', () => {
     const others = everyone(() => undefined).filter(({ name }) => name !== 'ledger');
     await drain(bus.db, [ledger, ...others]);
     const before = await rows(bus.db, 'select head::int, tail::int, due_at::text from lanes order by id');
-    await pruneIn(365);
+    await pruneIn(bus, 365);
     expect(await rows(bus.db, 'select head::int, tail::int, due_at::text from lanes order by id')).toEqual(
       before,
     );
@@ -102,7 +99,7 @@ describe('pruning', () => {
     expect(handed).toHaveLength(1);
   });
 
-  test('races replays of everything: each event is put back whole or gone whole', async () => {
+  test('races replays of everything: each event is put back whole or gone whole', async ({ bus }) => {
     for (let round = 0; round < 5; round += 1) {
       await emitPayments(bus.db, 1, 60);
       await drain(
@@ -111,26 +108,28 @@ describe('pruning', () => {
       );
       const again = () =>
         replay(bus.db, { topic: 'payment.captured', since: '3650d', include: 'all', limit: 30 }, 'kari');
-      await Promise.all([pruneIn(365), again(), again(), pruneIn(365)]);
+      await Promise.all([pruneIn(bus, 365), again(), again(), pruneIn(bus, 365)]);
       expect(await contradictions(bus.db)).toEqual([]);
       expect((await examine(bus.db)).findings).toEqual([]);
       await bus.reset();
     }
   });
 
-  test('begins nothing when its time is up, and goes through many batches when it has time', async () => {
+  test('begins nothing when its time is up, and goes through many batches when it has time', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 2100);
     await drain(
       bus.db,
       everyone(() => undefined),
     );
-    expect(await pruneIn(365, Date.now() - 1)).toEqual({ events: 0, deliveries: 0 });
-    expect(await pruneIn(365)).toEqual({ events: 2100, deliveries: 8400 });
+    expect(await pruneIn(bus, 365, Date.now() - 1)).toEqual({ events: 0, deliveries: 0 });
+    expect(await pruneIn(bus, 365)).toEqual({ events: 2100, deliveries: 8400 });
   });
 });
 
 describe('the doctor', () => {
-  beforeEach(async () => {
+  test.beforeEach(async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(
       bus.db,
@@ -139,16 +138,16 @@ describe('the doctor', () => {
     await emitPayments(bus.db, 5, 6);
   });
 
-  const found = async () => (await examine(bus.db)).findings.map(({ promise }) => promise);
+  const found = async (bus: Bus) => (await examine(bus.db)).findings.map(({ promise }) => promise);
 
-  test('finds nothing wrong with a bus that is well', async () => {
+  test('finds nothing wrong with a bus that is well', async ({ bus }) => {
     const { checked, findings, events } = await examine(bus.db);
     expect(findings).toEqual([]);
     expect(events).toBe(6);
     expect(checked.length).toBeGreaterThan(5);
   });
 
-  test.each([
+  test.for([
     ['an event that lost its place in the queue', 'delete from awaiting_fan_out', /waits for fan-out/],
     [
       'a delivery that is missing',
@@ -187,8 +186,8 @@ describe('the doctor', () => {
       /passed over a delivery/,
     ],
     ['a count that is not so', 'update backlog set pending = pending + 1', /counts that operators see/],
-  ])('finds %s', async (_, damage, promise) => {
+  ] as const)('finds %s', async ([, damage, promise], { bus }) => {
     await rows(bus.db, damage);
-    expect((await found()).join('\n')).toMatch(promise);
+    expect((await found(bus)).join('\n')).toMatch(promise);
   });
 });

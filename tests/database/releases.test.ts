@@ -1,35 +1,28 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, beforeEach, describe, expect } from 'vitest';
 
 import { prune } from '../../lib/deliveries/prune.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
-import { contradictions, deliveriesOf, openBus, payloadOf, rows, START } from '../support/bus.ts';
+import { contradictions, deliveriesOf, payloadOf, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 import { openRelease } from '../support/releases.ts';
 import type { RunningRelease } from '../support/releases.ts';
-
-// The next release lists one more subscriber for payment.failed (calendar) and one less for payment.intent.created
-// (audit), has the new topic payment.settled, and writes booking.rescheduled in version 2.
-let bus: Bus;
 let present: RunningRelease;
 let next: RunningRelease;
-let handed: string[];
+let handed: string[] = [];
 
 /** When operators act: what was delivered or given up at `START` has ended by then, however long it took. */
 const A_MINUTE_LATER = new Date(START + MINUTE);
 
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
+test.beforeAll(async ({ database: bus }) => {
   present = await openRelease('present', bus.url);
   next = await openRelease('next', bus.url);
 });
 afterAll(async () => {
   await present.close();
   await next.close();
-  await bus.close();
 });
-beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate replays');
+beforeEach(() => {
   handed = [];
 });
 
@@ -47,7 +40,9 @@ const drain = (release: RunningRelease, ...names: readonly string[]) =>
   release.drain(handlersOf(release, ...names));
 
 describe('an event goes to whom it was emitted for, whatever release fans it out', () => {
-  it('reaches a subscriber that only the newer release lists after an older relay has fanned it out', async () => {
+  test('reaches a subscriber that only the newer release lists after an older relay has fanned it out', async ({
+    bus,
+  }) => {
     const id = await next.emit('payment.failed', 1);
     await drain(present, 'bookings', 'notifications', 'audit');
     expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([{ state: 'pending', attempts: 0 }]);
@@ -61,7 +56,7 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('goes to nobody more when the newer release fans out what the older one emitted', async () => {
+  test('goes to nobody more when the newer release fans out what the older one emitted', async ({ bus }) => {
     const id = await present.emit('payment.failed', 1);
     await drain(next, 'bookings', 'notifications', 'audit', 'calendar');
     expect(handed.toSorted()).toEqual([
@@ -72,21 +67,21 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('is fanned out by a relay whose catalog does not have its topic, and delivered by one whose has', async () => {
+  test('is fanned out by a relay whose catalog does not have its topic, and delivered by one whose has', async () => {
     const ids = [await next.emit('payment.settled', 1), await next.emit('payment.settled', 2)];
     expect(await drain(present, 'bookings', 'ledger')).toMatchObject({ fannedOut: 2, delivered: 0 });
     expect(await drain(next, 'ledger')).toMatchObject({ fannedOut: 0, delivered: 2 });
     expect(handed).toEqual(ids.map((id) => `next ledger ${id}`));
   });
 
-  it('waits for a subscriber that the newer release no longer lists, and is delivered by the older one', async () => {
+  test('waits for a subscriber that the newer release no longer lists, and is delivered by the older one', async () => {
     const id = await present.emit('payment.intent.created', 1);
     await drain(next, 'bookings');
     await drain(present, 'audit');
     expect(handed).toEqual([`next bookings ${id}`, `present audit ${id}`]);
   });
 
-  it('comes in order with those of the other release, to all that both are for', async () => {
+  test('comes in order with those of the other release, to all that both are for', async () => {
     const ids: string[] = [];
     for (const release of [present, next, present, next, next, present])
       ids.push(await release.emit('payment.failed', ids.length));
@@ -101,7 +96,7 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
     ]);
   });
 
-  it('is no finding for the doctor of either release', async () => {
+  test('is no finding for the doctor of either release', async () => {
     await present.emit('payment.failed', 1);
     await next.emit('payment.failed', 2);
     await next.emit('payment.settled', 3);
@@ -116,7 +111,7 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
 
 describe('events of a release that does not say whom they are for', () => {
   /** As release 0.1 wrote them. */
-  const forget = (open: number) =>
+  const forget = (bus: Bus, open: number) =>
     rows(
       bus.db,
       `with forgotten as (update events set subscribers = null, open = $1 returning id)
@@ -124,9 +119,9 @@ describe('events of a release that does not say whom they are for', () => {
       [open],
     );
 
-  it('are for those whom the catalog of a relay lists that knows their topic', async () => {
+  test('are for those whom the catalog of a relay lists that knows their topic', async ({ bus }) => {
     const id = await next.emit('payment.failed', 1);
-    await forget(4);
+    await forget(bus, 4);
     await drain(present, 'bookings', 'notifications', 'audit');
     expect(handed.toSorted()).toEqual(
       ['audit', 'bookings', 'notifications'].map((name) => `present ${name} ${id}`),
@@ -134,9 +129,11 @@ describe('events of a release that does not say whom they are for', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('wait where no relay knows their topic, are not overtaken, and hold no other topic', async () => {
+  test('wait where no relay knows their topic, are not overtaken, and hold no other topic', async ({
+    bus,
+  }) => {
     const first = await next.emit('payment.settled', 1);
-    await forget(2);
+    await forget(bus, 2);
     const second = await next.emit('payment.settled', 2);
     const other = await present.emit('payment.intent.created', 3);
     expect(await drain(present, 'bookings', 'ledger')).toMatchObject({ fannedOut: 1 });
@@ -150,7 +147,9 @@ describe('events of a release that does not say whom they are for', () => {
 });
 
 describe('a payload of a newer version', () => {
-  it('waits for a relay that can read it: no attempt is burnt, nothing else is held, order is kept', async () => {
+  test('waits for a relay that can read it: no attempt is burnt, nothing else is held, order is kept', async ({
+    bus,
+  }) => {
     const one = await present.emit('booking.rescheduled', 1);
     const two = await next.emit('booking.rescheduled', 2);
     const three = await present.emit('booking.rescheduled', 3);
@@ -170,7 +169,7 @@ describe('a payload of a newer version', () => {
     ]);
   });
 
-  it('is looked at once by a relay that cannot read it, and then left alone', async () => {
+  test('is looked at once by a relay that cannot read it, and then left alone', async ({ bus }) => {
     await next.emit('booking.rescheduled', 1);
     await drain(present, 'calendar');
     const claims = await rows<{ lease: string | null; needed: number }>(
@@ -183,7 +182,7 @@ describe('a payload of a newer version', () => {
     expect(await drain(present, 'calendar')).toMatchObject({ ticks: 1, delivered: 0, failed: 0 });
   });
 
-  it('lets the older release go on with its own version behind it, once it is through', async () => {
+  test('lets the older release go on with its own version behind it, once it is through', async () => {
     await next.emit('booking.rescheduled', 1);
     await drain(present, 'calendar');
     await drain(next, 'calendar');
@@ -192,7 +191,7 @@ describe('a payload of a newer version', () => {
     expect(handed.at(-1)).toBe(`present calendar ${behind}`);
   });
 
-  it('does not hold an older event that an operator has put back before it', async () => {
+  test('does not hold an older event that an operator has put back before it', async () => {
     const one = await present.emit('booking.rescheduled', 1);
     await drain(present, 'calendar');
     await next.emit('booking.rescheduled', 2);
@@ -209,7 +208,7 @@ describe('a payload of a newer version', () => {
   });
 
   /** As when the relay that has calendar's lane dies now: its lease runs out, and what it does is passed over. */
-  const diesHoldingTheLane = () =>
+  const diesHoldingTheLane = (bus: Bus) =>
     rows(
       bus.db,
       `update lanes set lease_token = gen_random_uuid(), due_at = to_timestamp($1::float8)
@@ -217,12 +216,14 @@ describe('a payload of a newer version', () => {
       [START / SECOND + 1],
     );
 
-  it('does not hold an older one behind it where the relay that was through with it died then', async () => {
+  test('does not hold an older one behind it where the relay that was through with it died then', async ({
+    bus,
+  }) => {
     await next.emit('booking.rescheduled', 1);
     const behind = await present.emit('booking.rescheduled', 2);
     await drain(present, 'calendar');
     const dieAtTheSecond = async ({ id }: { readonly id: string }) => {
-      if (id === behind) await diesHoldingTheLane();
+      if (id === behind) await diesHoldingTheLane(bus);
     };
     await next.drain({ calendar: dieAtTheSecond }, { isTransactional: true });
     // Only the older release is left: the second was begun once, in vain, and is due again in a minute.
@@ -236,10 +237,12 @@ describe('a payload of a newer version', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('has failed once where the relay that was handing it over died, also when an older release finds that', async () => {
+  test('has failed once where the relay that was handing it over died, also when an older release finds that', async ({
+    bus,
+  }) => {
     await next.emit('booking.rescheduled', 1);
     const two = await next.emit('booking.rescheduled', 2);
-    await next.drain({ calendar: diesHoldingTheLane });
+    await next.drain({ calendar: () => diesHoldingTheLane(bus) });
     await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND });
     expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([
       { state: 'failing', attempts: 1, log: [{ kind: 'lease_expired' }] },
@@ -258,10 +261,12 @@ describe('a payload of a newer version', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('has not failed where a relay died that could not read it, and so had not begun it', async () => {
+  test('has not failed where a relay died that could not read it, and so had not begun it', async ({
+    bus,
+  }) => {
     const id = await next.emit('booking.rescheduled', 1);
     await present.drain({});
-    await diesHoldingTheLane();
+    await diesHoldingTheLane(bus);
     await rows(bus.db, `update lanes set held_version = 1 where subscriber = 'calendar'`);
     await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND });
     expect(await deliveriesOf(bus.db, 'calendar')).toMatchObject([{ state: 'pending', attempts: 0 }]);
@@ -269,7 +274,7 @@ describe('a payload of a newer version', () => {
     expect(handed).toEqual([`next calendar ${id}`]);
   });
 
-  it('is handed over in the version that it was written in, also when the handler knows a newer one', async () => {
+  test('is handed over in the version that it was written in, also when the handler knows a newer one', async () => {
     await present.emit('booking.rescheduled', 1);
     const versions: number[] = [];
     await next.drain({ calendar: ({ version }) => versions.push(version) });
@@ -291,7 +296,7 @@ describe('what the catalog of a release does not have', () => {
   const topicIn = async (release: RunningRelease, name: string) =>
     (await overview(release)).topics.find(({ topic }) => topic === name);
 
-  it('is counted in the totals of either release, and shown as not in its catalog', async () => {
+  test('is counted in the totals of either release, and shown as not in its catalog', async () => {
     await bury();
     const [ours, theirs] = [await overview(present), await overview(next)];
     expect(ours.totals).toEqual(theirs.totals);
@@ -316,7 +321,7 @@ describe('what the catalog of a release does not have', () => {
     });
   });
 
-  it('is counted before it is fanned out, too', async () => {
+  test('is counted before it is fanned out, too', async () => {
     await next.emit('payment.failed', 1);
     await next.emit('payment.settled', 2);
     expect(await topicIn(present, 'payment.settled')).toMatchObject({
@@ -334,7 +339,7 @@ describe('what the catalog of a release does not have', () => {
     });
   });
 
-  it('is refused a replay, which moves nothing and leaves no record', async () => {
+  test('is refused a replay, which moves nothing and leaves no record', async ({ bus }) => {
     await bury();
     const before = await rows(bus.db, 'select * from deliveries order by lane_id, position');
     const [ofCalendar] = await rows<{ id: string }>(
@@ -355,7 +360,7 @@ describe('what the catalog of a release does not have', () => {
     expect(await rows(bus.db, 'select from replays')).toEqual([]);
   });
 
-  it('is left out of a replay of the rest of its topic, and the preview says so', async () => {
+  test('is left out of a replay of the rest of its topic, and the preview says so', async ({ bus }) => {
     await bury();
     const request = { topic: 'payment.failed', since: '365d', until: '2040-01-01T00:00:00Z' };
     const preview = await present.bus.previewReplay(present.db, [], present.bus.replayRequest.parse(request));
@@ -373,7 +378,7 @@ describe('what the catalog of a release does not have', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('is never pruned before it is settled', async () => {
+  test('is never pruned before it is settled', async ({ bus }) => {
     await next.emit('payment.settled', 1);
     await drain(next, 'bookings');
     const monthsLater = new Date(START + 90 * DAY);
@@ -384,7 +389,7 @@ describe('what the catalog of a release does not have', () => {
     expect(await rows(bus.db, 'select from events')).toEqual([]);
   });
 
-  it('does not hide what is due behind many that wait for a newer release', async () => {
+  test('does not hide what is due behind many that wait for a newer release', async ({ bus }) => {
     const emitFor = async ({ db, bus: release }: RunningRelease, keys: readonly string[]) =>
       await db.transaction(async (tx) => {
         for (const orderingKey of keys)
@@ -407,7 +412,7 @@ describe('what the catalog of a release does not have', () => {
     expect(calendar?.oldestDueAgeSeconds).toBeGreaterThan(60);
   });
 
-  it('tells that a subscriber waits for a release that reads a newer version', async () => {
+  test('tells that a subscriber waits for a release that reads a newer version', async () => {
     await next.emit('booking.rescheduled', 1);
     await drain(present, 'calendar');
     const attached = [present.bus.attach('calendar', { 'booking.rescheduled': () => undefined })];

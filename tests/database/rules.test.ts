@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { beforeEach, describe, expect, vi } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import { InvalidPayload } from '../../lib/outbox/errors.ts';
@@ -15,7 +15,6 @@ import {
   eventStates,
   gate,
   idsInOrder,
-  openBus,
   payloadOf,
   payment,
   rows,
@@ -23,19 +22,12 @@ import {
   statementsDuring,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 
 type Payment = BusEvent<'payment.captured'>;
-
-let bus: Bus;
 /** The numbers of the payments that `ledger` was handed. */
 let handed: number[];
-
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
 beforeEach(async () => {
-  await bus.reset();
   handed = [];
 });
 
@@ -55,10 +47,10 @@ const ledger = (
     options,
   );
 
-const only = async (name: string) => (await deliveriesOf(bus.db, name))[0]!;
+const only = async (bus: Bus, name: string) => (await deliveriesOf(bus.db, name))[0]!;
 
 describe("rule 1: emit happens in the producer's transaction", () => {
-  it('leaves nothing of an event whose transaction is rolled back', async () => {
+  test('leaves nothing of an event whose transaction is rolled back', async ({ bus }) => {
     const { db } = bus;
     await expect(
       db.transaction(async (tx) => {
@@ -72,7 +64,7 @@ describe("rule 1: emit happens in the producer's transaction", () => {
     expect(await drain(db, [ledger()])).toMatchObject({ fannedOut: 0, delivered: 0 });
   });
 
-  it('keeps a committed event, pending, until a relay comes', async () => {
+  test('keeps a committed event, pending, until a relay comes', async ({ bus }) => {
     const [id] = await emitPayments(bus.db, 1, 1);
     expect(await eventStates(bus.db)).toEqual(['pending']);
     expect(await drain(bus.db, [ledger((_, __, event) => expect(event.id).toBe(id))])).toMatchObject({
@@ -83,7 +75,7 @@ describe("rule 1: emit happens in the producer's transaction", () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('stores nothing that does not fit the schema of its topic', async () => {
+  test('stores nothing that does not fit the schema of its topic', async ({ bus }) => {
     const emitted = bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(-1)));
     await expect(emitted).rejects.toThrow(InvalidPayload);
     expect(await rows(bus.db, 'select from events')).toEqual([]);
@@ -91,14 +83,14 @@ describe("rule 1: emit happens in the producer's transaction", () => {
 });
 
 describe('rule 2: at least once to every subscriber in the catalog, each independent of the others', () => {
-  it('makes one delivery for each subscriber of the catalog', async () => {
+  test('makes one delivery for each subscriber of the catalog', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     const subscribers = (await deliveriesOf(bus.db)).map(({ subscriber: name }) => name);
     expect(subscribers).toEqual([...catalog['payment.captured'].subscribers].toSorted());
   });
 
-  it('delivers to the siblings of a failing one at once, and does not repeat them', async () => {
+  test('delivers to the siblings of a failing one at once, and does not repeat them', async ({ bus }) => {
     const told: string[] = [];
     const sibling = (name: 'bookings' | 'notifications' | 'accounting') =>
       subscriber(name, { 'payment.captured': () => void told.push(name) });
@@ -116,7 +108,7 @@ describe('rule 2: at least once to every subscriber in the catalog, each indepen
     expect(told.toSorted()).toEqual(['accounting', 'bookings', 'notifications']);
   });
 
-  it('hands the payload that was stored, and what else is known of the event', async () => {
+  test('hands the payload that was stored, and what else is known of the event', async ({ bus }) => {
     let seen: Payment | undefined;
     const id = await bus.db.transaction(
       async (tx) =>
@@ -147,7 +139,7 @@ describe('rule 2: at least once to every subscriber in the catalog, each indepen
     });
   });
 
-  it('keeps what one handler does to the event from the others', async () => {
+  test('keeps what one handler does to the event from the others', async ({ bus }) => {
     const attempts: boolean[] = [];
     const vandal = subscriber('bookings', {
       'payment.captured': (event) => {
@@ -165,14 +157,14 @@ describe('rule 2: at least once to every subscriber in the catalog, each indepen
 });
 
 describe('rule 3: within one topic a subscriber is handed events in creation order', () => {
-  it('hands over in the order of creation, whatever the order of the commits', async () => {
+  test('hands over in the order of creation, whatever the order of the commits', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await emitPayments(bus.db, 4, 5);
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('lets the later ones of a lane wait while the first waits for its retry', async () => {
+  test('lets the later ones of a lane wait while the first waits for its retry', async ({ bus }) => {
     let isDown = true;
     const attached = [
       ledger((number) => {
@@ -190,7 +182,7 @@ describe('rule 3: within one topic a subscriber is handed events in creation ord
     expect(handed).toEqual([1, 2, 2, 3, 4, 5]);
   });
 
-  it('narrows the lane to the ordering key where the catalog has one', async () => {
+  test('narrows the lane to the ordering key where the catalog has one', async ({ bus }) => {
     const moved: string[] = [];
     const calendar = subscriber('calendar', {
       'booking.rescheduled': ({ payload }) => {
@@ -208,7 +200,7 @@ describe('rule 3: within one topic a subscriber is handed events in creation ord
     expect(await idsInOrder(bus.db, 'booking.rescheduled', 'a')).toHaveLength(2);
   });
 
-  it('narrows it to the key that the producer gives', async () => {
+  test('narrows it to the key that the producer gives', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1, { orderingKey: 'x' });
     await emitPayments(bus.db, 2, 2, { orderingKey: 'y' });
     await emitPayments(bus.db, 3, 3, { orderingKey: 'x' });
@@ -231,7 +223,9 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
   /** When the attempts are due, counted from the first. */
   const dueAfter = [0, MINUTE, 6 * MINUTE, 36 * MINUTE, 6 * HOUR + 36 * MINUTE];
 
-  it('tries five times, each to the millisecond, then gives the delivery up and lets its lane go on', async () => {
+  test('tries five times, each to the millisecond, then gives the delivery up and lets its lane go on', async ({
+    bus,
+  }) => {
     const attached = [refusing()];
     await emitPayments(bus.db, 1, 2);
     const states: (string | undefined)[] = [(await eventStates(bus.db))[0]];
@@ -258,10 +252,10 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(states).toEqual(['pending', 'failing', 'failing', 'failing', 'failing', 'dead_lettered']);
   });
 
-  it('keeps all five errors, and when each attempt was', async () => {
+  test('keeps all five errors, and when each attempt was', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     for (const after of dueAfter) await drain(bus.db, [refusing()], { now: START + after });
-    const { log, ...delivery } = await only('ledger');
+    const { log, ...delivery } = await only(bus, 'ledger');
     expect(delivery).toMatchObject({
       state: 'dead_lettered',
       attempts: 5,
@@ -281,21 +275,21 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     );
   });
 
-  it('waits the day before a sixth attempt where the subscription declares six', async () => {
+  test('waits the day before a sixth attempt where the subscription declares six', async ({ bus }) => {
     const attached = [refusing({ maxAttempts: 6 })];
     await emitPayments(bus.db, 1, 1);
     for (const after of dueAfter) await drain(bus.db, attached, { now: START + after });
-    expect(await only('ledger')).toMatchObject({
+    expect(await only(bus, 'ledger')).toMatchObject({
       state: 'failing',
       nextAttemptAt: START + dueAfter[4]! + DAY,
     });
     await drain(bus.db, attached, { now: START + dueAfter[4]! + DAY - 1 });
     expect(handed).toHaveLength(5);
     await drain(bus.db, attached, { now: START + dueAfter[4]! + DAY });
-    expect(await only('ledger')).toMatchObject({ state: 'dead_lettered', attempts: 6 });
+    expect(await only(bus, 'ledger')).toMatchObject({ state: 'dead_lettered', attempts: 6 });
   });
 
-  it('is delivered at the second attempt, and the first one is kept', async () => {
+  test('is delivered at the second attempt, and the first one is kept', async ({ bus }) => {
     const attached = [
       ledger((_, { attempt }) => {
         if (attempt === 1) throw new Error('once');
@@ -304,7 +298,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, attached);
     await drain(bus.db, attached, { now: START + MINUTE });
-    expect(await only('ledger')).toMatchObject({
+    expect(await only(bus, 'ledger')).toMatchObject({
       state: 'delivered',
       attempts: 2,
       nextAttemptAt: null,
@@ -313,7 +307,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('gives up at once on a PermanentError, and lets the lane go on', async () => {
+  test('gives up at once on a PermanentError, and lets the lane go on', async ({ bus }) => {
     const attached = [
       ledger((number) => {
         if (number === 1) throw new PermanentError('no such account');
@@ -322,7 +316,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     await emitPayments(bus.db, 1, 2);
     expect(await drain(bus.db, attached)).toMatchObject({ deadLettered: 1, delivered: 1, failed: 0 });
     expect(handed).toEqual([1, 2]);
-    expect(await only('ledger')).toMatchObject({
+    expect(await only(bus, 'ledger')).toMatchObject({
       state: 'dead_lettered',
       attempts: 1,
       log: [{ attempt: 1, outcome: 'failed', kind: 'permanent', message: 'no such account' }],
@@ -330,7 +324,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('waits as long as RetryAfter says, burns no attempt and lets the lane wait', async () => {
+  test('waits as long as RetryAfter says, burns no attempt and lets the lane wait', async ({ bus }) => {
     const attached = [
       ledger((number, { attempt }) => {
         if (number === 1 && handed.length <= 2) throw new RetryAfter(90_000);
@@ -343,7 +337,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
       failed: 0,
       nextRetryAt: START + 90_000,
     });
-    expect(await only('ledger')).toMatchObject({
+    expect(await only(bus, 'ledger')).toMatchObject({
       state: 'pending',
       attempts: 0,
       nextAttemptAt: START + 90_000,
@@ -354,12 +348,12 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     await drain(bus.db, attached, { now: START + 90_000 });
     await drain(bus.db, attached, { now: START + 180_000 });
     expect(handed).toEqual([1, 1, 1, 2]);
-    const { log, ...delivery } = await only('ledger');
+    const { log, ...delivery } = await only(bus, 'ledger');
     expect(delivery).toMatchObject({ state: 'delivered', attempts: 1 });
     expect(log!.map(({ outcome }) => outcome)).toEqual(['waited', 'waited']);
   });
 
-  it('stays failing, with its attempts, when a failed delivery asks for time', async () => {
+  test('stays failing, with its attempts, when a failed delivery asks for time', async ({ bus }) => {
     const attached = [
       ledger(() => {
         throw handed.length === 1 ? new Error('down') : new RetryAfter(1000);
@@ -368,7 +362,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, attached);
     await drain(bus.db, attached, { now: START + MINUTE });
-    expect(await only('ledger')).toMatchObject({
+    expect(await only(bus, 'ledger')).toMatchObject({
       state: 'failing',
       attempts: 1,
       nextAttemptAt: START + MINUTE + 1000,
@@ -377,7 +371,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('takes the time limit for a failed attempt, and aborts the signal of the handler', async () => {
+  test('takes the time limit for a failed attempt, and aborts the signal of the handler', async ({ bus }) => {
     const aborted: unknown[] = [];
     const attached = [
       ledger(
@@ -392,24 +386,26 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(await drain(bus.db, attached)).toMatchObject({ failed: 1, delivered: 0 });
     expect(aborted).toMatchObject([{ code: 'timeout' }]);
     expect(handed).toEqual([1]);
-    expect(await only('ledger')).toMatchObject({
+    expect(await only(bus, 'ledger')).toMatchObject({
       state: 'failing',
       attempts: 1,
       log: [{ kind: 'timeout', message: 'the handler had not finished after 30 ms' }],
     });
   });
 
-  it('does not wait for a handler that ignores its signal, nor believe what it says later', async () => {
+  test('does not wait for a handler that ignores its signal, nor believe what it says later', async ({
+    bus,
+  }) => {
     const late = gate();
     const attached = [ledger(() => late.opened, { timeoutMs: 20 })];
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, attached);
     late.open();
     await drain(bus.db, attached);
-    expect(await only('ledger')).toMatchObject({ state: 'failing', attempts: 1 });
+    expect(await only(bus, 'ledger')).toMatchObject({ state: 'failing', attempts: 1 });
   });
 
-  it('gives a signal that is aborted already to a handler that asks for it late', async () => {
+  test('gives a signal that is aborted already to a handler that asks for it late', async ({ bus }) => {
     let context: DeliveryContext | undefined;
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
@@ -468,7 +464,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     ],
   ];
 
-  it.each(oddities)('survives a handler that throws %s', async (_, thrown, log) => {
+  test.for(oddities)('survives a handler that throws %s', async ([, thrown, log], { bus }) => {
     const others: number[] = [];
     const sibling = subscriber('bookings', {
       'payment.captured': ({ payload }) => void others.push(payload.amountMinor),
@@ -482,7 +478,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     await emitPayments(bus.db, 1, 2);
     expect(await drain(bus.db, attached)).toMatchObject({ delivered: 2 });
     expect(others).toEqual([1, 2]);
-    const stored = await only('ledger');
+    const stored = await only(bus, 'ledger');
     expect(stored.log).toHaveLength(1);
     expect(stored).toMatchObject({ log: [log] });
     expect(stored.nextAttemptAt).toBeGreaterThan(START);
@@ -492,11 +488,11 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
 });
 
 describe('rule 5: the relay drains what is due and stops in time', () => {
-  it('is one statement when there is nothing to do', async () => {
+  test('is one statement when there is nothing to do', async ({ bus }) => {
     expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger()]))).toBe(1);
   });
 
-  it('begins nothing after its time is up, and leaves the rest untried', async () => {
+  test('begins nothing after its time is up, and leaves the rest untried', async ({ bus }) => {
     await emitPayments(bus.db, 1, 5);
     expect(await drain(bus.db, [ledger()], { until: Date.now() - 1 })).toMatchObject({
       ticks: 0,
@@ -514,7 +510,7 @@ describe('rule 5: the relay drains what is due and stops in time', () => {
     expect(handed).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('cuts off what runs when it is told to stop, as if it had not been tried', async () => {
+  test('cuts off what runs when it is told to stop, as if it had not been tried', async ({ bus }) => {
     const stop = new AbortController();
     const attached = [
       ledger((number, { signal }) => {
@@ -534,12 +530,12 @@ describe('rule 5: the relay drains what is due and stops in time', () => {
     expect(handed).toEqual([1, 2, 3, 3, 4]);
   });
 
-  it('does nothing when it is told to stop before it begins', async () => {
+  test('does nothing when it is told to stop before it begins', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     expect(await drain(bus.db, [ledger()], { signal: AbortSignal.abort() })).toMatchObject({ ticks: 0 });
   });
 
-  it('shares the work with another relay, and delivers nothing twice', async () => {
+  test('shares the work with another relay, and delivers nothing twice', async ({ bus }) => {
     await bus.db.transaction(async (tx) => {
       for (let number = 1; number <= 300; number += 1) {
         await emit(tx, 'payment.captured', payment(number), { orderingKey: `key ${number % 30}` });
@@ -558,7 +554,7 @@ describe('rule 5: the relay drains what is due and stops in time', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('refuses to attach one subscription twice', async () => {
+  test('refuses to attach one subscription twice', async ({ bus }) => {
     await expect(drain(bus.db, [ledger(), ledger()])).rejects.toThrow(
       'ledger is attached to payment.captured twice',
     );
@@ -566,7 +562,9 @@ describe('rule 5: the relay drains what is due and stops in time', () => {
 });
 
 describe('rule 9: what an unattached subscriber is owed waits in order and flows when it is attached', () => {
-  it('keeps its deliveries pending, calls none of them delivered, and delivers them in order once attached', async () => {
+  test('keeps its deliveries pending, calls none of them delivered, and delivers them in order once attached', async ({
+    bus,
+  }) => {
     const bookings = subscriber('bookings', { 'payment.captured': () => undefined });
     await emitPayments(bus.db, 1, 3);
     expect(await drain(bus.db, [bookings])).toMatchObject({ fannedOut: 3, delivered: 3 });
@@ -579,14 +577,14 @@ describe('rule 9: what an unattached subscriber is owed waits in order and flows
     expect(handed).toEqual([1, 2, 3, 4]);
   });
 
-  it('is unattached to a topic that it has no handler for', async () => {
+  test('is unattached to a topic that it has no handler for', async ({ bus }) => {
     const elsewhere = subscriber('ledger', { 'payment.refunded': () => undefined });
     await emitPayments(bus.db, 1, 1);
     expect(await drain(bus.db, [elsewhere])).toMatchObject({ fannedOut: 1, delivered: 0 });
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 1 });
   });
 
-  it('makes an event delivered only when its last subscriber has had it', async () => {
+  test('makes an event delivered only when its last subscriber has had it', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const others = (['bookings', 'notifications', 'accounting'] as const).map((name) =>
       subscriber(name, { 'payment.captured': () => undefined }),

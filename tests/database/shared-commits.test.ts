@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, vi } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { run } from '../../lib/db/statement.ts';
@@ -8,21 +8,16 @@ import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { TransactionalBatchContext, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, openBus, rows } from '../support/bus.ts';
+import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
+import { test } from '../support/bus-test.ts';
 /** The numbers of the payments as they were handed over, and in which transaction. */
 let handed: { number: number; transaction: string }[];
 
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
+test.beforeAll(async ({ database: bus }) => {
   await rows(bus.db, 'create table effects (number int unique deferrable initially deferred)');
 });
-afterAll(() => bus.close());
 beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate effects');
   handed = [];
   // Handlers take no time, unless they say so: how many share a commit is a matter of that.
   vi.useFakeTimers({ toFake: ['performance'] });
@@ -64,31 +59,31 @@ const transactions = () => {
     handed.filter(({ transaction }) => transaction === own).map(({ number }) => number),
   );
 };
-const effects = async () =>
+const effects = async (bus: Bus) =>
   (await rows<{ number: number }>(bus.db, 'select number from effects order by 1')).map(
     ({ number }) => number,
   );
-const stored = async () =>
+const stored = async (bus: Bus) =>
   (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`);
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
 describe('rule 17: transactional handlers share a commit', () => {
-  it('takes 32 deliveries of a backlog into a transaction, in order', async () => {
+  test('takes 32 deliveries of a backlog into a transaction, in order', async ({ bus }) => {
     await emitPayments(bus.db, 1, 70);
     expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 70 });
     expect(transactions()).toEqual([upTo(32), upTo(64).slice(32), upTo(70).slice(64)]);
-    expect(await effects()).toEqual(upTo(70));
-    expect(await stored()).toEqual(Array(70).fill('delivered 1'));
+    expect(await effects(bus)).toEqual(upTo(70));
+    expect(await stored(bus)).toEqual(Array(70).fill('delivered 1'));
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('takes no further one into a transaction that has been open for 50 milliseconds', async () => {
+  test('takes no further one into a transaction that has been open for 50 milliseconds', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [writing(() => vi.advanceTimersByTime(60))]);
     expect(transactions()).toEqual([[1], [2], [3]]);
   });
 
-  it('gives each handler a context of its own', async () => {
+  test('gives each handler a context of its own', async ({ bus }) => {
     const seen: { deliveryId: string; signal: AbortSignal; attempt: number }[] = [];
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [
@@ -99,7 +94,9 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(seen.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
   });
 
-  it('rolls all back when one fails, runs them one by one up to that one, and then together again', async () => {
+  test('rolls all back when one fails, runs them one by one up to that one, and then together again', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 6);
     const attached = [
       writing((number, { attempt }) => {
@@ -108,8 +105,8 @@ describe('rule 17: transactional handlers share a commit', () => {
     ];
     expect(await drain(bus.db, attached)).toMatchObject({ delivered: 2, failed: 1 });
     expect(transactions()).toEqual([[1, 2, 3], [1], [2], [3]]);
-    expect(await effects()).toEqual([1, 2]);
-    expect(await stored()).toEqual([
+    expect(await effects(bus)).toEqual([1, 2]);
+    expect(await stored(bus)).toEqual([
       'delivered 1',
       'delivered 1',
       'failing 1',
@@ -122,7 +119,9 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('does not run the first of a transaction again when it fails: nobody is rolled back with it', async () => {
+  test('does not run the first of a transaction again when it fails: nobody is rolled back with it', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [
       writing((number) => {
@@ -130,45 +129,50 @@ describe('rule 17: transactional handlers share a commit', () => {
       }),
     ]);
     expect(transactions()).toEqual([[1]]);
-    expect(await stored()).toEqual(['failing 1', 'pending 0', 'pending 0']);
+    expect(await stored(bus)).toEqual(['failing 1', 'pending 0', 'pending 0']);
   });
 
-  it.each([
+  test.for([
     ['PermanentError', () => new PermanentError('never'), 'dead_lettered 1', 'delivered 1'],
     ['RetryAfter', () => new RetryAfter(SECOND), 'pending 0', 'pending 0'],
-  ])('burns no attempt of the neighbours of one that throws %s', async (_, error, third, fourth) => {
-    await emitPayments(bus.db, 1, 4);
-    await drain(bus.db, [
-      writing((number) => {
-        if (number === 3) throw error();
-      }),
-    ]);
-    expect(await stored()).toEqual(['delivered 1', 'delivered 1', third, fourth]);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
+  ] as const)(
+    'burns no attempt of the neighbours of one that throws %s',
+    async ([, error, third, fourth], { bus }) => {
+      await emitPayments(bus.db, 1, 4);
+      await drain(bus.db, [
+        writing((number) => {
+          if (number === 3) throw error();
+        }),
+      ]);
+      expect(await stored(bus)).toEqual(['delivered 1', 'delivered 1', third, fourth]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 
-  it('fails only the one that overruns its time limit', async () => {
+  test('fails only the one that overruns its time limit', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing((number) => (number === 3 ? new Promise(() => undefined) : undefined), { timeoutMs: 100 }),
     ]);
-    expect(await effects()).toEqual([1, 2]);
-    expect(await stored()).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
+    expect(await effects(bus)).toEqual([1, 2]);
+    expect(await stored(bus)).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
     expect((await deliveriesOf(bus.db, 'ledger'))[2]!.log).toMatchObject([{ kind: 'timeout' }]);
   });
 
-  it('fails the one that breaks the transaction, not the one that finds it broken', async () => {
+  test('fails the one that breaks the transaction, not the one that finds it broken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing(async (number, { tx }) => {
         if (number === 2) await run(tx, { text: 'select 1 / 0', values: [] }).catch(() => undefined);
       }),
     ]);
-    expect(await effects()).toEqual([1]);
-    expect(await stored()).toEqual(['delivered 1', 'failing 1', 'pending 0', 'pending 0']);
+    expect(await effects(bus)).toEqual([1]);
+    expect(await stored(bus)).toEqual(['delivered 1', 'failing 1', 'pending 0', 'pending 0']);
   });
 
-  it('fails the one that can not be committed, and burns no attempt of those that could', async () => {
+  test('fails the one that can not be committed, and burns no attempt of those that could', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing(async (number, { tx }) => {
@@ -176,12 +180,14 @@ describe('rule 17: transactional handlers share a commit', () => {
         if (number === 3) await write(tx, number);
       }),
     ]);
-    expect(await effects()).toEqual([1, 2]);
-    expect(await stored()).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
+    expect(await effects(bus)).toEqual([1, 2]);
+    expect(await stored(bus)).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('burns no attempt and has its effects once where the answer to the commit is lost', async () => {
+  test('burns no attempt and has its effects once where the answer to the commit is lost', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
     const query = pg.Client.prototype.query as (...asked: unknown[]) => Promise<unknown>;
@@ -203,13 +209,13 @@ describe('rule 17: transactional handlers share a commit', () => {
     vi.restoreAllMocks();
     expect(isLost).toBe(true);
     expect(transactions()).toEqual([[1, 2, 3]]);
-    expect(await effects()).toEqual([1, 2, 3]);
-    expect(await stored()).toEqual(Array(3).fill('delivered 1'));
+    expect(await effects(bus)).toEqual([1, 2, 3]);
+    expect(await stored(bus)).toEqual(Array(3).fill('delivered 1'));
     expect(await rows(bus.db, 'select from lanes where lease_token is not null')).toEqual([]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('commits nothing of a lane that another relay has taken', async () => {
+  test('commits nothing of a lane that another relay has taken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     const steal = "update lanes set lease_token = gen_random_uuid() where subscriber = 'ledger'";
     const report = await drain(bus.db, [
@@ -218,17 +224,17 @@ describe('rule 17: transactional handlers share a commit', () => {
       }),
     ]);
     expect(report).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
-    expect(await effects()).toEqual([]);
-    expect(await stored()).toEqual(Array(3).fill('pending 0'));
+    expect(await effects(bus)).toEqual([]);
+    expect(await stored(bus)).toEqual(Array(3).fill('pending 0'));
   });
 
-  it('leaves each a transaction of its own where the subscriber says so', async () => {
+  test('leaves each a transaction of its own where the subscriber says so', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [writing(undefined, { sharesCommits: false })]);
     expect(transactions()).toEqual([[1], [2], [3]]);
   });
 
-  it('is not for notifications that are mailed: a neighbour’s failure would mail them again', () => {
+  test('is not for notifications that are mailed: a neighbour’s failure would mail them again', () => {
     const mail = {
       apiKey: 'SG.x',
       baseUrl: undefined,
@@ -257,23 +263,23 @@ describe('a transactional batch', () => {
       { transactional: true, batch: true },
     );
 
-  it('commits with the record of what was taken', async () => {
+  test('commits with the record of what was taken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 150);
     expect(await drain(bus.db, [batching(() => undefined)])).toMatchObject({ delivered: 150 });
     expect(transactions()).toEqual([upTo(100), upTo(150).slice(100)]);
-    expect(await stored()).toEqual(Array(150).fill('delivered 1'));
+    expect(await stored(bus)).toEqual(Array(150).fill('delivered 1'));
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('that is taken in part commits that part, and the next one has failed', async () => {
+  test('that is taken in part commits that part, and the next one has failed', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     expect(await drain(bus.db, [batching(() => 2)])).toMatchObject({ delivered: 2, failed: 1 });
-    expect(await effects()).toEqual([1, 2]);
-    expect(await stored()).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
+    expect(await effects(bus)).toEqual([1, 2]);
+    expect(await stored(bus)).toEqual(['delivered 1', 'delivered 1', 'failing 1', 'pending 0']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('of which nothing was taken commits nothing of what its handler wrote', async () => {
+  test('of which nothing was taken commits nothing of what its handler wrote', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const refusing = subscriber(
       'ledger',
@@ -286,11 +292,11 @@ describe('a transactional batch', () => {
       { transactional: true, batch: true },
     );
     expect(await drain(bus.db, [refusing])).toMatchObject({ delivered: 0, failed: 1 });
-    expect(await effects()).toEqual([]);
-    expect(await stored()).toEqual(['failing 1', 'pending 0']);
+    expect(await effects(bus)).toEqual([]);
+    expect(await stored(bus)).toEqual(['failing 1', 'pending 0']);
   });
 
-  it('commits nothing of a lane that another relay has taken', async () => {
+  test('commits nothing of a lane that another relay has taken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
     const steal = "update lanes set lease_token = gen_random_uuid() where subscriber = 'ledger'";
@@ -305,6 +311,6 @@ describe('a transactional batch', () => {
       { transactional: true, batch: true },
     );
     expect(await drain(bus.db, [losing])).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
-    expect(await effects()).toEqual([]);
+    expect(await effects(bus)).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { describe, expect, inject } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
@@ -13,21 +13,13 @@ import {
   drain,
   emitPayments,
   onConnectionsOf,
-  openBus,
   rows,
   rowsRead,
   statementsDuring,
   storeBacklog,
 } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 import { createDatabase } from '../support/postgres.ts';
-
-let bus: Bus;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
-beforeEach(() => bus.reset());
 
 /** Five topics that `bookings` and `audit` both have, or whose other subscriber stands in. */
 const topics = [
@@ -39,7 +31,7 @@ const topics = [
 ] as const;
 
 describe('the statements that a relay sends', () => {
-  it('are at most one for 500 deliveries in strict order', async () => {
+  test('are at most one for 500 deliveries in strict order', async ({ bus }) => {
     const handed = new Map<string, number[]>();
     const note = (name: string) => (event: BusEvent) => {
       const lane = `${name} ${event.topic}`;
@@ -74,7 +66,7 @@ describe('the statements that a relay sends', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('are one when nothing is due, however much waits for later', async () => {
+  test('are one when nothing is due, however much waits for later', async ({ bus }) => {
     const failing = subscriber('ledger', {
       'payment.captured': () => {
         throw new Error('down');
@@ -86,14 +78,14 @@ describe('the statements that a relay sends', () => {
     expect(await statementsDuring(bus.db, () => drain(bus.db, []))).toBe(1);
   });
 
-  it('are few for one event', async () => {
+  test('are few for one event', async ({ bus }) => {
     const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
     await emitPayments(bus.db, 1, 1);
     // Look and fan out; claim and settle; look in vain.
     expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger]))).toBeLessThanOrEqual(5);
   });
 
-  it('read no more of a backlog than they deliver of it', async () => {
+  test('read no more of a backlog than they deliver of it', async () => {
     const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
     const url = await createDatabase(inject('postgresUrl'));
     const read = () => rowsRead(url, 'deliveries');
@@ -110,7 +102,7 @@ describe('the statements that a relay sends', () => {
     expect((await read()) - before).toBeLessThan(9000 * 6);
   });
 
-  it('read large payloads in portions, and the first of a lane however large it is', async () => {
+  test('read large payloads in portions, and the first of a lane however large it is', async ({ bus }) => {
     const handed: number[] = [];
     const subscribed = subscriber('payments', {
       'webhook.cardpayments.received': (event) => void handed.push(event.seq),
@@ -130,7 +122,9 @@ describe('the statements that a relay sends', () => {
 });
 
 describe('the statements that run again and again', () => {
-  it('are prepared once by each connection, also in the transaction of a producer and of a handler', async () => {
+  test('are prepared once by each connection, also in the transaction of a producer and of a handler', async ({
+    bus,
+  }) => {
     const prepared = async (on: Executor) =>
       await run<{ name: string; uses: number }>(on, {
         text: `select name, (generic_plans + custom_plans)::int as uses from pg_prepared_statements

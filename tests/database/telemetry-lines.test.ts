@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { beforeEach, describe, expect, vi } from 'vitest';
 
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { emit } from '../../lib/outbox/emit.ts';
@@ -7,17 +7,9 @@ import { createKick } from '../../lib/relay/kick.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
-import {
-  START,
-  drain,
-  emitPayments,
-  openBus,
-  payloadOf,
-  payment,
-  rows,
-  storeBacklog,
-} from '../support/bus.ts';
+import { START, drain, emitPayments, payloadOf, payment, rows, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 
 const exporter = vi.hoisted(() => ({ isLoaded: false }));
 vi.mock('../../lib/telemetry/export.ts', () => {
@@ -28,20 +20,12 @@ vi.mock('../../lib/telemetry/export.ts', () => {
 const CANARY = 'kanarifugl@example.no';
 const CALLER = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const TRACE = CALLER.slice(3, 35);
-
-let bus: Bus;
 /** Each is one write to stdout. */
 let writes: string[];
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-});
-afterAll(() => bus.close());
 beforeEach(async () => {
   writes = [];
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => writes.push(String(text)) > 0);
-  await bus.reset();
 });
-afterEach(() => vi.restoreAllMocks());
 
 type Line = Readonly<Record<string, unknown>>;
 const lines = () =>
@@ -59,7 +43,7 @@ const fails = (error: () => unknown) =>
   });
 
 describe('a delivery', () => {
-  test('leaves one line, which names it and holds nothing of what was delivered', async () => {
+  test('leaves one line, which names it and holds nothing of what was delivered', async ({ bus }) => {
     const event = payloadOf('payment.captured', { bookingId: CANARY });
     const { id } = await bus.db.transaction((tx) =>
       emit(tx, 'payment.captured', event, { orderingKey: CANARY, dedupeKey: CANARY, correlationId: CANARY }),
@@ -82,27 +66,32 @@ describe('a delivery', () => {
     expect(writes.join('')).not.toContain('kanari');
   });
 
-  test.each([
+  test.for<[outcome: string, level: string, kind: string, error: () => unknown]>([
     ['failed', 'warn', 'TypeError', () => new TypeError(CANARY)],
     ['failed', 'warn', 'other', () => Object.assign(new Error(CANARY), { code: `no booking for ${CANARY}` })],
     ['failed', 'warn', 'thrown', () => CANARY],
     ['dead_lettered', 'error', 'permanent', () => new PermanentError(CANARY)],
     ['waited', 'info', 'retry_after', () => new RetryAfter(MINUTE, CANARY)],
-  ])('that %s is told with %s, and of its error the kind: %s', async (outcome, level, kind, error) => {
-    await emitPayments(bus.db, 1, 1);
-    await drain(bus.db, [fails(error)], { isLogged: true });
-    expect(linesOf('delivery')).toMatchObject([{ level, outcome, kind, attempt: 1 }]);
-    expect(writes.join('')).not.toContain('kanari');
-  });
+  ])(
+    'that %s is told with %s, and of its error the kind: %s',
+    async ([outcome, level, kind, error], { bus }) => {
+      await emitPayments(bus.db, 1, 1);
+      await drain(bus.db, [fails(error)], { isLogged: true });
+      expect(linesOf('delivery')).toMatchObject([{ level, outcome, kind, attempt: 1 }]);
+      expect(writes.join('')).not.toContain('kanari');
+    },
+  );
 
-  test('of a transactional handler is told as well', async () => {
+  test('of a transactional handler is told as well', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const own = subscriber('ledger', { 'payment.captured': () => undefined }, { transactional: true });
     await drain(bus.db, [own], { isLogged: true });
     expect(linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered']);
   });
 
-  test('that is rolled back with a neighbour is told when it is run again, and not before', async () => {
+  test('that is rolled back with a neighbour is told when it is run again, and not before', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     const own = subscriber(
       'ledger',
@@ -117,7 +106,7 @@ describe('a delivery', () => {
     expect(linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'failed']);
   });
 
-  test('of a batch leaves a line as far as the batch was taken', async () => {
+  test('of a batch leaves a line as far as the batch was taken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     const own = subscriber('ledger', { 'payment.captured': () => 2 }, { batch: true });
     await drain(bus.db, [own], { isLogged: true });
@@ -128,7 +117,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  test('whose relay died is told as failed by the next one', async () => {
+  test('whose relay died is told as failed by the next one', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     await rows(
@@ -140,7 +129,7 @@ describe('a delivery', () => {
     expect(linesOf('delivery')).toMatchObject([{ level: 'warn', outcome: 'failed', kind: 'lease_expired' }]);
   });
 
-  test('is written together with the others of its batch', async () => {
+  test('is written together with the others of its batch', async ({ bus }) => {
     await storeBacklog(bus.db, 'payment.captured', 3000);
     await drain(bus.db, [ledger()], { isLogged: true });
     expect(linesOf('delivery').length).toBe(3000);
@@ -148,7 +137,7 @@ describe('a delivery', () => {
     expect(writes.length).toBeLessThan(20);
   });
 
-  test('leaves no line where nobody asked for it', async () => {
+  test('leaves no line where nobody asked for it', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [fails(() => new Error())]);
     expect(writes).toEqual([]);
@@ -156,7 +145,7 @@ describe('a delivery', () => {
 });
 
 describe('a relay', () => {
-  test('leaves a line that counts what it did', async () => {
+  test('leaves a line that counts what it did', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const first = await drain(bus.db, [ledger(), attach('bookings', { 'payment.captured': refuse })], {
       isLogged: true,
@@ -178,7 +167,7 @@ describe('a relay', () => {
     expect(first).toMatchObject({ delivered: 2, deadLettered: 2 });
   });
 
-  test('is logged when the cron or a kick runs it, where that is asked for', async () => {
+  test('is logged when the cron or a kick runs it, where that is asked for', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await runCron({ db: bus.db, subscribers: [ledger()], duties: [], budgetMs: 300, isLogged: true });
     expect([linesOf('delivery').length, linesOf('relay').length]).toEqual([1, 1]);
@@ -199,16 +188,17 @@ const refuse = () => {
 };
 
 describe('where nothing is traced', () => {
-  const received = guardedEndpoint({
-    methods: ['POST'],
-    handle: async () => {
-      await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
-      return new Response();
-    },
-  });
+  const received = (bus: Bus) =>
+    guardedEndpoint({
+      methods: ['POST'],
+      handle: async () => {
+        await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+        return new Response();
+      },
+    });
   const post = (traceparent?: string) =>
     new Request('https://postbud.example/', { method: 'POST', headers: traceparent ? { traceparent } : {} });
-  const traces = async () =>
+  const traces = async (bus: Bus) =>
     (
       await rows<{ traceparent: string | null }>(
         bus.db,
@@ -216,15 +206,15 @@ describe('where nothing is traced', () => {
       )
     ).map(({ traceparent }) => traceparent);
 
-  test('the caller’s trace is still that of the event, and of what its handlers emit', async () => {
-    await received.fetch(post(CALLER));
+  test('the caller’s trace is still that of the event, and of what its handlers emit', async ({ bus }) => {
+    await received(bus).fetch(post(CALLER));
     const causing = subscriber(
       'ledger',
       { 'payment.captured': (_, { tx }) => emit(tx, 'payment.refunded', payloadOf('payment.refunded')) },
       { transactional: true },
     );
     await drain(bus.db, [causing], { isLogged: true });
-    expect(await traces()).toEqual([CALLER, CALLER]);
+    expect(await traces(bus)).toEqual([CALLER, CALLER]);
     expect(lines().map(({ message, traceId }) => [message, traceId])).toEqual([
       ['request', TRACE],
       ['delivery', TRACE],
@@ -232,7 +222,9 @@ describe('where nothing is traced', () => {
     ]);
   });
 
-  test('a relay that a request kicked does not hand the request’s trace to the events of others', async () => {
+  test('a relay that a request kicked does not hand the request’s trace to the events of others', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     const causing = ledger(() =>
       bus.db.transaction((tx) => emit(tx, 'payment.refunded', payloadOf('payment.refunded'))),
@@ -245,19 +237,19 @@ describe('where nothing is traced', () => {
       },
     });
     await fetch(post(CALLER));
-    expect(await traces()).toEqual([null, null]);
+    expect(await traces(bus)).toEqual([null, null]);
   });
 
-  test.each([undefined, '', 'kanari', CALLER.slice(0, -1), CALLER.replace('0af7', 'zzzz'), `${CALLER}-00`])(
+  test.for([undefined, '', 'kanari', CALLER.slice(0, -1), CALLER.replace('0af7', 'zzzz'), `${CALLER}-00`])(
     'the traceparent %j is none',
-    async (traceparent) => {
-      await received.fetch(post(traceparent));
-      expect(await traces()).toEqual([null]);
+    async (traceparent, { bus }) => {
+      await received(bus).fetch(post(traceparent));
+      expect(await traces(bus)).toEqual([null]);
     },
   );
 
-  test('nothing of the SDK is loaded', async () => {
-    await received.fetch(post(CALLER));
+  test('nothing of the SDK is loaded', async ({ bus }) => {
+    await received(bus).fetch(post(CALLER));
     await drain(bus.db, [ledger()]);
     expect(exporter.isLoaded).toBe(false);
   });

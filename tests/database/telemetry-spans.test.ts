@@ -349,21 +349,24 @@ test('a component elsewhere is told the span of the attempt, in the header; the 
 });
 
 test.each([
-  [503, 2],
-  [404, 0],
-])('a request that is answered %i has a span with the status %i', async (status, code) => {
-  const { fetch } = guardedEndpoint({
-    methods: ['POST'],
-    route: '/dev/:who',
-    handle: async () => {
-      throw new Problem(status, 'not_now', CANARY);
-    },
-  });
-  await fetch(post());
-  await sent();
-  const span = one('POST /dev/:who');
-  expect([span.status.code, span.attributes['http.response.status_code']]).toEqual([code, status]);
-});
+  [503, 'chat_not_configured', 2],
+  [404, 'not_found', 0],
+] as const)(
+  'a request that is answered %i %s has a span with the status %i',
+  async (status, problem, code) => {
+    const { fetch } = guardedEndpoint({
+      methods: ['POST'],
+      route: '/dev/:who',
+      handle: async () => {
+        throw new Problem(problem, { detail: CANARY });
+      },
+    });
+    await fetch(post());
+    await sent();
+    const span = one('POST /dev/:who');
+    expect([span.status.code, span.attributes['http.response.status_code']]).toEqual([code, status]);
+  },
+);
 
 test('a method that nobody knows, and a path that is not declared, are in no name', async () => {
   const { fetch } = guardedEndpoint({ methods: ['GET'], handle: async () => new Response() });

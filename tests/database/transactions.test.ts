@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { beforeEach, describe, expect } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { connect } from '../../lib/db/connect.ts';
@@ -14,24 +14,18 @@ import {
   drain,
   emitPayments,
   gate,
-  openBus,
   payloadOf,
   rows,
   START,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-let bus: Bus;
+import { test } from '../support/bus-test.ts';
 let handed: number[];
 
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
+test.beforeAll(async ({ database: bus }) => {
   await rows(bus.db, 'create table effects (number int not null)');
 });
-afterAll(() => bus.close());
 beforeEach(async () => {
-  await bus.reset();
-  await rows(bus.db, 'truncate effects');
   handed = [];
 });
 
@@ -56,26 +50,26 @@ const write = (tx: Transaction, number: number) =>
   run(tx, { text: 'insert into effects values ($1::int)', values: [number] });
 
 /** The numbers that were written and committed, in the order of the rows. */
-const effects = async () =>
+const effects = async (bus: Bus) =>
   (await rows<{ number: number }>(bus.db, 'select number from effects')).map(({ number }) => number);
-const states = async () => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
+const states = async (bus: Bus) => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
 
 describe('rule 7: a transactional handler and the mark that it delivered commit together', () => {
-  it('commits both', async () => {
+  test('commits both', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     const report = await drain(bus.db, [
       writing(async (number, { tx }) => {
         // Not yet for others to see, neither the one nor the other.
-        expect(await effects()).not.toContain(number);
-        expect((await states())[number - 1]).toBe('pending');
+        expect(await effects(bus)).not.toContain(number);
+        expect((await states(bus))[number - 1]).toBe('pending');
         expect(
           await run(tx, { text: 'select number from effects where number = $1::int', values: [number] }),
         ).toHaveLength(1);
       }),
     ]);
     expect(report).toMatchObject({ delivered: 3, failed: 0 });
-    expect(await effects()).toEqual([1, 2, 3]);
-    expect(await states()).toEqual(['delivered', 'delivered', 'delivered']);
+    expect(await effects(bus)).toEqual([1, 2, 3]);
+    expect(await states(bus)).toEqual(['delivered', 'delivered', 'delivered']);
     expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
       attempts: 1,
       deliveredAt: expect.any(Number),
@@ -83,7 +77,9 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('takes back what the handler wrote before it threw, and records the failure all the same', async () => {
+  test('takes back what the handler wrote before it threw, and records the failure all the same', async ({
+    bus,
+  }) => {
     const attached = [
       writing((number, { attempt }) => {
         if (number === 1 && attempt === 1) throw new Error('after writing');
@@ -91,7 +87,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     ];
     await emitPayments(bus.db, 1, 2);
     expect(await drain(bus.db, attached)).toMatchObject({ delivered: 0, failed: 1 });
-    expect(await effects()).toEqual([]);
+    expect(await effects(bus)).toEqual([]);
     expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
       state: 'failing',
       attempts: 1,
@@ -99,20 +95,22 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
       log: [{ message: 'after writing' }],
     });
     expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 2 });
-    expect(await effects()).toEqual([1, 2]);
+    expect(await effects(bus)).toEqual([1, 2]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('records a failure that the database itself found, although its transaction is lost', async () => {
+  test('records a failure that the database itself found, although its transaction is lost', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [writing((_, { tx }) => run(tx, { text: 'select 1 / 0', values: [] }))]);
     const [delivery] = await deliveriesOf(bus.db, 'ledger');
     expect(delivery).toMatchObject({ state: 'failing', attempts: 1 });
     expect(delivery!.log).toHaveLength(1);
-    expect(await effects()).toEqual([]);
+    expect(await effects(bus)).toEqual([]);
   });
 
-  it('outlives the loss of its connection between two statements, and tries again', async () => {
+  test('outlives the loss of its connection between two statements, and tries again', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const attached = [
       writing(async (_, { tx, attempt }) => {
@@ -127,38 +125,42 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
       }),
     ];
     await drain(bus.db, attached);
-    expect(await states()).toEqual(['failing']);
-    expect(await effects()).toEqual([]);
+    expect(await states(bus)).toEqual(['failing']);
+    expect(await effects(bus)).toEqual([]);
     await drain(bus.db, attached, { now: START + MINUTE });
-    expect(await states()).toEqual(['delivered']);
-    expect(await effects()).toEqual([1]);
+    expect(await states(bus)).toEqual(['delivered']);
+    expect(await effects(bus)).toEqual([1]);
   });
 
-  it('counts a handler that swallows the error of a statement as failed: its transaction can not commit', async () => {
+  test('counts a handler that swallows the error of a statement as failed: its transaction can not commit', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
       writing((_, { tx }) => run(tx, { text: 'select 1 / 0', values: [] }).catch(() => undefined)),
     ]);
-    expect(await states()).toEqual(['failing']);
-    expect(await effects()).toEqual([]);
+    expect(await states(bus)).toEqual(['failing']);
+    expect(await effects(bus)).toEqual([]);
   });
 
-  it.each([
+  test.for([
     ['a PermanentError', () => new PermanentError('never'), 'dead_lettered', [2]],
     ['a RetryAfter', () => new RetryAfter(1000), 'pending', []],
-  ])('takes back what was written before %s', async (_, error, state, left) => {
+  ] as const)('takes back what was written before %s', async ([, error, state, left], { bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [
       writing((number) => {
         if (number === 1) throw error();
       }),
     ]);
-    expect(await effects()).toEqual(left);
-    expect((await states())[0]).toBe(state);
+    expect(await effects(bus)).toEqual(left);
+    expect((await states(bus))[0]).toBe(state);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('rolls back at the time limit, and nothing that the handler still does reaches the database', async () => {
+  test('rolls back at the time limit, and nothing that the handler still does reaches the database', async ({
+    bus,
+  }) => {
     const late = gate();
     const zombies: Promise<unknown>[] = [];
     await emitPayments(bus.db, 1, 1);
@@ -175,7 +177,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await drain(bus.db, attached)).toMatchObject({ delivered: 0, failed: 1 });
     late.open();
     expect(await zombies[0]).toBeInstanceOf(Error);
-    expect(await effects()).toEqual([]);
+    expect(await effects(bus)).toEqual([]);
     expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
       state: 'failing',
       log: [{ kind: 'timeout' }],
@@ -191,7 +193,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     await expect.poll(open).toEqual([]);
   });
 
-  it('cuts off a statement that is running at the time limit', async () => {
+  test('cuts off a statement that is running at the time limit', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
       writing((_, { tx }) => run(tx, { text: 'select pg_sleep(2)', values: [] }), { timeoutMs: 50 }),
@@ -200,10 +202,12 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
       state: 'failing',
       log: [{ kind: 'timeout' }],
     });
-    expect(await effects()).toEqual([]);
+    expect(await effects(bus)).toEqual([]);
   });
 
-  it('takes effect once when a relay loses its lease in the middle and another one takes over', async () => {
+  test('takes effect once when a relay loses its lease in the middle and another one takes over', async ({
+    bus,
+  }) => {
     const other = await connect(bus.url);
     const held = gate();
     const begun = gate();
@@ -222,7 +226,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     held.open();
     expect(await slow).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
     await other.close();
-    expect(await effects()).toEqual([1]);
+    expect(await effects(bus)).toEqual([1]);
     expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
       state: 'delivered',
       attempts: 2,
@@ -231,7 +235,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('delivers what a transactional handler emits, and nothing of one that failed', async () => {
+  test('delivers what a transactional handler emits, and nothing of one that failed', async ({ bus }) => {
     const reasons: string[] = [];
     const emitting = writing(async (number, { tx }) => {
       await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason: `after ${number}` }));
@@ -246,16 +250,18 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('runs more lanes than there are connections', async () => {
+  test('runs more lanes than there are connections', async ({ bus }) => {
     for (let number = 1; number <= 40; number += 1)
       await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
     expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 40, failed: 0 });
-    expect((await effects()).toSorted((a, b) => a - b)).toEqual(
+    expect((await effects(bus)).toSorted((a, b) => a - b)).toEqual(
       Array.from({ length: 40 }, (_, index) => index + 1),
     );
   });
 
-  it('leaves other relays on the same pool a connection while slow handlers hold theirs', async () => {
+  test('leaves other relays on the same pool a connection while slow handlers hold theirs', async ({
+    bus,
+  }) => {
     const held = gate();
     let begun = 0;
     const slow = (name: 'bookings' | 'ledger' | 'notifications') => {
@@ -281,7 +287,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect((await deliveriesOf(bus.db)).filter(({ state }) => state === 'delivered')).toHaveLength(24);
   });
 
-  it('does not begin, and does not count as tried, when the relay is told to stop', async () => {
+  test('does not begin, and does not count as tried, when the relay is told to stop', async ({ bus }) => {
     const stop = new AbortController();
     await emitPayments(bus.db, 1, 2);
     const attached = [
@@ -292,14 +298,16 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     ];
     expect(await drain(bus.db, attached, { signal: stop.signal })).toMatchObject({ delivered: 0, failed: 0 });
     // They shared a commit.
-    expect(await effects()).toEqual([]);
+    expect(await effects(bus)).toEqual([]);
     expect((await deliveriesOf(bus.db, 'ledger')).map(({ attempts }) => attempts)).toEqual([0, 0]);
     expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 2 });
-    expect(await effects()).toEqual([1, 2]);
+    expect(await effects(bus)).toEqual([1, 2]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  it('lets two relays settle side by side, in transactions and in batches, without a deadlock', async () => {
+  test('lets two relays settle side by side, in transactions and in batches, without a deadlock', async ({
+    bus,
+  }) => {
     const quick = subscriber('bookings', { 'payment.captured': () => undefined });
     const other = await connect(bus.url);
     await bus.db.transaction(async (tx) => {
@@ -315,7 +323,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     ]);
     await other.close();
     expect(reports.map(({ delivered }) => delivered).reduce((sum, delivered) => sum + delivered)).toBe(800);
-    expect(await effects()).toHaveLength(400);
+    expect(await effects(bus)).toHaveLength(400);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });

@@ -201,7 +201,7 @@ describe.each(modes)('an answer (%s)', (mode) => {
   });
 
   test('is what the budget says when that is used up, and the provider is not asked', async () => {
-    const takeBudget = () => Promise.reject(new Problem(429, 'rate_limited', 'Try tomorrow.'));
+    const takeBudget = () => Promise.reject(new Problem('rate_limited', { detail: 'Try tomorrow.' }));
     const answer = await ask({ mode, takeBudget });
     expect([answer.status, answer.code]).toEqual([429, 'rate_limited']);
     expect(api.requests).toHaveLength(0);

@@ -21,7 +21,8 @@ import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, openBus } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { PATIENTLY } from '../support/patience.ts';
-import { operatorToken, startOperatorServer } from '../support/operator-server.ts';
+import { startOperatorServer } from '../support/operator-server.ts';
+import { operatorToken } from '../support/operator-token.ts';
 import type { OperatorServer } from '../support/operator-server.ts';
 
 const BIN = fileURLToPath(new URL('../../cli/postbud.mjs', import.meta.url));
@@ -92,7 +93,7 @@ describe('npx postbud', () => {
     expect(coloured.out).toContain('\u001B[31m');
     expect(JSON.parse(asJson.out)).toMatchObject({ total: 1 });
     expect([wrong.code, wrong.out]).toEqual([2, '']);
-    expect(wrong.err).toContain('There is no terminal to ask on');
+    expect(wrong.err).toContain('there is no terminal to ask');
   });
 
   test('is quiet when whoever reads has seen enough', async () => {
@@ -108,7 +109,7 @@ describe('npx postbud', () => {
     child.stderr.destroy();
     let out = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => (out += text));
-    expect([await ended, out]).toEqual([0, expect.stringContaining('1 dead letter is on its way again')]);
+    expect([await ended, out]).toEqual([0, expect.stringContaining('Replayed 1 dead letter')]);
   });
 
   test.skipIf(!existsSync('/dev/full'))('says where what was asked for can’t be written', () => {
@@ -118,10 +119,7 @@ describe('npx postbud', () => {
       encoding: 'utf8',
     });
     closeSync(full);
-    expect([status, stderr]).toEqual([
-      1,
-      expect.stringMatching(/^What was asked for can’t be written: .*\n$/),
-    ]);
+    expect([status, stderr]).toEqual([1, expect.stringMatching(/^Standard output can’t be written: .*\n$/)]);
   });
 
   test('follows the bus, says once that the server is away and goes on when it is back, until Ctrl-C', async () => {
@@ -142,9 +140,9 @@ describe('npx postbud', () => {
 
     const port = Number(new URL(server.url).port);
     await server.close();
-    await vi.waitFor(() => expect(err()).toContain('Trying again until it answers.'), PATIENTLY);
+    await vi.waitFor(() => expect(err()).toContain('Retrying until it answers.'), PATIENTLY);
     server = await startOperatorServer(bus.db, [ledger], port);
-    await vi.waitFor(() => expect(err()).toContain('Connected again after'), PATIENTLY);
+    await vi.waitFor(() => expect(err()).toContain('Reconnected after'), PATIENTLY);
     expect(err().match(/can’t be reached/g)).toHaveLength(1);
     expect(told('dead_letter')).toHaveLength(2);
     child.kill('SIGINT');

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { InvalidConfiguration } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
-import { takeBudget } from '../../lib/rate-limit/answers.ts';
+import { takeBudget } from '../../lib/http/rate-limit.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
 import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import { MINUTE } from '../../lib/time.ts';
@@ -33,9 +33,9 @@ function guarded({ forms = false, limit = 3, budget = 100 } = {}) {
     visitorLimits: () => ({ limiter, visitors, limits: [{ name: 'chat-min', limit, windowMs: MINUTE }] }),
     handle: async (_, { body, visitor, requestId }) => {
       seen.push({ body, visitor, requestId });
-      if (body.name === 'unconfigured') throw new Problem(503, 'chat_not_configured', 'Set a key.');
+      if (body.name === 'unconfigured') throw new Problem('chat_not_configured');
       await takeBudget(limiter, 'chat-budget', budget);
-      if (body.name === 'rejected') throw new Problem(502, 'provider_rejected', 'No.');
+      if (body.name === 'rejected') throw new Problem('provider_rejected');
       return Response.json({ text: `Hei, ${body.name}.` });
     },
   });

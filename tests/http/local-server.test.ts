@@ -361,7 +361,7 @@ describe('the local server', () => {
       DATABASE_URL: await createDatabase(inject('postgresUrl')),
     });
     expect(code).toBe(1);
-    expect(output).toContain(`something listens on port ${port} already. Set PORT to another one.`);
+    expect(output).toContain(`port ${port} is in use. Set PORT to another one.`);
     expect(output).not.toMatch(/\n\s+at /);
   });
 
@@ -392,10 +392,10 @@ describe('the local server', () => {
       const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR: dataDir });
       expect(code).toBe(0);
       expectDemo(output);
-      expect(output).toMatch(/└ payment\.captured +accounting +\S failing +1 .*next try in \d+ s/);
+      expect(output).toMatch(/└ payment\.captured +accounting +\S failing +1 .*next retry in \d+ s/);
       expect(output).toMatch(/└ payment\.captured +accounting +\S pending +0 +behind an earlier event/);
       expect(output).toMatch(
-        /15 events, 35 deliveries: 32 delivered .* 1 failing, 1 waiting in order, 1 dead-lettered/,
+        /15 events, 35 deliveries: 32 delivered .* 1 failing, 1 pending, 1 dead-lettered/,
       );
     });
 
@@ -415,7 +415,7 @@ describe('the local server', () => {
       expect((await server.stop('SIGINT')).code).toBe(0);
       const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR: dataDir });
       expect(code).toBe(1);
-      expect(output.trim()).toBe('No local server is running here. In another terminal: npm start');
+      expect(output.trim()).toBe('No local server is running. Start one in another terminal: npm start');
     });
   });
 });
@@ -496,9 +496,11 @@ describe('the local server with a database of its own', () => {
 
   test('says so, makes up only the secrets of operators and the cron, and sends no traffic', async () => {
     const output = server.output();
-    expect(output).toContain('Postgres from DATABASE_URL: no stand-ins, no demo and no /dev/…');
-    expect(output).toContain('for audit, identity, notifications, payments; what is for others waits');
-    expect(output).toContain('answers 503 without ANTHROPIC_API_KEY');
+    expect(output).toContain('Postgres from DATABASE_URL: without stand-ins, demo and /dev/…');
+    expect(output).toContain(
+      'for audit, identity, notifications, payments; deliveries to unattached subscribers wait',
+    );
+    expect(output).toContain('answers 503 until ANTHROPIC_API_KEY is set');
     expect(output).not.toContain('npm run demo');
     const { variables } = JSON.parse(
       readFileSync(join(folder, 'beside', 'development.json'), 'utf8'),
@@ -514,7 +516,7 @@ describe('the local server with a database of its own', () => {
     const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR: join(folder, 'beside') });
     expect(code).toBe(1);
     expect(output.trim()).toBe(
-      `The server at ${server.url} uses the database of DATABASE_URL, to which the demo sends nothing. Start one without DATABASE_URL: npm start`,
+      `The server at ${server.url} uses the database of DATABASE_URL, and the demo needs an embedded one. Start a server without DATABASE_URL: npm start`,
     );
     expect(await rows(connection.db, 'select count(*)::int from events')).toEqual(before);
   });
@@ -546,7 +548,7 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
   test('the token where there is no secret', async () => {
     const { code, output } = await runProgram('dev/token.ts', { DATA_DIR: join(folder, 'nowhere') });
     expect(code).toBe(1);
-    expect(output).toContain('OPERATOR_JWT_SECRET: set it, or run npm start once');
+    expect(output).toContain('OPERATOR_JWT_SECRET is not set.\nSet it, or run npm start once');
   });
 
   test('the token that would outlive what a server takes', async () => {
@@ -556,7 +558,7 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
     const refused = await mint(['--expires', '48h']);
     expect([refused.code, refused.output]).toEqual([
       2,
-      expect.stringContaining('--expires: 48h is longer than a server takes a token, which is 24h.'),
+      expect.stringContaining('--expires: 48h is longer than a server accepts, which is 24h.'),
     ]);
     const allowed = await mint(['--expires', '48h'], { OPERATOR_TOKEN_MAX_AGE: '2d' });
     const { iat = 0, exp = 0 } = decodeJwt(allowed.output.trim());
@@ -616,7 +618,7 @@ describe('installing before a program starts', () => {
   test('installs what the lock file says where nothing is, and says so; after that it is silent', () => {
     const first = install();
     expect(first.status).toBe(0);
-    expect(first.stdout).toContain('Installing packages (npm ci): there is no node_modules yet.');
+    expect(first.stdout).toContain('Installing packages (npm ci): node_modules is missing.');
     expect(first.stdout).toMatch(/^npm ci\b/m);
     expect(install()).toEqual({ status: 0, stdout: '', stderr: '' });
   });

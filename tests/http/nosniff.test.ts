@@ -104,7 +104,7 @@ describe('a browser takes no answer for what it is not', () => {
     nothing: async () => new Response(null, { status: 204 }),
     'a redirect': async () => Response.redirect('https://postbud.example/', 303),
     'not modified': async () => new Response(null, { status: 304 }),
-    'a problem': () => Promise.reject(new Problem(502, 'x', 'x')),
+    'a problem': () => Promise.reject(new Problem('provider_rejected')),
     'an error': () => Promise.reject(new TypeError('x')),
     'a wrong variable': () => Promise.reject(new InvalidConfiguration('X', 'x')),
   };
@@ -124,7 +124,7 @@ describe('a browser takes no answer for what it is not', () => {
   test('also where a page of a problem can’t be written', async () => {
     const { fetch } = guardedEndpoint({
       methods: ['GET'],
-      handle: () => Promise.reject(new Problem(404, 'x', 'x')),
+      handle: () => Promise.reject(new Problem('not_found')),
       problemAnswer: () => {
         throw new Error('x');
       },

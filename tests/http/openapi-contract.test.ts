@@ -19,8 +19,9 @@ import type { Connection } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { payloadOf } from '../support/bus.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';
-import { exchangesOf, mintToken, operationsOf, send, sendExample } from '../support/contract.ts';
+import { exchangesOf, operationsOf, send, sendExample } from '../support/contract.ts';
 import type { DocumentedOperation, OpenApiDocument, Target } from '../support/contract.ts';
+import { operatorToken } from '../support/operator-token.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
 import { PATIENTLY } from '../support/patience.ts';
@@ -250,7 +251,7 @@ describe('a request that no example can be', () => {
 
   test('a token that is really one, signs in', async () => {
     const operation = operationOf('signIn');
-    const token = await mintToken(target, ['event-bus:read']);
+    const token = await operatorToken({ scope: 'event-bus:read' }, OPERATOR_SECRET);
     const sent = {
       parameters: [{ place: 'header', parameter: 'Sec-Fetch-Site', text: 'same-origin' }],
       contentType: JSON_TYPE,

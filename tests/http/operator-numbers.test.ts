@@ -2,7 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } f
 
 import { openBus } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-import { operatorToken, startOperatorServer } from '../support/operator-server.ts';
+import { startOperatorServer } from '../support/operator-server.ts';
+import { operatorToken } from '../support/operator-token.ts';
 import type { OperatorServer } from '../support/operator-server.ts';
 
 let bus: Bus;

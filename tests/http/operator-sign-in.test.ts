@@ -12,7 +12,7 @@ import { InvalidConfiguration } from '../../lib/config.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { HOME } from '../../lib/operators/page/links.ts';
-import { html } from '../../lib/operators/page/markup.ts';
+import { html } from '../../lib/markup.ts';
 import { layout } from '../../lib/operators/page/layout.ts';
 import { nextPath } from '../../lib/operators/access/next-path.ts';
 import { operatorRoute } from '../../lib/operators/access/route.ts';
@@ -358,7 +358,7 @@ async function isRefused(shownToken: string, settings: OperatorSettings): Promis
   expect([asCookie.status, asCookie.json['code']]).toEqual([401, 'invalid_token']);
   const signingIn = await ask(under, `${HOME}/sign-in`, signInWith(shownToken));
   expect(signingIn).toMatchObject({ status: 401, type: 'text/html; charset=utf-8' });
-  expect(signingIn.text).toContain('The token is not valid, or has expired.');
+  expect(signingIn.text).toContain('The token is invalid or has expired.');
   expect(signingIn.headers).not.toHaveProperty('set-cookie');
   expect(under.visits).toEqual([]);
 }
@@ -572,7 +572,7 @@ describe('what changes something, with the cookie,', () => {
   ])('is refused from %s', async (_, headers) => {
     const { status, json, done } = await replay({ ...(await cookie()), ...headers });
     expect([status, json['code'], done]).toEqual([403, 'cross_site_request', 0]);
-    expect(json['detail']).toContain('Nothing was done');
+    expect(json['detail']).toContain('Nothing was changed');
   });
 
   test.each<[string, Record<string, string>]>([
@@ -587,7 +587,7 @@ describe('what changes something, with the cookie,', () => {
     const headers = { ...BROWSER, ...(await cookie()), 'sec-fetch-site': 'cross-site' };
     const { status, type, text } = await replay(headers);
     expect([status, type]).toEqual([403, 'text/html; charset=utf-8']);
-    expect(text).toContain('Nothing was done');
+    expect(text).toContain('Nothing was changed');
   });
 
   test('is not asked where it came from with a Bearer token', async () => {
@@ -680,7 +680,7 @@ describe('signing in', () => {
       signInWith('kanarifugl.kanarifugl.kanarifugl', next),
     );
     expect(answer.status).toBe(401);
-    expect(answer.text).toContain('The token is not valid, or has expired.');
+    expect(answer.text).toContain('The token is invalid or has expired.');
     expect(nextIn(answer.text)).toBe(next);
     expect(answer.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
   });
@@ -696,7 +696,7 @@ describe('signing in', () => {
     expect(long.length).toBeGreaterThan(4000);
     const { status, headers, text } = await ask(consoleOf(), `${HOME}/sign-in`, signInWith(long));
     expect([status, headers['set-cookie']]).toEqual([400, undefined]);
-    expect(text).toContain('The token is longer than a browser keeps');
+    expect(text).toContain('The token is longer than 4000 bytes');
     expect(text).toContain('name="token"');
   });
 
@@ -924,7 +924,7 @@ describe('a browser without a session', () => {
     const headers = { ...BROWSER, ...(await cookie({ exp: now() - 60 })) };
     const { status, text } = await ask(consoleOf(), PAGE, { headers });
     expect(status).toBe(401);
-    expect(text).toContain('The token is not valid, or has expired.');
+    expect(text).toContain('The token is invalid or has expired.');
     expect(nextIn(text)).toBe(PAGE);
   });
 
@@ -1144,7 +1144,7 @@ describe('a problem', () => {
       const headers = { ...OWN_PAGE, ...(await cookie()), accept };
       const { status, text } = await ask(consoleOf(), `${HOME}/broken`, { headers });
       expect(status).toBe(500);
-      expect(text).toContain('Something went wrong here.');
+      expect(text).toContain('The request failed on our side.');
       expect(text + lines).not.toContain('kanarifugl');
     }
   });

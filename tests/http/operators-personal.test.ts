@@ -1,5 +1,5 @@
 import { SignJWT } from 'jose';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
@@ -33,19 +33,19 @@ const CANARY = /kanarifugl/i;
 let bus: Bus;
 let attached: readonly AttachedSubscriber[] = [];
 /** What the functions wrote to the log. */
-let lines: string;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-  lines = '';
+let lines = '';
+const listen = () => {
   vi.spyOn(process.stdout, 'write').mockImplementation((line) => {
     lines += String(line);
     return true;
   });
+};
+beforeAll(async () => {
+  bus = await openBus(inject('postgresUrl'));
+  listen();
 });
-afterAll(async () => {
-  vi.restoreAllMocks();
-  await bus.close();
-});
+beforeEach(listen);
+afterAll(() => bus.close());
 
 const { fetch } = operatorFunction({ settings, db: () => bus.db, subscribers: () => attached });
 

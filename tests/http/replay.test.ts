@@ -13,6 +13,7 @@ import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
 import { operatorFunction } from '../support/operator-function.ts';
+import { operatorClaims } from '../support/operator-token.ts';
 import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { freePort } from '../support/postgres.ts';
@@ -45,15 +46,7 @@ const now = () => Math.floor(Date.now() / SECOND);
 
 /** What a good token says, but for what the test says otherwise. */
 function claimsOf({ claims = {}, without = [] }: TokenOptions): JWTPayload {
-  const all: JWTPayload = {
-    iss: expected.issuer,
-    aud: expected.audience,
-    sub: 'kari@solvik.example.no',
-    iat: now(),
-    exp: now() + 300,
-    scope: 'event-bus:read event-bus:replay',
-    ...claims,
-  };
+  const all = operatorClaims({ scope: 'event-bus:read event-bus:replay', ...claims });
   return Object.fromEntries(Object.entries(all).filter(([name]) => !without.some((left) => left === name)));
 }
 

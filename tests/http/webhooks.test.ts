@@ -281,7 +281,7 @@ describe('before a signature is looked at', () => {
       title: 'Not Found',
       status: 404,
       code: 'unknown_provider',
-      detail: 'There is no such webhook endpoint.',
+      detail: 'There is no webhook endpoint at this address.',
       requestId: '',
     });
   });

@@ -1,5 +1,6 @@
-import { SignJWT } from 'jose';
 import { Webhook } from 'standardwebhooks';
+
+import { operatorToken } from './operator-token.ts';
 
 /** What a stranger who has the OpenAPI document sends and expects. Knows nothing of the code. */
 
@@ -181,7 +182,11 @@ async function authorize(
 ): Promise<void> {
   const [scheme] = security;
   if (scheme?.['operatorToken']) {
-    headers.set('authorization', `Bearer ${await mintToken(target, scopes ?? scheme['operatorToken'])}`);
+    const scope = scopes ?? scheme['operatorToken'];
+    headers.set(
+      'authorization',
+      `Bearer ${await operatorToken({ scope: scope.join(' ') }, target.operatorSecret)}`,
+    );
   }
   const id = headers.get('webhook-id');
   if (scheme?.['webhookSignature'] && id !== null) {
@@ -189,15 +194,4 @@ async function authorize(
     headers.set('webhook-timestamp', `${Math.floor(now.getTime() / 1000)}`);
     headers.set('webhook-signature', new Webhook(target.webhookSecret).sign(id, now, body));
   }
-}
-
-export async function mintToken({ operatorSecret }: Target, scopes: readonly string[]): Promise<string> {
-  return await new SignJWT({ scope: scopes.join(' ') })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setSubject('a-stranger')
-    .setIssuer('postbud')
-    .setAudience('postbud-operators')
-    .setIssuedAt()
-    .setExpirationTime('10m')
-    .sign(new TextEncoder().encode(operatorSecret));
 }

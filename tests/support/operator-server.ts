@@ -1,13 +1,12 @@
-import { SignJWT } from 'jose';
 import { serve } from 'srvx';
 
-import type { OperatorSettings } from '../../lib/config.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { duties } from '../../lib/cron/duties.ts';
 import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, runCron } from '../../lib/cron/run-cron.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { operatorSettings } from './operator-token.ts';
 import { operatorFunction } from './operator-function.ts';
 
 /** The functions of operators and of the cron, listening on a port. */
@@ -18,29 +17,7 @@ export interface OperatorServer {
   readonly close: () => Promise<void>;
 }
 
-export const OPERATOR_SECRET = 'an operator secret of the tests, 32 bytes and more';
 export const CRON_SECRET = 'a-cron-secret-of-the-tests';
-
-const settings: OperatorSettings = {
-  issuer: 'postbud',
-  audience: 'postbud-operators',
-  maxAgeSeconds: 86_400,
-  kind: 'secret',
-  secret: Buffer.from(OPERATOR_SECRET),
-};
-
-export async function operatorToken(
-  scope = 'event-bus:read event-bus:replay event-bus:reveal',
-): Promise<string> {
-  return await new SignJWT({ scope })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setSubject('kari@solvik.example.no')
-    .setIssuer(settings.issuer)
-    .setAudience(settings.audience)
-    .setIssuedAt()
-    .setExpirationTime('5m')
-    .sign(Buffer.from(OPERATOR_SECRET));
-}
 
 /** @param port a free one when left out. @param subscribers who is attached. */
 export async function startOperatorServer(
@@ -48,7 +25,11 @@ export async function startOperatorServer(
   subscribers: readonly AttachedSubscriber[],
   port = 0,
 ): Promise<OperatorServer> {
-  const operators = operatorFunction({ settings, db: () => db, subscribers: () => subscribers });
+  const operators = operatorFunction({
+    settings: operatorSettings,
+    db: () => db,
+    subscribers: () => subscribers,
+  });
   const cron = endpoint(cronRoute, {
     handle: async (request) => {
       requireCronSecret(request, CRON_SECRET);

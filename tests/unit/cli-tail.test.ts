@@ -1,3 +1,4 @@
+import stringWidth from 'string-width';
 import { describe, expect, test } from 'vitest';
 
 import {
@@ -7,9 +8,8 @@ import {
   grown,
   haveFailuresChanged,
 } from '../../cli/happenings.ts';
-import type { View } from '../../cli/happenings.ts';
+import type { Overview } from '../../lib/operators/overview/read.ts';
 import { lineOf } from '../../cli/tail.ts';
-import { widthOf } from '../../cli/text.ts';
 import type { DeadLetterItem } from '../../lib/operators/dead-letters/read.ts';
 import type { HeldLane } from '../../lib/operators/lanes/read.ts';
 import { HOUR } from '../../lib/time.ts';
@@ -48,7 +48,11 @@ describe('what tail tells', () => {
     ...Array.from({ length: 24 - newest.length }, () => 1),
     ...newest,
   ];
-  const view = (changes: Partial<View> = {}, subscriber: object = {}, ofTopic: object = {}): View => ({
+  const view = (
+    changes: Partial<Overview> = {},
+    subscriber: object = {},
+    ofTopic: object = {},
+  ): Overview => ({
     generatedAt: NOW,
     relay: { state: 'running', lastPassAt: NOW, runsHere: true, lagSeconds: 0 },
     totals: {
@@ -60,6 +64,7 @@ describe('what tail tells', () => {
       firstAttemptLast24h: 0,
     },
     hours: { delivered: hoursOf(5, 7), deadLettered: hoursOf() },
+    worstError: null,
     topics: [{ ...topic, ...ofTopic, subscribers: [{ ...ledger, ...subscriber }] }],
     ...changes,
   });
@@ -148,7 +153,7 @@ describe('what tail tells', () => {
     );
     const narrow = lineOf(happening, pane(60));
     expect(narrow).toMatch(/^15:30:00 .*…$/);
-    expect(widthOf(narrow)).toBeLessThanOrEqual(60);
+    expect(stringWidth(narrow)).toBeLessThanOrEqual(60);
     const counts = { at: NOW, type: 'counts', pending: 1, failing: 0, deadLettered: 1204 } as const;
     expect(lineOf({ ...counts, deliveriesPerSecond: 0 }, pane(null))).toBe(
       '15:30:00  · counts         1 event pending, 0 failing, 1,204 dead-lettered',

@@ -1,13 +1,14 @@
+import stringWidth from 'string-width';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import { parse } from '../../cli/arguments.ts';
-import { when } from '../../cli/instants.ts';
 import { commandLine } from '../../cli/main.ts';
 import { nearest } from '../../cli/nearest.ts';
 import { table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
-import { cutTo, padTo, printable, printableJson, widthOf, wrapTo } from '../../cli/text.ts';
+import { cutTo, hang, padTo, printable, printableJson, wrapTo } from '../../cli/text.ts';
+import { timeText } from '../../lib/operators/page/instants.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -66,41 +67,45 @@ describe('a command line', () => {
   });
 
   test.each([
-    [['--topc', 'x'], 'There is no option --topc.', 'Did you mean --topic?'],
-    [['--constructor'], 'There is no option --constructor.', null],
-    [['-t', 'x'], 'There is no option -t.', null],
+    [['--topc', 'x'], "Unknown option '--topc'. Did you mean '--topic'?", null],
+    [['--constructor'], "Unknown option '--constructor'.", 'Known: --topic, --delivery, --limit, --yes'],
+    [['-t', 'x'], "Unknown option '-t'.", 'Known: --topic, --delivery, --limit, --yes'],
     [['--topic'], '--topic needs a value: --topic <topic>', null],
     [['--topic', '--yes'], '--topic needs a value: --topic <topic>', null],
-    [['--topic='], '--topic is empty: write --topic <topic>, or leave it out', null],
-    [['--delivery', '', '--yes'], '--delivery is empty: write --delivery <id>, or leave it out', null],
-    [['--yes=no'], '--yes takes no value', null],
+    [['--topic='], '--topic is empty.', 'Write --topic <topic>, or leave it out.'],
+    [['--delivery', '', '--yes'], '--delivery is empty.', 'Write --delivery <id>, or leave it out.'],
+    [['--yes=no'], '--yes takes no value.', 'Write --yes.'],
   ])('like %j is refused', (args, message, advice) => {
     expect(() => parsed(...args)).toThrow(expect.objectContaining({ exitCode: 2, message, advice }));
   });
 
   test.each(['0', '101', '-1', '1.5', 'ten', '1e1'])('takes %j for no number from 1 to 100', (number) => {
     const given = parsed(`--limit=${number}`);
-    expect(() => given.wholeNumber('limit', 1, 100)).toThrow('--limit: write a whole number, 1 to 100');
+    expect(() => given.wholeNumber('limit', 1, 100)).toThrow(
+      `--limit: '${number}' is not a whole number from 1 to 100.`,
+    );
   });
 });
 
 describe('text for a terminal', () => {
-  test('is measured in cells', () => {
-    expect(widthOf('bærum')).toBe(5);
-    expect(widthOf('e\u0301')).toBe(1);
-    expect(widthOf('漢字')).toBe(4);
-    expect(widthOf('👩‍👩‍👧!')).toBe(3);
-    expect(widthOf('\u001B[31mred\u001B[39m')).toBe(3);
-  });
-
-  test('is cut, padded and wrapped by cells', () => {
+  test('is cut and padded by cells: CJK and emoji take two, combining marks and colours none', () => {
     expect(cutTo(5, 'bærumsverk')).toBe('bæru…');
     expect(cutTo(4, '漢字漢')).toBe('漢…');
     expect(cutTo(5, 'bærum')).toBe('bærum');
     expect(padTo(4, '漢')).toBe('漢  ');
     expect(padTo(4, '7', 'right')).toBe('   7');
-    expect(wrapTo(9, 'one two three', '  ')).toBe('  one two\n  three');
+    expect(cutTo(4, '👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧')).toBe('👩‍👩‍👧…');
+    expect(padTo(3, 'e\u0301')).toBe('e\u0301  ');
+    expect(padTo(5, '\u001B[31mred\u001B[39m')).toBe('\u001B[31mred\u001B[39m  ');
+  });
+
+  test('is wrapped by cells, and further lines hang below the first', () => {
+    expect(wrapTo(4, '漢字 漢字')).toBe('漢字\n漢字');
     expect(wrapTo(null, 'one two three')).toBe('one two three');
+    expect(hang('a  ', 'one two three', 10)).toBe('a  one two\n   three');
+    expect(hang('! ', '\u001B[31mone two\u001B[39m', 5)).toBe(
+      '! \u001B[31mone\u001B[39m\n  \u001B[31mtwo\u001B[39m',
+    );
   });
 
   test('of strangers can not move the cursor, ring, hide or turn the text round', () => {
@@ -154,7 +159,9 @@ describe('a table', () => {
       'inquiry                           7',
     ]);
     for (let width = 30; width < 80; width += 1) {
-      const widths = table(pane(width), columns, rows).split('\n').map(widthOf);
+      const widths = table(pane(width), columns, rows)
+        .split('\n')
+        .map((line) => stringWidth(line));
       expect(Math.max(...widths)).toBeLessThanOrEqual(width);
     }
   });
@@ -203,11 +210,11 @@ describe('colours', () => {
 });
 
 test('times are Oslo’s, in summer and winter, and say the day where it is another', () => {
-  expect(when('2026-11-21T13:32:07.000Z', '2026-11-21T20:00:00.000Z')).toBe('14:32:07');
-  expect(when('2026-07-01T13:32:07.000Z', '2026-07-01T20:00:00.000Z')).toBe('15:32:07');
+  expect(timeText('2026-11-21T13:32:07.000Z', '2026-11-21T20:00:00.000Z')).toBe('14:32:07');
+  expect(timeText('2026-07-01T13:32:07.000Z', '2026-07-01T20:00:00.000Z')).toBe('15:32:07');
   // Just past midnight in Oslo, and not yet in UTC.
-  expect(when('2026-11-21T22:59:00.000Z', '2026-11-21T23:01:00.000Z')).toBe('Sat 23:59');
-  expect(when('2026-10-21T12:00:00.000Z', '2026-11-21T12:00:00.000Z')).toBe('21 Oct 2026 14:00');
+  expect(timeText('2026-11-21T22:59:00.000Z', '2026-11-21T23:01:00.000Z')).toBe('Sat 23:59');
+  expect(timeText('2026-10-21T12:00:00.000Z', '2026-11-21T12:00:00.000Z')).toBe('21 Oct 2026 14:00');
 });
 
 describe('the command line', () => {
@@ -237,29 +244,35 @@ describe('the command line', () => {
       expect([code, err]).toEqual([0, '']);
       expect(out).toContain(`npx postbud ${name}`);
       expect(out).toContain('Examples');
-      expect(Math.max(...out.split('\n').map(widthOf))).toBeLessThanOrEqual(80);
+      expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
       expect((await said('help', name)).out).toBe(out);
       expect((await said(name, '-h')).out).toBe(out);
     },
   );
 
   test.each([
-    [['topcs'], 'There is no command “topcs”.\nDid you mean npx postbud topics?'],
-    [['xyzzy'], 'There is no command “xyzzy”.\nCommands: topics, dead-letters, replay, doctor, tick, tail'],
+    [['topcs'], "Unknown command 'topcs'. Did you mean 'topics'?"],
+    [['xyzzy'], "Unknown command 'xyzzy'.\nKnown: topics, dead-letters, replay, doctor, tick, tail"],
     [['--json', 'topics'], 'The command comes first'],
-    [['topics', '--al'], 'Did you mean --all?'],
-    [['doctor', 'now'], '“now” is one word too many.'],
-    [['topics', '--url', 'postbud'], '“postbud” is no address of a server.'],
-    [['topics', '--url', 'https://kari:secret@postbud.example'], 'Leave the user and the password out'],
-    [['replay', 'payment.captured', '--yes'], 'Since when?'],
-    [['replay', '--since', '24h', '--yes'], 'Which topic?'],
-    [['replay', 'payment.captured', '--since', '24h', '--include', 'some'], '--include: write all'],
-    [['replay', 'payment.captured', '--since', '24h'], 'Add --yes to replay without being asked'],
-    [['dead-letters', '12'], '“12” is not a delivery id.'],
-    [['replay', '--delivery', '1-2', '--delivery', '13', '--yes'], '“13” is not a delivery id.'],
+    [['topics', '--al'], "Did you mean '--all'?"],
+    [['doctor', 'now'], "Unexpected argument 'now'."],
+    [['topics', '--url', 'postbud'], "'postbud' is not a server’s address."],
+    [
+      ['topics', '--url', 'https://kari:secret@postbud.example'],
+      'The address contains a user or a password.',
+    ],
+    [['replay', 'payment.captured', '--yes'], '--since is missing.'],
+    [['replay', '--since', '24h', '--yes'], 'The topic is missing; or use --delivery.'],
+    [
+      ['replay', 'payment.captured', '--since', '24h', '--include', 'some'],
+      "--include: 'some' is not a choice. Write --include all",
+    ],
+    [['replay', 'payment.captured', '--since', '24h'], 'Add --yes to replay without asking'],
+    [['dead-letters', '12'], "'12' is not a delivery id."],
+    [['replay', '--delivery', '1-2', '--delivery', '13', '--yes'], "'13' is not a delivery id."],
     [['replay', 'payment.captured', '--since', '24h', '--subscriber', '', '--yes'], '--subscriber is empty'],
-    [['dead-letters', '1-2', '--topic', 'x'], '--topic is for the list'],
-    [['dead-letters', '--reveal', 'because'], '--reveal needs the delivery'],
+    [['dead-letters', '1-2', '--topic', 'x'], '--topic filters the list'],
+    [['dead-letters', '--reveal', 'because'], '--reveal needs a delivery id'],
   ])('like %j ends with 2 and says why', async (args, words) => {
     vi.stubEnv('POSTBUD_TOKEN', 'a.token.of-the-tests');
     const { code, out, err } = await said(...args);

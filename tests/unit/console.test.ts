@@ -17,7 +17,7 @@ import { signInPage } from '../../lib/operators/access/page.ts';
 import { topicPage } from '../../lib/operators/lanes/page.ts';
 import type { Attempt, DeadLetter } from '../../lib/operators/dead-letters/delivery.ts';
 import type { DeadLetterPage, ErrorGroup } from '../../lib/operators/dead-letters/read.ts';
-import type { Scope } from '../../lib/http/openapi/operation.ts';
+import type { Scope } from '../../lib/http/operation.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
 import type { ReplayPreview } from '../../lib/operators/replays/preview.ts';
 import type { OperatorLog, ReplayProgress } from '../../lib/operators/replays/read.ts';

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { readConfig } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { badRequest } from '../../lib/http/problem.ts';
+import { Problem } from '../../lib/http/problem.ts';
 
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
 afterEach(() => {
@@ -285,7 +285,7 @@ describe('every answer to a listed origin', () => {
     'a problem': [
       400,
       async () => {
-        throw badRequest('broken', 'It is broken.');
+        throw new Problem('incomplete_body');
       },
     ],
     'an error': [

@@ -4,10 +4,10 @@ import * as z from 'zod';
 import { InvalidConfiguration } from '../../lib/config.ts';
 import { readBody, requireJson } from '../../lib/http/body.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
-import { badRequest, Problem, unavailable } from '../../lib/http/problem.ts';
+import { Problem } from '../../lib/http/problem.ts';
 import { requireValid } from '../../lib/http/validated.ts';
 import { InvalidPayload } from '../../lib/outbox/errors.ts';
-import { traceparent } from '../../lib/telemetry/trace.ts';
+import { traceparent } from '../../lib/trace-context.ts';
 
 let lines: string[];
 
@@ -121,7 +121,7 @@ describe('the id of a request', () => {
   const { fetch } = guardedEndpoint({
     methods: ['GET'],
     handle: async (_, { requestId }) => {
-      throw badRequest('broken', requestId);
+      throw new Problem('incomplete_body', { detail: requestId });
     },
   });
 
@@ -176,7 +176,9 @@ describe('a problem', () => {
     const issues = [
       { path: 'email', pointer: '/email', code: 'invalid_email', message: 'Write an address.' },
     ];
-    const response = await answerTo(badRequest('validation_failed', 'One field is wrong.', { issues }));
+    const response = await answerTo(
+      new Problem('validation_failed', { detail: 'One field is wrong.', issues }),
+    );
     expect(response.status).toBe(400);
     expect(response.headers.get('content-type')).toBe('application/problem+json');
     expect(await response.json()).toEqual({
@@ -191,24 +193,27 @@ describe('a problem', () => {
   });
 
   test('without issues has no such member', async () => {
-    const response = await answerTo(badRequest('broken', 'It is broken.'));
+    const response = await answerTo(new Problem('incomplete_body'));
     expect(await response.json()).not.toHaveProperty('issues');
   });
 
   test('tells when to come back where something is not there', async () => {
-    const response = await answerTo(unavailable('away', 'It is away.', 7));
+    const response = await answerTo(new Problem('chat_not_configured', { retryAfterSeconds: 7 }));
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '7']);
-    expect(await response.json()).toMatchObject({ title: 'Service Unavailable', code: 'away' });
+    expect(await response.json()).toMatchObject({
+      title: 'Service Unavailable',
+      code: 'chat_not_configured',
+    });
   });
 
   test('may carry headers of its own', async () => {
     const headers = { 'www-authenticate': 'Bearer' };
-    const response = await answerTo(new Problem(401, 'unauthorized', 'Sign in.', { headers }));
+    const response = await answerTo(new Problem('unauthorized', { headers }));
     expect(response.headers.get('www-authenticate')).toBe('Bearer');
   });
 
   test('does not tell its reason', async () => {
-    const response = await answerTo(badRequest('broken', 'It is broken.', { reason: 'kanari' }));
+    const response = await answerTo(new Problem('incomplete_body', { reason: 'kanari' }));
     expect(await response.text()).not.toContain('kanari');
   });
 });
@@ -330,26 +335,26 @@ describe('a value from outside', () => {
     ids: z.array(z.string()).min(1).max(2).default(['1']),
     limit: z.int().positive().max(10).default(1),
     kind: z.enum(['some', 'all']).default('all'),
-    topic: z.string('write a topic').default(''),
+    topic: z.string('expected a topic').default(''),
   });
 
   test.each([
-    [null, 'body: write a JSON object'],
-    [[], 'body: write a JSON object'],
-    [{ nmae: 'Kari' }, 'body: leave out nmae: there is no such field'],
-    [{ name: 5 }, 'name: write a text'],
-    [{ name: 'K' }, 'name: write at least 2 characters'],
-    [{ name: 'Kari N' }, 'name: write at most 5 characters'],
-    [{ ids: '1' }, 'ids: write a list'],
-    [{ ids: [] }, 'ids: write at least 1 entry'],
-    [{ ids: ['1', '2', '3'] }, 'ids: write at most 2 entries'],
-    [{ ids: [1] }, 'ids.0: write a text'],
-    [{ limit: 1.5 }, 'limit: write a whole number'],
-    [{ limit: 0 }, 'limit: write a number above 0'],
-    [{ limit: 11 }, 'limit: write a number of at most 10'],
-    [{ kind: 'none' }, 'kind: write some or all'],
-    [{ topic: 5 }, 'topic: write a topic'],
-  ])('like %j is refused with what to write instead', (value, detail) => {
+    [null, 'body: expected a JSON object, got null'],
+    [[], 'body: expected a JSON object, got an array'],
+    [{ nmae: 'Kari' }, 'body: unknown fields: nmae'],
+    [{ name: 5 }, 'name: expected a string, got 5'],
+    [{ name: 'K' }, 'name: expected at least 2 characters, got 1'],
+    [{ name: 'Kari N' }, 'name: expected at most 5 characters, got 6'],
+    [{ ids: '1' }, 'ids: expected an array, got "1"'],
+    [{ ids: [] }, 'ids: expected at least 1 element, got 0'],
+    [{ ids: ['1', '2', '3'] }, 'ids: expected at most 2 elements, got 3'],
+    [{ ids: [1] }, 'ids.0: expected a string, got 1'],
+    [{ limit: 1.5 }, 'limit: expected a whole number, got 1.5'],
+    [{ limit: 0 }, 'limit: expected a number above 0, got 0'],
+    [{ limit: 11 }, 'limit: expected at most 10, got 11'],
+    [{ kind: 'none' }, 'kind: expected some or all, got "none"'],
+    [{ topic: 5 }, 'topic: expected a topic'],
+  ])('%j is refused with what is wrong and what would be right', (value, detail) => {
     expect(() => requireValid(value, schema)).toThrow(expect.objectContaining({ status: 400, detail }));
   });
 });

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 
 import { startRedisRest } from '../../dev/stand-ins/redis-rest.ts';
 import type { RedisRest } from '../../dev/stand-ins/redis-rest.ts';
-import { rateLimitHeaders, requireAllowed, takeBudget } from '../../lib/rate-limit/answers.ts';
+import { rateLimitHeaders, requireAllowed, takeBudget } from '../../lib/http/rate-limit.ts';
 import { createLimiter } from '../../lib/rate-limit/create-limiter.ts';
 import type { Count, Limit, Limiter } from '../../lib/rate-limit/limiter.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';

@@ -5,7 +5,7 @@ import { wrongVariables } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { logTo } from '../../lib/log.ts';
 import type { LogLine } from '../../lib/log.ts';
-import { contextOf, traceId, traceparent } from '../../lib/telemetry/trace.ts';
+import { contextOf, traceId, traceparent } from '../../lib/trace-context.ts';
 import { classOf, safeKind } from '../../lib/telemetry/tracing.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
@@ -96,6 +96,6 @@ test.each([
 ])('%s=%s is refused', (name, value) => {
   vi.stubEnv(name, value);
   expect(wrongVariables()).toMatchObject([
-    { variable: name, message: expect.stringMatching(new RegExp(`^${name}: write `)) },
+    { variable: name, message: expect.stringMatching(new RegExp(`^${name} must `)) },
   ]);
 });

@@ -1,7 +1,7 @@
-import { headers } from './headers.ts';
+import { headers } from '../answer-headers.ts';
 import { headerComponents, OperationWriter } from './operation-object.ts';
-import { PROBLEM_TYPE } from './operation.ts';
-import type { Operation, Tag } from './operation.ts';
+import { PROBLEM_TYPE } from '../operation.ts';
+import type { Operation, Tag } from '../operation.ts';
 import { problem, problemValue } from '../problem-codes.ts';
 import { SchemaWriter } from './schema-writer.ts';
 import { VERSION } from '../../version.ts';

@@ -2,10 +2,10 @@ import { STATUS_CODES } from 'node:http';
 
 import * as z from 'zod';
 
-import { headers } from './headers.ts';
-import type { HeaderName } from './headers.ts';
-import { FORM_TYPE, HTML_TYPE, JSON_TYPE, PROBLEM_TYPE } from './operation.ts';
-import type { Access, Answer, EventStream, Example, Operation, Parameter } from './operation.ts';
+import { headers } from '../answer-headers.ts';
+import type { HeaderName } from '../answer-headers.ts';
+import { FORM_TYPE, HTML_TYPE, JSON_TYPE, PROBLEM_TYPE } from '../operation.ts';
+import type { Access, Answer, EventStream, Example, Operation, Parameter } from '../operation.ts';
 import { problem, problemCodes } from '../problem-codes.ts';
 import type { ProblemCode } from '../problem-codes.ts';
 import type { SchemaWriter } from './schema-writer.ts';
@@ -13,7 +13,7 @@ import type { SchemaWriter } from './schema-writer.ts';
 const ORIGIN: Parameter = {
   in: 'header',
   name: 'Origin',
-  description: 'A browser says which page calls. Programs leave it out.',
+  description: 'The origin of the page that calls. Browsers send it; programs leave it out.',
   schema: z.string(),
 };
 

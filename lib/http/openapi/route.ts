@@ -1,8 +1,8 @@
 import * as z from 'zod';
 
 import { VERSION } from '../../version.ts';
-import { answered, JSON_TYPE } from './operation.ts';
-import type { Operation } from './operation.ts';
+import { answered, JSON_TYPE } from '../operation.ts';
+import type { Operation } from '../operation.ts';
 
 export const openApiRoute = {
   id: 'readOpenApi',

@@ -3,9 +3,9 @@ import { createRemoteJWKSet, errors, jwtVerify } from 'jose';
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 
 import type { OperatorSettings } from '../../config.ts';
-import { Problem, unauthorized, unavailable } from '../../http/problem.ts';
+import { Problem } from '../../http/problem.ts';
 import { DAY, MINUTE, SECOND } from '../../time.ts';
-import type { Scope } from '../../http/openapi/operation.ts';
+import type { Scope } from '../../http/operation.ts';
 import type { Operator } from '../operator.ts';
 
 /** Holds the token of whoever signed in. By its prefix no other host, and nothing but HTTPS, can have set it. */
@@ -28,7 +28,8 @@ export async function authenticate(request: Request, settings: OperatorSettings)
 /** @throws Problem 403 `insufficient_scope` */
 export function requireScope({ scopes }: Pick<Operator, 'scopes'>, scope: Scope): void {
   if (scopes.has(scope)) return;
-  throw new Problem(403, 'insufficient_scope', `The token lacks the scope ${scope}.`, {
+  throw new Problem('insufficient_scope', {
+    detail: `The token lacks the scope ${scope}.`,
     headers: { 'www-authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
   });
 }
@@ -49,11 +50,7 @@ export function requireOwnPage(request: Request): void {
       ? request.headers.get('origin') === new URL(request.url).origin
       : site.toLowerCase() === 'same-origin';
   if (isOwn) return;
-  throw new Problem(
-    403,
-    'cross_site_request',
-    'Nothing was done: the request did not come from a page of the console. Do it from there, or send the token as Authorization: Bearer <JWT>.',
-  );
+  throw new Problem('cross_site_request');
 }
 
 /** The token of a session, whether valid or not; undefined where nobody has signed in. */
@@ -69,9 +66,7 @@ function tokenOf(request: Request): { readonly token: string; readonly via: Oper
       ? sessionToken(request)
       : /^bearer ([\w.~+/=-]{1,8192})$/i.exec(authorization)?.[1];
   if (token) return { token, via: authorization === null ? 'cookie' : 'bearer' };
-  throw unauthorized('unauthorized', 'Send an operator’s token: Authorization: Bearer <JWT>.', {
-    headers: { 'www-authenticate': 'Bearer' },
-  });
+  throw new Problem('unauthorized', { headers: { 'www-authenticate': 'Bearer' } });
 }
 
 /** What a valid token says. */
@@ -127,14 +122,14 @@ async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTP
     }
   } catch (error) {
     if (isKeyServerDown(error))
-      throw unavailable('key_server_unavailable', 'The key server does not answer.', 30, { cause: error });
+      throw new Problem('key_server_unavailable', { retryAfterSeconds: 30, cause: error });
     throw invalidToken(error);
   }
-  throw unavailable('operators_not_configured', 'No key for operators’ tokens is configured.', 60);
+  throw new Problem('operators_not_configured', { retryAfterSeconds: 60 });
 }
 
 export function invalidToken(cause?: unknown): Problem {
-  return unauthorized('invalid_token', 'The token is not valid, or has expired.', {
+  return new Problem('invalid_token', {
     headers: { 'www-authenticate': 'Bearer error="invalid_token"' },
     cause,
   });

@@ -1,5 +1,5 @@
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 
 /**
  * Draws a page that reloads the same address. A browser that follows a link from another site, such as a chat or a mail,

@@ -4,11 +4,10 @@ import type { OperatorSettings } from '../../config.ts';
 import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
 import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
-import { notFound, problemResponse } from '../../http/problem.ts';
-import type { Problem } from '../../http/problem.ts';
+import { Problem, problemResponse } from '../../http/problem.ts';
 import { logError } from '../../log.ts';
 import type { Limit } from '../../rate-limit/limiter.ts';
-import type { VisitorLimits } from '../../rate-limit/visit.ts';
+import type { VisitorLimits } from '../../http/visit.ts';
 import { authenticate, requireOwnPage, requireScope, sessionToken } from './authenticate.ts';
 import { bouncePage } from './bounce.ts';
 import { HOME } from '../page/links.ts';
@@ -89,7 +88,7 @@ function endpointFor(declaration: OperatorEndpointDeclaration, request: Request)
     methods: places.map(({ route }) => (route.method === 'get' ? 'GET' : 'POST')),
     route: (places[0]?.route.path ?? `${HOME}/*`).replaceAll(/\{(\w+)\}/g, ':$1'),
     guard: () => {
-      if (places.length === 0) throw notFound('not_found', 'There is nothing at this address.');
+      if (places.length === 0) throw new Problem('not_found');
       if (place && isPublic(place.route)) requireOwnPage(request);
     },
     ...(limits && { visitorLimits: () => requireCounting(declaration)(limits) }),

@@ -3,10 +3,10 @@ import * as z from 'zod';
 import type { OperatorSettings } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
 import { mediaTypes } from '../../http/body.ts';
-import { HTML_TYPE, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
-import type { Answer as DescribedAnswer, Example, Operation, Scope } from '../../http/openapi/operation.ts';
+import { HTML_TYPE, JSON_TYPE, refused } from '../../http/operation.ts';
+import type { Answer as DescribedAnswer, Example, Operation, Scope } from '../../http/operation.ts';
 import type { ProblemCode } from '../../http/problem-codes.ts';
-import { notFound } from '../../http/problem.ts';
+import { Problem } from '../../http/problem.ts';
 import { readContent, requireValid, validated } from '../../http/validated.ts';
 import type { Content } from '../../http/validated.ts';
 import type { Limit } from '../../rate-limit/limiter.ts';
@@ -167,9 +167,9 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
   declaration: RouteDeclaration<View, Parameters, Query, Body>,
   visit: OperatorVisit,
 ): Promise<Answer<PageContext>> {
-  const { handle, page, goOn, unknown = 'There is nothing at this address.' } = declaration;
+  const { handle, page, goOn, unknown } = declaration;
   const parameters = parametersOf(declaration.parameters, visit);
-  if (!parameters) throw notFound('not_found', unknown);
+  if (!parameters) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema the type is that of undefined
   const checked = {
     ...visit,
@@ -178,7 +178,7 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
     body: declaration.body && (await readSent(declaration.body, declaration.readForm, visit.request)),
   } as Checked<Parameters, Query, Body>;
   const view = await handle(checked);
-  if (view === null) throw notFound('not_found', unknown);
+  if (view === null) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
   const seeOther = goOn?.(view, checked) ?? null;
   if (seeOther !== null) return { json: view, seeOther };
   if (!page) throw new TypeError(`${declaration.id} has neither a page nor a way on`);

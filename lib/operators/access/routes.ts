@@ -4,9 +4,9 @@ import * as z from 'zod';
 import type { OperatorSettings } from '../../config.ts';
 import { readContent, validated } from '../../http/validated.ts';
 import { mediaTypes } from '../../http/body.ts';
-import { answered, HTML_TYPE, JSON_TYPE, refused } from '../../http/openapi/operation.ts';
-import type { Answer as DescribedAnswer, Parameter } from '../../http/openapi/operation.ts';
-import { badRequest, Problem } from '../../http/problem.ts';
+import { answered, HTML_TYPE, JSON_TYPE, refused } from '../../http/operation.ts';
+import type { Answer as DescribedAnswer, Parameter } from '../../http/operation.ts';
+import { Problem } from '../../http/problem.ts';
 import type { Limit } from '../../rate-limit/limiter.ts';
 import { HOUR, MINUTE, SECOND } from '../../time.ts';
 import { HOME } from '../page/links.ts';
@@ -208,10 +208,9 @@ async function sessionCookie(token: string, settings: OperatorSettings): Promise
   // The verification lets clocks differ by a little; a browser's cookie would be gone at once.
   if (secondsLeft <= 0) throw invalidToken();
   if (SESSION_COOKIE.length + token.length > LONGEST_COOKIE_BYTES) {
-    throw badRequest(
-      'token_too_long',
-      `The token is longer than a browser keeps, which is ${LONGEST_COOKIE_BYTES} bytes. Get one with fewer claims.`,
-    );
+    throw new Problem('token_too_long', {
+      detail: `The token is longer than ${LONGEST_COOKIE_BYTES} bytes, the most that a browser keeps in a cookie. Get one with fewer claims.`,
+    });
   }
   const maxAge = Math.min(secondsLeft, LONGEST_SESSION_SECONDS);
   return serialize(SESSION_COOKIE, token, { ...ATTRIBUTES, maxAge });

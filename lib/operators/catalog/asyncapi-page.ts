@@ -1,8 +1,8 @@
 import { COPY_ICON } from '../page/icons.ts';
 import { heading, layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { counted } from '../page/words.ts';
 
 interface AsyncApiDocument {

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { asyncApi } from '../../catalog-description/asyncapi.ts';
-import { answered, HTML_TYPE } from '../../http/openapi/operation.ts';
+import { answered, HTML_TYPE } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import { asyncApiPage } from './asyncapi-page.ts';

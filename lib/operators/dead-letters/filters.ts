@@ -1,7 +1,7 @@
 import { hiddenField } from '../page/actions.ts';
 import { deadLettersPath, HOME } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { lastPeriod } from '../page/words.ts';
 import type { DeadLetterFilters, DeadLetterPage } from './read.ts';
 

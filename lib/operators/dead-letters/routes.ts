@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { topics } from '../../catalog/catalog.ts';
 import { deliveryId } from '../../deliveries/replay-request.ts';
-import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import { answered, invalid, refused } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import * as shape from '../shapes.ts';
@@ -99,7 +99,7 @@ export const listDeadLetters = operatorRoute({
       answer: invalid(
         'since',
         'custom',
-        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
       ),
     },
   },

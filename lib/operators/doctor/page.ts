@@ -1,8 +1,8 @@
 import { CHECK_ICON, DEAD_ICON } from '../page/icons.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { count, counted } from '../page/words.ts';
 import type { Examination } from './read.ts';
 

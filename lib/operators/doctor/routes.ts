@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { answered, invalid } from '../../http/openapi/operation.ts';
+import { answered, invalid } from '../../http/operation.ts';
 import { SECOND } from '../../time.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';

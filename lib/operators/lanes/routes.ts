@@ -7,7 +7,7 @@ import { pause, resume } from '../../deliveries/pause.ts';
 import { deliveryId, topicName, topicText } from '../../deliveries/replay-request.ts';
 import { retryNow } from '../../deliveries/retry-now.ts';
 import { skip } from '../../deliveries/skip.ts';
-import { answered, invalid, refused } from '../../http/openapi/operation.ts';
+import { answered, invalid, refused } from '../../http/operation.ts';
 import { Problem } from '../../http/problem.ts';
 import { nextPath } from '../access/next-path.ts';
 import { operatorRoute } from '../access/route.ts';
@@ -301,6 +301,6 @@ async function orProblem(acting: Promise<ActedOn>): Promise<ActedOn> {
     return await acting;
   } catch (error) {
     if (!(error instanceof NotActedOn)) throw error;
-    throw new Problem(error.code === 'not_found' ? 404 : 409, error.code, error.message, { cause: error });
+    throw new Problem(error.code, { detail: error.message, cause: error });
   }
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
-import { refused } from '../../http/openapi/operation.ts';
-import type { Operation } from '../../http/openapi/operation.ts';
+import { refused } from '../../http/operation.ts';
+import type { Operation } from '../../http/operation.ts';
 
 /** Prometheus' text format. @see https://prometheus.io/docs/instrumenting/exposition_formats/ */
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';

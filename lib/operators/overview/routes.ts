@@ -1,4 +1,4 @@
-import { answered, HTML_TYPE } from '../../http/openapi/operation.ts';
+import { answered, HTML_TYPE } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import { overviewPage } from './page.ts';

@@ -1,6 +1,6 @@
 import { raw } from 'hono/html';
 
-import type { Html } from './markup.ts';
+import type { Html } from '../../markup.ts';
 
 /** Icons stand beside words with the same meaning, so screen readers skip them. */
 export const BUS_ICON = icon(

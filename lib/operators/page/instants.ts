@@ -1,6 +1,6 @@
 import { DAY, HOUR, MINUTE, SECOND } from '../../time.ts';
-import { html } from './markup.ts';
-import type { Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 
 const OSLO = 'Europe/Oslo';
 
@@ -21,7 +21,17 @@ const calendar = new Intl.DateTimeFormat('en-CA', { timeZone: OSLO });
 
 /** The time of day in Oslo, after its day where that is not today: `14:31:40`, `Wed 18:41`. */
 export function time(instant: string, now: string): Html {
-  return timeElement(instant, day(instant, now) === '' ? clock(instant, 'seconds') : shortText(instant, now));
+  return timeElement(instant, timeText(instant, now));
+}
+
+/** `time` as plain text. */
+export function timeText(instant: string, now: string): string {
+  return day(instant, now) === '' ? timeOfDay(instant) : shortText(instant, now);
+}
+
+/** The time of day in Oslo, to the second. */
+export function timeOfDay(instant: string): string {
+  return clock(instant, 'seconds');
 }
 
 /** As `time` without seconds, for sentences: `since 04:36`. */
@@ -91,7 +101,7 @@ function shortText(instant: string, now: string): string {
 
 function fullText(instant: string): string {
   const { weekday, day: date, month, year } = partsOf(instant);
-  return `${weekday} ${date} ${month} ${year}, ${clock(instant, 'seconds')}, Europe/Oslo`;
+  return `${weekday} ${date} ${month} ${year}, ${timeOfDay(instant)}, Europe/Oslo`;
 }
 
 function clock(instant: string, to: 'minutes' | 'seconds' = 'minutes'): string {

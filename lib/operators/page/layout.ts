@@ -2,12 +2,12 @@ import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
 import { time } from './instants.ts';
 import { deadLettersPath, HOME, replaysPath, withParameters } from './links.ts';
-import { html } from './markup.ts';
-import type { Child, Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 import { factList } from './sections.ts';
 import { count } from './words.ts';
 
-export type { Html } from './markup.ts';
+export type { Html } from '../../markup.ts';
 
 /** The request, as each page needs it. */
 export interface PageContext {

@@ -1,5 +1,5 @@
-import { html } from './markup.ts';
-import type { Child, Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 
 interface PageLink {
   readonly words: string;

@@ -1,5 +1,5 @@
-import { html } from './markup.ts';
-import type { Child, Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 
 interface Section {
   /** Of the section, to be linked to; its heading has it with `h-` before it. */

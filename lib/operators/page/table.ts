@@ -1,5 +1,5 @@
-import { html } from './markup.ts';
-import type { Child, Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 
 interface Table {
   /** For those who hear the page; no other table of the page has the same. */

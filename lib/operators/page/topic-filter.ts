@@ -1,6 +1,6 @@
 import { hiddenField } from './actions.ts';
-import { html } from './markup.ts';
-import type { Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 
 interface TopicFilter {
   /** Of the page that lists the topics. */

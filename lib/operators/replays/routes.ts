@@ -5,8 +5,8 @@ import { CountChanged, NoSuchSubscription, replay } from '../../deliveries/repla
 import type { Replay } from '../../deliveries/replay.ts';
 import { replayForm, replayRequest } from '../../deliveries/replay-request.ts';
 import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
-import { answered, invalid, refused } from '../../http/openapi/operation.ts';
-import { badRequest, Problem } from '../../http/problem.ts';
+import { answered, invalid, refused } from '../../http/operation.ts';
+import { Problem } from '../../http/problem.ts';
 import { requireValid, validated } from '../../http/validated.ts';
 import type { Content } from '../../http/validated.ts';
 import type { Database } from '../../db/connect.ts';
@@ -91,7 +91,7 @@ export const showPreview = operatorRoute({
       answer: invalid(
         'since',
         'custom',
-        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
       ),
     },
   },
@@ -140,7 +140,7 @@ export const requestReplay = operatorRoute({
       summary: 'The number that matches differs from the expected one',
       json: { topic: 'support.incident.declared', since: '24h', expectedCount: 1000 },
       answer: refused('count_changed', {
-        detail: '0 deliveries match, not 1000: look again before you replay.',
+        detail: '0 deliveries match now, not 1000: check them again before you replay.',
       }),
     },
     'a-subscriber-not-listed': {
@@ -157,7 +157,7 @@ export const requestReplay = operatorRoute({
       answer: invalid(
         'since',
         'custom',
-        'write a whole number above 0 and a unit, s, m, h, d or w, for example 24h; ten years at most',
+        'expected a time span such as 90m, 24h or 7d (units s, m, h, d, w), at most ten years',
       ),
     },
   },
@@ -260,7 +260,7 @@ function readConfirmedForm(content: Content): ParsedReplayRequest {
   const { expectedCount = 0 } = request;
   const isTyped = confirm?.replaceAll(/\D/g, '') === String(expectedCount);
   if (!isTyped && (confirm !== undefined || expectedCount > UNCONFIRMED)) {
-    throw badRequest('not_confirmed', `Type ${expectedCount} to confirm.`);
+    throw new Problem('not_confirmed', { detail: `Type ${expectedCount} to confirm.` });
   }
   return request;
 }
@@ -272,10 +272,10 @@ async function requireReplay(db: Database, request: ParsedReplayRequest, by: str
     return await replay(db, request, by);
   } catch (error) {
     if (error instanceof CountChanged) {
-      throw new Problem(409, error.code, `${error.message}.`, { cause: error });
+      throw new Problem(error.code, { detail: `${error.message}.`, cause: error });
     }
     if (error instanceof NoSuchSubscription)
-      throw new Problem(409, error.code, error.message, { cause: error });
+      throw new Problem(error.code, { detail: error.message, cause: error });
     throw error;
   }
 }

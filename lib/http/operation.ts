@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 
-import type { HeaderName } from './headers.ts';
-import { problemCodes, problemValue } from '../problem-codes.ts';
-import type { ProblemCode } from '../problem-codes.ts';
+import type { HeaderName } from './answer-headers.ts';
+import { problemCodes, problemValue } from './problem-codes.ts';
+import type { ProblemCode } from './problem-codes.ts';
 
 /** One method of one path, as callers need to know it. */
 export interface Operation {

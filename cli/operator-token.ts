@@ -4,20 +4,20 @@ import { readConfig } from '../lib/config.ts';
 import type { OperatorSettings } from '../lib/config.ts';
 import { SECOND, msOf } from '../lib/time.ts';
 
-/** A token's claims, as `npm run token` takes them. */
+/** A token's claims. */
 export interface TokenClaims {
   readonly sub: string;
-  /** Words with spaces between them. */
+  /** Scopes, separated by spaces. */
   readonly scope: string;
-  /** For example `8h`. */
+  /** A lifetime, such as `8h`. */
   readonly expires: string;
 }
 
 /**
- * Mints an operator's token with `OPERATOR_JWT_SECRET`, which lasts no longer than the server takes it.
+ * Mints an operator's token with `OPERATOR_JWT_SECRET`, valid for no longer than the server accepts.
  *
- * @param secret takes the place of the variable, and of a key server’s.
- * @returns null where operators' tokens come from a key server, or no secret is set.
+ * @param secret replaces the variable, and a key server.
+ * @returns null where tokens come from a key server, or no secret is set.
  */
 export async function mintToken(
   { sub, scope, expires }: TokenClaims,
@@ -36,8 +36,18 @@ export async function mintToken(
     .sign(operators.secret);
 }
 
-/** How a server with this environment verifies tokens. @param secret as `mintToken` takes it. */
+/** Reads how a server with this environment verifies tokens. @param secret as `mintToken` takes it. */
 export function operatorSettings(secret?: string): OperatorSettings {
   const own = secret === undefined ? {} : { OPERATOR_JWT_SECRET: secret, OPERATOR_JWKS_URL: '' };
   return readConfig(own).operators;
+}
+
+/**
+ * Makes a link to the console with a developer's token filled in. It follows the `#` of the URL, which browsers do not
+ * send, so no log has it.
+ */
+export async function signInUrl(url: string): Promise<string> {
+  const scope = 'event-bus:read event-bus:replay event-bus:reveal';
+  const token = await mintToken({ sub: 'developer', scope, expires: '8h' });
+  return `${url}/platform/event-bus${token === null ? '' : `/sign-in#token=${token}`}`;
 }

@@ -1,6 +1,6 @@
-import { Problem } from '../http/problem.ts';
+import { Problem } from './problem.ts';
 import { DAY, SECOND } from '../time.ts';
-import type { Count, Limit, Limiter, Verdict } from './limiter.ts';
+import type { Count, Limit, Limiter, Verdict } from '../rate-limit/limiter.ts';
 
 /**
  * Tells callers what they have left, as headers: all limits, and of the most pressing one what remains.
@@ -26,8 +26,10 @@ export function requireAllowed(limits: readonly Limit[], verdict: Verdict): void
   const pressing = mostPressing(verdict);
   if (verdict.isAllowed || !pressing) return;
   const seconds = secondsUntilReset(pressing);
-  throw new Problem(429, 'rate_limited', `Too many calls. Try again in ${seconds} seconds.`, {
-    headers: { ...rateLimitHeaders(limits, verdict), 'retry-after': `${seconds}` },
+  throw new Problem('rate_limited', {
+    detail: `Too many calls. Try again in ${seconds} seconds.`,
+    headers: rateLimitHeaders(limits, verdict),
+    retryAfterSeconds: seconds,
     reason: pressing.limit.name,
   });
 }

@@ -1,0 +1,84 @@
+import process from 'node:process';
+
+import { paneOf } from '../cli/terminal.ts';
+import { hang, padTo } from '../cli/text.ts';
+import { providers } from '../lib/config.ts';
+import { config, subscribers } from '../lib/postbud.ts';
+import { dataDir } from '../cli/local-server.ts';
+import type { StandIns } from './stand-ins.ts';
+
+/** Lists what the local server has: its database, services and generated variables. */
+export function greeting(
+  url: string,
+  standIns: StandIns,
+  generated: Readonly<Record<string, string>>,
+): string {
+  const { columns } = paneOf(process.stdout, process.env);
+  const services = [
+    ['database', databaseWords()],
+    ['relay', relayWords()],
+    ['webhooks', `POST ${providers.map((provider) => `/webhooks/${provider}`).join(', ')}`],
+    ['cron', 'GET /api/cron/relay'],
+    ['operators', 'GET /platform/event-bus and the pages below it'],
+    ['chat', `POST /api/chat, ${chatWords(standIns)}`],
+    ['mail', `from POST /api/inquiry and notifications, ${mailWords(standIns)}`],
+    ['health', 'GET /api/health'],
+  ] as const;
+  const lines = [
+    `\nPostbud listens on ${url}\n`,
+    ...services.map(([name, words]) => hang(`  ${padTo(11, name)}`, words, columns)),
+  ];
+  const variables = Object.entries(generated);
+  if (variables.length > 0) {
+    const width = Math.max(...variables.map(([name]) => name.length));
+    lines.push(
+      `\nGenerated for development, kept in ${dataDir()}/development.json (to choose a value, set the variable):\n`,
+      ...variables.map(([name, value]) => `  ${padTo(width, name)}  ${value}`),
+    );
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+/** Lists what to open and to try next. @param consoleUrl a link that signs in. */
+export function nextSteps(siteUrl: string, consoleUrl: string, { mailUrl }: StandIns): string {
+  const traffic = isEmbedded() ? 'npm run demo in a second terminal sends the traffic again; ' : '';
+  return [
+    `Next: ${traffic}npx postbud topics shows the bus.`,
+    '\nOpen:\n',
+    `  ${siteUrl}`,
+    '    a marketing site on another origin, with the chat and the inquiry form',
+    ...(mailUrl === null ? [] : [`  ${mailUrl}`, '    the sent mails']),
+    `  ${consoleUrl}`,
+    '    the operators’ console, with a token filled in (npm run token mints others)\n',
+  ].join('\n');
+}
+
+const isEmbedded = () => config().database.kind === 'embedded';
+
+function databaseWords(): string {
+  const { database } = config();
+  if (database.kind === 'embedded')
+    return `embedded Postgres in ${database.dataDir}/ (to use another, set DATABASE_URL=postgres://…)`;
+  const name = database.kind === 'neon' ? 'Neon' : 'Postgres';
+  return `${name} from DATABASE_URL: without stand-ins, demo and /dev/…, as in a deployment`;
+}
+
+function relayWords(): string {
+  const attached = [...new Set(subscribers().map(({ name }) => name))];
+  const whom = isEmbedded()
+    ? `${attached.length} subscribers`
+    : `${attached.join(', ')}; deliveries to unattached subscribers wait`;
+  return `every 5 seconds and after every emit, for ${whom}`;
+}
+
+function chatWords({ chat }: StandIns): string {
+  if (chat) return 'answered by a stand-in (to use Anthropic, set ANTHROPIC_API_KEY)';
+  return config().chat.apiKey ? 'answered by Anthropic' : 'answers 503 until ANTHROPIC_API_KEY is set';
+}
+
+function mailWords({ mailUrl }: StandIns): string {
+  if (mailUrl !== null) return 'to a stand-in (to use SendGrid, set SENDGRID_API_KEY)';
+  return config().mail
+    ? 'through SendGrid'
+    : 'not sent until SENDGRID_API_KEY, FROM_EMAIL and ADMIN_EMAIL are set';
+}

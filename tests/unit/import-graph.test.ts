@@ -1,0 +1,304 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, posix } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+import { parseSync, Visitor } from 'oxc-parser';
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+
+const root = new URL('../../', import.meta.url).pathname;
+const rooms = z.record(z.string(), z.array(z.string()));
+const { LAYERS, STRANGERS, PACKAGES } = z
+  .object({ LAYERS: z.array(z.array(z.string())), STRANGERS: rooms, PACKAGES: rooms })
+  .parse(await import(pathToFileURL(join(root, 'oxlint.config.mjs')).href));
+
+type Arrow = readonly [importer: string, imported: string];
+
+/** Reads what a module imports: values and types, at its top, on demand or from within a type, and what it re-exports. */
+function importsOf(file: string, source: string): string[] {
+  const { module, program, errors } = parseSync(file, source);
+  expect(errors, file).toEqual([]);
+  const inTypes: string[] = [];
+  new Visitor({ TSImportType: ({ source: { value } }) => void inTypes.push(value) }).visit(program);
+  const imported = [
+    ...module.staticImports.map(({ moduleRequest }) => moduleRequest.value),
+    ...module.staticExports.flatMap(({ entries }) =>
+      entries.flatMap(({ moduleRequest }) => moduleRequest?.value ?? []),
+    ),
+    ...module.dynamicImports
+      .map(({ moduleRequest: { start, end } }) => /^'([^'$]*)'$/.exec(source.slice(start, end))?.[1])
+      .filter((name) => name !== undefined),
+    ...inTypes,
+  ];
+  return [...new Set(imported)].map((name) =>
+    name.startsWith('.') ? posix.join(posix.dirname(file), name) : name,
+  );
+}
+
+/** The room of a file: the longest name in the table that fits. */
+function roomOf(file: string): string | undefined {
+  return LAYERS.flat()
+    .filter((room) => isIn(room, file))
+    .toSorted((one, other) => other.length - one.length)[0];
+}
+
+const isIn = (room: string, file: string) => file === room || file.startsWith(`${room}/`);
+
+const rowOf = (room: string) => LAYERS.findIndex((names) => names.includes(room));
+
+/** Says why an import is against the table; undefined where it is not. */
+function complaint([importer, imported]: Arrow): string | undefined {
+  const from = roomOf(importer);
+  if (from === undefined) return `${importer} is in no room of the table`;
+  const to = roomOf(imported);
+  const allowed = Object.entries(PACKAGES).find(([room]) => isIn(room, importer))?.[1];
+  if (to === undefined) {
+    // The benchmarks start their Postgres as the tests do.
+    if (from === 'bench' && imported.startsWith('tests/support/')) return undefined;
+    if (/^(api|lib|cli|dev|bench|tests)\//.test(imported))
+      return `${importer} imports ${imported}, which is in no room`;
+    return allowed && !allowed.includes(imported) ? `${importer} imports the package ${imported}` : undefined;
+  }
+  if (from === to) return undefined;
+  if (rowOf(to) <= rowOf(from)) return `${importer} imports ${imported}, which is not below it`;
+  const isStrange = Object.entries(STRANGERS).some(
+    ([room, strangers]) => isIn(room, importer) && strangers.some((stranger) => isIn(stranger, imported)),
+  );
+  return isStrange ? `${importer} imports ${imported}, which ${from} may not know` : undefined;
+}
+
+/** Finds the circles of a graph: sets of nodes that all lead to each other. */
+function circlesOf(arrows: readonly Arrow[]): string[] {
+  const next = new Map<string, Set<string>>();
+  for (const [from, to] of arrows) if (from !== to) next.set(from, (next.get(from) ?? new Set()).add(to));
+  const reachedFrom = (start: string) => {
+    const reached = new Set<string>();
+    const open = [start];
+    for (let node = open.pop(); node !== undefined; node = open.pop()) {
+      for (const other of next.get(node) ?? []) {
+        if (!reached.has(other)) open.push(other);
+        reached.add(other);
+      }
+    }
+    return reached;
+  };
+  const reach = new Map([...next.keys()].map((node) => [node, reachedFrom(node)]));
+  const circles = [...reach].flatMap(([node, reached]) => {
+    const others = [...reached].filter((other) => other !== node && reach.get(other)?.has(node));
+    return others.length > 0 ? [[node, ...others].toSorted().join(' ↔ ')] : [];
+  });
+  return [...new Set(circles)];
+}
+
+/** The folder of a file, cut to a depth; a file at the root of lib/ stands for itself. */
+function folderOf(file: string, depth: number): string {
+  const parts = file.split('/');
+  if (parts[0] !== 'lib') return parts[0]!;
+  return parts.length === 2
+    ? file
+    : parts
+        .slice(0, -1)
+        .slice(0, depth + 1)
+        .join('/');
+}
+
+const files = execFileSync(
+  'git',
+  ['ls-files', '--cached', '--others', '--exclude-standard', 'api', 'lib', 'cli', 'dev', 'bench', 'drizzle'],
+  {
+    cwd: root,
+    encoding: 'utf8',
+  },
+)
+  .split('\n')
+  // The peers of the benchmark are a program of their own, with packages of their own.
+  .filter((file) => /\.(ts|mjs)$/.test(file) && !file.startsWith('bench/peers/'));
+const arrows = files.flatMap((file) =>
+  importsOf(file, readFileSync(join(root, file), 'utf8')).map((imported): Arrow => [file, imported]),
+);
+const ours = arrows.filter(([, imported]) => files.includes(imported));
+
+/** What other work in progress still has to untangle. Must be empty in the end. */
+const UNFINISHED: ReadonlySet<string> = new Set([
+  'lib/log.ts imports lib/telemetry/trace.ts, which is not below it',
+  'lib/operators/access/authenticate.ts imports lib/operators/operator.ts, which is not below it',
+  'lib/operators/access/endpoint.ts imports lib/operators/operator.ts, which is not below it',
+  'lib/operators/page/acts.ts imports lib/operators/operator.ts, which is not below it',
+  'lib/operators/page/layout.ts imports lib/operators/operator.ts, which is not below it',
+  'lib/operators/page/states.ts imports lib/operators/dead-letters/read.ts, which is not below it',
+  'lib/rate-limit/answers.ts imports lib/http/problem.ts, which is not below it',
+  'lib/api-description ↔ lib/api-description/operations',
+  'lib/http ↔ lib/rate-limit',
+  'lib/log.ts ↔ lib/telemetry',
+  'lib/operators ↔ lib/operators/access ↔ lib/operators/catalog ↔ lib/operators/dead-letters ↔ lib/operators/doctor ↔ lib/operators/lanes ↔ lib/operators/overview ↔ lib/operators/page ↔ lib/operators/replays',
+  'lib/relay/claim-loop.ts ↔ lib/relay/relay.ts',
+  'lib/subscribers ↔ lib/subscribers/payments',
+  'lib/webhooks ↔ lib/webhooks/schemes',
+]);
+const finished = (complaints: readonly string[]) => complaints.filter((text) => !UNFINISHED.has(text));
+
+describe('the imports of api/, lib/, cli/, dev/, bench/ and drizzle/', () => {
+  test('are found in every file', () => {
+    expect(files.length).toBeGreaterThan(300);
+    expect(arrows).toContainEqual(['api/chat.ts', 'lib/postbud.ts']);
+    expect(arrows).toContainEqual(['lib/outbox/emit.ts', 'lib/catalog/catalog.ts']);
+    expect(arrows).toContainEqual(['lib/catalog/topic.ts', 'zod']);
+  });
+
+  test('lead to files that exist', () => {
+    const relative = arrows.filter(([, imported]) =>
+      /^(api|lib|cli|dev|bench|drizzle)\/.*\.ts$/.test(imported),
+    );
+    expect(relative.filter(([, imported]) => !files.includes(imported))).toEqual([]);
+  });
+
+  test('run downwards in the table of layers, and to no room that is barred', () => {
+    const found = arrows.map(complaint).filter((text) => text !== undefined);
+    expect(finished(found)).toEqual([]);
+  });
+
+  test('form no circle of files', () => {
+    expect(finished(circlesOf(ours))).toEqual([]);
+  });
+
+  test.each([1, 2, 3])('form no circle of folders, %i deep under lib/', (depth) => {
+    const folders = ours.map(([from, to]): Arrow => [folderOf(from, depth), folderOf(to, depth)]);
+    expect(finished(circlesOf(folders))).toEqual([]);
+  });
+});
+
+describe('the table of layers', () => {
+  test('names each room once, and only rooms that exist', () => {
+    const named = LAYERS.flat();
+    expect(new Set(named).size).toBe(named.length);
+    expect(named.filter((room) => !files.some((file) => isIn(room, file)))).toEqual([]);
+    const others = [...Object.keys(STRANGERS), ...Object.values(STRANGERS).flat(), ...Object.keys(PACKAGES)];
+    expect(others.filter((room) => !named.includes(room))).toEqual([]);
+  });
+
+  test('has the order of the design', () => {
+    const order = [
+      'api',
+      'lib/operators',
+      'lib/relay',
+      'lib/deliveries',
+      'lib/subscribers',
+      'lib/outbox',
+      'lib/catalog',
+    ];
+    expect(order.map(rowOf)).toEqual(order.map(rowOf).toSorted((one, other) => one - other));
+    for (const room of ['webhooks', 'cron', 'chat', 'inquiry']) {
+      expect(rowOf(`lib/${room}`)).toBeGreaterThan(rowOf('api'));
+      expect(rowOf(`lib/${room}`)).toBeLessThan(rowOf('lib/relay'));
+    }
+    expect(PACKAGES['lib/catalog']).toEqual(['zod']);
+    expect(LAYERS.at(-1)).toContain('lib/catalog');
+  });
+
+  test.each<[why: string, arrow: Arrow]>([
+    ['upwards', ['lib/outbox/emit.ts', 'lib/relay/kick.ts']],
+    ['sideways', ['lib/inquiry/handle-inquiry.ts', 'lib/webhooks/receive.ts']],
+    ['from configuration into a room', ['lib/config.ts', 'lib/webhooks/verify.ts']],
+    ['from mail to events', ['lib/mail/send-mail.ts', 'lib/outbox/emit.ts']],
+    ['from chat to events', ['lib/chat/handle-chat.ts', 'lib/catalog/catalog.ts']],
+    ['from a function to the schema', ['api/chat.ts', 'drizzle/schema.ts']],
+    ['from a function to Drizzle', ['api/chat.ts', 'drizzle-orm']],
+    ['from a function to the environment', ['api/chat.ts', 'lib/config.ts']],
+    ['from lib/ to dev/', ['lib/relay/relay.ts', 'dev/start.ts']],
+    ['from lib/ to cli/', ['lib/operators/routes.ts', 'cli/main.ts']],
+    ['from the command line to dev/', ['cli/main.ts', 'dev/start.ts']],
+    ['from the catalog to any package but zod', ['lib/catalog/topic.ts', 'uuid']],
+    [
+      'from a room of the operators to one above it',
+      ['lib/operators/page/layout.ts', 'lib/operators/access/page.ts'],
+    ],
+    ['from a file in no room', ['lib/util.ts', 'lib/time.ts']],
+  ])('refuses an import %s', (_, arrow) => {
+    expect(complaint(arrow)).toEqual(expect.any(String));
+  });
+
+  test('refuses a circle of files and of folders', () => {
+    expect(
+      circlesOf([
+        ['a', 'b'],
+        ['b', 'c'],
+        ['c', 'a'],
+        ['c', 'd'],
+      ]),
+    ).toEqual(['a ↔ b ↔ c']);
+    expect(
+      circlesOf([
+        ['a', 'b'],
+        ['b', 'c'],
+        ['a', 'c'],
+      ]),
+    ).toEqual([]);
+    expect(folderOf('lib/operators/page/layout.ts', 1)).toBe('lib/operators');
+    expect(folderOf('lib/operators/page/layout.ts', 2)).toBe('lib/operators/page');
+    expect(folderOf('lib/operators/routes.ts', 2)).toBe('lib/operators');
+    expect(folderOf('lib/config.ts', 1)).toBe('lib/config.ts');
+  });
+
+  test('is found whichever way a file writes its import', () => {
+    const source = `
+      import type { A } from './a.ts';
+      import './b.ts';
+      export * from './c.ts';
+      export type { D } from '../d.ts';
+      const e = await import('./e.ts');
+      type F = import('./f.ts').F;
+      import { g } from 'g';`;
+    expect(importsOf('lib/x/x.ts', source).toSorted()).toEqual(
+      ['lib/x/a.ts', 'lib/x/b.ts', 'lib/x/c.ts', 'lib/d.ts', 'lib/x/e.ts', 'lib/x/f.ts', 'g'].toSorted(),
+    );
+  });
+});
+
+test('the linter refuses an import against the table in each room', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'layers-'));
+  try {
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+    writeFileSync(join(folder, 'oxlint.config.mjs'), readFileSync(join(root, 'oxlint.config.mjs')));
+    const lone = LAYERS.flat().filter((room) => !/^lib\/\w+\//.test(room));
+    const fileIn = (room: string) => (room.endsWith('.ts') ? room : `${room}/probe.ts`);
+    const refused: string[] = [];
+    for (const room of lone) {
+      const from = fileIn(room);
+      mkdirSync(join(folder, dirname(from)), { recursive: true });
+      const others = lone.filter((other) => other !== room).map(fileIn);
+      const specifiers = [...others.map((other) => relative(dirname(from), other)), 'uuid'];
+      const lines = specifiers.map((specifier) => `import '${specifier}';`);
+      writeFileSync(join(folder, from), `${lines.join('\n')}\n`);
+      const wrong = specifiers.filter((specifier) => {
+        const imported = specifier.startsWith('.') ? posix.join(dirname(from), specifier) : specifier;
+        return complaint([from, imported]) !== undefined;
+      });
+      refused.push(...wrong.map((specifier) => `${from} ${specifier}`));
+    }
+    const { stdout } = spawnSync(
+      process.execPath,
+      [join(root, 'node_modules/oxlint/bin/oxlint'), '-c', 'oxlint.config.mjs', '--format', 'json'],
+      { cwd: folder, encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 },
+    );
+    const { diagnostics } = z
+      .object({
+        diagnostics: z.array(z.object({ code: z.string(), message: z.string(), filename: z.string() })),
+      })
+      .parse(JSON.parse(stdout));
+    const found = diagnostics
+      .filter(({ code }) => code === 'eslint(no-restricted-imports)')
+      .map(({ filename, message }) => `${filename} ${/'([^']+)'/.exec(message)?.[1]}`);
+    expect(refused.length).toBeGreaterThan(300);
+    expect(refused).toContain('lib/catalog/probe.ts uuid');
+    expect(found.toSorted()).toEqual(refused.toSorted());
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+function relative(from: string, to: string): string {
+  const path = posix.relative(from, to);
+  return path.startsWith('.') ? path : `./${path}`;
+}
