@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
 
 import { ago, duration, until, timeText } from '../lib/operators/page/instants.ts';
-import { counted } from '../lib/operators/page/words.ts';
+import { quantity } from '../lib/operators/page/words.ts';
 import type { Attempt, DeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
@@ -132,5 +132,5 @@ function happened(attempt: Attempt): Happened {
 function hiddenWords({ hidden, isValid, isRevealed }: DeadLetter): string {
   if (isRevealed) return ', with personal data';
   if (!isValid) return ', which does not match its schema: all unknown fields are hidden';
-  return hidden.length === 0 ? '' : `, ${counted(hidden.length, 'value')} of personal data hidden`;
+  return hidden.length === 0 ? '' : `, ${quantity(hidden.length, 'value')} of personal data hidden`;
 }

@@ -5,7 +5,7 @@ import {
   subscribersToShow,
 } from '../lib/operators/overview/attention.ts';
 import { age, ago, until, timeText } from '../lib/operators/page/instants.ts';
-import { count, counted } from '../lib/operators/page/words.ts';
+import { count, quantity } from '../lib/operators/page/words.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
 import { writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
@@ -82,17 +82,17 @@ function totalsWords({ totals }: Overview): string {
   const events =
     pending + failing + deadLettered === 0
       ? 'Nothing is pending, failing or dead-lettered.'
-      : `${counted(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered.`;
+      : `${quantity(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered.`;
   if (deliveredLast24h === 0) return events;
   const share = Math.floor((firstAttemptLast24h / deliveredLast24h) * 1000) / 10;
-  return `${events} ${counted(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
+  return `${events} ${quantity(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
 }
 
 function footerOf({ topics: all }: Overview, shown: number, text: string): string {
   if (text !== '') return shown === 0 ? `No topic has '${text}' in its name, producer or subscribers.` : '';
   const rest = all.length - shown;
   if (rest === 0) return '';
-  return `${counted(rest, 'quiet topic')}: add --all to show ${rest === 1 ? 'it' : 'them'}.`;
+  return `${quantity(rest, 'quiet topic')}: add --all to show ${rest === 1 ? 'it' : 'them'}.`;
 }
 
 function topicTable(

@@ -3,7 +3,7 @@ import { heading, layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { counted } from '../page/words.ts';
+import { quantity } from '../page/words.ts';
 
 interface AsyncApiDocument {
   readonly channels: object;
@@ -16,7 +16,7 @@ export function asyncApiPage(document: AsyncApiDocument, context: PageContext): 
   const operations = Object.keys(document.operations).length;
   const content = html`${heading({
       title: 'AsyncAPI',
-      lead: `All topics as AsyncAPI 3.0: ${counted(channels, 'channel')}, ${counted(operations, 'operation')}. This address also answers JSON, to programs.`,
+      lead: `All topics as AsyncAPI 3.0: ${quantity(channels, 'channel')}, ${quantity(operations, 'operation')}. This address also answers JSON, to programs.`,
       actions: html`<button class="btn" type="button" data-js data-copy="#asyncapi">
         ${COPY_ICON}<span>Copy</span>
       </button>`,

@@ -9,7 +9,7 @@ import type { Html } from '../../markup.ts';
 import { card, emptyLine } from '../page/sections.ts';
 import { table } from '../page/table.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
-import { counted } from '../page/words.ts';
+import { quantity } from '../page/words.ts';
 import type { CatalogField, CatalogTopic, CatalogView } from './read.ts';
 
 /** Draws every topic with its producer, its subscribers and the fields of its payload. */
@@ -32,7 +32,7 @@ export function catalogPage(view: CatalogView, context: PageContext): Html {
 
 function leadOf({ topics }: CatalogView): string {
   const fixed = topics.filter(({ listed }) => listed).length;
-  return `${counted(topics.length, 'topic')}. ${fixed} “fixed” topics are defined by the platform owner; we define the rest.`;
+  return `${quantity(topics.length, 'topic')}. ${fixed} “fixed” topics are defined by the platform owner; we define the rest.`;
 }
 
 /** Groups the topics, in the order of each producer's first topic. */
@@ -47,7 +47,7 @@ function producerSection(producer: string, topics: readonly CatalogTopic[]): Htm
   return html`<section aria-labelledby="h-${producer}" data-group>
     <div class="bar">
       <h2 id="h-${producer}">${producer}</h2>
-      <span class="muted small">${counted(topics.length, 'topic')}</span>
+      <span class="muted small">${quantity(topics.length, 'topic')}</span>
     </div>
     ${card(topics.map(topicDetails))}
   </section>`;

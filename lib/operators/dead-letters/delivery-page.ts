@@ -17,7 +17,7 @@ import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { alert, card, factList } from '../page/sections.ts';
 import { failureLabel, stateLabel, stateWord } from '../page/states.ts';
-import { counted } from '../page/words.ts';
+import { quantity } from '../page/words.ts';
 import { attemptTimeline } from './attempts.ts';
 import type { DeadLetter } from './delivery.ts';
 import { payload } from './payload.ts';
@@ -90,7 +90,7 @@ function payloadSection(view: DeadLetter, { operator }: PageContext): Html {
     <div class="hrow">
       <h2 id="h-payload">Payload</h2>
       <span class="tag">version ${event.version}</span>
-      ${hidden.length > 0 && html`<span class="tag pii">${LOCK_ICON}${counted(hidden.length, 'value')} hidden</span>`}
+      ${hidden.length > 0 && html`<span class="tag pii">${LOCK_ICON}${quantity(hidden.length, 'value')} hidden</span>`}
       ${isRevealed && html`<span class="tag late">personal data shown</span>`}
       <button class="btn sm quiet" type="button" data-js data-copy="#payload">
         ${COPY_ICON}<span>Copy</span>
@@ -147,7 +147,7 @@ function eventSection(view: DeadLetter): Html {
       event.correlationId !== null && ['Correlation id', mono(event.correlationId)],
       event.causationId !== null && ['Caused by', mono(event.causationId)],
       event.traceparent !== null && ['Trace', mono(event.traceparent)],
-      ['Replayed', replays === 0 ? 'never' : counted(replays, 'time')],
+      ['Replayed', replays === 0 ? 'never' : quantity(replays, 'time')],
       ['Other subscribers', siblingWords(view.siblings)],
     ])}
   </section>`;

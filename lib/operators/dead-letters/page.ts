@@ -10,7 +10,7 @@ import { pager } from '../page/pager.ts';
 import { card, emptyCard, section } from '../page/sections.ts';
 import { failureLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { count, counted } from '../page/words.ts';
+import { count, quantity } from '../page/words.ts';
 import { errorGroupTable } from './error-groups.ts';
 import { filterForm } from './filters.ts';
 import type { FilterTopics } from './filters.ts';
@@ -36,7 +36,7 @@ function leadOf({ totalInAll }: DeadLetterPage): string {
   const definition = 'A dead letter is a delivery that was given up';
   return totalInAll === 0
     ? `${definition}.`
-    : `${counted(totalInAll, 'dead letter')}. ${definition}: it stays here until someone replays it.`;
+    : `${quantity(totalInAll, 'dead letter')}. ${definition}: it stays here until someone replays it.`;
 }
 
 function lists(view: DeadLetterPage, context: PageContext, topics: FilterTopics): Html {
@@ -163,7 +163,7 @@ function listPager(
 
 function noDeadLetters({ failing, nextRetryAt, generatedAt }: DeadLetterPage): Html {
   const next = nextRetryAt === null ? '' : ` The next retry is ${until(nextRetryAt, generatedAt)}.`;
-  const words = `${counted(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing now.${next}`;
+  const words = `${quantity(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing now.${next}`;
   return emptyCard({
     icon: CHECK_ICON,
     title: 'No dead letters',
@@ -177,7 +177,7 @@ function noDeadLetters({ failing, nextRetryAt, generatedAt }: DeadLetterPage): H
 function noMatches({ totalInAll }: DeadLetterPage): Html {
   return emptyCard({
     title: 'No dead letters match these filters',
-    text: `${counted(totalInAll, 'dead letter')} without filters.`,
+    text: `${quantity(totalInAll, 'dead letter')} without filters.`,
     action: html`<a class="btn" href="${deadLettersPath()}">Clear filters</a>`,
   });
 }

@@ -3,7 +3,7 @@ import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { count, counted } from '../page/words.ts';
+import { count, quantity } from '../page/words.ts';
 import type { Examination } from './read.ts';
 
 /** Draws the promises of the bus, and the ids that contradict one. */
@@ -19,9 +19,9 @@ export function doctorPage(view: Examination, context: PageContext): Html {
 }
 
 function leadOf({ events, findings }: Examination): string {
-  const checked = `Checked the promises of the bus on the newest ${counted(events, 'event')}.`;
+  const checked = `Checked the promises of the bus on the newest ${quantity(events, 'event')}.`;
   const broken = new Set(findings.map(({ promise }) => promise)).size;
-  return `${checked} ${broken === 0 ? 'All are kept.' : `${counted(broken, 'promise')} broken.`}`;
+  return `${checked} ${broken === 0 ? 'All are kept.' : `${quantity(broken, 'promise')} broken.`}`;
 }
 
 function promiseItem(promise: string, { findings }: Examination): Html {

@@ -7,7 +7,7 @@ import type { Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
 import { failureLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { count, counted, shortId } from '../page/words.ts';
+import { count, quantity, shortId } from '../page/words.ts';
 import type { HeldLane, TopicView } from './read.ts';
 
 /** Draws the lanes whose first delivery waits for a retry, with the number of deliveries that wait behind it. */
@@ -77,5 +77,5 @@ function waitingCount({ behind, isMoreBehind }: HeldLane): Html {
 }
 
 function attemptWords(attempts: number): string {
-  return attempts === 0 ? 'not attempted yet' : counted(attempts, 'attempt');
+  return attempts === 0 ? 'not attempted yet' : quantity(attempts, 'attempt');
 }

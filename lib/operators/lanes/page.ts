@@ -11,7 +11,7 @@ import type { Child, Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
 import { stateLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { count, counted, shortId } from '../page/words.ts';
+import { count, quantity, shortId } from '../page/words.ts';
 import { heldLanesSection } from './held-lanes.ts';
 import type { RecentEvent, TopicView } from './read.ts';
 
@@ -44,7 +44,7 @@ function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html
       ${fact('Version', version)}`
     }
     ${fact('Events', `${count(pending)} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered`)}
-    ${awaitingFanOut > 0 && fact('Waiting for fan-out', html`<span title="${FAN_OUT}">${counted(awaitingFanOut, 'event')}</span>`)}
+    ${awaitingFanOut > 0 && fact('Waiting for fan-out', html`<span title="${FAN_OUT}">${quantity(awaitingFanOut, 'event')}</span>`)}
     ${
       heldBackSince !== null &&
       fact(

@@ -6,7 +6,7 @@ import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { emptyCard, emptyLine } from '../page/sections.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
-import { count, counted, listed } from '../page/words.ts';
+import { count, quantity, joinNames } from '../page/words.ts';
 import {
   filterTopics,
   needsAttention,
@@ -40,7 +40,7 @@ function leadOf({ topics }: Overview): string {
   const subscribers = new Set(
     topics.flatMap((topic) => topic.subscribers.map(({ subscriber }) => subscriber)),
   );
-  return `${counted(topics.length, 'topic')}, ${counted(subscribers.size, 'subscriber')}. A delivery is one event on its way to one subscriber. Times are in Europe/Oslo.`;
+  return `${quantity(topics.length, 'topic')}, ${quantity(subscribers.size, 'subscriber')}. A delivery is one event on its way to one subscriber. Times are in Europe/Oslo.`;
 }
 
 function topicsSection(view: Overview, context: PageContext): Html {
@@ -105,7 +105,7 @@ function noTopicWords(words: string, isSomeQuiet: boolean): string {
 }
 
 function quietWords(number: number): string {
-  return `${counted(number, 'quiet topic')}: nothing is failing, dead-lettered or late`;
+  return `${quantity(number, 'quiet topic')}: nothing is failing, dead-lettered or late`;
 }
 
 function waitingNotes(view: Overview): Html {
@@ -126,7 +126,7 @@ function waitingNote(waiting: readonly SubscriberOverview[], why: string): Html 
   const names = [...new Set(waiting.map(({ subscriber }) => subscriber))].toSorted();
   const number = waiting.reduce((sum, { pending }) => sum + pending, 0);
   return html`<p class="muted small note">
-    ${counted(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for ${listed(names)}: ${why}.
+    ${quantity(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for ${joinNames(names)}: ${why}.
   </p>`;
 }
 

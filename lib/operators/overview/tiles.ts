@@ -6,7 +6,7 @@ import { deadLettersPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { wideSpark } from './spark.ts';
-import { count, counted } from '../page/words.ts';
+import { count, quantity } from '../page/words.ts';
 
 /** Draws the numbers of deliveries over all topics, and the relay's health. */
 export function tiles(view: Overview): Html {
@@ -21,7 +21,7 @@ export function tiles(view: Overview): Html {
         DEAD_ICON,
         'Dead letters',
         deadLettered > 0 ? html`<a href="${deadLettersPath()}">${count(deadLettered)}</a>` : '0',
-        deadLettered > 0 ? `of ${counted(totals.deadLettered, 'event')}` : 'none',
+        deadLettered > 0 ? `of ${quantity(totals.deadLettered, 'event')}` : 'none',
       )}
       ${relayTile(relay, generatedAt)}
       <div class="tile wide">

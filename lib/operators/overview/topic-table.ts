@@ -10,7 +10,7 @@ import type { Child, Html } from '../../markup.ts';
 import type { PageContext } from '../page/layout.ts';
 import { spark } from './spark.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { count, counted } from '../page/words.ts';
+import { count, quantity } from '../page/words.ts';
 
 interface TopicTable {
   readonly view: Overview;
@@ -62,7 +62,7 @@ function topicRows(topic: TopicOverview, now: string, { operator }: PageContext)
       <th class="row" scope="row">
         <a class="t mono" href="${topicPath(topic.topic)}">${topic.topic}</a
         ><span class="s ${topic.inCatalog && 'nowrap'}"
-          >${topic.inCatalog ? html`${topic.producer} → ` : html`${NOT_IN_CATALOG} `}${counted(
+          >${topic.inCatalog ? html`${topic.producer} → ` : html`${NOT_IN_CATALOG} `}${quantity(
             topic.subscribers.length,
             'subscriber',
           )}</span

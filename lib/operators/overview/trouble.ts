@@ -7,7 +7,7 @@ import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { alert } from '../page/sections.ts';
 import { failurePredicate } from '../page/states.ts';
-import { count, counted, listed } from '../page/words.ts';
+import { count, quantity, joinNames } from '../page/words.ts';
 
 /**
  * Says in one sentence what the worst trouble is, with a link to it. The worst is a relay that does not run; then come
@@ -102,7 +102,7 @@ function failingTrouble({ totals, topics, generatedAt }: Overview): Html | null 
   return alert(
     'fail',
     WARNING_ICON,
-    html`<b>${counted(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing</b> and will be
+    html`<b>${quantity(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing</b> and will be
       retried.${next}`,
     html`<a class="btn" href="${path}">See failing deliveries</a>`,
   );
@@ -142,8 +142,9 @@ function pausedTrouble({ topics }: Overview): Html | null {
   return alert(
     'fail',
     PAUSE_ICON,
-    html`<b>${listed(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b> ${counted(waiting, 'delivery')}
-      ${waiting === 1 ? 'waits' : 'wait'} until someone resumes ${names.length === 1 ? 'it' : 'them'}.`,
+    html`<b>${joinNames(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b>
+      ${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'} until someone resumes
+      ${names.length === 1 ? 'it' : 'them'}.`,
     openTopic(first.topic),
   );
 }
@@ -158,7 +159,7 @@ function otherReleaseTrouble({ topics }: Overview): Html | null {
   return alert(
     'fail',
     CLOCK_ICON,
-    html`<b>${counted(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for another release.</b> This
+    html`<b>${quantity(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for another release.</b> This
       release’s catalog lacks the subscription or the payload version.`,
     openTopic(first.topic),
   );

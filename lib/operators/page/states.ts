@@ -2,7 +2,7 @@ import type { LastError, State } from '../shapes.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { cutTo } from './words.ts';
+import { truncate } from './words.ts';
 
 const WORDS = {
   pending: 'pending',
@@ -47,7 +47,7 @@ export function failurePredicate({ kind, message }: LastError): Html {
   const status = statusOf(kind);
   if (status !== null) return html`answers ${status}`;
   if (/timeout/i.test(kind)) return html`does not answer in time`;
-  return html`fails with <span class="mono">${cutTo(SENTENCE_LENGTH, `${kind}: ${message}`)}</span>`;
+  return html`fails with <span class="mono">${truncate(SENTENCE_LENGTH, `${kind}: ${message}`)}</span>`;
 }
 
 /** Says how a subscriber's last attempt failed, as a clause: `its last answer was 503`. */

@@ -4,12 +4,12 @@ export function count(number: number): string {
 }
 
 /** A number and its noun: `1 dead letter`, `1,204 dead letters`. */
-export function counted(number: number, one: string, many = pluralOf(one)): string {
+export function quantity(number: number, one: string, many = pluralOf(one)): string {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
 /** Names in a sentence: `a`, `a and b`, `a, b and c`. */
-export function listed(words: readonly string[]): string {
+export function joinNames(words: readonly string[]): string {
   return new Intl.ListFormat('en-GB', { type: 'conjunction' }).format(words);
 }
 
@@ -17,7 +17,7 @@ export function listed(words: readonly string[]): string {
 export function lastPeriod(since: string): string {
   const [, number, unit] = /^(\d+)([smhdw])$/.exec(since) ?? [];
   if (number === undefined || unit === undefined) return `last ${since}`;
-  return number === '1' ? `last ${UNITS[unit]}` : `last ${counted(Number(number), UNITS[unit] ?? unit)}`;
+  return number === '1' ? `last ${UNITS[unit]}` : `last ${quantity(Number(number), UNITS[unit] ?? unit)}`;
 }
 
 const UNITS: Readonly<Record<string, string>> = {
@@ -29,7 +29,7 @@ const UNITS: Readonly<Record<string, string>> = {
 };
 
 /** Shortens a text that is too long for its place. */
-export function cutTo(length: number, text: string): string {
+export function truncate(length: number, text: string): string {
   return text.length > length ? `${text.slice(0, length).trimEnd().toWellFormed()}…` : text;
 }
 

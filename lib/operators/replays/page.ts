@@ -6,7 +6,7 @@ import { deadLetterPath, deadLettersPath, replaysPath, topicPath } from '../page
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { alert, card, factList, section } from '../page/sections.ts';
-import { count, counted } from '../page/words.ts';
+import { count, quantity } from '../page/words.ts';
 import type { ReplayProgress } from './read.ts';
 import { scopeWords } from './scope.ts';
 
@@ -67,17 +67,17 @@ function outcomeWords(view: ReplayProgress): Html {
   const goal = subscriber === null ? '' : ` for ${subscriber}`;
   if (replayed === 0) return html`<b>Nothing was replayed.</b>`;
   if (pending === replayed) {
-    return html`<b>${counted(replayed, 'delivery')} ${replayed === 1 ? 'is' : 'are'} re-queued${goal}.</b>`;
+    return html`<b>${quantity(replayed, 'delivery')} ${replayed === 1 ? 'is' : 'are'} re-queued${goal}.</b>`;
   }
   if (pending > 0) {
-    return html`<b>${count(delivered)} of ${counted(replayed, 'delivery')} delivered.</b>
+    return html`<b>${count(delivered)} of ${quantity(replayed, 'delivery')} delivered.</b>
       ${failing > 0 && `${count(failing)} failed and will be retried. `}${count(pending)} pending${goal}.`;
   }
   if (failing > 0) return html`<b>${count(failing)} failed</b> and will be retried.`;
   if (deadLettered > 0) {
-    return html`<b>${counted(deadLettered, 'delivery')} dead-lettered again.</b> The others are done.`;
+    return html`<b>${quantity(deadLettered, 'delivery')} dead-lettered again.</b> The others are done.`;
   }
-  return html`<b>Done.</b> ${counted(delivered, 'delivery')} delivered.`;
+  return html`<b>Done.</b> ${quantity(delivered, 'delivery')} delivered.`;
 }
 
 /** Draws the shares in the order of the counts below. */

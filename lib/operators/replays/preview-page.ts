@@ -8,7 +8,7 @@ import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { alert, factList } from '../page/sections.ts';
 import { failureLabel, lastFailureClause } from '../page/states.ts';
-import { count, counted, lastPeriod } from '../page/words.ts';
+import { count, quantity, lastPeriod } from '../page/words.ts';
 import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
 
 /** More than fits on a screen: whoever types the number has read it. */
@@ -21,7 +21,7 @@ export function previewPage(view: ReplayPreview, context: PageContext): Html {
 }
 
 function confirmation(view: ReplayPreview, { operator }: PageContext): Html {
-  const what = counted(view.matched, view.isAll ? 'delivery' : 'dead letter');
+  const what = quantity(view.matched, view.isAll ? 'delivery' : 'dead letter');
   return html`<form class="panel" method="post" action="${HOME}/replay">
     <h1>Replay ${what}?</h1>
     <p class="muted">Nothing has been sent yet. This is what the replay would do.</p>
@@ -98,7 +98,7 @@ function redeliveryWarning(): Html {
 
 function leftOutWarning({ topic, subscriber, count: number }: LeftOut): Html {
   return warning(
-    html`<b>${counted(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.</b> This
+    html`<b>${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.</b> This
       release’s catalog does not list ${subscriber} for <span class="mono">${topic}</span>.`,
   );
 }

@@ -1,5 +1,5 @@
 import { ALL_TIME } from '../page/links.ts';
-import { count, counted, lastPeriod } from '../page/words.ts';
+import { count, quantity, lastPeriod } from '../page/words.ts';
 import type { ReplayRecord } from './read.ts';
 
 /** Says in words which deliveries were requested: `to ledger, one error, dead-lettered in the last 24 hours`. */
@@ -9,7 +9,7 @@ export function scopeWords({ request, topic }: Pick<ReplayRecord, 'request' | 't
   const words = [
     typeof subscriber === 'string' ? `to ${subscriber}` : topic === null ? null : 'to every subscriber',
     typeof group === 'string' ? 'one error' : null,
-    Array.isArray(deliveryIds) ? counted(deliveryIds.length, 'selected delivery') : null,
+    Array.isArray(deliveryIds) ? quantity(deliveryIds.length, 'selected delivery') : null,
     typeof since === 'string' && since !== ALL_TIME
       ? `${isAll ? 'ended' : 'dead-lettered'} in the ${lastPeriod(since)}`
       : null,
