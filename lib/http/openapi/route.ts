@@ -41,7 +41,7 @@ export const openApiRoute = {
       answer: answered({ openapi: '3.1.0', info: { title: 'Postbud', version: VERSION } }),
     },
     'whatever-is-kept': {
-      summary: 'Any copy of the caller’s is current',
+      summary: 'With any copy',
       parameters: { 'If-None-Match': '*' },
       answer: { status: 304 },
     },
