@@ -277,7 +277,7 @@ describe('replay', () => {
     await died(2);
     const wrong = await postbud(`${LAST_DAY} --yes --expected 3`);
     expect([wrong.code, await inState('dead_lettered')]).toEqual([1, expect.objectContaining({ length: 2 })]);
-    expect(wrong.err).toContain('Nothing was replayed. 2 deliveries match now, not 3.');
+    expect(wrong.err).toContain('Nothing was replayed: 2 deliveries match, not 3.');
     const [id] = await inState('dead_lettered');
     const done = await postbud(`replay --delivery ${id} --reason fixed --yes --expected 1 --json`);
     expect(done.json()).toMatchObject({ matched: 1, replayed: 1, replayId: expect.any(String) });
@@ -314,14 +314,26 @@ describe('replay', () => {
   test('names the option or topic that the server does not take', async () => {
     const wrongTopic = await postbud('replay payment.captred --since 24h --yes');
     expect(wrongTopic.code).toBe(2);
-    expect(wrongTopic.err).toMatch(/^topic: write a topic of the catalog$/m);
+    expect(wrongTopic.err).toBe("Unknown topic 'payment.captred'. Did you mean 'payment.captured'?");
     const wrongWindow = await postbud('replay payment.captured --since 24x --yes');
     expect(wrongWindow.code).toBe(2);
     expect(wrongWindow.err).toMatch(/^--since: expected a time span such as/m);
   });
 
+  test('suggests the subscriber that was probably meant, where nothing matches', async () => {
+    await died(1);
+    const meant = "Unknown subscriber 'legder'. Did you mean 'ledger'?";
+    expect((await postbud('dead-letters --subscriber legder')).out).toContain(meant);
+    const preview = await postbud('replay payment.captured --since 24h --subscriber legder --dry-run');
+    expect(preview.out).toContain(meant);
+    const unknown = await postbud('dead-letters --topic nothing.like.it');
+    expect([unknown.code, unknown.err]).toEqual([
+      2,
+      "Unknown topic 'nothing.like.it'.\nnpx postbud topics --all lists the topics.",
+    ]);
+  });
+
   test.each([
-    ['--topic', 'dead-letters --topic payment.captred'],
     ['--search', `dead-letters --search ${'x'.repeat(201)}`],
     ['--reveal', `dead-letters 1-2 --reveal ${'x'.repeat(501)}`],
   ])('calls what the server does not take by the name that it has here: %s', async (option, line) => {
