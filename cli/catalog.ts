@@ -1,5 +1,5 @@
 import type { CatalogTopic } from '../lib/operators/catalog/read.ts';
-import { counted } from '../lib/operators/page/words.ts';
+import { quantity } from '../lib/operators/page/words.ts';
 import { atMost, writeJson } from './command.ts';
 import type { OfflineCall, OfflineCommand } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -73,7 +73,7 @@ function topicTable(topics: readonly Topic[], pane: Pane): string {
     orderedBy ?? 'whole topic',
     description,
   ]);
-  return `${table(pane, columns, rows)}\n${pane.paint('dim', counted(topics.length, 'topic'))}`;
+  return `${table(pane, columns, rows)}\n${pane.paint('dim', quantity(topics.length, 'topic'))}`;
 }
 
 function showTopic(call: OfflineCall, topic: Topic): void {
