@@ -23,7 +23,7 @@ import { relayInProcess } from '../support/relay-process.ts';
 const LAPSE = 31 * SECOND;
 
 describe('a relay that is killed in the middle of a batch', () => {
-  test('loses nothing and keeps the order: its lane is taken over when the lease has run out', async ({
+  test('loses nothing and keeps the order: another relay takes its lane over when the lease runs out', async ({
     bus,
     handed,
     ledger,
@@ -66,7 +66,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('slows down only what it may have begun: what comes later goes in whole batches', async ({
+  test('slows down only the deliveries that it may have begun: later ones are handed over in whole batches', async ({
     bus,
     handed,
     ledger,
@@ -82,7 +82,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(statements).toBeLessThan(30);
   });
 
-  test('gives up an event that kills every relay after five attempts, and delivers its neighbours', async ({
+  test('makes an event that kills every relay a dead letter after five attempts, and its neighbours are delivered', async ({
     bus,
     handed,
     ledger,
@@ -120,7 +120,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('takes its transactional effects with it, and they come once', async ({ bus }) => {
+  test('leaves no transactional effects behind, and each effect is committed once later', async ({ bus }) => {
     await emitPayments(bus.db, 1, 5);
     await relayInProcess({ url: bus.url, now: START, dieAt: 3, transactional: true });
     // They shared a commit, and which of them it was is unknown: one by one, and no attempt is burnt.
@@ -135,7 +135,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('forgets no dead letter that it had not recorded when a later transactional delivery committed', async ({
+  test('loses no dead letter that it had not recorded before a later transactional delivery committed', async ({
     bus,
     ledger,
   }) => {
@@ -160,7 +160,7 @@ describe('a relay that has lost its lease', () => {
        union all select 'delivery', deliveries::text from deliveries order by kind, row`,
     );
 
-  test('changes no row with what it settles', async ({ bus }) => {
+  test('changes no row when it settles', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
     const [lane] = await rows<{ id: string; head: number; positions: number[] }>(
@@ -210,9 +210,7 @@ describe('a relay that has lost its lease', () => {
     expect(await dump(bus)).toEqual(leased);
   });
 
-  test('changes nothing when it repeats a settlement of which it does not know whether it was made', async ({
-    bus,
-  }) => {
+  test('changes nothing when it repeats a settlement whose answer was lost', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     const token = '5c1f0f6e-0000-4000-8000-000000000000';
@@ -250,7 +248,7 @@ describe('a relay that has lost its lease', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('stops at the delivery in hand, and the relay that took over decides', async ({
+  test('stops after its current delivery, and the relay that took over records the outcome', async ({
     bus,
 
     ledger,

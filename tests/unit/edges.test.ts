@@ -17,16 +17,16 @@ const edges: readonly (readonly [point: string, ...proofs: Proof[]])[] = [
     ],
     [
       'database/releases',
-      'is fanned out by a relay whose catalog does not have its topic, and delivered by one whose has',
+      'is fanned out by a relay whose catalog lacks its topic, and delivered by a relay whose catalog has it',
     ],
-    ['database/releases', 'comes in order with those of the other release, to all that both are for'],
+    ['database/releases', 'comes in order with the events of the other release'],
     ['chaos/mutations', 'fan-out-by-own-catalog'],
   ],
   [
     'a payload of a newer version waits for a release that can read it, and a preview does not relay',
     [
       'database/releases',
-      'waits for a relay that can read it: no attempt is burnt, nothing else is held, order is kept',
+      'waits for a relay that can read it, uses no attempt, holds up nothing else and keeps its order',
     ],
     ['database/releases', 'is looked at once by a relay that cannot read it, and then left alone'],
     ['http/cron', 'relays nothing where the deployment is not to relay: %j'],
@@ -35,12 +35,12 @@ const edges: readonly (readonly [point: string, ...proofs: Proof[]])[] = [
   [
     'what left the catalog stays visible, is not replayed to nobody, and is not pruned before it is settled',
     ['database/releases', 'is counted in the totals of either release, and shown as not in its catalog'],
-    ['database/releases', 'is refused a replay, which moves nothing and leaves no record'],
+    ['database/releases', 'cannot be replayed: nothing moves and nothing is recorded'],
     ['database/releases', 'is never pruned before it is settled'],
   ],
   [
     'the doctor holds each event to what it was emitted for',
-    ['database/releases', 'is no finding for the doctor of either release'],
+    ['database/releases', 'is reported by the doctor of neither release'],
     ['database/prune', 'finds %s'],
   ],
   [
@@ -54,7 +54,7 @@ const edges: readonly (readonly [point: string, ...proofs: Proof[]])[] = [
     'a handler is not begun where its limit does not fit, and refused where it never can',
     [
       'database/relay-time',
-      'late in the life of its function begins no handler that outlives it; the cron’s relay does',
+      'late in the life of its function begins no handler that would outlive it; the cron’s relay begins it',
     ],
     ['http/function-life', 'bounds the time limit of a handler: a longer one is refused when it is attached'],
     ['http/function-life', 'is in vercel.json what the code goes by'],
@@ -62,10 +62,7 @@ const edges: readonly (readonly [point: string, ...proofs: Proof[]])[] = [
   [
     'the cron leaves no gap over six seconds, and nothing keeps it from relaying',
     ['database/relay-time', 'looks for work at least every six seconds when it is called %s'],
-    [
-      'database/relay-time',
-      'looks for work as often while nothing else that it is to do can be done, and says what that was',
-    ],
+    ['database/relay-time', 'looks for work as often while its other duties are blocked, and names them'],
   ],
   [
     'beside a real database the local server plays nobody',
@@ -87,7 +84,7 @@ const edges: readonly (readonly [point: string, ...proofs: Proof[]])[] = [
     'the audit trail keeps, and operators are shown, only what a schema names and does not mark',
     [
       'database/subscribers',
-      'keeps what the schema names and does not mark, and nothing that this release does not know',
+      'keeps the fields that the schema names and does not mark as personal, and no unknown fields',
     ],
     [
       'http/operators-personal',
@@ -147,7 +144,7 @@ const edges: readonly (readonly [point: string, ...proofs: Proof[]])[] = [
     'a stranger’s payment holds nobody, and is taken up when its intent appears',
     [
       'database/payments-set-aside',
-      'strangers are set aside and delay no known payment, however many there are',
+      'webhooks of unknown intents are set aside and delay no known payment, however many there are',
     ],
     [
       'database/payments-set-aside',
