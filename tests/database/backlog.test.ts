@@ -11,7 +11,6 @@ import { retryNow } from '../../lib/deliveries/retry-now.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
 import { readMetrics } from '../../lib/operators/metrics/read.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
-import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { prune } from '../../lib/deliveries/prune.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
@@ -20,6 +19,7 @@ import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
 import { START, contradictions, drain, emitPayments, rows, settle } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { outcomeOf } from '../support/lane.ts';
 import { fail, refuse } from '../support/ledger.ts';
 
 const NAMES = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
@@ -150,20 +150,15 @@ describe('the counters of a subscription', () => {
     const { id, first } = lane!;
     const errorGroup = { key: 'k', kind: 'Error', message: 'no' };
     const failed = { position: first + 1, atMs: START, durationMs: 1, kind: 'Error', message: 'no' };
-    const outcome: LaneOutcome = {
-      id,
-      home: id,
-      token,
-      from: 0,
-      to: first + 1,
-      retryAtMs: null,
-      keepUntilMs: START,
-      carefulTo: null,
-      neededVersion: null,
-      delivered: [{ position: first, atMs: START, durationMs: 1 }],
-      unfinished: [{ ...failed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
-      leaving: [],
-    };
+    const outcome = outcomeOf(
+      { id, token },
+      {
+        to: first + 1,
+        keepUntilMs: START,
+        delivered: [{ position: first, atMs: START, durationMs: 1 }],
+        unfinished: [{ ...failed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
+      },
+    );
     for (const settled of [outcome, outcome, { ...outcome, token: randomUUID() }])
       await settle(bus.db, [settled]);
     expect(await countersOf(bus)).toEqual({ delivered: 1, failed: 1, deadLettered: 1 });

@@ -1,6 +1,5 @@
 import { describe, expect } from 'vitest';
 
-import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
 import {
   contradictions,
@@ -17,6 +16,7 @@ import {
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { outcomeOf } from '../support/lane.ts';
 import { relayInProcess } from '../support/relay-process.ts';
 
 /** The handler's limit of 10 seconds, the margin of 20, and a little. */
@@ -152,6 +152,7 @@ describe('a relay that is killed in the middle of a batch', () => {
 });
 
 describe('a relay that has lost its lease', () => {
+  const TOKEN = '5c1f0f6e-0000-4000-8000-000000000000';
   /** The whole of the tables, as text. */
   const dump = async (bus: Bus) =>
     await rows(
@@ -169,31 +170,29 @@ describe('a relay that has lost its lease', () => {
        from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger' group by 1, 2`,
     );
     const [first, second] = lane!.positions as [number, number];
-    const outcome: LaneOutcome = {
-      id: lane!.id,
-      home: lane!.id,
-      token: '5c1f0f6e-0000-4000-8000-000000000000',
-      from: lane!.head,
-      to: second,
-      retryAtMs: START,
-      keepUntilMs: START + MINUTE,
-      carefulTo: second,
-      neededVersion: null,
-      delivered: [{ position: first, atMs: START, durationMs: 1 }],
-      unfinished: [
-        {
-          position: second,
-          atMs: START,
-          durationMs: 1,
-          outcome: 'failed',
-          nextAttemptAtMs: null,
-          errorGroup: { key: '0123456789abcdef', kind: 'x', message: 'x' },
-          kind: 'Error',
-          message: 'late',
-        },
-      ],
-      leaving: [],
-    };
+    const outcome = outcomeOf(
+      { id: lane!.id, token: TOKEN },
+      {
+        from: lane!.head,
+        to: second,
+        retryAtMs: START,
+        keepUntilMs: START + MINUTE,
+        carefulTo: second,
+        delivered: [{ position: first, atMs: START, durationMs: 1 }],
+        unfinished: [
+          {
+            position: second,
+            atMs: START,
+            durationMs: 1,
+            outcome: 'failed',
+            nextAttemptAtMs: null,
+            errorGroup: { key: '0123456789abcdef', kind: 'x', message: 'x' },
+            kind: 'Error',
+            message: 'late',
+          },
+        ],
+      },
+    );
     const before = await dump(bus);
     const nothing = { delivered: 0, failed: 0, waited: 0, deadLettered: 0 };
     // Nobody holds the lane.
@@ -213,30 +212,24 @@ describe('a relay that has lost its lease', () => {
   test('changes nothing when it repeats a settlement whose answer was lost', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
-    const token = '5c1f0f6e-0000-4000-8000-000000000000';
     await rows(
       bus.db,
-      `update lanes set lease_token = '${token}', due_at = now() + interval '1 hour' where subscriber = 'ledger'`,
+      `update lanes set lease_token = '${TOKEN}', due_at = now() + interval '1 hour' where subscriber = 'ledger'`,
     );
     const [lane] = await rows<{ id: string; position: number }>(
       bus.db,
       `select lane_id::text as id, position::float8 from deliveries join lanes on lanes.id = lane_id
        where subscriber = 'ledger'`,
     );
-    const outcome = (keepUntilMs: number | null): LaneOutcome => ({
-      id: lane!.id,
-      home: lane!.id,
-      token,
-      from: 0,
-      to: lane!.position,
-      retryAtMs: null,
-      keepUntilMs,
-      carefulTo: null,
-      neededVersion: null,
-      delivered: [{ position: lane!.position, atMs: START, durationMs: 1 }],
-      unfinished: [],
-      leaving: [],
-    });
+    const outcome = (keepUntilMs: number | null) =>
+      outcomeOf(
+        { id: lane!.id, token: TOKEN },
+        {
+          to: lane!.position,
+          keepUntilMs,
+          delivered: [{ position: lane!.position, atMs: START, durationMs: 1 }],
+        },
+      );
     expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 1 });
     const settled = await rows(bus.db, 'select * from deliveries union all select * from deliveries');
     expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 0 });
