@@ -1,6 +1,6 @@
 import type { ZodError } from 'zod';
 
-/** The payload does not fit its topic's schema; `issues` says where and why. Nothing was sent to the database. */
+/** The payload does not match its topic's schema; `issues` says where and why. Nothing was sent to the database. */
 export class InvalidPayload extends Error {
   readonly code = 'invalid_payload';
   readonly topic: string;
@@ -9,7 +9,7 @@ export class InvalidPayload extends Error {
 
   constructor(topic: string, issues: readonly { path: string; message: string }[], options?: ErrorOptions) {
     const found = issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join('; ');
-    super(`the payload does not fit ${topic}: ${found}`, options);
+    super(`the payload does not match ${topic}: ${found}`, options);
     this.name = 'InvalidPayload';
     this.topic = topic;
     this.issues = issues;
@@ -27,9 +27,7 @@ export class UnknownTopic extends Error {
   readonly topic: string;
 
   constructor(topic: string) {
-    super(
-      `there is no topic ${JSON.stringify(topic)}: write one of docs/topics.md, or add it to lib/catalog`,
-    );
+    super(`unknown topic ${JSON.stringify(topic)}: npx postbud catalog lists the topics of this release`);
     this.name = 'UnknownTopic';
     this.topic = topic;
   }

@@ -136,7 +136,7 @@ describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1)
       expect(await contradictions(driver.db)).toEqual([]);
     });
 
-    it('refuses a payload that does not fit its schema before the database is asked, so that the transaction can continue', async () => {
+    it('refuses a payload that does not fit without a statement, so that the transaction can go on', async () => {
       await run(async (tx) => {
         await expect(emit(tx, 'payment.captured', payment(-1))).rejects.toBeInstanceOf(InvalidPayload);
         await emit(tx, 'payment.captured', payment(1));
@@ -318,7 +318,7 @@ describe('emit', () => {
   it('says what would be right when it is given no transaction', async () => {
     // @ts-expect-error: the compiler refuses it too
     await expect(emit({}, 'payment.captured', payment(1))).rejects.toThrow(
-      'write the transaction that your database',
+      'expected a database, client or transaction',
     );
   });
 

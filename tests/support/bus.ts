@@ -7,7 +7,7 @@ import { connect } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
 import type { LaneOutcome, Settled } from '../../lib/deliveries/settle.ts';
-import { turn } from '../../lib/deliveries/turn.ts';
+import { takeTurn } from '../../lib/deliveries/turn.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
@@ -85,7 +85,7 @@ export async function drain(
 /** Records outcomes as a relay does whose time is up. */
 export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Promise<Settled> {
   const nothingNew = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false, now: null };
-  const { settled } = await turn(db, { outcomes, ...nothingNew });
+  const { settled } = await takeTurn(db, { outcomes, ...nothingNew });
   return settled!;
 }
 
