@@ -416,7 +416,7 @@ describe('a form', () => {
       form: { ...good, expectedCount: '2', confirm: '2' },
     });
     expect([answer.status, answer.type]).toEqual([409, 'text/html; charset=utf-8']);
-    expect(answer.text).toContain('3 deliveries match, not 2');
+    expect(answer.text).toContain('3 deliveries match now, not 2');
     expect(await idsIn('dead_lettered')).toHaveLength(3);
   });
 
@@ -621,7 +621,7 @@ describe('a wrong query is 400 and says what to write', () => {
         const answer = await ask('/replay', sent);
         expect([answer.status, answer.json['code']]).toEqual([400, 'validation_failed']);
         expect(answer.json['issues']).toMatchObject([
-          { path: 'since', pointer: '/since', message: expect.stringContaining('for example 24h') },
+          { path: 'since', pointer: '/since', message: expect.stringContaining('such as 90m, 24h or 7d') },
         ]);
       }
       expect(await rows(bus.db, 'select from replays')).toEqual([]);
