@@ -1,6 +1,6 @@
 import { rateLimitHeaders, requireAllowed } from './rate-limit.ts';
-import type { Limiter, Verdict, VisitorLimit } from '../rate-limit/limiter.ts';
-import type { Visitors } from '../rate-limit/visitors.ts';
+import type { Limiter, Verdict } from '../rate-limit/limiter.ts';
+import type { VisitorLimit, Visitors } from '../rate-limit/visitors.ts';
 
 /** How often one visitor may call, who that is, and where it is counted. */
 export interface VisitorLimits {

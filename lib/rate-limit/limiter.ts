@@ -6,16 +6,6 @@ export interface Limit {
   readonly windowMs: number;
 }
 
-/** How often one visitor may call, or all visitors of one network. */
-export interface VisitorLimit extends Limit {
-  /** Counts whoever calls from the same /56 or /48 of IPv6 together; nobody else. Left out: each visitor alone. */
-  readonly network?: 56 | 48;
-  /** Counts only requests that are valid. */
-  readonly onlyValid?: boolean;
-  /** Counts only what a day's budget counts, whose part it is. */
-  readonly partOfBudget?: boolean;
-}
-
 /** A call to count: against which limit, and on whose account. */
 export interface Taking {
   /** Safe to store: never an address. */

@@ -1,8 +1,9 @@
-// Refreshes pages, filters and selects rows, and handles keys. Every page, link and form works without this script.
+// Adds to the console's pages: refreshing, filtering, selecting and keyboard shortcuts.
+// Every page, link and form works without it.
 
 const root = document.documentElement;
 if (localStorage.theme) root.dataset.theme = localStorage.theme;
-// After the line above, which ends the script where storage is blocked: the page is then one without script.
+// Where storage is forbidden the script has failed above, and the page works as one without script.
 root.classList.add('js');
 
 const find = (selector, from = document) => from.querySelector(selector);
@@ -21,7 +22,7 @@ const isDirty = (field) =>
 
 const isHeld = () => isPaused || document.hidden || isBusy();
 
-/** The operator is typing, selecting or reading something that a refresh would discard. */
+/** Whether someone is typing, selecting or filling a form, which a refresh would undo. */
 function isBusy() {
   return (
     Boolean(find('#keys[open]')) ||
@@ -37,34 +38,34 @@ function announce(words) {
   find('#said').textContent = words;
 }
 
-/** Shows why the page is not refreshed, and how old it is. */
-function showHeld(words) {
+/** Says why the page is not refreshed, and when it was drawn. */
+function showStale(reason) {
   const live = find('[data-live]');
   if (!live) return;
   live.closest('.live').classList.add('held');
   live.dataset.at ??= find('time', live).textContent;
-  const text = `${words}, as of ${live.dataset.at}`;
-  if (live.textContent !== text) live.textContent = text;
+  const words = `${reason}, as of ${live.dataset.at}`;
+  if (live.textContent !== words) live.textContent = words;
 }
 
-/** @param isForced by a key, which also refreshes a paused page. */
+/** @param isForced by key: also while updates are paused. */
 async function refresh(isForced = false) {
   const response = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
   if (response?.status === 401) return showSignedOut();
-  if (!response?.ok) return showHeld('Not updated: the server did not answer');
+  if (!response?.ok) return showStale('Not updated: the server did not answer');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   if (!find('#navigation', fresh)) return showSignedOut();
-  // The operator may have begun to type or to select in the meantime.
+  // Someone may have begun to type or to select meanwhile.
   if (isForced ? !isBusy() : !isHeld()) swap(fresh);
 }
 
 function showSignedOut() {
   isSignedOut = true;
-  showHeld('Signed out: reload to sign in');
+  showStale('Signed out: reload to sign in');
   announce('Signed out. Reload to sign in.');
 }
 
-/** Replaces the page's content; focus and the tables' scroll positions stay. */
+/** Replaces the page; focus and the tables' scroll positions stay. */
 function swap(fresh) {
   const alert = find('[data-alert]')?.textContent;
   const scrolled = all('.scroll', main).map((region) => region.scrollLeft);
@@ -85,9 +86,9 @@ setInterval(() => {
   const seconds = Number(main.dataset.refresh ?? 0);
   if (seconds === 0 || isSignedOut) return;
   if (isHeld()) {
-    // Refresh as soon as the page is no longer held.
+    // The page is refreshed as soon as nothing holds it.
     fetchedAt = 0;
-    return showHeld('Updates paused');
+    return showStale('Updates paused');
   }
   if (Date.now() - fetchedAt < seconds * 1000) return;
   fetchedAt = Date.now();
@@ -96,7 +97,7 @@ setInterval(() => {
 
 // Filtering and selecting
 
-/** Hides topics that do not contain the filter's text, and groups without visible topics. */
+/** Hides topics that do not match the filter, and groups without a match. */
 function filter() {
   const field = find('[data-filter]');
   if (!field) return;
@@ -133,7 +134,7 @@ function selectAll(isSelected) {
 
 // Clicks
 
-/** Copies a text. Where the browser denies the clipboard, the text can still be selected. */
+/** A browser may refuse the clipboard; the text can still be selected. */
 async function copy(button) {
   const isCopied = await navigator.clipboard?.writeText(find(button.dataset.copy).textContent).then(
     () => true,
@@ -175,7 +176,7 @@ document.addEventListener('click', (event) => {
 });
 document.addEventListener('input', (event) => event.target.matches('[data-filter]') && filter());
 
-/** After the browser has read the form: a disabled button does not send its name. */
+// Buttons are disabled after the form is read: the value of a disabled button is not sent.
 document.addEventListener('submit', (event) => {
   if (event.target.method === 'post') setTimeout(() => setButtons(event.target, true));
 });
@@ -211,9 +212,9 @@ if (useKeys) {
   useKeys.addEventListener('change', () => (localStorage.keys = useKeys.checked ? 'on' : 'off'));
 }
 
-// Arrival
+// Loading
 
-/** A sign-in link has the token after the #, which browsers do not send to servers. */
+/** The sign-in link of `npm start` holds the token after the #, which the browser sends to no server. */
 const token = /^#token=(.+)$/.exec(location.hash)?.[1];
 if (token && find('[data-token]')) {
   find('[data-token]').value = decodeURIComponent(token);
