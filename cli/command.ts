@@ -5,7 +5,23 @@ import type { Terminal } from './terminal.ts';
 import { printableJson } from './text.ts';
 
 /** One of `npx postbud …`. */
-export interface Command {
+export type Command = OnlineCommand | OfflineCommand;
+
+/** A command that asks a server. */
+interface OnlineCommand extends Described {
+  readonly isOffline?: undefined;
+  /** @returns the exit code. @throws Failure */
+  readonly run: (call: Call) => Promise<number>;
+}
+
+/** A command that reads this release alone: it needs neither a server nor a token. */
+export interface OfflineCommand extends Described {
+  readonly isOffline: true;
+  /** @returns the exit code. @throws Failure */
+  readonly run: (call: OfflineCall) => Promise<number>;
+}
+
+interface Described {
   readonly name: string;
   /** For the list of commands: a verb and its object. */
   readonly summary: string;
@@ -15,19 +31,21 @@ export interface Command {
   readonly notes: readonly string[];
   readonly options: Options;
   readonly examples: readonly (readonly [line: string, does: string])[];
-  /** @returns the exit code. @throws Failure */
-  readonly run: (call: Call) => Promise<number>;
 }
 
-/** One use of a command. */
-export interface Call {
+/** One use of an offline command. */
+export interface OfflineCall {
   readonly given: Given;
   readonly terminal: Terminal;
-  readonly bus: Bus;
   readonly isJson: boolean;
 }
 
-export function writeJson({ terminal }: Call, json: unknown): void {
+/** One use of a command that asks a server. */
+export interface Call extends OfflineCall {
+  readonly bus: Bus;
+}
+
+export function writeJson({ terminal }: OfflineCall, json: unknown): void {
   terminal.out.write(printableJson(json, 2));
 }
 

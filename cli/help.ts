@@ -1,6 +1,6 @@
 import type { Options } from './arguments.ts';
 import type { Command } from './command.ts';
-import { COMMON_OPTIONS } from './settings.ts';
+import { COMMON_OPTIONS, commonOptionsOf } from './settings.ts';
 import type { Pane } from './terminal.ts';
 import { hang, wrapTo } from './text.ts';
 
@@ -44,7 +44,8 @@ export function helpOfAll(commands: readonly Command[], to: Pane): string {
 }
 
 /** Describes one command. */
-export function helpOf({ name, summary, usage, notes, options, examples }: Command, to: Pane): string {
+export function helpOf(command: Command, to: Pane): string {
+  const { name, summary, usage, notes, options, examples } = command;
   const pane = withColumns(to);
   const own = Object.keys(options).length === 0 ? [] : [section('Options', optionLines(options, pane), pane)];
   return [
@@ -56,7 +57,7 @@ export function helpOf({ name, summary, usage, notes, options, examples }: Comma
     ),
     ...notes.map((note) => wrapTo(pane.columns, note)),
     ...own,
-    section('Common options', optionLines(COMMON_OPTIONS, pane), pane),
+    section('Common options', optionLines(commonOptionsOf(command), pane), pane),
     section(
       'Examples',
       examples.flatMap(([line, does]) => [`  npx postbud ${line}`, pane.paint('dim', `    ${does}`)]),

@@ -2,6 +2,7 @@ import process from 'node:process';
 
 import { parse } from './arguments.ts';
 import { busAt } from './bus.ts';
+import { catalog } from './catalog.ts';
 import type { Command } from './command.ts';
 import { deadLetters } from './dead-letters.ts';
 import { doctor } from './doctor.ts';
@@ -10,14 +11,14 @@ import { helpOf, helpOfAll } from './help.ts';
 import { unknownName } from './nearest.ts';
 import { report } from './program.ts';
 import { replay } from './replay.ts';
-import { COMMON_OPTIONS, readSettings } from './settings.ts';
+import { commonOptionsOf, readSettings } from './settings.ts';
 import { tail } from './tail.ts';
 import { ownTerminal } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
 import { tick } from './tick.ts';
 import { topics } from './topics.ts';
 
-const COMMANDS: readonly Command[] = [topics, deadLetters, replay, doctor, tick, tail];
+const COMMANDS: readonly Command[] = [topics, deadLetters, replay, doctor, tick, tail, catalog];
 
 /** `npx postbud`. */
 export async function main(): Promise<void> {
@@ -53,9 +54,10 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
       'Set POSTBUD_TOKEN or use --token-file <file>.',
     );
   }
-  const given = parse(rest, { ...command.options, ...COMMON_OPTIONS });
-  const bus = busAt(await readSettings(given, terminal));
-  return await command.run({ given, terminal, bus, isJson: given.isSet('json') });
+  const given = parse(rest, { ...command.options, ...commonOptionsOf(command) });
+  const call = { given, terminal, isJson: given.isSet('json') };
+  if (command.isOffline) return await command.run(call);
+  return await command.run({ ...call, bus: busAt(await readSettings(given, terminal)) });
 }
 
 function commandNamed(name: string): Command {

@@ -10,7 +10,13 @@ import type { LocalServer } from './local-server.ts';
 import { CRON, MINT } from './refusals.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The options that every command takes. */
+/** The options of a command that asks no server. */
+const OFFLINE_OPTIONS = {
+  json: { help: 'print JSON' },
+  help: { help: 'show this help; also -h' },
+} satisfies Options;
+
+/** The options of every other command. */
 export const COMMON_OPTIONS = {
   url: {
     value: '<url>',
@@ -23,6 +29,11 @@ export const COMMON_OPTIONS = {
   json: { help: 'print the server’s answer as JSON' },
   help: { help: 'show this help; also -h' },
 } satisfies Options;
+
+/** Lists the options that a command takes besides its own. */
+export function commonOptionsOf({ isOffline }: { readonly isOffline?: true | undefined }): Options {
+  return isOffline ? OFFLINE_OPTIONS : COMMON_OPTIONS;
+}
 
 /** The server that a command talks to, and its credentials. */
 export interface Settings {

@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
-import { asyncApi } from '../lib/catalog-description/asyncapi.ts';
 import { allOperations } from './operations.ts';
 import { openApi } from '../lib/http/openapi/openapi.ts';
 import { payloadVersions, updatedVersions } from '../lib/catalog-description/payload-versions.ts';
@@ -18,11 +17,7 @@ export function currentVersions() {
 /** What `docs/` should hold: the text of each document by its name, and what keeps it from being written. */
 export async function descriptions() {
   const { versions, breaks } = currentVersions();
-  const documents = {
-    openapi: openApi(await allOperations()),
-    asyncapi: asyncApi(),
-    'payload-versions': versions,
-  };
+  const documents = { openapi: openApi(await allOperations()), 'payload-versions': versions };
   return { texts: Object.entries(documents).map(([name, value]) => [name, written(value)] as const), breaks };
 }
 

@@ -3,9 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
+import { raw } from 'hono/html';
 import { z } from 'zod';
 
-import { escapeHtml } from '../../lib/mail/escape-html.ts';
+import { html } from '../../lib/markup.ts';
+import type { Html } from '../../lib/markup.ts';
 import { asksForThisMachine, NOT_LOCAL } from '../local-names.ts';
 
 const address = z.object({ email: z.email(), name: z.string().optional() });
@@ -74,7 +76,7 @@ export async function startSendGrid({ port = 0 }: { readonly port?: number } = {
     } else if (request.method === 'GET' && path === '/') {
       response
         .writeHead(200, { 'content-type': 'text/html; charset=utf-8', 'x-content-type-options': 'nosniff' })
-        .end(pageOf(mails));
+        .end(String(pageOf(mails)));
     } else refuse(response, 404, 'not found', null);
   });
   await new Promise<void>((resolve, reject) => {
@@ -145,14 +147,7 @@ function misbehave(behaviour: Exclude<Behaviour, 'accept'>, response: ServerResp
   }
 }
 
-function pageOf(mails: readonly ReceivedMail[]): string {
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Mails (${mails.length})</title>
-<style>
+const STYLE = raw(`<style>
   :root { color-scheme: light dark; }
   body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
   details { margin: 0 0 1rem; padding: .75rem 1rem; border: 1px solid #8885; border-radius: 8px; }
@@ -161,18 +156,26 @@ function pageOf(mails: readonly ReceivedMail[]): string {
   dd { margin: 0; overflow-wrap: anywhere; }
   iframe { width: 100%; height: 44rem; border: 1px solid #8885; border-radius: 6px; background: #fff; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-</style>
-</head>
-<body>
-<h1>Mails</h1>
-<p>Stand-in for SendGrid: nothing leaves this machine. Reload to see new ones.</p>
-${mails.length === 0 ? '<p>None yet.</p>' : mails.toReversed().map(mailHtml).join('\n')}
-</body>
-</html>
-`;
+</style>`);
+
+function pageOf(mails: readonly ReceivedMail[]): Html {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <title>Mails (${mails.length})</title>
+        ${STYLE}
+      </head>
+      <body>
+        <h1>Mails</h1>
+        <p>Stand-in for SendGrid: nothing leaves this machine. Reload to see new ones.</p>
+        ${mails.length === 0 ? html`<p>None yet.</p>` : mails.toReversed().map(mailHtml)}
+      </body>
+    </html> `;
 }
 
-function mailHtml(mail: ReceivedMail, index: number): string {
+function mailHtml(mail: ReceivedMail, index: number): Html {
   const [{ to, cc = [] }] = mail.personalizations as [ReceivedMail['personalizations'][number]];
   const body = (type: string) => mail.content.find((part) => part.type === type)?.value ?? '';
   const headers = {
@@ -183,12 +186,17 @@ function mailHtml(mail: ReceivedMail, index: number): string {
   };
   const lines = Object.entries(headers).flatMap(([label, people]) => {
     const shown = people.map(({ email, name }) => (name ? `${name} <${email}>` : email)).join(', ');
-    return shown ? [`<dt>${label}</dt><dd>${escapeHtml(shown)}</dd>`] : [];
+    return shown
+      ? [
+          html`<dt>${label}</dt>
+            <dd>${shown}</dd>`,
+        ]
+      : [];
   });
-  return `<details${index === 0 ? ' open' : ''}>
-<summary><b>${escapeHtml(mail.subject)}</b> <small>${mail.receivedAt.toISOString()}</small></summary>
-<dl>${lines.join('')}</dl>
-<iframe sandbox title="HTML" srcdoc="${escapeHtml(body('text/html'))}"></iframe>
-<details><summary>Plain text</summary><pre>${escapeHtml(body('text/plain'))}</pre></details>
+  return html`<details${index === 0 && ' open'}>
+<summary><b>${mail.subject}</b> <small>${mail.receivedAt.toISOString()}</small></summary>
+<dl>${lines}</dl>
+<iframe sandbox title="HTML" srcdoc="${body('text/html')}"></iframe>
+<details><summary>Plain text</summary><pre>${body('text/plain')}</pre></details>
 </details>`;
 }

@@ -1,5 +1,5 @@
-import { sql } from 'drizzle-orm';
-import type { SQL } from 'drizzle-orm';
+import { sql } from 'drizzle-orm/sql';
+import type { SQL } from 'drizzle-orm/sql';
 
 import { SECOND } from '../time.ts';
 

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 
+import { raw } from 'hono/html';
+
 import { corsHeaders } from '../http/cors.ts';
 import type { Cors } from '../http/cors.ts';
 import { problemResponse } from '../http/problem.ts';
 import type { Problem } from '../http/problem.ts';
-import { escapeHtml } from '../mail/escape-html.ts';
+import { html } from '../markup.ts';
 
 /** Whether a page without script sent the request, whose visitor sees the answer. */
 export function isForm(request: Request): boolean {
@@ -99,6 +101,9 @@ const STYLE = `
   }
 `;
 
+/** As a whole, since the policy below names the style sheet by its digest. */
+const STYLE_ELEMENT = raw(`<style>${STYLE}</style>`);
+
 const CSP = [
   `default-src 'none'`,
   `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
@@ -120,25 +125,30 @@ function page(
   details: PageDetails = {},
 ): Response {
   const { errors = [], requestId, headers } = details;
-  const items = errors.map((error) => `<li>${escapeHtml(error)}</li>`).join('');
-  const html = `<!doctype html>
-<html lang="nb">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>${escapeHtml(title)}</title>
-<style>${STYLE}</style>
-</head>
-<body><main>
-<h1>${escapeHtml(title)}</h1>
-${paragraphs.map((text) => `<p>${escapeHtml(text)}</p>`).join('\n')}
-${items && `<ul>${items}</ul>`}
-${requestId === undefined ? '' : `<small>Referanse: ${escapeHtml(requestId)}</small>`}
-</main></body>
-</html>
-`;
-  return new Response(html, {
+  const markup = html`<!doctype html>
+    <html lang="nb">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="robots" content="noindex" />
+        <title>${title}</title>
+        ${STYLE_ELEMENT}
+      </head>
+      <body>
+        <main>
+          <h1>${title}</h1>
+          ${paragraphs.map((text) => html`<p>${text}</p>`)}
+          ${
+            errors.length > 0 &&
+            html`<ul>
+              ${errors.map((error) => html`<li>${error}</li>`)}
+            </ul>`
+          }
+          ${requestId !== undefined && html`<small>Referanse: ${requestId}</small>`}
+        </main>
+      </body>
+    </html> `;
+  return new Response(markup, {
     status,
     headers: { ...headers, 'content-type': 'text/html; charset=utf-8', 'content-security-policy': CSP },
   });

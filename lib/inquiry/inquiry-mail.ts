@@ -1,6 +1,9 @@
+import { raw } from 'hono/html';
+
 import { asciiAddress } from '../mail/address.ts';
-import { escapeHtml } from '../mail/escape-html.ts';
 import type { Mail } from '../mail/send-mail.ts';
+import { html } from '../markup.ts';
+import type { Html } from '../markup.ts';
 import { sourceKind } from './inquiry-request.ts';
 import type { InquiryRequest } from './inquiry-request.ts';
 
@@ -19,7 +22,7 @@ export function inquiryMail(inquiry: InquiryRequest, options: InquiryMailOptions
   return {
     senderName: 'Henvendelse fra nettstedet',
     subject: subjectOf(inquiry),
-    html: htmlOf(content),
+    html: String(htmlOf(content)),
     text: textOf(content),
     replyTo: { email: inquiry.email, name: inquiry.name },
     categories: ['inquiry', sourceKind(inquiry)],
@@ -124,9 +127,9 @@ function textOf({ heading, rows, texts, hint, reference }: Content): string {
 }
 
 /** Inline, since some mail programs drop a style sheet; the sheet below only adds the dark colours. */
-const FONT = `font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif`;
+const FONT = raw(`font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif`);
 
-const DARK = `
+const DARK = raw(`
   :root { color-scheme: light dark; supported-color-schemes: light dark; }
   @media (prefers-color-scheme: dark) {
     .page { background: #14181b !important; }
@@ -142,71 +145,148 @@ const DARK = `
     .label, .value { display: block !important; width: auto !important; }
     .label { padding-bottom: 0 !important; font-size: 13px !important; }
     .value { padding-top: 0 !important; border-top: 0 !important; }
-  }`;
+  }`);
 
-function htmlOf({ heading, sender, email, rows, texts, hint, reference }: Content): string {
+function htmlOf({ heading, sender, email, rows, texts, hint, reference }: Content): Html {
   const preview = texts[0]?.value ?? sender;
-  return `<!doctype html>
-<html lang="nb">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="supported-color-schemes" content="light dark">
-<title>${escapeHtml(heading)}</title>
-<style>${DARK}
-</style>
-</head>
-<body class="page" style="margin:0;padding:0;background:#eef1f0;${FONT}">
-<div style="display:none;max-height:0;overflow:hidden;mso-hide:all">${escapeHtml(firstOf(preview))}</div>
-<table role="presentation" class="page" width="100%" cellpadding="0" cellspacing="0" style="background:#eef1f0">
-<tr><td align="center" style="padding:32px 12px">
-<!--[if mso]><table role="presentation" width="600"><tr><td><![endif]-->
-<table role="presentation" class="card" width="100%" cellpadding="0" cellspacing="0" style="max-width:600px;background:#ffffff;border:1px solid #dde3e1;border-radius:10px;border-collapse:separate;overflow:hidden">
-<tr><td style="height:5px;line-height:5px;font-size:0;background:#1f6f5c">&nbsp;</td></tr>
-<tr><td class="pad" style="padding:30px 36px 22px">
-<p class="soft" style="margin:0 0 8px;font-size:13px;line-height:18px;font-weight:600;color:#5b6b73">Ny henvendelse</p>
-<h1 class="ink" dir="auto" style="margin:0;font-size:24px;line-height:31px;font-weight:700;color:#16212a;overflow-wrap:anywhere">${escapeHtml(heading)}</h1>
-</td></tr>
-<tr><td class="pad" style="padding:0 36px">
-<table role="presentation" width="100%" cellpadding="0" cellspacing="0" style="table-layout:fixed">
-${rows.map(rowHtml).join('\n')}
-</table>
-</td></tr>
-${texts.map(blockHtml).join('\n')}
-<tr><td class="pad" style="padding:28px 36px 32px">
-<table role="presentation" cellpadding="0" cellspacing="0"><tr><td style="border-radius:7px;background:#1f6f5c">
-<a href="${escapeHtml(`${mailto(email)}?subject=${encodeURIComponent(`Re: ${heading}`)}`)}" style="display:inline-block;padding:12px 22px;font-size:15px;line-height:20px;font-weight:600;color:#ffffff;text-decoration:none">Svar på henvendelsen</a>
-</td></tr></table>
-<p class="soft" style="margin:14px 0 0;font-size:14px;line-height:21px;color:#5b6b73;overflow-wrap:anywhere"><bdi>${escapeHtml(hint)}</bdi></p>
-</td></tr>
-</table>
-<!--[if mso]></td></tr></table><![endif]-->
-<p class="soft" style="margin:16px 0 0;font-size:12px;line-height:18px;color:#5b6b73">Referanse ${escapeHtml(reference)}</p>
-</td></tr>
-</table>
-</body>
-</html>
-`;
+  return html`<!doctype html>
+    <html lang="nb">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <meta name="supported-color-schemes" content="light dark" />
+        <title>${heading}</title>
+        <style>
+          ${DARK}
+        </style>
+      </head>
+      <body class="page" style="margin:0;padding:0;background:#eef1f0;${FONT}">
+        <div style="display:none;max-height:0;overflow:hidden;mso-hide:all">${firstOf(preview)}</div>
+        <table
+          role="presentation"
+          class="page"
+          width="100%"
+          cellpadding="0"
+          cellspacing="0"
+          style="background:#eef1f0"
+        >
+          <tr>
+            <td align="center" style="padding:32px 12px">
+              <!--[if mso]><table role="presentation" width="600"><tr><td><![endif]-->
+              <table
+                role="presentation"
+                class="card"
+                width="100%"
+                cellpadding="0"
+                cellspacing="0"
+                style="max-width:600px;background:#ffffff;border:1px solid #dde3e1;border-radius:10px;border-collapse:separate;overflow:hidden"
+              >
+                <tr>
+                  <td style="height:5px;line-height:5px;font-size:0;background:#1f6f5c">&nbsp;</td>
+                </tr>
+                <tr>
+                  <td class="pad" style="padding:30px 36px 22px">
+                    <p
+                      class="soft"
+                      style="margin:0 0 8px;font-size:13px;line-height:18px;font-weight:600;color:#5b6b73"
+                    >
+                      Ny henvendelse
+                    </p>
+                    <h1
+                      class="ink"
+                      dir="auto"
+                      style="margin:0;font-size:24px;line-height:31px;font-weight:700;color:#16212a;overflow-wrap:anywhere"
+                    >
+                      ${heading}
+                    </h1>
+                  </td>
+                </tr>
+                <tr>
+                  <td class="pad" style="padding:0 36px">
+                    <table
+                      role="presentation"
+                      width="100%"
+                      cellpadding="0"
+                      cellspacing="0"
+                      style="table-layout:fixed"
+                    >
+                      ${rows.map(rowHtml)}
+                    </table>
+                  </td>
+                </tr>
+                ${texts.map(blockHtml)}
+                <tr>
+                  <td class="pad" style="padding:28px 36px 32px">
+                    <table role="presentation" cellpadding="0" cellspacing="0">
+                      <tr>
+                        <td style="border-radius:7px;background:#1f6f5c">
+                          <a
+                            href="${mailto(email)}?subject=${encodeURIComponent(`Re: ${heading}`)}"
+                            style="display:inline-block;padding:12px 22px;font-size:15px;line-height:20px;font-weight:600;color:#ffffff;text-decoration:none"
+                            >Svar på henvendelsen</a
+                          >
+                        </td>
+                      </tr>
+                    </table>
+                    <p
+                      class="soft"
+                      style="margin:14px 0 0;font-size:14px;line-height:21px;color:#5b6b73;overflow-wrap:anywhere"
+                    >
+                      <bdi>${hint}</bdi>
+                    </p>
+                  </td>
+                </tr>
+              </table>
+              <!--[if mso]></td></tr></table><![endif]-->
+              <p class="soft" style="margin:16px 0 0;font-size:12px;line-height:18px;color:#5b6b73">
+                Referanse ${reference}
+              </p>
+            </td>
+          </tr>
+        </table>
+      </body>
+    </html> `;
 }
 
-function rowHtml({ label, value, link }: Row): string {
+function rowHtml({ label, value, link }: Row): Html {
   const cell =
     'padding:10px 0;font-size:15px;line-height:22px;vertical-align:top;border-top:1px solid #e6ebe9';
-  const text = `<bdi>${escapeHtml(value)}</bdi>`;
+  const text = html`<bdi>${value}</bdi>`;
   const shown = link
-    ? `<a class="link" href="${escapeHtml(link)}" style="color:#1f6f5c;text-decoration:underline">${text}</a>`
+    ? html`<a class="link" href="${link}" style="color:#1f6f5c;text-decoration:underline">${text}</a>`
     : text;
-  return `<tr><th scope="row" class="soft line label" align="left" width="130" style="${cell};width:130px;font-weight:400;color:#5b6b73">${label}</th><td class="ink line value" style="${cell};color:#16212a;overflow-wrap:anywhere">${shown}</td></tr>`;
+  return html`<tr>
+    <th
+      scope="row"
+      class="soft line label"
+      align="left"
+      width="130"
+      style="${cell};width:130px;font-weight:400;color:#5b6b73"
+    >
+      ${label}
+    </th>
+    <td class="ink line value" style="${cell};color:#16212a;overflow-wrap:anywhere">${shown}</td>
+  </tr>`;
 }
 
 /** Breaks as tags too: Outlook knows no `pre-wrap`. */
-function blockHtml({ label, value }: Row): string {
-  const lines = value.split('\n').map(escapeHtml).join('<br>');
-  return `<tr><td class="pad" style="padding:22px 36px 0">
-<h2 class="ink" style="margin:0 0 8px;font-size:15px;line-height:22px;font-weight:600;color:#16212a">${label}</h2>
-<div class="quote" dir="auto" style="padding:14px 18px;border-radius:7px;background:#f3f6f5;font-size:15px;line-height:23px;color:#16212a;white-space:pre-wrap;overflow-wrap:anywhere">${lines}</div>
-</td></tr>`;
+function blockHtml({ label, value }: Row): Html {
+  const lines = value.split('\n').map((line, index) => (index === 0 ? line : html`<br />${line}`));
+  return html`<tr>
+    <td class="pad" style="padding:22px 36px 0">
+      <h2 class="ink" style="margin:0 0 8px;font-size:15px;line-height:22px;font-weight:600;color:#16212a">
+        ${label}
+      </h2>
+      <div
+        class="quote"
+        dir="auto"
+        style="padding:14px 18px;border-radius:7px;background:#f3f6f5;font-size:15px;line-height:23px;color:#16212a;overflow-wrap:anywhere"
+      >
+        <span style="white-space:pre-wrap">${lines}</span>
+      </div>
+    </td>
+  </tr>`;
 }
 
 /** What a list of mails shows beside the subject. */

@@ -1,8 +1,7 @@
-import type sendgrid from '@sendgrid/mail';
 import * as z from 'zod';
 
 import type { MailSettings } from '../config.ts';
-import { isNeverConnected } from '../http/no-connection.ts';
+import { deepestCodeOf, isNeverConnected } from '../http/no-connection.ts';
 import { SECOND, sleep } from '../time.ts';
 import { asciiAddress } from './address.ts';
 
@@ -27,7 +26,7 @@ type MailFailure = 'email_failed' | 'email_timeout' | 'email_unreachable';
 /**
  * The provider has not accepted the mail; after `email_timeout` it may have all the same.
  *
- * Has no `cause`: the SDK's errors carry the key and the whole mail, and a log or a debugger would show them.
+ * Has no `cause`, so that no log or debugger shows the key or the mail with it.
  */
 export class MailNotSent extends Error {
   readonly code: MailFailure;
@@ -91,73 +90,64 @@ export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = T
   }
 }
 
+const HOSTS = { global: 'https://api.sendgrid.com', eu: 'https://api.eu.sendgrid.com' };
+
+/**
+ * One call of the v3 API, without SendGrid's SDK: its HTTP client, axios, would be 400 kB of every function that relays.
+ *
+ * @throws MailNotSent
+ */
 async function handOver(settings: MailSettings, mail: Mail, timeoutMs: number): Promise<void> {
-  const deadline = AbortSignal.timeout(timeoutMs);
+  const host = settings.baseUrl?.replace(/\/+$/, '') ?? HOSTS[settings.residency];
+  const { status, text } = await post(`${host}/v3/mail/send`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${settings.apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify(message(settings, mail)),
+    // The API has no redirects; one would take the mail elsewhere.
+    redirect: 'manual',
+    signal: AbortSignal.timeout(timeoutMs),
+  });
+  if (status < 200 || status > 299) throw new MailNotSent('email_failed', { status, fields: fieldsOf(text) });
+}
+
+/** Reads the answer to its end, within the time limit. @throws MailNotSent */
+async function post(
+  url: string,
+  request: RequestInit & { readonly signal: AbortSignal },
+): Promise<{ readonly status: number; readonly text: string }> {
   try {
-    const service = await connected(settings, timeoutMs, deadline);
-    // A new object every time: the SDK writes into what it is given.
-    await service.send(message(settings, mail));
+    const response = await fetch(url, request);
+    return { status: response.status, text: await response.text() };
   } catch (error) {
-    throw asMailNotSent(error, deadline);
+    const reason = deepestCodeOf(error);
+    const isTimeout = request.signal.aborted || reason === 'ETIMEDOUT';
+    throw new MailNotSent(isTimeout ? 'email_timeout' : 'email_unreachable', { reason });
   }
 }
 
-/** What the SDK's types leave out: its class, and the HTTP client, whose requests are axios's. */
-interface Sdk {
-  readonly MailService: new () => Service;
-}
-
-type Service = typeof sendgrid & {
-  readonly client: {
-    setApiKey(key: string): void;
-    setDataResidency(region: 'eu' | 'global'): unknown;
-    setDefaultRequest(values: Readonly<Record<string, unknown>>): unknown;
-  };
-};
-
-/** A service with a client of its own: the SDK's shared one would keep another caller's key. */
-async function connected(settings: MailSettings, timeoutMs: number, deadline: AbortSignal): Promise<Service> {
-  const { default: sdk } = await import('@sendgrid/mail');
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see Sdk
-  const service = new (sdk as unknown as Sdk).MailService();
-  const { client } = service;
-  // First: it puts the base URL back.
-  client.setApiKey(settings.apiKey);
-  client.setDataResidency(settings.residency);
-  client.setDefaultRequest({
-    ...(settings.baseUrl !== undefined && { baseUrl: settings.baseUrl }),
-    timeout: timeoutMs,
-    // The timeout starts anew with every byte.
-    signal: deadline,
-    // The API has none, and they would take the mail elsewhere.
-    maxRedirects: 0,
-    maxContentLength: 64 * 1024,
-  });
-  return service;
-}
-
-type Message = Parameters<typeof sendgrid.send>[0];
-
 const OFF = { enable: false };
 
-function message(settings: MailSettings, mail: Mail): Message {
+/** @see https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send */
+function message(settings: MailSettings, mail: Mail) {
   const to = asciiAddress(mail.to ?? settings.admin);
   const cc = settings.cc === undefined || mail.to !== undefined ? undefined : asciiAddress(settings.cc);
+  // The provider refuses a mail that names an address twice.
+  const isCopied = cc !== undefined && cc.toLowerCase() !== to.toLowerCase();
   return {
-    to: { email: to },
-    // The provider refuses a mail that names an address twice.
-    ...(cc !== undefined && cc.toLowerCase() !== to.toLowerCase() && { cc: { email: cc } }),
+    personalizations: [{ to: [{ email: to }], ...(isCopied && { cc: [{ email: cc }] }) }],
     from: { email: asciiAddress(settings.from), name: mail.senderName },
-    ...(mail.replyTo && { replyTo: named(mail.replyTo) }),
+    ...(mail.replyTo && { reply_to: named(mail.replyTo) }),
     subject: mail.subject,
-    text: mail.text,
-    html: mail.html,
-    categories: [...mail.categories],
-    customArgs: { reference: mail.reference },
-    trackingSettings: {
-      clickTracking: { enable: false, enableText: false },
-      openTracking: OFF,
-      subscriptionTracking: OFF,
+    content: [
+      { type: 'text/plain', value: mail.text },
+      { type: 'text/html', value: mail.html },
+    ],
+    categories: mail.categories,
+    custom_args: { reference: mail.reference },
+    tracking_settings: {
+      click_tracking: { enable: false, enable_text: false },
+      open_tracking: OFF,
+      subscription_tracking: OFF,
       ganalytics: OFF,
     },
   };
@@ -176,40 +166,21 @@ function displayName(name: string): string {
     .trim();
 }
 
-/** What can be told of the SDK's two kinds of error: an answer's `code` is its status, a connection's is a word. */
-const sdkError = z.object({
-  code: z.union([z.number(), z.string()]).optional().catch(undefined),
-  response: z
-    .object({
-      status: z.number().optional().catch(undefined),
-      body: z
-        .object({ errors: z.array(z.object({ field: z.string().nullish() })) })
-        .optional()
-        .catch(undefined),
-    })
-    .optional()
-    .catch(undefined),
-});
+const refusal = z.object({ errors: z.array(z.object({ field: z.string().nullish() })) });
 
-const TIMEOUTS: ReadonlySet<string> = new Set(['ECONNABORTED', 'ETIMEDOUT', 'ERR_CANCELED']);
-
-function asMailNotSent(error: unknown, deadline: AbortSignal): MailNotSent {
-  const { code, response } = sdkError.safeParse(error).data ?? {};
-  const reason = typeof code === 'string' ? code : undefined;
-  if (deadline.aborted || TIMEOUTS.has(reason ?? '')) {
-    return new MailNotSent('email_timeout', { reason: reason ?? 'ERR_CANCELED' });
-  }
-  const status = typeof code === 'number' ? code : response?.status;
-  if (status !== undefined) {
-    const fields = (response?.body?.errors ?? []).flatMap(({ field }) => known(field));
-    return new MailNotSent('email_failed', { status, fields });
-  }
-  return new MailNotSent('email_unreachable', { reason: reason ?? 'unknown' });
+/** The fields that an answer names: paths of the API, such as `personalizations.0.cc`, and nothing else that it says. */
+function fieldsOf(answer: string): readonly string[] {
+  const { data } = refusal.safeParse(parseJson(answer));
+  const fields = data?.errors.map(({ field }) => field ?? '') ?? [];
+  return fields.filter((field) => /^[a-z0-9_.]{1,80}$/.test(field));
 }
 
-/** Only what looks like a path of the API, `personalizations.0.cc`: not whatever an answer says. */
-function known(field: string | null | undefined): string[] {
-  return field && /^[a-z0-9_.]{1,80}$/.test(field) ? [field] : [];
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function surelyNotAccepted({ code, status = 0, reason }: MailNotSent): boolean {

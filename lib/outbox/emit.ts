@@ -9,6 +9,7 @@ import { run } from '../db/statement.ts';
 import type { Executor, Statement } from '../db/statement.ts';
 import { inSendSpan } from '../telemetry/event.ts';
 import { traceparent } from '../trace-context.ts';
+import { EMITTER_LOCKS } from './emitter-locks.ts';
 import { InvalidPayload, UnknownTopic } from './errors.ts';
 
 export interface EmitOptions {
@@ -143,9 +144,6 @@ function unstorable(value: unknown, path: readonly string[]): { path: string; me
     ...unstorable(inner, [...path, key]),
   ]);
 }
-
-/** First half of the key of the advisory locks that emitting transactions hold on their topics. */
-export const EMITTER_LOCKS = 0x9057;
 
 /** A statement that records an event together with rows of its caller. */
 interface Recording {

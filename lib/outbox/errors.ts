@@ -27,7 +27,7 @@ export class UnknownTopic extends Error {
   readonly topic: string;
 
   constructor(topic: string) {
-    super(`unknown topic ${JSON.stringify(topic)}: lib/catalog does not have it`);
+    super(`unknown topic ${JSON.stringify(topic)}: npx postbud catalog lists the topics of this release`);
     this.name = 'UnknownTopic';
     this.topic = topic;
   }

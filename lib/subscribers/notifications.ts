@@ -4,7 +4,7 @@ import { notifications as table } from '../../drizzle/schema.ts';
 import { catalog } from '../catalog/catalog.ts';
 import type { TopicName } from '../catalog/catalog.ts';
 import type { MailSettings } from '../config.ts';
-import { escapeHtml } from '../mail/escape-html.ts';
+import { html } from '../markup.ts';
 import { MailNotSent, sendMail } from '../mail/send-mail.ts';
 import type { Mail } from '../mail/send-mail.ts';
 import { SECOND } from '../time.ts';
@@ -70,7 +70,10 @@ function mailOf(subject: string, reference: string): Omit<Mail, 'to'> {
     senderName: 'Postbud',
     subject,
     text: `${subject}\n\nReference: ${reference}\n`,
-    html: `<p>${escapeHtml(subject)}</p><p style="color:#667">Reference: ${escapeHtml(reference)}</p>`,
+    html: String(
+      html`<p>${subject}</p>
+        <p style="color:#667">Reference: ${reference}</p>`,
+    ),
     categories: ['notification'],
     reference,
   };

@@ -3,8 +3,10 @@ import type { Database } from '../db/connect.ts';
 import { emit } from '../outbox/emit.ts';
 import { emitOutcome } from './payments/emit-outcome.ts';
 import { fenceIntent, lockIntent } from './payments/locked-intent.ts';
-import { providerOutcome } from './payments/provider-outcome.ts';
+import { MalformedWebhook, providerOutcome } from './payments/provider-outcome.ts';
 import type { PaymentProvider } from './payments/provider-outcome.ts';
+import type { PaymentOutcome } from '../../drizzle/schema.ts';
+import { PermanentError } from './outcome.ts';
 import { setAside, takeUp } from './payments/set-aside.ts';
 import { subscriber } from './subscriber.ts';
 import type { BusEvent, TransactionalContext } from './subscriber.ts';
@@ -63,7 +65,7 @@ export async function handleWebhook(
   { tx, attemptedAt }: TransactionalContext,
 ): Promise<void> {
   const provider = event.topic === 'webhook.cardpayments.received' ? 'cardpayments' : 'walletpayments';
-  const outcome = providerOutcome(provider, event.payload.body);
+  const outcome = readOutcome(provider, event.payload.body);
   if (!outcome) return;
   const by = {
     eventId: event.id,
@@ -83,4 +85,14 @@ export async function handleWebhook(
   // Set aside before the intent was recorded, and the cron has not run since.
   const current = intent.hasSetAside ? await takeUp(tx, intent) : intent;
   await emitOutcome(tx, current, outcome, by);
+}
+
+/** @throws PermanentError for a malformed body: no retry can mend it. */
+function readOutcome(provider: PaymentProvider, body: Record<string, unknown>): PaymentOutcome | null {
+  try {
+    return providerOutcome(provider, body);
+  } catch (error) {
+    if (error instanceof MalformedWebhook) throw new PermanentError(error.message, { cause: error });
+    throw error;
+  }
 }

@@ -244,15 +244,6 @@ describe('emit', () => {
   const columns = (list: string) =>
     rows<Record<string, unknown>>(connection.db, `select ${list} from events order by created_at, seq`);
 
-  it('is one statement', async () => {
-    const open = await openTransaction(url);
-    const query = vi.spyOn(open.client, 'query');
-    await open.emit('payment.captured', payment(1));
-    await open.emit('payment.captured', payment(1), { dedupeKey: 'a', orderingKey: 'b', correlationId: 'c' });
-    expect(query).toHaveBeenCalledTimes(2);
-    await open.rollback();
-  });
-
   it('gives UUIDs of version 7', async () => {
     const { id } = await emitted('payment.captured', payment(1));
     expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);

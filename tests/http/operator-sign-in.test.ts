@@ -12,7 +12,7 @@ import { InvalidConfiguration } from '../../lib/config.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { HOME } from '../../lib/operators/page/links.ts';
-import { html } from '../../lib/operators/page/markup.ts';
+import { html } from '../../lib/markup.ts';
 import { layout } from '../../lib/operators/page/layout.ts';
 import { nextPath } from '../../lib/operators/access/next-path.ts';
 import { operatorRoute } from '../../lib/operators/access/route.ts';

@@ -1,12 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { topicsPage } from '../../dev/topics-page.ts';
-import { catalog, isTopicName } from '../../lib/catalog/catalog.ts';
-import { components, type Topic } from '../../lib/catalog/topic.ts';
+import { isTopicName, topics } from '../../lib/catalog/catalog.ts';
+import { components } from '../../lib/catalog/topic.ts';
 import { email } from '../../lib/catalog/values.ts';
 import fixedTopics from '../fixtures/topics.json' with { type: 'json' };
 
-const rows: [name: string, row: Topic][] = Object.entries(catalog);
+const rows = topics();
 const listedNames = fixedTopics.map(({ topic }) => topic);
 
 describe('the catalog', () => {
@@ -74,32 +72,5 @@ describe.each(rows)('%s', (name, row) => {
     const key = row.orderingKey(row.payload.parse(row.example));
     expect(key).not.toBe('');
     expect(row.example).toHaveProperty(row.orderedBy, key);
-  });
-});
-
-describe('docs/topics.md', () => {
-  const page = topicsPage();
-
-  test('is current (else run: npm run topics-page)', () => {
-    expect(readFileSync(new URL('../../docs/topics.md', import.meta.url), 'utf8')).toBe(page);
-  });
-
-  test('has one section for every topic', () => {
-    const sections = [...page.matchAll(/^### (.+)$/gm)].map(([, name]) => name);
-    expect(sections.toSorted()).toEqual(Object.keys(catalog).toSorted());
-  });
-
-  test('has no two headings with the same anchor, and a heading for every link', () => {
-    const anchors = [...page.matchAll(/^#{1,3} (.+)$/gm)].map(([, heading = '']) =>
-      heading.toLowerCase().replaceAll('.', '').replaceAll(' ', '-'),
-    );
-    const links = [...page.matchAll(/\]\(#([^)]+)\)/g)].map(([, link]) => link);
-    expect(new Set(anchors).size).toBe(anchors.length);
-    expect(anchors).toEqual(expect.arrayContaining(links));
-  });
-
-  test('marks personal fields, also those that are optional', () => {
-    expect(page).toContain('| `email` | e-mail address |  | personal |');
-    expect(page).toContain('| `body` | object with any fields | yes | personal |');
   });
 });

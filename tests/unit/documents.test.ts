@@ -13,7 +13,7 @@ const read = (path: string) => readFileSync(new URL(path, root), 'utf8');
 const documents = [
   'README.md',
   ...readdirSync(new URL('docs/', root), { encoding: 'utf8' })
-    .filter((name) => name.endsWith('.md') && name !== 'topics.md')
+    .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
   'bench/capacity.md',
   'bench/RESULTS.md',
@@ -60,6 +60,21 @@ describe.for(documents)('%s', (document) => {
       ),
     ).toEqual([]);
   });
+});
+
+test('The log messages that the documents quote are in the code.', () => {
+  const code = readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => read(`lib/${path}`))
+    .join('\n');
+  const quoted = documents.flatMap((document) =>
+    Array.from(
+      read(document).matchAll(/`((?:a|the|webhooks?) [a-z][a-z ]+[a-z: ]*)`/g),
+      ([, message]) => message!,
+    ),
+  );
+  expect(quoted.length).toBeGreaterThan(5);
+  expect(quoted.filter((message) => !code.includes(`'${message}`))).toEqual([]);
 });
 
 describe('docs/configuration.md', () => {

@@ -92,7 +92,7 @@ describe('the mail about an inquiry', () => {
 
   test('keeps lines and indents of long texts', () => {
     const { html, text } = mailOf();
-    expect(html).toContain('Hei!<br><br>  Vi har 14 haller.');
+    expect(html).toContain('Hei!<br /><br />  Vi har 14 haller.');
     expect(text).toContain('> Hei!\n> \n>   Vi har 14 haller.');
   });
 

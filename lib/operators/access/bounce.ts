@@ -1,5 +1,5 @@
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 
 /**
  * A page that asks for the same address again, from here: a `SameSite=Strict` cookie does not come along when a link of

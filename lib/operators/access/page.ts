@@ -1,8 +1,8 @@
 import { hiddenField } from '../page/acts.ts';
 import { DEAD_ICON } from '../page/icons.ts';
 import { HOME } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { plainLayout } from '../page/layout.ts';
 
 /** The form that takes a token. @param next where to go then. @param problem why the last token did not do. */

@@ -1,6 +1,6 @@
 import { HOME } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Child, Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 import { layout, plainLayout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 

@@ -1,6 +1,6 @@
 import { COPY_ICON } from '../page/icons.ts';
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { heading, layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { counted } from '../page/words.ts';

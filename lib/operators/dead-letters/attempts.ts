@@ -2,8 +2,8 @@ import type { Attempt, DeadLetter } from './delivery.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, DOT_ICON, PERSON_ICON, WARNING_ICON } from '../page/icons.ts';
 import { duration, until, when } from '../page/instants.ts';
 import { replayedPath } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Child, Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 import { failureTag, failureWords } from '../page/states.ts';
 
 type Try = Extract<Attempt, { readonly attempt: number }>;

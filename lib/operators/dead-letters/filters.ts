@@ -1,8 +1,8 @@
 import type { DeadLetterFilters, DeadLetterPage } from './read.ts';
 import { hiddenField } from '../page/acts.ts';
 import { deadLettersPath, HOME } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { lastWords } from '../page/words.ts';
 
 /** What may be filtered by. */

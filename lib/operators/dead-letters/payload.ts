@@ -1,5 +1,5 @@
-import { html } from '../page/markup.ts';
-import type { Child, Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 
 const INDENT = '  ';
 

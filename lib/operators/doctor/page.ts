@@ -1,7 +1,7 @@
 import type { Examination } from './read.ts';
 import { CHECK_ICON, DEAD_ICON } from '../page/icons.ts';
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { count, counted } from '../page/words.ts';

@@ -9,8 +9,8 @@ import {
   waitsForRelease,
 } from './attention.ts';
 import { HOME, sameWith } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { tiles } from './tiles.ts';

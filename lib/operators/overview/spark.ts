@@ -1,5 +1,5 @@
-import { html } from '../page/markup.ts';
-import type { Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import type { Hours } from './read.ts';
 import { count } from '../page/words.ts';
 

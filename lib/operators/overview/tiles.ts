@@ -3,8 +3,8 @@ import { isLate } from './attention.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RELAY_ICON, RETRY_ICON } from '../page/icons.ts';
 import { age, ago, until } from '../page/instants.ts';
 import { deadLettersPath } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Child, Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 import { wideSpark } from './spark.ts';
 import { count, counted } from '../page/words.ts';
 

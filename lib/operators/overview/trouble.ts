@@ -3,8 +3,8 @@ import { holdsBack, isLate, waitsForRelease } from './attention.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
 import { age, toTheMinute, until } from '../page/instants.ts';
 import { deadLettersPath, HOME, topicPath } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Child, Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 import { failsHow } from '../page/states.ts';
 import { count, counted, listed } from '../page/words.ts';
 

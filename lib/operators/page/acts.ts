@@ -1,8 +1,8 @@
 import type { Scope } from '../../http/operation.ts';
 import type { Operator } from '../operator.ts';
 import { HOME, replayPath } from './links.ts';
-import { html } from './markup.ts';
-import type { Child, Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 import type { PageContext } from './layout.ts';
 
 /** As a reason is kept: long enough to say something, short enough for the log. */

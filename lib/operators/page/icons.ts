@@ -1,6 +1,6 @@
 import { raw } from 'hono/html';
 
-import type { Html } from './markup.ts';
+import type { Html } from '../../markup.ts';
 
 /** Beside words that say the same: each is hidden from those who hear the page. */
 export const BUS_ICON = icon(

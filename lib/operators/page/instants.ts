@@ -1,6 +1,6 @@
 import { DAY, HOUR, MINUTE, SECOND } from '../../time.ts';
-import { html } from './markup.ts';
-import type { Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 
 const OSLO = 'Europe/Oslo';
 

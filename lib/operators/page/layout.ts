@@ -2,11 +2,11 @@ import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
 import { when } from './instants.ts';
 import { deadLettersPath, HOME, replaysPath, sameWith } from './links.ts';
-import { html } from './markup.ts';
-import type { Child, Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 import { count } from './words.ts';
 
-export type { Html } from './markup.ts';
+export type { Html } from '../../markup.ts';
 
 /** What each page knows beside what it shows. */
 export interface PageContext {

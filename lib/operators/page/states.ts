@@ -1,7 +1,7 @@
 import type { LastError, State } from '../shapes.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
-import { html } from './markup.ts';
-import type { Html } from './markup.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { cutTo } from './words.ts';
 
 const WORDS = {

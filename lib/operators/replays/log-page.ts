@@ -1,8 +1,8 @@
 import type { OperatorAction, OperatorLog, ReplayRecord } from './read.ts';
 import { whenAndAgo } from '../page/instants.ts';
 import { deadLetterPath, replayedPath, replaysPath, sameWith, topicPath } from '../page/links.ts';
-import { html } from '../page/markup.ts';
-import type { Child, Html } from '../page/markup.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { scopeWords } from './scope.ts';

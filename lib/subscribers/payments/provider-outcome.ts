@@ -1,15 +1,19 @@
 import * as z from 'zod';
 
 import type { PaymentOutcome } from '../../../drizzle/schema.ts';
-import { PermanentError } from '../outcome.ts';
 
 export type PaymentProvider = 'cardpayments' | 'walletpayments';
+
+/** The body of a webhook does not match its type. */
+export class MalformedWebhook extends Error {
+  readonly code = 'malformed_webhook';
+}
 
 /**
  * Reads an intent's outcome from a provider's webhook.
  *
  * @returns null for a webhook without one: an unused type, a charge without an intent, an unsuccessful capture or refund.
- * @throws PermanentError for a body that does not match its type.
+ * @throws MalformedWebhook for a body that does not match its type.
  */
 export function providerOutcome(
   provider: PaymentProvider,
@@ -123,9 +127,9 @@ function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
   }
   // An unsuccessful capture or refund changes nothing.
   if (success === false) return null;
-  if (!amount) throw new PermanentError(`a ${name} without an amount`);
-  // Without it a second capture would be taken for the first one, and its amount lost.
-  if (pspReference === undefined) throw new PermanentError(`a ${name} without a pspReference`);
+  if (!amount) throw new MalformedWebhook(`a ${name} without an amount`);
+  // Without it, a second capture would count as the first one, and its amount would be lost.
+  if (pspReference === undefined) throw new MalformedWebhook(`a ${name} without a pspReference`);
   return {
     intentId: reference,
     state: name === 'CAPTURED' ? 'captured' : 'refunded',
@@ -139,7 +143,7 @@ function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
 function understand<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
   const parsed = schema.safeParse(body);
   if (!parsed.success)
-    throw new PermanentError(`the body does not match its type: ${z.prettifyError(parsed.error)}`);
+    throw new MalformedWebhook(`the body does not match its type: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }
 

@@ -1,9 +1,8 @@
-// What the console does beyond its pages: it draws them anew, filters, selects, and listens to keys.
-// Every page, link and form works without it.
+// Refreshes pages, filters and selects rows, and handles keys. Every page, link and form works without this script.
 
 const root = document.documentElement;
 if (localStorage.theme) root.dataset.theme = localStorage.theme;
-// Only now: where storage is forbidden the script has ended above, and the page is one without script.
+// After the line above, which ends the script where storage is blocked: the page is then one without script.
 root.classList.add('js');
 
 const find = (selector, from = document) => from.querySelector(selector);
@@ -13,7 +12,7 @@ let isPaused = false;
 let isSignedOut = false;
 let fetchedAt = Date.now();
 
-// Drawing anew
+// Refreshing
 
 const isDirty = (field) =>
   field.type === 'checkbox'
@@ -22,7 +21,7 @@ const isDirty = (field) =>
 
 const isHeld = () => isPaused || document.hidden || isBusy();
 
-/** Someone is in the middle of something that a new page would take from them. */
+/** The operator is typing, selecting or reading something that a refresh would discard. */
 function isBusy() {
   return (
     Boolean(find('#keys[open]')) ||
@@ -37,34 +36,34 @@ function say(words) {
   find('#said').textContent = words;
 }
 
-/** Why the page is not drawn anew, and how old it therefore is. */
-function show(words) {
+/** Shows why the page is not refreshed, and how old it is. */
+function showHeld(words) {
   const live = find('[data-live]');
   if (!live) return;
   live.closest('.live').classList.add('held');
   live.dataset.at ??= find('time', live).textContent;
-  const told = `${words}, as of ${live.dataset.at}`;
-  if (live.textContent !== told) live.textContent = told;
+  const text = `${words}, as of ${live.dataset.at}`;
+  if (live.textContent !== text) live.textContent = text;
 }
 
-/** @param isAskedFor by key: then a pause does not stand in its way. */
-async function refresh(isAskedFor = false) {
+/** @param isForced by a key, which also refreshes a paused page. */
+async function refresh(isForced = false) {
   const response = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
   if (response?.status === 401) return signedOut();
-  if (!response?.ok) return show('Not updated: the server did not answer');
+  if (!response?.ok) return showHeld('Not updated: the server did not answer');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   if (!find('#navigation', fresh)) return signedOut();
-  // Someone may have begun to write or to select meanwhile.
-  if (isAskedFor ? !isBusy() : !isHeld()) swap(fresh);
+  // The operator may have begun to type or to select in the meantime.
+  if (isForced ? !isBusy() : !isHeld()) swap(fresh);
 }
 
 function signedOut() {
   isSignedOut = true;
-  show('Signed out: reload to sign in');
+  showHeld('Signed out: reload to sign in');
   say('Signed out. Reload to sign in.');
 }
 
-/** Puts the new page in the old one's place; focus and the tables' scrolling stay where they were. */
+/** Replaces the page's content; focus and the tables' scroll positions stay. */
 function swap(fresh) {
   const alert = find('[data-alert]')?.textContent;
   const scrolled = all('.scroll', main).map((region) => region.scrollLeft);
@@ -85,9 +84,9 @@ setInterval(() => {
   const seconds = Number(main.dataset.refresh ?? 0);
   if (seconds === 0 || isSignedOut) return;
   if (isHeld()) {
-    // What was held is drawn anew as soon as it is let go.
+    // Refresh as soon as the page is no longer held.
     fetchedAt = 0;
-    return show('Updates paused');
+    return showHeld('Updates paused');
   }
   if (Date.now() - fetchedAt < seconds * 1000) return;
   fetchedAt = Date.now();
@@ -96,7 +95,7 @@ setInterval(() => {
 
 // Filtering and selecting
 
-/** Hides the topics, and the groups, without the words that are written in the filter. */
+/** Hides topics that do not contain the filter's text, and groups without visible topics. */
 function filter() {
   const field = find('[data-filter]');
   if (!field) return;
@@ -131,9 +130,9 @@ function selectAll(isSelected) {
   for (const box of boxes()) box.checked = isSelected;
 }
 
-// What is clicked
+// Clicks
 
-/** Where the page is not to be trusted with the clipboard, the text can still be selected. */
+/** Copies a text. Where the browser denies the clipboard, the text can still be selected. */
 async function copy(button) {
   const isCopied = await navigator.clipboard?.writeText(find(button.dataset.copy).textContent).then(
     () => true,
@@ -159,7 +158,7 @@ function showPause() {
 function togglePause() {
   isPaused = !isPaused;
   showPause();
-  say(isPaused ? 'Updates paused' : 'Updates go on');
+  say(isPaused ? 'Updates paused' : 'Updates resumed');
 }
 
 document.addEventListener('click', (event) => {
@@ -175,7 +174,7 @@ document.addEventListener('click', (event) => {
 });
 document.addEventListener('input', (event) => event.target.matches('[data-filter]') && filter());
 
-/** After the form has been read: a button that is switched off does not send its name. */
+/** After the browser has read the form: a disabled button does not send its name. */
 document.addEventListener('submit', (event) => {
   if (event.target.method === 'post') setTimeout(() => setButtons(event.target, true));
 });
@@ -211,9 +210,9 @@ if (useKeys) {
   useKeys.addEventListener('change', () => (localStorage.keys = useKeys.checked ? 'on' : 'off'));
 }
 
-// Arriving
+// Arrival
 
-/** A link that `npm start` or a colleague gives: the token is after the #, which no server sees. */
+/** A sign-in link has the token after the #, which browsers do not send to servers. */
 const token = /^#token=(.+)$/.exec(location.hash)?.[1];
 if (token && find('[data-token]')) {
   find('[data-token]').value = decodeURIComponent(token);

@@ -1,0 +1,102 @@
+import { asyncApi } from '../lib/catalog-description/asyncapi.ts';
+import { describeCatalog } from '../lib/operators/catalog/read.ts';
+import type { CatalogTopic } from '../lib/operators/catalog/read.ts';
+import { counted } from '../lib/operators/page/words.ts';
+import { atMost, writeJson } from './command.ts';
+import type { OfflineCall, OfflineCommand } from './command.ts';
+import { EXIT, misused } from './failure.ts';
+import { nearest } from './nearest.ts';
+import { table } from './table.ts';
+import type { Pane } from './terminal.ts';
+import { printableJson, wrapTo } from './text.ts';
+
+export const catalog: OfflineCommand = {
+  name: 'catalog',
+  summary: 'show the topics of this release, without a server',
+  usage: ['catalog [topic]', 'catalog --asyncapi'],
+  notes: [
+    'Lists every topic with its version, the component that produces it, its subscribers and the field that orders its events. Events of a topic without such a field are delivered in the order of the whole topic.',
+    'With a topic, shows the fields of its payload and an example.',
+  ],
+  options: { asyncapi: { help: 'print the catalog as an AsyncAPI 3.0 document in JSON' } },
+  isOffline: true,
+  examples: [
+    ['catalog', 'every topic'],
+    ['catalog payment.captured', 'the fields and an example of one topic'],
+    ['catalog --asyncapi > asyncapi.json', 'a document for code generators'],
+  ],
+  run,
+};
+
+async function run(call: OfflineCall): Promise<number> {
+  const { given, terminal, isJson } = call;
+  atMost(given.isSet('asyncapi') ? 0 : 1, given);
+  const topics = describeCatalog([]).topics.map(({ subscribers, ...topic }) => ({
+    ...topic,
+    subscribers: subscribers.map(({ subscriber }) => subscriber),
+  }));
+  const [name] = given.positionals;
+  if (given.isSet('asyncapi')) writeJson(call, asyncApi());
+  else if (name !== undefined) showTopic(call, topicNamed(name, topics));
+  else if (isJson) writeJson(call, { topics });
+  else terminal.out.write(topicTable(topics, terminal.out));
+  return EXIT.ok;
+}
+
+/** A topic of this release: who subscribes, but not who is attached, which depends on the server. */
+type Topic = Omit<CatalogTopic, 'subscribers'> & { readonly subscribers: readonly string[] };
+
+function topicNamed(name: string, topics: readonly Topic[]): Topic {
+  const found = topics.find(({ topic }) => topic === name);
+  if (found) return found;
+  const meant = nearest(
+    name,
+    topics.map(({ topic }) => topic),
+  );
+  throw meant === null
+    ? misused(`Unknown topic '${name}'.`, 'npx postbud catalog lists them all.')
+    : misused(`Unknown topic '${name}'. Did you mean '${meant}'?`);
+}
+
+function topicTable(topics: readonly Topic[], pane: Pane): string {
+  const columns = [
+    { title: 'topic', isFlexible: true },
+    { title: 'version', align: 'right', leftOut: 'late' },
+    { title: 'producer' },
+    { title: 'subscribers', isFlexible: true },
+    { title: 'ordered by', leftOut: 'late' },
+    { title: 'description', isFlexible: true, leftOut: 'early' },
+  ] as const;
+  const rows = topics.map(({ topic, version, producer, subscribers, orderedBy, description }) => [
+    topic,
+    String(version),
+    producer,
+    subscribers.join(', '),
+    orderedBy ?? 'whole topic',
+    description,
+  ]);
+  return `${table(pane, columns, rows)}\n${pane.paint('dim', counted(topics.length, 'topic'))}`;
+}
+
+function showTopic(call: OfflineCall, topic: Topic): void {
+  if (call.isJson) return writeJson(call, topic);
+  const { write, paint, columns } = call.terminal.out;
+  const columnsOfFields = [
+    { title: 'field' },
+    { title: 'type', isFlexible: true },
+    { title: 'required' },
+    { title: 'personal data' },
+  ];
+  const fields = topic.fields.map(({ path, type, isRequired, isPersonal }) => [
+    path,
+    type,
+    isRequired ? 'yes' : 'no',
+    isPersonal ? 'yes' : '',
+  ]);
+  const order = topic.orderedBy === null ? 'Ordered as a whole topic.' : `Ordered by ${topic.orderedBy}.`;
+  write(paint('bold', `${topic.topic}, version ${topic.version}`));
+  write(wrapTo(columns, topic.description));
+  write(wrapTo(columns, `Produced by ${topic.producer}, for ${topic.subscribers.join(', ')}. ${order}`));
+  write(`\n${table(call.terminal.out, columnsOfFields, fields)}`);
+  write(`\n${paint('bold', 'Example')}\n${printableJson(topic.example, 2)}`);
+}
