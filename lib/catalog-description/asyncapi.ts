@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 import { topics } from '../catalog/catalog.ts';
-import type { Component, Topic } from '../catalog/topic.ts';
+import type { Topic } from '../catalog/topic.ts';
 import { jsonSchemaOf } from '../json-schema.ts';
 import type { JsonSchema } from '../json-schema.ts';
 import { VERSION } from '../version.ts';
@@ -149,7 +149,7 @@ function operations(topic: string, { producer, subscribers, description }: Topic
   const sends = { action: 'send', ...of, title: `${producer} states ${topic}`, summary: description };
   return [
     [`${producer}.sends.${topic}`, { ...sends, 'x-component': producer }] as const,
-    ...subscribers.map((name: Component) => {
+    ...subscribers.map((name) => {
       const receives = { action: 'receive', ...of, title: `${name} is handed ${topic}` };
       return [
         `${name}.receives.${topic}`,

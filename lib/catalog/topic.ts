@@ -8,8 +8,8 @@ import type { z } from 'zod';
  */
 export interface Topic<
   Payload extends z.ZodType = z.ZodType,
-  Producer extends Component = Component,
-  Subscribers extends readonly [Component, ...Component[]] = readonly [Component, ...Component[]],
+  Producer extends string = string,
+  Subscribers extends readonly [string, ...string[]] = readonly [string, ...string[]],
 > {
   /** The component that states the fact. */
   readonly producer: Producer;
@@ -36,40 +36,11 @@ export interface Topic<
   readonly orderedBy?: string;
 }
 
-/** A part of the platform that produces events, reacts to them, or both. */
-export type Component = (typeof components)[number];
-
-export const components = [
-  'accounting',
-  'audit',
-  'bookings',
-  'calendar',
-  'http',
-  'identity',
-  'inquiries',
-  'integrations',
-  'intelligence',
-  'invoicing',
-  'ledger',
-  'messaging',
-  'notifications',
-  'payments',
-  'payouts',
-  'reporting',
-  'resources',
-  'reviews',
-  'seasons',
-  'subscriptions',
-  'support',
-  'system',
-  'tenants',
-] as const;
-
 /** Declares a topic; an identity function that ties `example` and `orderingKey` to `payload`. */
 export function topic<
   Payload extends z.ZodType,
-  Producer extends Component,
-  const Subscribers extends readonly [Component, ...Component[]],
+  Producer extends string,
+  const Subscribers extends readonly [string, ...string[]],
 >(row: Topic<Payload, Producer, Subscribers>): Topic<Payload, Producer, Subscribers> {
   return row;
 }
