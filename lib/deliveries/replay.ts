@@ -188,7 +188,7 @@ const CLOCK_AND_WINDOW = `
   clock as materialized (
     select coalesce($9::text::timestamptz, clock_timestamp()) as now
   ),
-  -- $5 is a number of milliseconds before now, or an instant.
+  -- The end of the window is sent as a number of milliseconds before now, or as an instant.
   span as materialized (
     select coalesce(now - $4::float8 * interval '1 millisecond', '-infinity') as since,
       case when $5::text ~ '^[0-9]+$' then now - $5::text::float8 * interval '1 millisecond'

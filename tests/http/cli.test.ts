@@ -269,7 +269,7 @@ describe('replay', () => {
       },
     });
     expect(code).toBe(1);
-    expect(err).toContain('Nothing was replayed. 2 deliveries match, not 3');
+    expect(err).toContain('Nothing was replayed. 2 deliveries match now, not 3');
     expect(await inState('dead_lettered')).toHaveLength(2);
   });
 
@@ -413,7 +413,7 @@ describe('what goes wrong is told with what to do', () => {
     Response.json(problemValue(code, { detail: 'In other words.' }), { status, headers });
 
   test.each([
-    ['a token that is not valid', '', 3, ['The token is not valid', 'npm run -s token']],
+    ['a token that is not valid', '', 3, ['The token is invalid', 'npm run -s token']],
     ['a token that is none', 'a b', 3, ['contains spaces']],
   ])('the answer %s', async (_, token, expected, words) => {
     vi.stubEnv('POSTBUD_TOKEN', token || 'not.a.token');
@@ -451,7 +451,7 @@ describe('what goes wrong is told with what to do', () => {
       /^In other words\.\nLook for request/,
     ],
     ['a way to nowhere', () => new Response(null, { status: 304 }), 4, /answered 304, but not as/],
-    ['another version', () => Response.json({ generatedAt: 'now' }), 1, /relay: /],
+    ['another version', () => Response.json({ generatedAt: 'now' }), 1, /generatedAt: /],
     [
       'a way elsewhere',
       () => new Response(null, { status: 307, headers: { location: 'https://other.example/x' } }),
