@@ -33,7 +33,14 @@ export const LAYERS = [
   ['lib/log.ts', 'drizzle'],
   ['lib/config.ts'],
   ['lib/environment.ts', 'lib/origin-pattern.ts', 'lib/lifetime.ts', 'lib/catalog-description'],
-  ['lib/catalog', 'lib/json-schema.ts', 'lib/time.ts', 'lib/trace-context.ts', 'lib/version.ts'],
+  [
+    'lib/catalog',
+    'lib/json-schema.ts',
+    'lib/markup.ts',
+    'lib/time.ts',
+    'lib/trace-context.ts',
+    'lib/version.ts',
+  ],
 ];
 
 const EVENTS = [
@@ -49,13 +56,13 @@ const EVENTS = [
 /** The rooms below that a room must not import all the same. */
 export const STRANGERS = {
   api: ['drizzle', 'lib/db', 'lib/config.ts', 'lib/environment.ts'],
-  'lib/chat': EVENTS,
+  'lib/chat': ['lib/operators', ...EVENTS],
   'lib/cron': ['lib/operators', 'lib/chat', 'lib/inquiry'],
   'lib/db': ['lib/catalog'],
   'lib/deliveries': ['lib/http'],
-  'lib/health': EVENTS,
+  'lib/health': ['lib/operators', ...EVENTS],
   'lib/http': ['drizzle', 'lib/catalog'],
-  'lib/inquiry': ['lib/relay', 'lib/deliveries', 'lib/subscribers'],
+  'lib/inquiry': ['lib/operators', 'lib/relay', 'lib/deliveries', 'lib/subscribers'],
   'lib/mail': EVENTS,
   'lib/operators': ['lib/relay'],
   'lib/outbox': ['lib/http', 'lib/mail'],
@@ -63,7 +70,7 @@ export const STRANGERS = {
   'lib/relay': ['lib/http'],
   'lib/subscribers': ['lib/http'],
   'lib/telemetry': EVENTS,
-  'lib/webhooks': ['lib/relay', 'lib/deliveries', 'lib/subscribers'],
+  'lib/webhooks': ['lib/operators', 'lib/relay', 'lib/deliveries', 'lib/subscribers'],
 };
 
 /** The packages of rooms that may not import any other. */

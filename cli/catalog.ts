@@ -1,7 +1,7 @@
 import { asyncApi } from '../lib/catalog-description/asyncapi.ts';
 import { describeCatalog } from '../lib/operators/catalog/read.ts';
 import type { CatalogTopic } from '../lib/operators/catalog/read.ts';
-import { counted } from '../lib/operators/page/words.ts';
+import { quantity } from '../lib/operators/page/words.ts';
 import { atMost, writeJson } from './command.ts';
 import type { OfflineCall, OfflineCommand } from './command.ts';
 import { EXIT, misused } from './failure.ts';
@@ -75,7 +75,7 @@ function topicTable(topics: readonly Topic[], pane: Pane): string {
     orderedBy ?? 'whole topic',
     description,
   ]);
-  return `${table(pane, columns, rows)}\n${pane.paint('dim', counted(topics.length, 'topic'))}`;
+  return `${table(pane, columns, rows)}\n${pane.paint('dim', quantity(topics.length, 'topic'))}`;
 }
 
 function showTopic(call: OfflineCall, topic: Topic): void {

@@ -8,7 +8,7 @@ import { printableJson } from './text.ts';
 export type Command = OnlineCommand | OfflineCommand;
 
 /** A command that asks a server. */
-export interface OnlineCommand extends Described {
+interface OnlineCommand extends Described {
   readonly isOffline?: undefined;
   /** @returns the exit code. @throws Failure */
   readonly run: (call: Call) => Promise<number>;

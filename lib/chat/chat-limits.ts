@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import { networkDays } from '../rate-limit/networks.ts';
-import type { VisitorLimit } from '../http/visit.ts';
+import type { VisitorLimit } from '../rate-limit/visitors.ts';
 import { DAY, MINUTE } from '../time.ts';
 
 /** How often one visitor may ask: a whole town hall may be one, behind its one address. */

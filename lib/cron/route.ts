@@ -46,7 +46,7 @@ export const cronRoute = {
     'without-the-secret': {
       summary: 'Without the secret',
       answer: refused('unauthorized', {
-        detail: 'The Authorization header does not hold the cron secret.',
+        detail: 'The Authorization header does not carry the cron secret.',
       }),
     },
   },

@@ -47,7 +47,7 @@ export interface Turn {
  * The statement calls a database function that a migration makes. Its name has a version, so that releases which share a
  * database each call their own. A lane whose lease ran out is due like any other, because its relay died.
  */
-export async function turn(db: Database, options: TurnOptions): Promise<Turn> {
+export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn> {
   const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, now } = options;
   const token = randomUUID();
   const [row] = await run<{ answer: TurnAnswer }>(driverOf(db), {

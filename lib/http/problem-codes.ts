@@ -79,7 +79,7 @@ export const problemCodes = {
 
   count_changed: {
     status: 409,
-    example: '12 deliveries match now, not 10: check them again before you replay.',
+    example: '12 deliveries match, not 10: check them again before you replay.',
   },
   no_such_subscription: {
     status: 409,

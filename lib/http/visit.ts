@@ -1,6 +1,6 @@
 import { rateLimitHeaders, requireAllowed } from './rate-limit.ts';
-import type { Limit, Limiter, Verdict } from '../rate-limit/limiter.ts';
-import type { Visitors } from '../rate-limit/visitors.ts';
+import type { Limiter, Verdict } from '../rate-limit/limiter.ts';
+import type { VisitorLimit, Visitors } from '../rate-limit/visitors.ts';
 
 /** How often one visitor may call, who that is, and where it is counted. */
 export interface VisitorLimits {
@@ -8,16 +8,6 @@ export interface VisitorLimits {
   readonly visitors: Visitors;
   /** From the shortest window on. */
   readonly limits: readonly VisitorLimit[];
-}
-
-/** How often one visitor may call, or all visitors of one network. */
-export interface VisitorLimit extends Limit {
-  /** Counts whoever calls from the same /56 or /48 of IPv6 together; nobody else. Left out: each visitor alone. */
-  readonly network?: 56 | 48;
-  /** Counts only requests that are valid. */
-  readonly onlyValid?: boolean;
-  /** Counts only what a day's budget counts, whose part it is. */
-  readonly partOfBudget?: boolean;
 }
 
 /** A request that its visitor's limits have let through. */

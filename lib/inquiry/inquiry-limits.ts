@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import { networkDays } from '../rate-limit/networks.ts';
-import type { VisitorLimit } from '../http/visit.ts';
+import type { VisitorLimit } from '../rate-limit/visitors.ts';
 import { DAY, MINUTE } from '../time.ts';
 
 /** A town hall behind one address corrects some typing errors within ten minutes; a program makes thousands. */

@@ -1,4 +1,4 @@
-import type { VisitorLimit } from '../http/visit.ts';
+import type { VisitorLimit } from './visitors.ts';
 import { DAY } from '../time.ts';
 
 /**

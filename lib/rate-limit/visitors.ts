@@ -2,6 +2,18 @@ import { createHmac, randomBytes } from 'node:crypto';
 
 import ipaddr from 'ipaddr.js';
 
+import type { Limit } from './limiter.ts';
+
+/** How often one visitor may call, or all visitors of one network. */
+export interface VisitorLimit extends Limit {
+  /** Counts the callers from one /56 or /48 of IPv6 together, and no others. Undefined: counts each visitor alone. */
+  readonly network?: 56 | 48;
+  /** Counts only requests that are valid. */
+  readonly onlyValid?: boolean;
+  /** Counts only the requests that count against the day's budget, of which it is a part. */
+  readonly partOfBudget?: boolean;
+}
+
 /** Names visitors without keeping their addresses. */
 export interface Visitors {
   /** @returns what stands for the caller: the same at each call, on every instance with the same secret. */

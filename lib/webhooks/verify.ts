@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import type { Scheme } from '../config.ts';
+import { parseWebhookBody } from './body.ts';
 import { criipto } from './schemes/criipto.ts';
 import { githubStyle } from './schemes/github-style.ts';
 import { Refusal, type RefusalReason, type WebhookEvent, type WebhookScheme } from './schemes/scheme.ts';
@@ -43,7 +44,8 @@ export function verifyWebhook(scheme: Scheme, request: WebhookRequest): Verifica
     const claim = claimOf(signedRequest);
     requireRecent(claim.timestamp, request.now, request.toleranceSeconds ?? DEFAULT_TOLERANCE_SECONDS);
     if (!isSigned(claim.message, claim.signatures, keys)) throw new Refusal('signature_mismatch');
-    return { ok: true, ...eventOf(signedRequest) };
+    const parsed = parseWebhookBody(request.body);
+    return { ok: true, ...eventOf({ ...signedRequest, fields: parsed.ok ? parsed.body : {} }) };
   } catch (error) {
     if (error instanceof Refusal) return { ok: false, reason: error.reason };
     throw error;

@@ -13,13 +13,14 @@ import { readMetrics } from '../../lib/operators/metrics/read.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { prune } from '../../lib/deliveries/prune.ts';
-import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
 import { START, contradictions, drain, emitPayments, rows, settle } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { fail, refuse } from '../support/ledger.ts';
 
 const NAMES = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
 type Name = (typeof NAMES)[number];
@@ -54,12 +55,6 @@ const attached = (handle: Handle = () => undefined, name: Name = 'ledger', trans
       handle(event.payload.amountMinor, attempt),
   };
   return transactional ? subscriber(name, handlers, { transactional: true }) : subscriber(name, handlers);
-};
-const fail = () => {
-  throw new Error('down');
-};
-const refuse = () => {
-  throw new PermanentError('refused');
 };
 
 /** Delivers until nothing waits for another attempt. The longest wait between two is six hours. */

@@ -9,10 +9,11 @@ import {
   emitPayments,
   eventStates,
   gate,
+  numbers,
   rows,
+  settle,
   START,
   statementsDuring,
-  settle,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
@@ -20,8 +21,6 @@ import { relayInProcess } from '../support/relay-process.ts';
 
 /** The handler's limit of 10 seconds, the margin of 20, and a little. */
 const LAPSE = 31 * SECOND;
-const numbers = (from: number, to: number) =>
-  Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 describe('a relay that is killed in the middle of a batch', () => {
   test('loses nothing and keeps the order: its lane is taken over when the lease has run out', async ({
@@ -64,28 +63,6 @@ describe('a relay that is killed in the middle of a batch', () => {
       ],
     });
     expect(others.map(({ attempts, log }) => `${attempts} ${log}`)).toEqual(Array(19).fill('1 null'));
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
-
-  test('loses nothing either when it is killed from outside at any moment', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
-    await emitPayments(bus.db, 1, 20);
-    const died = await relayInProcess(
-      { url: bus.url, hangAt: 12 },
-      (number, kill) => number === 12 && kill(),
-    );
-    expect(died).toEqual({ begun: numbers(1, 12), signal: 'SIGKILL', code: null });
-    // This relay went by the database's clock.
-    for (const later of [LAPSE, LAPSE + 2 * MINUTE])
-      await drain(bus.db, [ledger()], { now: Date.now() + later });
-    expect(handed.at(-1)).toBe(20);
-    expect(handed).toEqual(numbers(handed[0]!, 20));
-    expect(handed[0]).toBeLessThanOrEqual(12);
-    const attempts = (await deliveriesOf(bus.db, 'ledger')).flatMap(({ log }) => log ?? []);
-    expect(attempts).toMatchObject([{ kind: 'lease_expired' }]);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 

@@ -4,7 +4,6 @@ import { z } from 'zod';
 
 import { duties, perform } from '../../lib/cron/duties.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
-import { connect } from '../../lib/db/connect.ts';
 import { limitStatements, run } from '../../lib/db/statement.ts';
 import { onDue } from '../../lib/db/commits.ts';
 import { emit } from '../../lib/outbox/emit.ts';
@@ -14,20 +13,9 @@ import { createKick } from '../../lib/relay/kick.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, MINUTE, sleep } from '../../lib/time.ts';
-import {
-  contradictions,
-  emitPayments,
-  gate,
-  idsInOrder,
-  openTransaction,
-  payment,
-  rows,
-} from '../support/bus.ts';
+import { emitPayments, gate, idsInOrder, numbers, openTransaction, payment, rows } from '../support/bus.ts';
 import type { Bus, OpenTransaction } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
-
-const numbers = (from: number, to: number) =>
-  Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
@@ -89,25 +77,6 @@ describe('a run of the cron', () => {
     expect(await rows(bus.db, 'select id from lanes where lease_token is not null')).toEqual([]);
     expect((await cron(bus, [ledger()], AMPLE)).delivered).toBe(50 - handedThen);
     expect(handed).toEqual(numbers(1, 50));
-  });
-
-  test('may overlap another: together they deliver each event once, in order', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
-    const other = await connect(bus.url);
-    await emitPayments(bus.db, 1, 300);
-    const runs = await Promise.all([
-      cron(bus, [ledger()], AMPLE),
-      cron(bus, [ledger()], AMPLE, other.db),
-      emitPayments(bus.db, 301, 350),
-    ]);
-    const { delivered } = await cron(bus, [ledger()], AMPLE);
-    await other.close();
-    expect(runs[0].delivered + runs[1].delivered + delivered).toBe(350);
-    expect(handed).toEqual(numbers(1, 350));
-    expect(await contradictions(bus.db)).toEqual([]);
   });
 });
 

@@ -136,7 +136,7 @@ describe.each(Object.keys(drivers))("rule 1: emit happens in the producer's tran
       expect(await contradictions(driver.db)).toEqual([]);
     });
 
-    it('refuses a payload that does not fit before the database hears of it: the transaction goes on', async () => {
+    it('refuses a payload that does not fit without a statement, so that the transaction can go on', async () => {
       await run(async (tx) => {
         await expect(emit(tx, 'payment.captured', payment(-1))).rejects.toBeInstanceOf(InvalidPayload);
         await emit(tx, 'payment.captured', payment(1));
@@ -244,15 +244,6 @@ describe('emit', () => {
   const columns = (list: string) =>
     rows<Record<string, unknown>>(connection.db, `select ${list} from events order by created_at, seq`);
 
-  it('is one statement', async () => {
-    const open = await openTransaction(url);
-    const query = vi.spyOn(open.client, 'query');
-    await open.emit('payment.captured', payment(1));
-    await open.emit('payment.captured', payment(1), { dedupeKey: 'a', orderingKey: 'b', correlationId: 'c' });
-    expect(query).toHaveBeenCalledTimes(2);
-    await open.rollback();
-  });
-
   it('gives UUIDs of version 7', async () => {
     const { id } = await emitted('payment.captured', payment(1));
     expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
@@ -327,7 +318,7 @@ describe('emit', () => {
   it('says what to write when it is handed no transaction', async () => {
     // @ts-expect-error: the compiler refuses it too
     await expect(emit({}, 'payment.captured', payment(1))).rejects.toThrow(
-      'write the transaction that your database',
+      'expected a database, client or transaction',
     );
   });
 

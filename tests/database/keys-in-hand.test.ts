@@ -3,11 +3,8 @@ import { describe, expect } from 'vitest';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { MINUTE } from '../../lib/time.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
+import { contradictions, drain, emitPayments, rows, START, statesOf } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
-
-const states = async (bus: Bus) => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
 
 // Both were found by the chaos runs.
 describe('a key that leaves its shared lane', () => {
@@ -35,7 +32,7 @@ describe('a key that leaves its shared lane', () => {
     expect(handed).toEqual([2, 1]);
     await drain(bus.db, [replaying], { now: START + MINUTE });
     expect(handed).toEqual([2, 1, 2]);
-    expect(await states(bus)).toEqual(['delivered', 'delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
@@ -58,7 +55,7 @@ describe('a key that leaves its shared lane', () => {
     await drain(bus.db, [suspended], { now: () => now });
     await drain(bus.db, [suspended], { now: now + 2 * MINUTE });
     expect(handed).toEqual([1, 1, 2]);
-    expect(await states(bus)).toEqual(['delivered', 'delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });

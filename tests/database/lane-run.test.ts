@@ -4,7 +4,7 @@ import { describe, expect } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { run } from '../../lib/db/statement.ts';
-import { turn } from '../../lib/deliveries/turn.ts';
+import { takeTurn } from '../../lib/deliveries/turn.ts';
 import type { ClaimedLane } from '../../lib/deliveries/claim.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
@@ -145,7 +145,7 @@ function ledgerOf({ transactional, batch }: Way, laid: Laid, log: string[]) {
 async function claimed(bus: Bus, { isShared }: Way, laid: Laid, subscriber: ReturnType<typeof ledgerOf>) {
   await emitPayments(bus.db, 1, laid.length);
   await drain(bus.db, []);
-  const { lanes, nowMs } = await turn(bus.db, {
+  const { lanes, nowMs } = await takeTurn(bus.db, {
     outcomes: [],
     isLooking: true,
     subscriptions: subscriptionsOf([subscriber]),

@@ -12,7 +12,6 @@ import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { HOUR, MINUTE } from '../../lib/time.ts';
 import {
   contradictions,
-  deliveriesOf,
   drain,
   emitPayments,
   eventStates,
@@ -21,13 +20,10 @@ import {
   payment,
   rows,
   START,
+  statesOf,
   storeBacklog,
 } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
-
-const states = async (bus: Bus, name = 'ledger') =>
-  (await deliveriesOf(bus.db, name)).map(({ state }) => state);
 
 describe('lanes', () => {
   test('do not wait for one another: a slow one does not hold back what the others have done', async ({
@@ -40,13 +36,13 @@ describe('lanes', () => {
     await emitPayments(bus.db, 3, 6, { orderingKey: 'quick' });
     const relaying = drain(bus.db, [ledger((number) => (number === 1 ? held.opened : undefined))]);
     await expect
-      .poll(() => states(bus))
+      .poll(() => statesOf(bus.db))
       .toEqual(['delivered', 'delivered', 'delivered', 'delivered', 'pending', 'pending']);
     // Also what comes while the slow one is in hand.
     await emitPayments(bus.db, 7, 7, { orderingKey: 'new' });
     await expect.poll(() => handed).toContain(7);
     await expect
-      .poll(() => states(bus))
+      .poll(() => statesOf(bus.db))
       .toEqual(['delivered', 'delivered', 'delivered', 'delivered', 'delivered', 'pending', 'pending']);
     expect(handed).not.toContain(2);
     held.open();
@@ -68,7 +64,7 @@ describe('lanes', () => {
       now += 1000;
       if (number === 7) {
         // Another relay takes the lane over where this one let it go.
-        seen = await states(bus);
+        seen = await statesOf(bus.db);
       }
     });
     expect(await drain(bus.db, [slow], { until })).toMatchObject({ delivered: 20 });
@@ -84,10 +80,10 @@ describe('lanes', () => {
     const held = gate();
     await emitPayments(bus.db, 1, 3);
     const relaying = drain(bus.db, [ledger((number) => (number === 3 ? held.opened : undefined))]);
-    await expect.poll(() => states(bus)).toEqual(['delivered', 'delivered', 'pending']);
+    await expect.poll(() => statesOf(bus.db)).toEqual(['delivered', 'delivered', 'pending']);
     held.open();
     await relaying;
-    expect(await states(bus)).toEqual(['delivered', 'delivered', 'delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'delivered']);
   });
 
   test('are all drained, also when there are more of them than one claim takes', async ({
@@ -176,7 +172,7 @@ describe('lanes', () => {
       failed: 1,
       nextRetryAt: START + MINUTE,
     });
-    expect(await states(bus)).toEqual(['delivered', 'delivered', 'failing', 'pending', 'pending']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'failing', 'pending', 'pending']);
     expect(await eventStates(bus.db)).toEqual(['pending', 'pending', 'failing', 'pending', 'pending']);
     expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3, 3, 4, 5]);

@@ -25,6 +25,8 @@ import {
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { refuse } from '../support/ledger.ts';
+import { randomFrom } from '../support/random.ts';
 /** A second process, as far as the database can tell. */
 let other: Connection;
 test.beforeAll(async ({ database: bus }) => {
@@ -44,10 +46,6 @@ const ledger = (handle: (number: number, context: DeliveryContext) => unknown, t
     ? // Each call is an attempt then: none is rolled back with another.
       subscriber('ledger', handlers, { transactional: true, sharesCommits: false })
     : subscriber('ledger', handlers);
-};
-
-const refuse = () => {
-  throw new PermanentError('refused');
 };
 
 /** The deliveries of a subscriber by their place, oldest first. */
@@ -318,17 +316,6 @@ describe('a delivery that is under way', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });
-
-/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const ROUNDS = 24;
 

@@ -15,7 +15,7 @@ import { readTopic } from '../../lib/operators/lanes/read.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
-import type { AttachedSubscriber, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
 import {
   START,
@@ -29,28 +29,17 @@ import {
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
+import { randomFrom } from '../support/random.ts';
 
 const at = (ms: number) => new Date(ms);
 const iso = (ms: number) => at(ms).toISOString();
 
-/** The ledger, which is handed payments and does this with them. */
-const ledger = (handle: (number: number, context: DeliveryContext) => unknown = () => undefined) =>
-  subscriber('ledger', {
-    'payment.captured': (event, context) => handle(event.payload.amountMinor, context),
-  });
-
-const refuse = () => {
-  throw new PermanentError('refused');
-};
-const fail = () => {
-  throw new Error('the ledger is down');
-};
-
-const topicIn = (bus: Bus, view: Overview, topic: TopicName = 'payment.captured'): TopicOverview =>
+const topicIn = (view: Overview, topic: TopicName = 'payment.captured'): TopicOverview =>
   view.topics.find((one) => one.topic === topic)!;
 
-const subscriberIn = (bus: Bus, view: Overview, name = 'ledger'): SubscriberOverview =>
-  topicIn(bus, view).subscribers.find((one) => one.subscriber === name)!;
+const subscriberIn = (view: Overview, name = 'ledger'): SubscriberOverview =>
+  topicIn(view).subscribers.find((one) => one.subscriber === name)!;
 
 const overview = (bus: Bus, nowMs: number, attached: readonly AttachedSubscriber[] = [ledger()]) =>
   readOverview(bus.db, attached, at(nowMs));
@@ -62,17 +51,6 @@ async function firstCreatedAt(bus: Bus): Promise<number> {
     'select (extract(epoch from min(created_at)) * 1000)::float8 as at from events',
   );
   return row!.at;
-}
-
-/** Numbers from 0 to 1, the same for the same seed (mulberry32). */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 interface States {
@@ -279,7 +257,7 @@ describe('every number of the overview is what counting row by row gives', () =>
     bus,
   }) => {
     await emitPayments(bus.db, 1, 3);
-    const view = topicIn(bus, await overview(bus, START));
+    const view = topicIn(await overview(bus, START));
     expect(view).toMatchObject({ pending: 3, awaitingFanOut: 3 });
     expect(view.subscribers.map(({ pending }) => pending)).toEqual([3, 3, 3, 3]);
   });
@@ -354,8 +332,8 @@ describe('the oldest due age', () => {
     const createdAt = await firstCreatedAt(bus);
     // Fanned out with a clock that is ahead: the lane is due from the event on.
     const view = await overview(bus, createdAt + 90 * SECOND);
-    expect(topicIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
-    expect(subscriberIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
+    expect(topicIn(view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
+    expect(subscriberIn(view).oldestDueAgeSeconds).toBeCloseTo(90, 0);
     expect(view.relay.lagSeconds).toBeCloseTo(90, 0);
   });
 
@@ -365,19 +343,19 @@ describe('the oldest due age', () => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger(fail)]);
     const parked = await overview(bus, START + 59 * SECOND);
-    expect(subscriberIn(bus, parked)).toMatchObject({
+    expect(subscriberIn(parked)).toMatchObject({
       oldestDueAgeSeconds: null,
       nextRetryAt: iso(START + MINUTE),
       pending: 2,
       failing: 1,
     });
-    expect(topicIn(bus, parked)).toMatchObject({
+    expect(topicIn(parked)).toMatchObject({
       oldestDueAgeSeconds: null,
       nextRetryAt: iso(START + MINUTE),
     });
     expect(parked.relay.lagSeconds).toBe(0);
     const due = await overview(bus, START + 75 * SECOND);
-    expect(subscriberIn(bus, due)).toMatchObject({ oldestDueAgeSeconds: 15, nextRetryAt: null });
+    expect(subscriberIn(due)).toMatchObject({ oldestDueAgeSeconds: 15, nextRetryAt: null });
   });
 
   test('is not that of what waits because its handler asked for time', async ({ bus }) => {
@@ -387,7 +365,7 @@ describe('the oldest due age', () => {
         throw new RetryAfter(10 * SECOND);
       }),
     ]);
-    expect(subscriberIn(bus, await overview(bus, START + 9 * SECOND))).toMatchObject({
+    expect(subscriberIn(await overview(bus, START + 9 * SECOND))).toMatchObject({
       oldestDueAgeSeconds: null,
       nextRetryAt: iso(START + 10 * SECOND),
       pending: 1,
@@ -399,16 +377,16 @@ describe('the oldest due age', () => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger((number) => number === 1 && fail())]);
     const later = START + HOUR;
-    expect(subscriberIn(bus, await overview(bus, later)).oldestDueAgeSeconds).toBe(3540);
+    expect(subscriberIn(await overview(bus, later)).oldestDueAgeSeconds).toBe(3540);
     const unattached = await overview(bus, later, []);
-    expect(subscriberIn(bus, unattached)).toMatchObject({
+    expect(subscriberIn(unattached)).toMatchObject({
       attached: false,
       oldestDueAgeSeconds: null,
       pending: 1,
     });
-    expect(topicIn(bus, unattached).oldestDueAgeSeconds).toBeNull();
+    expect(topicIn(unattached).oldestDueAgeSeconds).toBeNull();
     expect(unattached.relay.lagSeconds).toBe(0);
-    expect(subscriberIn(bus, await overview(bus, START, [])).nextRetryAt).toBeNull();
+    expect(subscriberIn(await overview(bus, START, [])).nextRetryAt).toBeNull();
   });
 
   test.for([null, 'payment.captured'])(
@@ -418,15 +396,15 @@ describe('the oldest due age', () => {
       await drain(bus.db, [ledger(fail)]);
       await pause(bus.db, { subscriber: 'ledger', topic }, 'kari', 'moving house');
       const paused = await overview(bus, START + HOUR);
-      expect(subscriberIn(bus, paused)).toMatchObject({
+      expect(subscriberIn(paused)).toMatchObject({
         paused: true,
         oldestDueAgeSeconds: null,
         nextRetryAt: null,
         pause: { topic, pausedBy: 'kari', reason: 'moving house' },
       });
-      expect(topicIn(bus, paused).oldestDueAgeSeconds).toBeNull();
+      expect(topicIn(paused).oldestDueAgeSeconds).toBeNull();
       await resume(bus.db, { subscriber: 'ledger', topic }, 'kari', null);
-      expect(subscriberIn(bus, await overview(bus, START + HOUR)).oldestDueAgeSeconds).toBe(3540);
+      expect(subscriberIn(await overview(bus, START + HOUR)).oldestDueAgeSeconds).toBe(3540);
     },
   );
 
@@ -434,8 +412,8 @@ describe('the oldest due age', () => {
     await emitPayments(bus.db, 1, 1);
     const createdAt = await firstCreatedAt(bus);
     const view = await overview(bus, createdAt + 300 * SECOND);
-    expect(topicIn(bus, view).oldestDueAgeSeconds).toBeCloseTo(300, 0);
-    expect(subscriberIn(bus, view, 'accounting').oldestDueAgeSeconds).toBeNull();
+    expect(topicIn(view).oldestDueAgeSeconds).toBeCloseTo(300, 0);
+    expect(subscriberIn(view, 'accounting').oldestDueAgeSeconds).toBeNull();
     expect(view.relay).toMatchObject({ state: 'never_run', lastPassAt: null });
   });
 
@@ -443,7 +421,7 @@ describe('the oldest due age', () => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(refuse)]);
     await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', at(START + MINUTE));
-    expect(subscriberIn(bus, await overview(bus, START + 2 * MINUTE)).oldestDueAgeSeconds).toBe(60);
+    expect(subscriberIn(await overview(bus, START + 2 * MINUTE)).oldestDueAgeSeconds).toBe(60);
   });
 
   test('is the oldest of all lanes, also of a lane that was let go later than twenty others', async ({
@@ -462,10 +440,7 @@ describe('the oldest due age', () => {
       bus.db,
       `update events set created_at = created_at - interval '5 minutes' where ordering_key = 'venue 0'`,
     );
-    expect(subscriberIn(bus, await overview(bus, createdAt + 2 * MINUTE)).oldestDueAgeSeconds).toBeCloseTo(
-      420,
-      0,
-    );
+    expect(subscriberIn(await overview(bus, createdAt + 2 * MINUTE)).oldestDueAgeSeconds).toBeCloseTo(420, 0);
   });
 });
 
@@ -512,7 +487,7 @@ describe('a producer whose transaction stays open', () => {
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     const held = async () => {
       const view = await readOverview(bus.db, [ledger()]);
-      return [topicIn(bus, view).heldBackSince, topicIn(bus, view, 'invoice.paid').heldBackSince];
+      return [topicIn(view).heldBackSince, topicIn(view, 'invoice.paid').heldBackSince];
     };
     expect(await held()).toEqual([null, null]);
     const [began] = await rows<{ at: number }>(

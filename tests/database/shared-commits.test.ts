@@ -8,7 +8,7 @@ import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { TransactionalBatchContext, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
+import { contradictions, deliveriesOf, drain, emitPayments, numbers, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 /** The numbers of the payments as they were handed over, and in which transaction. */
@@ -65,14 +65,13 @@ const effects = async (bus: Bus) =>
   );
 const stored = async (bus: Bus) =>
   (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`);
-const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
 describe('rule 17: transactional handlers share a commit', () => {
   test('takes 32 deliveries of a backlog into a transaction, in order', async ({ bus }) => {
     await emitPayments(bus.db, 1, 70);
     expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 70 });
-    expect(transactions()).toEqual([upTo(32), upTo(64).slice(32), upTo(70).slice(64)]);
-    expect(await effects(bus)).toEqual(upTo(70));
+    expect(transactions()).toEqual([numbers(1, 32), numbers(33, 64), numbers(65, 70)]);
+    expect(await effects(bus)).toEqual(numbers(1, 70));
     expect(await stored(bus)).toEqual(Array(70).fill('delivered 1'));
     expect(await contradictions(bus.db)).toEqual([]);
   });
@@ -266,7 +265,7 @@ describe('a transactional batch', () => {
   test('commits with the record of what was taken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 150);
     expect(await drain(bus.db, [batching(() => undefined)])).toMatchObject({ delivered: 150 });
-    expect(transactions()).toEqual([upTo(100), upTo(150).slice(100)]);
+    expect(transactions()).toEqual([numbers(1, 100), numbers(101, 150)]);
     expect(await stored(bus)).toEqual(Array(150).fill('delivered 1'));
     expect(await contradictions(bus.db)).toEqual([]);
   });

@@ -155,18 +155,6 @@ describe('payments', () => {
     expect(await intentStates(bus)).toEqual([{ id: 'pi_1', state: 'refunded' }]);
   });
 
-  test('emits an outcome of an intent once, also where the event of the first is pruned, and its dedupe key with it', async ({
-    bus,
-  }) => {
-    await createPaymentIntent(bus.db, card);
-    await webhook(bus, 'webhook.cardpayments.received', cardSucceeded());
-    await deliver(bus, [payments]);
-    await rows(bus.db, 'update events set dedupe_key = null');
-    await webhook(bus, 'webhook.cardpayments.received', cardSucceeded());
-    expect(await deliver(bus, [payments])).toMatchObject({ delivered: 1 });
-    expect(await outcomes(bus)).toEqual(['payment.captured']);
-  });
-
   test.for([
     ['webhook.cardpayments.received', { type: 'invoice.paid', data: { object: { id: 'in_1' } } }],
     ['webhook.cardpayments.received', { type: 'PAYMENT_INTENT.SUCCEEDED' }],

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { onDue } from '../../lib/db/commits.ts';
 import { connect, migrate } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
-import { EMITTER_LOCKS } from '../../lib/outbox/emit.ts';
+import { EMITTER_LOCKS } from '../../lib/outbox/emitter-locks.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
 import { PATIENTLY } from '../support/patience.ts';

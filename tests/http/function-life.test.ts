@@ -36,7 +36,7 @@ describe('the life of a function', () => {
     expect(LONGEST_TIME_LIMIT_MS).toBeLessThan(CRON_LIFE_MS);
     expect(() => attach(LONGEST_TIME_LIMIT_MS + 1)).toThrow(
       new TypeError(
-        'ledger: a timeoutMs of 60001 does not fit into the life of a function: write 1 to 60000 milliseconds',
+        'ledger: expected a timeoutMs of 1 to 60000, which fits into the life of a function, not 60001',
       ),
     );
   });

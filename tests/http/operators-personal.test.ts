@@ -348,7 +348,7 @@ describe('a payload that does not fit, and an error about somebody else', () => 
       hidden: [{ pointer: '', kind: null }],
     });
     const page = (await ask(`/dead-letters/${id}`, { accept: BROWSER })).text;
-    expect(page).toContain('The payload does not fit the schema that this release knows.');
+    expect(page).toContain('The payload does not match this release’s schema.');
     const revealed = await ask(`/dead-letters/${id}/reveal`, {
       scope: 'event-bus:reveal',
       form: { reason: 'the payer asks' },

@@ -8,7 +8,7 @@ import { table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
 import { cutTo, hang, padTo, printable, printableJson, wrapTo } from '../../cli/text.ts';
-import { whenText } from '../../lib/operators/page/instants.ts';
+import { timeText } from '../../lib/operators/page/instants.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -213,11 +213,11 @@ describe('colours', () => {
 });
 
 test('times are in Oslo, with the day where it is another', () => {
-  expect(whenText('2026-11-21T13:32:07.000Z', '2026-11-21T20:00:00.000Z')).toBe('14:32:07');
-  expect(whenText('2026-07-01T13:32:07.000Z', '2026-07-01T20:00:00.000Z')).toBe('15:32:07');
+  expect(timeText('2026-11-21T13:32:07.000Z', '2026-11-21T20:00:00.000Z')).toBe('14:32:07');
+  expect(timeText('2026-07-01T13:32:07.000Z', '2026-07-01T20:00:00.000Z')).toBe('15:32:07');
   // Just past midnight in Oslo, and not yet in UTC.
-  expect(whenText('2026-11-21T22:59:00.000Z', '2026-11-21T23:01:00.000Z')).toBe('Sat 23:59');
-  expect(whenText('2026-10-21T12:00:00.000Z', '2026-11-21T12:00:00.000Z')).toBe('21 Oct 2026 14:00');
+  expect(timeText('2026-11-21T22:59:00.000Z', '2026-11-21T23:01:00.000Z')).toBe('Sat 23:59');
+  expect(timeText('2026-10-21T12:00:00.000Z', '2026-11-21T12:00:00.000Z')).toBe('21 Oct 2026 14:00');
 });
 
 describe('the command line', () => {

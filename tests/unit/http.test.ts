@@ -254,7 +254,7 @@ describe('anything else that is thrown', () => {
     expect(logged()[0]).toMatchObject({
       error: 'InvalidPayload',
       code: 'invalid_payload',
-      detail: 'the payload does not fit payment.captured: bookingId: is missing',
+      detail: 'the payload does not match payment.captured: bookingId: is missing',
     });
   });
 });

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { eventTypeFrom, fieldsOf } from './event.ts';
+import { eventTypeFrom } from './event.ts';
 import { Refusal, requireHeader, type Claim, type SignedRequest, type WebhookScheme } from './scheme.ts';
 import { base64Key } from './secret.ts';
 import { parseSignature } from './signature.ts';
@@ -14,9 +14,9 @@ export const criipto: WebhookScheme = {
   keyOf: (secret) => base64Key(secret, MIN_KEY_BYTES),
   claimOf,
   // Without an id, the body is the event: a retry has the same bytes. Two events with equal bodies count as one.
-  eventOf: ({ body }) => ({
+  eventOf: ({ body, fields }) => ({
     eventId: createHash('sha256').update(body).digest('hex'),
-    eventType: eventTypeFrom(fieldsOf(body).event),
+    eventType: eventTypeFrom(fields.event),
   }),
 };
 

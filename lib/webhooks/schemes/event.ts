@@ -1,14 +1,3 @@
-import { parseWebhookBody } from '../body.ts';
-
-/**
- * Returns the fields of a verified body, or none when it is not the JSON object it should be: the signature stands
- * regardless, and it is the endpoint that answers 400 for the body.
- */
-export function fieldsOf(body: Uint8Array): Readonly<Record<string, unknown>> {
-  const parsed = parseWebhookBody(body);
-  return parsed.ok ? parsed.body : {};
-}
-
 /**
  * Returns a field that can be a receipt's key, or `null`. A number is no id: JSON numbers above 2^53 lose digits, and
  * two ids would become one.

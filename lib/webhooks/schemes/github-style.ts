@@ -1,4 +1,4 @@
-import { eventIdFrom, eventTypeFrom, fieldsOf } from './event.ts';
+import { eventIdFrom, eventTypeFrom } from './event.ts';
 import { type Claim, Refusal, requireHeader, type SignedRequest, type WebhookScheme } from './scheme.ts';
 import { textKey } from './secret.ts';
 import { parseSignature } from './signature.ts';
@@ -14,8 +14,7 @@ import { parseSignature } from './signature.ts';
 export const githubStyle: WebhookScheme = {
   keyOf: textKey,
   claimOf,
-  eventOf: ({ body }) => {
-    const { eventId, id, type } = fieldsOf(body);
+  eventOf: ({ fields: { eventId, id, type } }) => {
     return { eventId: eventIdFrom(eventId ?? id), eventType: eventTypeFrom(type) };
   },
 };

@@ -12,7 +12,7 @@ export interface WebhookScheme {
   /** What the request claims about itself, parsed but not yet believed. @throws {Refusal} when it cannot be read. */
   readonly claimOf: (request: SignedRequest) => Claim;
   /** What happened, according to a request whose signature has been verified. */
-  readonly eventOf: (request: SignedRequest) => WebhookEvent;
+  readonly eventOf: (request: VerifiedRequest) => WebhookEvent;
 }
 
 export interface SignedRequest {
@@ -21,6 +21,11 @@ export interface SignedRequest {
   readonly body: Uint8Array;
   /** Where the sender posted to, as we know it: the `Host` header is the sender's word. */
   readonly url: string | URL;
+}
+
+export interface VerifiedRequest extends SignedRequest {
+  /** The fields of the body; none where it is no JSON object, which the endpoint refuses by itself. */
+  readonly fields: Readonly<Record<string, unknown>>;
 }
 
 export interface Claim {

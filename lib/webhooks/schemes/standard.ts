@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { eventTypeFrom, fieldsOf } from './event.ts';
+import { eventTypeFrom } from './event.ts';
 import {
   type Claim,
   parseUnixSeconds,
@@ -19,9 +19,9 @@ import { MAX_CANDIDATES, parseSignature, type Signature } from './signature.ts';
 export const standard: WebhookScheme = {
   keyOf,
   claimOf,
-  eventOf: ({ headers, body }) => {
+  eventOf: ({ headers, fields }) => {
     const id = headers.get(`${brandOf(headers)}-id`) ?? '';
-    return { eventId: EVENT_ID.test(id) ? id : null, eventType: eventTypeFrom(fieldsOf(body).type) };
+    return { eventId: EVENT_ID.test(id) ? id : null, eventType: eventTypeFrom(fields.type) };
   },
 };
 

@@ -1,4 +1,4 @@
-import { eventIdFrom, eventTypeFrom, fieldsOf } from './event.ts';
+import { eventIdFrom, eventTypeFrom } from './event.ts';
 import {
   type Claim,
   parseUnixSeconds,
@@ -19,8 +19,7 @@ export const stripe: WebhookScheme = {
   // Unlike Standard Webhooks, whose prefix it shares, Stripe uses the whole text as the key, `whsec_` included.
   keyOf: textKey,
   claimOf,
-  eventOf: ({ body }) => {
-    const { id, type } = fieldsOf(body);
+  eventOf: ({ fields: { id, type } }) => {
     return { eventId: eventIdFrom(id), eventType: eventTypeFrom(type) };
   },
 };

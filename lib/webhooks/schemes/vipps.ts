@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { eventTypeFrom, fieldsOf } from './event.ts';
+import { eventTypeFrom } from './event.ts';
 import {
   type Claim,
   Refusal,
   requireHeader,
   type SignedRequest,
+  type VerifiedRequest,
   type WebhookEvent,
   type WebhookScheme,
 } from './scheme.ts';
@@ -57,8 +58,7 @@ function parseHttpDate(text: string): number {
  * Vipps sends no event id. A reference has several captures and refunds, told apart by their `pspReference`, and a
  * `pspReference` alone can stand for more than one name.
  */
-function eventOf({ body }: SignedRequest): WebhookEvent {
-  const { name, reference, pspReference } = fieldsOf(body);
+function eventOf({ fields: { name, reference, pspReference } }: VerifiedRequest): WebhookEvent {
   const parts = [name, reference, pspReference];
   return {
     eventId: parts.every(isIdPart) ? parts.join(':') : null,
