@@ -30,7 +30,7 @@ export type MakeLedger = typeof makeLedger;
  * A file with fixtures of its own extends it again: `const test = busTest.extend('kicks', () => ({ count: 0 }))`.
  */
 export const test = base
-  // oxlint-disable-next-line no-empty-pattern -- Vitest takes nothing else for a first argument.
+
   .extend('database', { scope: 'file' }, async ({}, { onCleanup }) => {
     const database = await openBus(inject('postgresUrl'));
     onCleanup(() => database.close());

@@ -1,8 +1,9 @@
-// Refreshes pages, filters and selects rows, and handles keys. Every page, link and form works without this script.
+// Adds to the console's pages: refreshing, filtering, selecting and keyboard shortcuts.
+// Every page, link and form works without it.
 
 const root = document.documentElement;
 if (localStorage.theme) root.dataset.theme = localStorage.theme;
-// After the line above, which ends the script where storage is blocked: the page is then one without script.
+// Where storage is forbidden the script has failed above, and the page works as one without script.
 root.classList.add('js');
 
 const find = (selector, from = document) => from.querySelector(selector);
@@ -21,7 +22,7 @@ const isDirty = (field) =>
 
 const isHeld = () => isPaused || document.hidden || isBusy();
 
-/** The operator is typing, selecting or reading something that a refresh would discard. */
+/** Whether someone is typing, selecting or filling a form, which a refresh would undo. */
 function isBusy() {
   return (
     Boolean(find('#keys[open]')) ||
@@ -32,38 +33,39 @@ function isBusy() {
   );
 }
 
-function say(words) {
+/** To those who hear the page. */
+function announce(words) {
   find('#said').textContent = words;
 }
 
-/** Shows why the page is not refreshed, and how old it is. */
-function showHeld(words) {
+/** Says why the page is not refreshed, and when it was drawn. */
+function showStale(reason) {
   const live = find('[data-live]');
   if (!live) return;
   live.closest('.live').classList.add('held');
   live.dataset.at ??= find('time', live).textContent;
-  const text = `${words}, as of ${live.dataset.at}`;
-  if (live.textContent !== text) live.textContent = text;
+  const words = `${reason}, as of ${live.dataset.at}`;
+  if (live.textContent !== words) live.textContent = words;
 }
 
-/** @param isForced by a key, which also refreshes a paused page. */
+/** @param isForced by key: also while updates are paused. */
 async function refresh(isForced = false) {
   const response = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
-  if (response?.status === 401) return signedOut();
-  if (!response?.ok) return showHeld('Not updated: the server did not answer');
+  if (response?.status === 401) return showSignedOut();
+  if (!response?.ok) return showStale('Not updated: the server did not answer');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
-  if (!find('#navigation', fresh)) return signedOut();
-  // The operator may have begun to type or to select in the meantime.
+  if (!find('#navigation', fresh)) return showSignedOut();
+  // Someone may have begun to type or to select meanwhile.
   if (isForced ? !isBusy() : !isHeld()) swap(fresh);
 }
 
-function signedOut() {
+function showSignedOut() {
   isSignedOut = true;
-  showHeld('Signed out: reload to sign in');
-  say('Signed out. Reload to sign in.');
+  showStale('Signed out: reload to sign in');
+  announce('Signed out. Reload to sign in.');
 }
 
-/** Replaces the page's content; focus and the tables' scroll positions stay. */
+/** Replaces the page; focus and the tables' scroll positions stay. */
 function swap(fresh) {
   const alert = find('[data-alert]')?.textContent;
   const scrolled = all('.scroll', main).map((region) => region.scrollLeft);
@@ -75,7 +77,7 @@ function swap(fresh) {
   for (const [index, region] of all('.scroll', main).entries()) region.scrollLeft = scrolled[index] ?? 0;
   if (focused >= 0) all(focusable, main)[focused]?.focus({ preventScroll: true });
   const news = find('[data-alert]')?.textContent;
-  if (news && news !== alert) say(news);
+  if (news && news !== alert) announce(news);
   filter();
   showPause();
 }
@@ -84,9 +86,9 @@ setInterval(() => {
   const seconds = Number(main.dataset.refresh ?? 0);
   if (seconds === 0 || isSignedOut) return;
   if (isHeld()) {
-    // Refresh as soon as the page is no longer held.
+    // The page is refreshed as soon as nothing holds it.
     fetchedAt = 0;
-    return showHeld('Updates paused');
+    return showStale('Updates paused');
   }
   if (Date.now() - fetchedAt < seconds * 1000) return;
   fetchedAt = Date.now();
@@ -95,7 +97,7 @@ setInterval(() => {
 
 // Filtering and selecting
 
-/** Hides topics that do not contain the filter's text, and groups without visible topics. */
+/** Hides topics that do not match the filter, and groups without a match. */
 function filter() {
   const field = find('[data-filter]');
   if (!field) return;
@@ -132,7 +134,7 @@ function selectAll(isSelected) {
 
 // Clicks
 
-/** Copies a text. Where the browser denies the clipboard, the text can still be selected. */
+/** A browser may refuse the clipboard; the text can still be selected. */
 async function copy(button) {
   const isCopied = await navigator.clipboard?.writeText(find(button.dataset.copy).textContent).then(
     () => true,
@@ -140,7 +142,7 @@ async function copy(button) {
   );
   const words = isCopied ? 'Copied' : 'Not copied';
   find('span', button).textContent = words;
-  say(words);
+  announce(words);
   setTimeout(() => (find('span', button).textContent = 'Copy'), 3000);
 }
 
@@ -152,13 +154,13 @@ function toggleTheme() {
 
 function showPause() {
   const words = find('[data-pause] span');
-  if (words) words.textContent = isPaused ? 'Resume' : 'Pause';
+  if (words) words.textContent = isPaused ? 'Resume updates' : 'Pause updates';
 }
 
 function togglePause() {
   isPaused = !isPaused;
   showPause();
-  say(isPaused ? 'Updates paused' : 'Updates resumed');
+  announce(isPaused ? 'Updates paused' : 'Updates resumed');
 }
 
 document.addEventListener('click', (event) => {
@@ -174,7 +176,7 @@ document.addEventListener('click', (event) => {
 });
 document.addEventListener('input', (event) => event.target.matches('[data-filter]') && filter());
 
-/** After the browser has read the form: a disabled button does not send its name. */
+// Buttons are disabled after the form is read: the value of a disabled button is not sent.
 document.addEventListener('submit', (event) => {
   if (event.target.method === 'post') setTimeout(() => setButtons(event.target, true));
 });
@@ -182,8 +184,8 @@ addEventListener('pageshow', () => {
   for (const form of document.forms) setButtons(form, false);
 });
 
-function setButtons(form, isOff) {
-  for (const button of all('button:not([type=button])', form)) button.disabled = isOff;
+function setButtons(form, isDisabled) {
+  for (const button of all('button:not([type=button])', form)) button.disabled = isDisabled;
 }
 
 // Keys
@@ -210,9 +212,9 @@ if (useKeys) {
   useKeys.addEventListener('change', () => (localStorage.keys = useKeys.checked ? 'on' : 'off'));
 }
 
-// Arrival
+// Loading
 
-/** A sign-in link has the token after the #, which browsers do not send to servers. */
+/** The sign-in link of `npm start` holds the token after the #, which the browser sends to no server. */
 const token = /^#token=(.+)$/.exec(location.hash)?.[1];
 if (token && find('[data-token]')) {
   find('[data-token]').value = decodeURIComponent(token);
