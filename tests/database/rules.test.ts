@@ -297,7 +297,7 @@ describe('a failed delivery (rule 4)', () => {
     expect(context!.signal.aborted).toBe(true);
   });
 
-  /** Each must become one failed attempt of one delivery, and do nothing to the others. */
+  /** Each must become one failed attempt of one delivery, and must not affect the others. */
   const oddities: [what: string, thrown: () => unknown, log: object][] = [
     ['a string', () => 'just text', { kind: 'thrown', message: 'just text' }],
     ['undefined', () => undefined, { kind: 'thrown', message: 'undefined' }],

@@ -9,7 +9,7 @@ import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 
-/** What a relay in a process of its own does with payments, by their number (`amountMinor`). */
+/** Instructions for a relay in its own process: how its handler treats payments, by their number (`amountMinor`). */
 export interface RelayOrders {
   readonly url: string;
   /** The clock, in epoch milliseconds; the database's when left out. */
@@ -18,7 +18,7 @@ export interface RelayOrders {
   readonly dieAt?: number;
   /** At this one the handler throws a PermanentError. */
   readonly refuse?: number;
-  /** Whether handlers get a transaction, in which they emit one `payment.failed` for each payment. */
+  /** Gives the handlers a transaction, in which they emit one `payment.failed` for each payment. */
   readonly transactional?: boolean;
 }
 
