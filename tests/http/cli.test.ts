@@ -352,11 +352,7 @@ describe('replay', () => {
 });
 
 describe('doctor', () => {
-  test('doctor finds nothing wrong with a bus that kept its promises', async ({
-    bus,
-    operators,
-    postbud,
-  }) => {
+  test('doctor finds nothing wrong with a bus that kept its promises', async ({ operators, postbud }) => {
     await operators.died(2);
     const { code, out } = await postbud('doctor');
     expect(code).toBe(0);
@@ -487,7 +483,7 @@ describe('what goes wrong is told with what to do', () => {
     expect(err).toMatch(words);
   });
 
-  test('a server that does not listen is reported with what to do', async ({ server, postbud }) => {
+  test('a server that does not listen is reported with what to do', async ({ postbud }) => {
     const { code, err } = await postbud(`topics --url http://localhost:${await freePort()}`);
     expect([code, err]).toEqual([
       4,
