@@ -1,7 +1,7 @@
 import { transact } from '../db/connect.ts';
 import type { Transaction } from '../db/connect.ts';
 import { TransactionNotBegun } from '../db/late-begin.ts';
-import { LeaseLost } from '../deliveries/settle.ts';
+import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
 import type { Attempt } from './attempt.ts';
 import type { HeldLane } from './held-lane.ts';
 import { HandlerTimeout, HandlerLimit } from './limit.ts';
@@ -33,7 +33,7 @@ export class CommitUnknown extends Error {
  * Runs handlers in a transaction, which is cut off when one of them overruns its time limit, or the relay is told to
  * stop.
  *
- * @throws what `endWithoutFailure` takes; CommitUnknown; what the body threw.
+ * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
  */
 export async function inTransaction(
   { lane, options }: HeldLane,
@@ -79,10 +79,29 @@ export async function inTransaction(
   }
 }
 
+/** Settles attempts as delivered, in the transaction of their handlers. @throws LeaseLost */
+export async function settle(
+  { lane, progress }: HeldLane,
+  tx: Transaction,
+  attempts: readonly Attempt[],
+): Promise<void> {
+  const delivered = attempts.map(({ delivery: { position }, atMs, durationMs }) => {
+    return { position, atMs, durationMs };
+  });
+  const to = progress.headAfter(attempts.map(({ place }) => place));
+  await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
+}
+
+/** Records attempts that `settle` settled, once their transaction has committed. */
+export function recordCommitted(held: HeldLane, attempts: readonly Attempt[]): void {
+  held.commit(attempts.map(({ place }) => place));
+  for (const attempt of attempts) attempt.end('delivered', attempt.durationMs);
+}
+
 /**
  * Ends attempts that are over without one of them having failed, so that their lane is to be released.
  *
- * @param error what was thrown.
+ * @param error of `inTransaction`, or of a handler.
  * @returns false when it was the failure of one of them.
  */
 export function endWithoutFailure(held: HeldLane, attempts: readonly Attempt[], error: unknown): boolean {

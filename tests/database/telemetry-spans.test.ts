@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 import { Webhook } from 'standardwebhooks';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest';
 
 import { readConfig } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
@@ -15,8 +15,9 @@ import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
 import { receiveWebhook } from '../../lib/webhooks/receive.ts';
 import { Rejections } from '../../lib/webhooks/rejections.ts';
-import { drain, openBus, payloadOf, payment, rows, statementsDuring } from '../support/bus.ts';
+import { drain, payloadOf, payment, rows, statementsDuring } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 
 const CANARY = 'kanarifugl@example.no';
 const CALLER = { trace: '0af7651916cd43dd8448eb211c80319c', span: 'b7ad6b7169203331' };
@@ -35,8 +36,6 @@ interface Collected {
   readonly events: readonly unknown[];
   readonly attributes: Readonly<Record<string, unknown>>;
 }
-
-let bus: Bus;
 let collector: Server;
 let component: Server;
 let collected: Collected[];
@@ -45,14 +44,12 @@ let bodies: string;
 let asked: IncomingHttpHeaders[];
 let handed: IncomingHttpHeaders[];
 let isDown: boolean;
-let lines: string;
 /** What the platform was asked to wait for. */
 let waits: Promise<unknown>[];
 
 const KINDS = { server: 2, producer: 4, consumer: 5 };
 
 beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
   collector = await listening((headers, body) => {
     // Of an answer that is worth another try, the exporter would make some.
     if (isDown) return 400;
@@ -77,21 +74,14 @@ afterAll(async () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
   }
-  await bus.close();
-  vi.unstubAllEnvs();
 });
-beforeEach(async () => {
-  vi.spyOn(process.stdout, 'write').mockImplementation((text) => (lines += String(text)).length > 0);
+test.beforeEach(async ({ output }) => {
   vi.stubGlobal(PLATFORM, { get: () => ({ waitUntil: (work: Promise<unknown>) => waits.push(work) }) });
-  await bus.reset();
-  await rows(bus.db, 'truncate webhook_receipts');
   await sent();
-  [collected, bodies, asked, handed, isDown, lines, waits] = [[], '', [], [], false, '', []];
+  output.writes.length = 0;
+  [collected, bodies, asked, handed, isDown, waits] = [[], '', [], [], false, []];
 });
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllGlobals();
-});
+afterEach(() => void vi.unstubAllGlobals());
 
 /** Where `@vercel/functions` looks for the platform. A global may be named by a symbol, whatever the type says. */
 const PLATFORM = Symbol.for('@vercel/request-context') as unknown as string;
@@ -141,17 +131,20 @@ const post = (headers: Record<string, string> = {}) =>
   });
 
 /** A function that reports a payment. */
-const paying = guardedEndpoint({
-  methods: ['POST'],
-  route: '/dev/:who',
-  handle: async () => {
-    await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
-    return new Response(null, { status: 201 });
-  },
-});
+const paying = (bus: Bus) =>
+  guardedEndpoint({
+    methods: ['POST'],
+    route: '/dev/:who',
+    handle: async () => {
+      await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+      return new Response(null, { status: 201 });
+    },
+  });
 
-test('one trace leads from a caller’s span through the request and the event to each delivery, and on', async () => {
-  await paying.fetch(post({ traceparent: `00-${CALLER.trace}-${CALLER.span}-01` }));
+test('one trace leads from a caller’s span through the request and the event to each delivery, and on', async ({
+  bus,
+}) => {
+  await paying(bus).fetch(post({ traceparent: `00-${CALLER.trace}-${CALLER.span}-01` }));
   const ledger = subscriber(
     'ledger',
     {
@@ -209,7 +202,7 @@ test('one trace leads from a caller’s span through the request and the event t
   expect(relayed.attributes).toMatchObject({ 'postbud.relay.fanned_out': 2, 'postbud.relay.delivered': 2 });
 });
 
-test('a webhook’s event is part of its provider’s trace, and a duplicate records none', async () => {
+test('a webhook’s event is part of its provider’s trace, and a duplicate records none', async ({ bus }) => {
   const body = JSON.stringify({ type: 'login.succeeded', data: { subject: CANARY, method: 'bank-id' } });
   const at = new Date();
   const signature = new Webhook(WHSEC).sign('msg_1', at, body);
@@ -247,7 +240,7 @@ test('a webhook’s event is part of its provider’s trace, and a duplicate rec
   expect(bodies).not.toContain('kanari');
 });
 
-test('emitting costs no statement more', async () => {
+test('tracing adds no statement to an emit', async ({ bus }) => {
   const statements = await statementsDuring(bus.db, () =>
     emit(bus.db.$client as never, 'payment.captured', payment(1)),
   );
@@ -257,7 +250,7 @@ test('emitting costs no statement more', async () => {
   expect(named('send payment.captured').length).toBe(1);
 });
 
-test('what a producer says of its own span is kept as it is', async () => {
+test("a producer's own span is kept as it is", async ({ bus }) => {
   const traceparent = `00-${CALLER.trace}-${CALLER.span}-01`;
   await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1), { traceparent }));
   await drain(bus.db, [attach('ledger', { 'payment.captured': () => undefined })]);
@@ -266,35 +259,40 @@ test('what a producer says of its own span is kept as it is', async () => {
   expect(named('send payment.captured')).toEqual([]);
 });
 
-test('a delivery of an event without a trace is part of the span of its relay', async () => {
+test('a delivery of an event without a trace is part of the span of its relay', async ({ bus }) => {
   await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1), { traceparent: 'none' }));
   await drain(bus.db, [attach('ledger', { 'payment.captured': () => undefined })]);
   await sent();
   expect(one('process payment.captured')).toMatchObject({ parentSpanId: one('relay').spanId });
 });
 
-test.each([
+test.for<[outcome: string, error: () => unknown, kind: string]>([
   ['failed', () => new TypeError(CANARY), 'TypeError'],
   ['dead_lettered', () => new PermanentError(CANARY), 'permanent'],
   ['failed', () => Object.assign(new Error(CANARY), { code: CANARY }), 'other'],
-])('an attempt that %s tells the kind of its error, and nothing else of it', async (outcome, error, kind) => {
-  await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
-  await drain(bus.db, [
-    attach('ledger', {
-      'payment.captured': () => {
-        throw error();
-      },
-    }),
-  ]);
-  await sent();
-  const span = one('process payment.captured');
-  expect(span.status).toEqual({ code: 2 });
-  expect(span.attributes).toMatchObject({ 'postbud.delivery.outcome': outcome, 'error.type': kind });
-  expect(span.events).toEqual([]);
-  expect(bodies).not.toContain('kanari');
-});
+])(
+  'an attempt that %s records the kind of its error, and nothing else of it',
+  async ([outcome, error, kind], { bus }) => {
+    await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+    await drain(bus.db, [
+      attach('ledger', {
+        'payment.captured': () => {
+          throw error();
+        },
+      }),
+    ]);
+    await sent();
+    const span = one('process payment.captured');
+    expect(span.status).toEqual({ code: 2 });
+    expect(span.attributes).toMatchObject({ 'postbud.delivery.outcome': outcome, 'error.type': kind });
+    expect(span.events).toEqual([]);
+    expect(bodies).not.toContain('kanari');
+  },
+);
 
-test('a delivery that is rolled back with a neighbour has one span, of when it was run again', async () => {
+test('a delivery that is rolled back with a neighbour has one span, of when it was run again', async ({
+  bus,
+}) => {
   for (const number of [1, 2])
     await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(number)));
   let calls = 0;
@@ -317,7 +315,7 @@ test('a delivery that is rolled back with a neighbour has one span, of when it w
   expect(outcomes).toEqual(['delivered', 'failed']);
 });
 
-test('each delivery of a batch has a span, in the trace of its event', async () => {
+test('each delivery of a batch has a span, in the trace of its event', async ({ bus }) => {
   for (const number of [1, 2])
     await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(number)));
   const batching = subscriber('ledger', { 'payment.captured': () => {} }, { batch: true });
@@ -328,7 +326,7 @@ test('each delivery of a batch has a span, in the trace of its event', async () 
   expect(new Set(traces).size).toBe(2);
 });
 
-test('an attempt that asks for time has not failed', async () => {
+test('an attempt that asks for time has not failed', async ({ bus }) => {
   await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
   const wait = () => {
     throw new RetryAfter(1000);
@@ -339,8 +337,10 @@ test('an attempt that asks for time has not failed', async () => {
   expect([span.status.code, span.attributes['postbud.delivery.outcome']]).toEqual([0, 'waited']);
 });
 
-test('a component elsewhere is told the span of the attempt, in the header; the document has the event’s', async () => {
-  await paying.fetch(post());
+test('a component elsewhere is told the span of the attempt, in the header; the document has the event’s', async ({
+  bus,
+}) => {
+  await paying(bus).fetch(post());
   await drain(bus.db, [remoteSubscriber({ name: 'accounting', url: urlOf(component), secret: WHSEC })]);
   await sent();
   const { traceId, spanId } = one('process payment.captured');
@@ -348,12 +348,12 @@ test('a component elsewhere is told the span of the attempt, in the header; the 
   expect(named('POST /dev/:who').map((span) => span.traceId)).toEqual([traceId]);
 });
 
-test.each([
+test.for([
   [503, 'chat_not_configured', 2],
   [404, 'not_found', 0],
 ] as const)(
   'a request that is answered %i %s has a span with the status %i',
-  async (status, problem, code) => {
+  async ([status, problem, code]) => {
     const { fetch } = guardedEndpoint({
       methods: ['POST'],
       route: '/dev/:who',
@@ -376,8 +376,8 @@ test('a method that nobody knows, and a path that is not declared, are in no nam
   expect(bodies.toLowerCase()).not.toContain('kanari');
 });
 
-test('spans go to the collector with its headers, after the answer, as the service’s', async () => {
-  await paying.fetch(post());
+test('spans go to the collector with its headers, after the answer, as the service’s', async ({ bus }) => {
+  await paying(bus).fetch(post());
   expect(asked).toEqual([]);
   expect(waits.length).toBe(1);
   await sent();
@@ -387,21 +387,25 @@ test('spans go to the collector with its headers, after the answer, as the servi
   expect(bodies).not.toContain('the-key-of-the-tests');
 });
 
-test('a collector that is down is told of once, and holds nothing up', async () => {
+test('a collector that is down is logged once, and delays nothing', async ({ bus, output }) => {
   isDown = true;
   for (const _ of [1, 2]) {
-    expect((await paying.fetch(post())).status).toBe(201);
+    expect((await paying(bus).fetch(post())).status).toBe(201);
     await sent();
   }
-  const warnings = lines.split('\n').filter((line) => line.includes('"warn"'));
+  const warnings = output
+    .text()
+    .split('\n')
+    .filter((line) => line.includes('"warn"'));
   expect(warnings).toEqual([expect.stringContaining('spans could not be exported')]);
   expect(warnings[0]).not.toContain('127.0.0.1');
 });
 
-test('every line of the log says which trace it is part of', async () => {
-  await paying.fetch(post({ traceparent: `00-${CALLER.trace}-${CALLER.span}-01` }));
+test('every line of the log says which trace it is part of', async ({ bus, output }) => {
+  await paying(bus).fetch(post({ traceparent: `00-${CALLER.trace}-${CALLER.span}-01` }));
   await drain(bus.db, [attach('ledger', { 'payment.captured': () => undefined })], { isLogged: true });
-  const told = lines
+  const told = output
+    .text()
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
@@ -412,7 +416,9 @@ test('every line of the log says which trace it is part of', async () => {
   ]);
 });
 
-test('an anonymous caller’s request begins a trace of its own, and so do the events that it leads to', async () => {
+test('an anonymous caller’s request begins a trace of its own, and so do the events that it leads to', async ({
+  bus,
+}) => {
   const { fetch } = guardedEndpoint({
     methods: ['POST'],
     route: '/api/form',

@@ -16,7 +16,7 @@ import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import type { PastAttempt } from '../../drizzle/schema.ts';
 import { createDatabase } from './postgres.ts';
 
-/** Where the tests' clock stands, unless they move it. Ahead of the real one, so that all that was emitted is due. */
+/** The tests' clock, unless they move it. It is ahead of the real one, so that every emitted event is due. */
 export const START = Date.parse('2031-05-04T10:00:00.000Z');
 
 export interface Bus extends Connection {
@@ -25,7 +25,7 @@ export interface Bus extends Connection {
   readonly reset: () => Promise<void>;
 }
 
-/** Opens a database of one's own. @param serverUrl what the global setup provides as `postgresUrl`. */
+/** Opens a new database. @param serverUrl the server's URL, which the global setup provides as `postgresUrl`. */
 export async function openBus(serverUrl: string): Promise<Bus> {
   const url = await createDatabase(serverUrl);
   const connection = await connect(url);
@@ -36,8 +36,8 @@ export async function openBus(serverUrl: string): Promise<Bus> {
 }
 
 /**
- * Empties each table that takes up room, past the triggers that keep what must stay on record: between tests nothing
- * stays. One table a transaction, so that it does not deadlock with the transaction of a handler that a test gave up.
+ * Empties each table that takes up room, past the triggers of append-only tables. Each table has its own transaction,
+ * so that there is no deadlock with the transaction of a handler that a test gave up.
  * The row of `last_pass` is made by a migration.
  */
 const EMPTY_ALL_TABLES = `do $$
@@ -58,8 +58,7 @@ const EMPTY_ALL_TABLES = `do $$
 $$`;
 
 /**
- * Runs a statement. One that truncates is let past the triggers that keep what must stay on record, which takes a
- * superuser: between tests nothing stays.
+ * Runs a statement. A truncation passes the triggers of append-only tables, which takes a superuser.
  *
  * @returns its rows; instants as they should be read must be selected as `text` or `float8`.
  */
@@ -82,7 +81,7 @@ export async function drain(
   return await relay({ db, subscribers, until: Date.now() + 45_000, now: START, ...options });
 }
 
-/** Records outcomes as a relay does whose time is up. */
+/** Settles outcomes as a relay does whose time is up. */
 export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Promise<Settled> {
   const nothingNew = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false, now: null };
   const { settled } = await takeTurn(db, { outcomes, ...nothingNew });
@@ -90,8 +89,8 @@ export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Pr
 }
 
 /**
- * Delivers what is due by the database's own clock. Not by this process's: what was just put back is due from a
- * microsecond on that `Date.now()` has not reached.
+ * Delivers what is due by the database's own clock. By the clock of this process, a delivery that was just replayed
+ * could be due a microsecond later than `Date.now()`.
  */
 export async function drainLive(
   db: Database,
@@ -100,7 +99,7 @@ export async function drainLive(
   return await relay({ db, subscribers, until: Date.now() + 45_000 });
 }
 
-/** A payload that fits, with the catalog's example for all that is not given. */
+/** Makes a valid payload: the catalog's example with these fields. */
 export function payloadOf<Name extends TopicName>(topic: Name, fields: object = {}): PayloadInput<Name> {
   return { ...catalog[topic].example, ...fields } as PayloadInput<Name>;
 }
@@ -109,7 +108,7 @@ export function payloadOf<Name extends TopicName>(topic: Name, fields: object = 
 export const numbers = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
-/** A payment that is told from others by its amount. */
+/** Makes a payment that is known by its number, which is its amount. */
 export const payment = (number: number) => payloadOf('payment.captured', { amountMinor: number });
 
 /** Emits payments numbered `from` to `to`, in one transaction. @returns their ids in order. */
@@ -237,10 +236,10 @@ export async function idsInOrder(db: Database, topic: TopicName, orderingKey = '
 }
 
 /**
- * Looks for what must never be: events without their deliveries, deliveries without their event, counters or states
- * that are not what the deliveries say, deliveries that their lane has passed over or sleeps on.
+ * Looks for broken invariants: events without their deliveries, deliveries without their event, counters or states
+ * that disagree with the deliveries, deliveries that their lane has passed or sleeps on.
  *
- * @returns one line for each; none when all is well.
+ * @returns one line for each; none when the invariants hold.
  */
 export async function contradictions(db: Database): Promise<string[]> {
   const found = await rows<{ what: string }>(
@@ -320,7 +319,7 @@ export async function statementsDuring(db: Database, body: () => Promise<unknown
   }
 }
 
-/** Runs something on connections of its own, which end with it. */
+/** Runs `body` on connections of its own, which are closed afterwards. */
 export async function onConnectionsOf(url: string, body: (db: Database) => Promise<unknown>): Promise<void> {
   const { db, close } = await connect(url);
   try {
@@ -330,7 +329,7 @@ export async function onConnectionsOf(url: string, body: (db: Database) => Promi
   }
 }
 
-/** How many rows of a table were read so far by connections that have ended: others have not told of all yet. */
+/** Counts the rows of a table that were read by connections that have ended; open ones have not reported all of theirs. */
 export async function rowsRead(url: string, table: string): Promise<number> {
   const { db, close } = await connect(url);
   const others =

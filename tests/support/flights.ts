@@ -1,11 +1,11 @@
 import { createConnection, createServer } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** A proxy before a Postgres server that tells how often its clients waited for an answer. */
+/** A proxy in front of a Postgres server that counts how often its clients waited for an answer. */
 export interface FlightCounter {
   /** @returns the URL of the same database through the proxy. */
   readonly urlOf: (url: string) => string;
-  /** Runs something. @returns the tags of the messages of each flight it took, connecting left out. */
+  /** Runs `act`. @returns the message tags of each round trip that it took, without those of connecting. */
   readonly during: (act: () => Promise<unknown>) => Promise<string[]>;
   /** Has the next flight end its connection before it reaches the server. */
   readonly loseNext: () => void;
@@ -15,7 +15,7 @@ export interface FlightCounter {
 }
 
 /**
- * Counts flights: what a client sends until the server says that it is ready for more.
+ * Counts flights (round trips): everything that a client sends until the server is ready for the next query.
  *
  * @see https://www.postgresql.org/docs/current/protocol-message-formats.html
  */

@@ -8,7 +8,7 @@ import type { RunOptions } from '../../lib/relay/held-lane.ts';
 import { LaneRun } from '../../lib/relay/lane-run.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 
-/** The keys of a lane's deliveries, at positions 1, 2, …; what is special about one. */
+/** The key of a delivery of a lane, or its key with other fields than the default. */
 export type Laid = string | (Partial<ClaimedDelivery> & { readonly key: string; readonly version?: number });
 
 /** A claimed lane without a database, its head at 0, with deliveries of these keys. */
@@ -44,7 +44,26 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
   });
 }
 
-/** Of a run that has all the time, without a database. */
+/** Makes the outcome of a claimed lane. Without `more`, nothing of it was handed over. */
+export const outcomeOf = (
+  lane: Pick<LaneOutcome, 'id' | 'token'>,
+  more: Partial<LaneOutcome> = {},
+): LaneOutcome => ({
+  home: lane.id,
+  from: 0,
+  to: 0,
+  retryAtMs: null,
+  keepUntilMs: null,
+  carefulTo: null,
+  neededVersion: null,
+  delivered: [],
+  unfinished: [],
+  leaving: [],
+  ...lane,
+  ...more,
+});
+
+/** Makes the options of a run without a database and without a time limit. */
 export const options = (more: Partial<RunOptions> = {}): RunOptions => ({
   db: undefined as unknown as Database,
   signal: undefined,

@@ -13,7 +13,7 @@ export interface Work {
 
 /** A connection that notes how many rows the plans of its statements handle. */
 export interface WatchedConnection extends Connection {
-  /** What the nodes of the plans handled since the last call, by the statement's first words. */
+  /** Returns the work of each statement since the last call, by the statement's first words. */
   readonly takeWork: () => ReadonlyMap<string, Work>;
 }
 
@@ -28,7 +28,7 @@ export async function explainAll(connection: Connection): Promise<void> {
     'auto_explain.log_analyze': 'on',
     'auto_explain.log_timing': 'off',
     'auto_explain.log_format': 'json',
-    // What the functions of the bus do is where the work is.
+    // Most of the work is in the functions of the bus.
     'auto_explain.log_nested_statements': 'on',
     client_min_messages: 'log',
   };

@@ -16,7 +16,7 @@ export interface PostgresServer {
   readonly stop: () => Promise<void>;
 }
 
-// The package has a hook that ends a process with 0 when nothing is left to do in it, also one whose tests have failed.
+// The package has a hook that ends an idle process with code 0, even one whose tests have failed.
 process.prependListener('beforeExit', (code) => {
   process.once('exit', () => (process.exitCode = code));
 });
@@ -86,8 +86,8 @@ async function run(url: string, statement: string): Promise<void> {
 }
 
 /**
- * A port that nothing listens on. Below those that systems hand out by themselves, to listeners and to connections: one
- * of these could be somebody's before it is used.
+ * Finds a port that nothing listens on. It is below the ports that systems assign by themselves: one of those could be
+ * taken before it is used.
  */
 export async function freePort(): Promise<number> {
   const port = randomInt(20_000, 32_000);

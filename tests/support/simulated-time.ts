@@ -6,7 +6,7 @@ import { connect, migrate } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
 import { rows } from './bus.ts';
 
-/** A world whose time goes on only when nothing is left to do in it: what is done takes none. */
+/** A bus whose clock moves only when nothing is left to do: work takes no time. */
 export interface SimulatedTime extends Connection {
   /** Empties the database and lets time begin: to be ended by `vi.useRealTimers()`. */
   readonly begin: () => Promise<void>;

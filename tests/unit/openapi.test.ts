@@ -36,7 +36,7 @@ describe('docs/openapi.json', () => {
   });
 
   test('the validator refuses an answer without a description', async () => {
-    const broken = text.replace('"description": "The server runs."', '"summary": "It runs."');
+    const broken = text.replace('"description": "The server runs."', '"summary": "The server runs."');
     expect((await new Validator().validate(JSON.parse(broken) as Record<string, unknown>)).valid).toBe(false);
   });
 

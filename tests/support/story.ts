@@ -1,5 +1,5 @@
-import { violations } from './checker.ts';
-import type { DeliveryVersion, End, History, LaneVersion, LogEntry, Start } from './history.ts';
+import { violations } from '../chaos/checker.ts';
+import type { DeliveryVersion, End, History, LaneVersion, LogEntry, Start } from '../chaos/history.ts';
 
 const CATALOG = { 'payment.captured': { subscribers: ['ledger'], version: 1 } };
 
@@ -25,7 +25,7 @@ export class Story {
   #isTransactional = false;
   #isBatch = false;
 
-  /** What is known in the end, where it is not both events committed and delivered. */
+  /** Sets the final state; by default both events are committed and delivered. */
   ends(history: Partial<History>): this {
     this.#history = { ...this.#history, ...history };
     return this;
@@ -152,7 +152,7 @@ export class Story {
     };
   }
 
-  /** What the checker finds. */
+  /** The violations that the checker finds. */
   get broken(): string[] {
     return violations(this.history).map(({ rule, what }) => `${rule}: ${what}`);
   }
