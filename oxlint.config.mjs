@@ -135,6 +135,7 @@ export default defineConfig({
         'typescript/no-unsafe-type-assertion': 'off',
         'typescript/unbound-method': 'off',
         'no-shadow': 'off',
+        'no-empty-pattern': ['error', { allowObjectPatternsAsParameters: true }],
         'vitest/expect-expect': 'off',
         'vitest/no-conditional-expect': 'off',
         'no-unmodified-loop-condition': 'off',

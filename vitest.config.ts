@@ -46,7 +46,7 @@ const built: TestProjectConfiguration[] = [
     plugins: [bundledFunctions()],
     test: {
       name: 'functions',
-      include: ['tests/http/{chat,cron,fuzz,health,inquiry,metrics,operators,replay,webhooks}.test.ts'],
+      include: ['tests/http/{chat,cron,fuzz,health,inquiry,metrics,operators,webhooks}.test.ts'],
       // So that a test can have them anew, with another environment.
       server: { deps: { inline: [/\.func\//] } },
       ...withPostgres,

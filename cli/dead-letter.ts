@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
 
-import { ago, duration, until, whenText } from '../lib/operators/page/instants.ts';
-import { counted } from '../lib/operators/page/words.ts';
+import { ago, duration, until, timeText } from '../lib/operators/page/instants.ts';
+import { quantity } from '../lib/operators/page/words.ts';
 import type { Attempt, DeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
@@ -64,7 +64,7 @@ function facts(view: DeadLetter, { paint, columns }: Pane): string {
   const { generatedAt: now, event } = view;
   const { text, style } = stateCell(view.state);
   const since = view.deadLetteredAt ?? view.deliveredAt;
-  const sinceWords = since === null ? '' : `, ${whenText(since, now)} (${ago(since, now)})`;
+  const sinceWords = since === null ? '' : `, ${timeText(since, now)} (${ago(since, now)})`;
   const next = view.nextAttemptAt === null ? '' : `, next try ${until(view.nextAttemptAt, now)}`;
   const rows: readonly (readonly [name: string, value: string | null])[] = [
     ['state', `${text}${sinceWords}${next}`],
@@ -74,7 +74,7 @@ function facts(view: DeadLetter, { paint, columns }: Pane): string {
     ['about', view.subject],
     ['lane', view.orderingKey || null],
     ['event', view.eventId],
-    ['recorded', `${whenText(view.createdAt, now)} by ${event.producer}, payload version ${event.version}`],
+    ['recorded', `${timeText(view.createdAt, now)} by ${event.producer}, payload version ${event.version}`],
     ['correlation', event.correlationId],
     ['caused by', event.causationId],
     ['trace', event.traceparent],
@@ -87,7 +87,7 @@ function facts(view: DeadLetter, { paint, columns }: Pane): string {
 }
 
 function timeline({ attempts, generatedAt: now }: DeadLetter, { paint, columns }: Pane): string {
-  const rows = attempts.map((attempt) => ({ at: whenText(attempt.at, now), ...happened(attempt) }));
+  const rows = attempts.map((attempt) => ({ at: timeText(attempt.at, now), ...happened(attempt) }));
   const timeWidth = Math.max(...rows.map(({ at }) => at.length));
   const whatWidth = Math.max(...rows.map(({ what }) => stringWidth(what)));
   return rows
@@ -132,5 +132,5 @@ function happened(attempt: Attempt): Happened {
 function hiddenWords({ hidden, isValid, isRevealed }: DeadLetter): string {
   if (isRevealed) return ', with personal data';
   if (!isValid) return ', which does not match its schema: all unknown fields are hidden';
-  return hidden.length === 0 ? '' : `, ${counted(hidden.length, 'value')} of personal data hidden`;
+  return hidden.length === 0 ? '' : `, ${quantity(hidden.length, 'value')} of personal data hidden`;
 }

@@ -1,11 +1,12 @@
-import { ago, until, whenText } from '../lib/operators/page/instants.ts';
-import { count, counted } from '../lib/operators/page/words.ts';
+import { ago, until, timeText } from '../lib/operators/page/instants.ts';
+import { count, quantity } from '../lib/operators/page/words.ts';
 import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../lib/operators/dead-letters/read.ts';
 import type { Bus } from './bus.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { showDeadLetter } from './dead-letter.ts';
 import { EXIT, misused } from './failure.ts';
+import { unknownSubscriber } from './known-names.ts';
 import { failureText } from './states.ts';
 import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
@@ -61,13 +62,15 @@ async function run(call: Call): Promise<number> {
   if (given.isSet('reveal'))
     throw misused('--reveal needs a delivery id, for example: dead-letters 12-345 --reveal "a support case"');
   const { json, view } = await list(call);
-  if (call.isJson) writeJson(call, json);
-  else
-    write(
-      view,
-      filters.some((name) => name !== 'limit'),
-      call.terminal.out,
-    );
+  if (call.isJson) {
+    writeJson(call, json);
+    return EXIT.ok;
+  }
+  const { out } = call.terminal;
+  const isFiltered = filters.some((name) => name !== 'limit');
+  write(view, isFiltered, out);
+  const unknown = view.total === 0 ? await unknownSubscriber(given.text('subscriber')) : null;
+  if (unknown !== null) out.write(unknown);
   return EXIT.ok;
 }
 
@@ -118,7 +121,7 @@ function write(view: DeadLetterPage, isFiltered: boolean, pane: Pane): void {
   const of = total === totalInAll ? '' : ` of ${count(totalInAll)}`;
   const errors =
     groups.length === 1 ? 'all with the same error' : `with ${count(groups.length)} different errors`;
-  pane.write(`${counted(total, 'dead letter')}${of}${total === 1 ? '' : `, ${errors}`}.`);
+  pane.write(`${quantity(total, 'dead letter')}${of}${total === 1 ? '' : `, ${errors}`}.`);
   if (groups.length > 0 && total > 1) pane.write(`\n${groupTable(groups, now, pane)}`);
   pane.write(`\n${itemTable(items, now, pane)}`);
   const rest = total - items.length;
@@ -133,7 +136,7 @@ function nothing(
   if (isFiltered && totalInAll > 0) return `No dead letters match (${count(totalInAll)} without filters).`;
   if (failing === 0) return 'No dead letters, and nothing is failing.';
   const next = nextRetryAt === null ? '' : `; the next retry is ${until(nextRetryAt, generatedAt)}`;
-  return `No dead letters. ${counted(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing${next}.`;
+  return `No dead letters. ${quantity(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing${next}.`;
 }
 
 function groupTable(groups: readonly ErrorGroup[], now: string, pane: Pane): string {
@@ -173,7 +176,7 @@ function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): s
     columns,
     items.map((item) => [
       item.deliveryId,
-      whenText(item.deadLetteredAt, now),
+      timeText(item.deadLetteredAt, now),
       item.topic,
       item.subscriber,
       item.subject ?? '',

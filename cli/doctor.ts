@@ -1,5 +1,5 @@
 import type { Examination } from '../lib/operators/doctor/read.ts';
-import { count, counted } from '../lib/operators/page/words.ts';
+import { count, quantity } from '../lib/operators/page/words.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -40,7 +40,7 @@ async function run(call: Call): Promise<number> {
 /** Writes each promise with its findings. */
 export function writeExamination({ events, checked, findings }: Examination, pane: Pane): void {
   const { write, paint, columns } = pane;
-  write(wrapTo(columns, `Checked the newest ${counted(events, 'event')} and their deliveries.`));
+  write(wrapTo(columns, `Checked the newest ${quantity(events, 'event')} and their deliveries.`));
   write('');
   for (const promise of checked) {
     const broken = findings.filter((finding) => finding.promise === promise);
@@ -55,6 +55,6 @@ export function writeExamination({ events, checked, findings }: Examination, pan
   write(
     broken === 0
       ? paint('green', '\nThe bus kept all its promises.')
-      : paint('red', `\nThe bus broke ${counted(broken, 'promise')}.`),
+      : paint('red', `\nThe bus broke ${quantity(broken, 'promise')}.`),
   );
 }

@@ -1,11 +1,12 @@
-import { ago, whenText } from '../lib/operators/page/instants.ts';
-import { count, counted, listed } from '../lib/operators/page/words.ts';
+import { ago, timeText } from '../lib/operators/page/instants.ts';
+import { count, quantity, joinNames } from '../lib/operators/page/words.ts';
 import type { PreviewedSubscription, ReplayPreview } from '../lib/operators/replays/preview.ts';
 import type { Given } from './arguments.ts';
 import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { requireDeliveryId } from './dead-letter.ts';
 import { EXIT, Failure, misused } from './failure.ts';
+import { unknownSubscriber } from './known-names.ts';
 import { Unavailable } from './refusals.ts';
 import { failureText } from './states.ts';
 import { table } from './table.ts';
@@ -15,7 +16,7 @@ import { hang, wrapTo } from './text.ts';
 /** Above this the operator types the number, which proves that it was read. The console has the same limit. */
 const TYPED_ABOVE = 100;
 
-const NAMED = { topic: 'topic', deliveryIds: '--delivery', expectedCount: '--expected' };
+const NAMED = { deliveryIds: '--delivery', expectedCount: '--expected' };
 
 export const replay: Command = {
   name: 'replay',
@@ -69,8 +70,10 @@ async function run(call: Call): Promise<number> {
   const pane = isDry ? terminal.out : terminal.err;
   if (isDry && isJson) writeJson(call, json);
   else write(view, titleOf(view, given), pane);
+  const unknown = view.matched === 0 ? await unknownSubscriber(given.text('subscriber')) : null;
+  if (unknown !== null && !isJson) pane.write(unknown);
   if (expected !== undefined && view.matched !== expected) {
-    const match = `${counted(view.matched, 'delivery')} ${view.matched === 1 ? 'matches' : 'match'}`;
+    const match = `${quantity(view.matched, 'delivery')} ${view.matched === 1 ? 'matches' : 'match'}`;
     throw new Failure(EXIT.failed, `Nothing was replayed: ${match}, not ${count(expected)}.`);
   }
   if (isDry) return EXIT.ok;
@@ -136,12 +139,12 @@ async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number>
   if (matched === 0) return EXIT.ok;
   const { out } = terminal;
   out.write(
-    `\n${out.paint('green', '✓')} Replayed ${counted(replayed, view.isAll ? 'delivery' : 'dead letter')}.`,
+    `\n${out.paint('green', '✓')} Replayed ${quantity(replayed, view.isAll ? 'delivery' : 'dead letter')}.`,
   );
   if (replayed < matched) {
     const rest = matched - replayed;
     out.write(
-      `  ${counted(rest, 'other', 'others')} ${rest === 1 ? 'was' : 'were'} replayed or pruned in the meantime.`,
+      `  ${quantity(rest, 'other', 'others')} ${rest === 1 ? 'was' : 'were'} replayed or pruned in the meantime.`,
     );
   }
   if (replayId !== null) {
@@ -152,7 +155,7 @@ async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number>
 }
 
 function titleOf({ matched, isAll }: ReplayPreview, given: Given): string {
-  const what = counted(matched, isAll ? 'delivery' : 'dead letter');
+  const what = quantity(matched, isAll ? 'delivery' : 'dead letter');
   if (given.isSet('dry-run')) return `Would replay ${what}.`;
   return given.isSet('yes') ? `About to replay ${what}.` : `Replay ${what}?`;
 }
@@ -184,7 +187,7 @@ function write(view: ReplayPreview, title: string, pane: Pane): void {
   );
   if (endedFrom !== null && endedTo !== null) {
     const ended = isAll ? 'Ended' : 'Dead-lettered';
-    const [from, to] = [whenText(endedFrom, now), whenText(endedTo, now)];
+    const [from, to] = [timeText(endedFrom, now), timeText(endedTo, now)];
     pane.write(
       `\n${ended} ${from === to ? `at ${from}` : `from ${from} to ${to}`}.${error ? ` Error: ${failureText(error)}.` : ''}`,
     );
@@ -213,7 +216,7 @@ function othersWords(subscriptions: readonly PreviewedSubscription[]): string {
 
 function leftOutWords({ leftOut }: ReplayPreview): readonly string[] {
   return leftOut.map(({ topic, subscriber, count: number }) => {
-    const what = `${counted(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out`;
+    const what = `${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out`;
     return `${what}: ${subscriber} does not subscribe to ${topic} in this release.`;
   });
 }
@@ -224,7 +227,7 @@ function warnings(view: ReplayPreview): readonly string[] {
     ...new Set(subscriptions.filter(isSuch).map(({ subscriber }) => subscriber)),
   ];
   const told = (names: readonly string[], one: string, several: string) =>
-    names.length === 0 ? [] : [`${listed(names)} ${names.length === 1 ? one : several}`];
+    names.length === 0 ? [] : [`${joinNames(names)} ${names.length === 1 ? one : several}`];
   const failing = subscriptions.filter(
     ({ isStillFailing, attached, paused }) => isStillFailing && attached && !paused,
   );

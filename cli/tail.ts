@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
 
 import { duration, timeOfDay, until } from '../lib/operators/page/instants.ts';
-import { count, counted } from '../lib/operators/page/words.ts';
+import { count, quantity } from '../lib/operators/page/words.ts';
 import type { DeadLetterItem } from '../lib/operators/dead-letters/read.ts';
 import type { Overview } from '../lib/operators/overview/read.ts';
 import { SECOND, sleep } from '../lib/time.ts';
@@ -197,7 +197,7 @@ function wordsOf(happening: Happening): Words {
   switch (happening.type) {
     case 'counts': {
       const { pending, failing, deadLettered, deliveriesPerSecond: rate } = happening;
-      const events = `${counted(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered`;
+      const events = `${quantity(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered`;
       const speed = rate === 0 ? '' : `; ${count(rate)} ${rate === 1 ? 'delivery' : 'deliveries'}/s`;
       return { style: 'dim', word: '· counts', what: events + speed };
     }

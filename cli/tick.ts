@@ -1,5 +1,5 @@
 import { duration, until } from '../lib/operators/page/instants.ts';
-import { count, counted, listed } from '../lib/operators/page/words.ts';
+import { count, quantity, joinNames } from '../lib/operators/page/words.ts';
 import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../lib/lifetime.ts';
 import type { RelayRun } from '../lib/cron/route.ts';
 import { SECOND, instantOf } from '../lib/time.ts';
@@ -71,7 +71,7 @@ function showProgress({ terminal }: Call, startedAt: number): () => void {
 function write(report: RelayRun, tookMs: number, { write: put, paint }: Pane): void {
   const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned, undone } =
     report;
-  put(`The relay ran for ${duration(tookMs)}, in ${counted(ticks, 'pass', 'passes')}.\n`);
+  put(`The relay ran for ${duration(tookMs)}, in ${quantity(ticks, 'pass', 'passes')}.\n`);
   const rows: readonly (readonly [
     name: string,
     number: number,
@@ -96,8 +96,8 @@ function write(report: RelayRun, tookMs: number, { write: put, paint }: Pane): v
     const figure = paint(number === 0 ? 'dim' : style, count(number).padStart(width));
     put(`  ${name.padEnd(14)}  ${figure}${note && paint('dim', `  ${note}`)}`);
   }
-  if (struck.length > 0) put(`\nEmitted the daily event for ${listed(struck)}.`);
-  if (undone.length > 0) put(paint('red', `\nFailed: ${listed(undone)}. See the server’s log.`));
+  if (struck.length > 0) put(`\nEmitted the daily event for ${joinNames(struck)}.`);
+  if (undone.length > 0) put(paint('red', `\nFailed: ${joinNames(undone)}. See the server’s log.`));
 }
 
 function nextRetryWords({ failed, nextRetryAt }: RelayRun): string {

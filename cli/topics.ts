@@ -1,6 +1,11 @@
-import { filtered, needsAttention, sorted, subscribersToTell } from '../lib/operators/overview/attention.ts';
-import { age, ago, until, whenText } from '../lib/operators/page/instants.ts';
-import { count, counted } from '../lib/operators/page/words.ts';
+import {
+  filterTopics,
+  needsAttention,
+  sortTopics,
+  subscribersToShow,
+} from '../lib/operators/overview/attention.ts';
+import { age, ago, until, timeText } from '../lib/operators/page/instants.ts';
+import { count, quantity } from '../lib/operators/page/words.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
 import { writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
@@ -37,7 +42,7 @@ async function run(call: Call): Promise<number> {
     return EXIT.ok;
   }
   const isWhole = given.isSet('all') || text !== '';
-  const found = sorted(filtered(view.topics, text), 'dead');
+  const found = sortTopics(filterTopics(view.topics, text), 'dead');
   const shown = isWhole ? found : found.filter(isBusy);
   const isSingled = text !== '' && shown.length === 1;
   const { out } = terminal;
@@ -68,7 +73,7 @@ function relayWords(
   if (state === 'never_run' || lastPassAt === null)
     return `${paint('red', 'The relay has never run:')} events are saved, but not delivered.`;
   if (state === 'running') return `The relay is running, last pass ${ago(lastPassAt, generatedAt)}.`;
-  const since = paint('red', `The relay has not run since ${whenText(lastPassAt, generatedAt)}:`);
+  const since = paint('red', `The relay has not run since ${timeText(lastPassAt, generatedAt)}:`);
   return `${since} events are saved, but not delivered.`;
 }
 
@@ -77,17 +82,17 @@ function totalsWords({ totals }: Overview): string {
   const events =
     pending + failing + deadLettered === 0
       ? 'Nothing is pending, failing or dead-lettered.'
-      : `${counted(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered.`;
+      : `${quantity(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered.`;
   if (deliveredLast24h === 0) return events;
   const share = Math.floor((firstAttemptLast24h / deliveredLast24h) * 1000) / 10;
-  return `${events} ${counted(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
+  return `${events} ${quantity(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
 }
 
 function footerOf({ topics: all }: Overview, shown: number, text: string): string {
   if (text !== '') return shown === 0 ? `No topic has '${text}' in its name, producer or subscribers.` : '';
   const rest = all.length - shown;
   if (rest === 0) return '';
-  return `${counted(rest, 'quiet topic')}: add --all to show ${rest === 1 ? 'it' : 'them'}.`;
+  return `${quantity(rest, 'quiet topic')}: add --all to show ${rest === 1 ? 'it' : 'them'}.`;
 }
 
 function topicTable(
@@ -107,7 +112,7 @@ function topicTable(
   ] as const;
   const cells = rows.flatMap((topic) => [
     [topic.topic, ...numbers(topic, now), topicNote(topic, now)],
-    ...(withSubscribers ? topic.subscribers : subscribersToTell(topic)).map((one): Cell[] => [
+    ...(withSubscribers ? topic.subscribers : subscribersToShow(topic)).map((one): Cell[] => [
       `  ${one.subscriber}`,
       ...numbers(one, now),
       subscriberNote(one, now),
@@ -135,7 +140,7 @@ function number(value: number, style: 'yellow' | 'red' | null): Cell {
 function topicNote({ heldBackSince, inCatalog }: TopicOverview, now: string): Cell {
   if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
   if (heldBackSince === null) return '';
-  return { text: `held back by an open transaction since ${whenText(heldBackSince, now)}`, style: 'yellow' };
+  return { text: `held back by an open transaction since ${timeText(heldBackSince, now)}`, style: 'yellow' };
 }
 
 const NOT_IN_CATALOG = 'not in the catalog of this release';
@@ -144,7 +149,7 @@ function subscriberNote(one: SubscriberOverview, now: string): Cell {
   const { attached, pause, inCatalog, neededVersion } = one;
   if (pause) {
     const { pausedBy, pausedAt, reason } = pause;
-    return { text: `paused by ${pausedBy} since ${whenText(pausedAt, now)}: ${reason}`, style: 'yellow' };
+    return { text: `paused by ${pausedBy} since ${timeText(pausedAt, now)}: ${reason}`, style: 'yellow' };
   }
   if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
   if (neededVersion !== null)

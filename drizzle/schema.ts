@@ -23,9 +23,9 @@ export const stateEnum = pgEnum('delivery_state', ['delivered', 'pending', 'fail
 const at = (name: string) => timestamp(name, { withTimezone: true });
 
 /**
- * The outbox: one row per fact. Written by `emit` in the producer's transaction; only the three counters change later.
+ * The outbox: one row per event. Written by `emit` in the producer's transaction; only the three counters change later.
  *
- * No index holds a column that a settlement changes, so that settling is a HOT update (docs/design.md).
+ * No index has a column that a settlement changes, so that settling is a HOT update (docs/design.md).
  */
 export const events = pgTable(
   'events',
@@ -34,27 +34,27 @@ export const events = pgTable(
     id: uuid('id').primaryKey(),
     topic: text('topic').notNull(),
     payload: jsonb('payload').$type<Record<string, unknown>>().notNull(),
-    /** The payload schema's version in the catalog at the time of the insert. */
+    /** The version of the payload's schema when the event was emitted. */
     version: smallint('version').notNull(),
-    /** The database's clock at the insert, not the transaction's start. */
+    /** The database's clock at the insert, not at the start of the transaction. */
     createdAt: at('created_at').notNull(),
     /** Breaks ties of `createdAt`. */
     seq: bigint('seq', { mode: 'number' }).notNull().generatedAlwaysAsIdentity(),
-    /** Empty where the lane is the whole topic. */
+    /** Empty when the topic is one order. */
     orderingKey: text('ordering_key').notNull().default(''),
     producer: text('producer').notNull(),
     dedupeKey: text('dedupe_key'),
     correlationId: text('correlation_id'),
     causationId: text('causation_id'),
     traceparent: text('traceparent'),
-    /** Whom the event is for, by the catalog of the release that emitted it. Null: emitted before this was recorded. */
+    /** The topic's subscribers in the catalog of the emitting release. Null for releases that did not record them. */
     subscribers: text('subscribers').array(),
-    /** Deliveries neither delivered nor dead-lettered; until fan-out, the number of `subscribers`. */
+    /** Deliveries that are neither delivered nor dead-lettered; before fan-out, the number of `subscribers`. */
     open: smallint('open').notNull(),
-    /** Deliveries whose last attempt failed and that will be tried again. Part of `open`. */
+    /** Deliveries whose last attempt failed and that will be retried. Part of `open`. */
     failing: smallint('failing').notNull().default(0),
     deadLettered: smallint('dead_lettered').notNull().default(0),
-    /** The worst state of the event's deliveries; generated, so it can't drift from the counters. */
+    /** The worst state of the event's deliveries. Generated, so it always agrees with the counters. */
     state: stateEnum('state')
       .notNull()
       .generatedAlwaysAs(
@@ -69,7 +69,7 @@ export const events = pgTable(
   ],
 );
 
-/** Marks the events that have no deliveries yet: `emit` writes a row, fan-out deletes it. */
+/** Marks the events without deliveries: `emit` writes a row, fan-out deletes it. */
 export const awaitingFanOut = pgTable(
   'awaiting_fan_out',
   {
@@ -80,7 +80,7 @@ export const awaitingFanOut = pgTable(
     orderingKey: text('ordering_key').notNull(),
     open: smallint('open').notNull(),
     payloadBytes: integer('payload_bytes').notNull(),
-    /** As the event has them, so that fan-out need not read it. Null: written by a release that does not name them. */
+    /** Copied from the event, so that fan-out need not read it. Null for releases that did not record them. */
     subscribers: text('subscribers').array(),
   },
   (table) => [
@@ -91,24 +91,24 @@ export const awaitingFanOut = pgTable(
   ],
 );
 
-/** Numbers deliveries in the order of fan-out; drawn under the fan-out lock, so that order is also commit order. */
+/** Numbers deliveries in the order of fan-out. Drawn under the fan-out lock, so numbers follow the order of commits. */
 export const deliveryPositions = pgSequence('delivery_positions', { cache: 1 });
 
-/** How many lanes the ordering keys of a subscription share. `slot` counts them from 1. */
+/** Number of lanes that the ordering keys of a subscription share. `slot` counts them from 1. */
 export const SLOTS = 8;
 
 /**
- * Where the deliveries of a subscription have got to, and which relay holds them. Of four kinds:
+ * The lanes of each subscription: how far its deliveries are settled, and which relay holds them. There are four kinds:
  *
- * - the lane of all events without an ordering key: `orderingKey` is empty, `slot` null;
- * - a shared lane, one of 8 for all ordering keys: `slot` says which, `heldKey` is empty. It is handed over key by key,
- *   each in order, and goes on when one of them has to wait, since that key then has a lane of its own;
- * - the lane of a key in trouble: `heldKey` names it, `homeId` is its shared lane, in which its deliveries stay. It goes
+ * - the lane of all events without an ordering key: `orderingKey` is empty, `slot` is null;
+ * - a shared lane, one of 8 for all ordering keys: `slot` is its number, `heldKey` is empty. Each of its keys is delivered
+ *   in order, and it goes on when a key has to wait, because that key then gets a lane of its own;
+ * - the lane of a key in trouble: `heldKey` is the key, `homeId` its shared lane, which keeps the deliveries. It is deleted
  *   when nothing of the key is left to deliver;
- * - the lane of a key by release 0.2: `orderingKey` names it, `slot` is null. It takes what comes for its key as long as
- *   deliveries name it, that is until the last of them is pruned.
+ * - a key's lane of release 0.2: `orderingKey` is the key, `slot` is null. New events of the key still join it until its
+ *   last delivery is pruned.
  *
- * Everything at or before `head` is settled, except what a replay has put back (it moves `head` back too).
+ * All deliveries up to `head` are settled. A replay moves `head` back.
  */
 export const lanes = pgTable(
   'lanes',
@@ -116,7 +116,7 @@ export const lanes = pgTable(
     id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
     topic: text('topic').notNull(),
     subscriber: text('subscriber').notNull(),
-    /** Null exactly where `slot` is not. */
+    /** Null exactly when `slot` is not. */
     orderingKey: text('ordering_key'),
     slot: smallint('slot'),
     heldKey: text('held_key').notNull().default(''),
@@ -125,17 +125,17 @@ export const lanes = pgTable(
     head: bigint('head', { mode: 'number' }).notNull().default(0),
     /** Position of the newest delivery. */
     tail: bigint('tail', { mode: 'number' }).notNull(),
-    /** Up to this position deliveries are claimed one by one: a relay died among them. */
+    /** Up to this position deliveries are claimed one by one, because a relay died while it delivered them. */
     carefulTo: bigint('careful_to', { mode: 'number' }).notNull().default(0),
-    /** The payload version that the head needs a handler for, when a relay found it newer than its own catalog's. */
+    /** The payload version of the next delivery, when a relay found it newer than its own catalog's. */
     waitsForVersion: smallint('waits_for_version'),
-    /** What release 0.2 goes by in place of `waitsForVersion`. It knows no slots, so that theirs is out of its reach. */
+    /** Release 0.2 reads this instead of `waitsForVersion`. Lanes with a slot have 32767, so that it leaves them alone. */
     neededVersion: smallint('needed_version'),
-    /** The newest payload version that the relay which took the lease can read: what it died of is no newer. */
+    /** The newest payload version that the leasing relay can read. If it dies, it had begun nothing newer. */
     heldVersion: smallint('held_version'),
-    /** When a relay should next look here: now, at the head's retry, or when the lease runs out. Null: nothing to do. */
+    /** When a relay next has to look here: now, at the head's retry, or when the lease runs out. Null: nothing to do. */
     dueAt: at('due_at'),
-    /** Set while a relay holds the lane; a token that has run out (`dueAt` in the past) means that the relay died. */
+    /** Set while a relay holds the lane. With `dueAt` in the past the lease has run out: that relay died. */
     leaseToken: uuid('lease_token'),
   },
   (table) => [
@@ -149,7 +149,7 @@ export const lanes = pgTable(
     index('lanes_due')
       .on(table.topic, table.subscriber, table.dueAt)
       .where(sql`due_at is not null`),
-    // Whether anything is due at all: mostly nothing is, and then no subscription need be asked for.
+    // Answers whether anything is due at all. Mostly nothing is, and then no subscription has to be checked.
     index('lanes_due_at')
       .on(table.dueAt)
       .where(sql`due_at is not null`),
@@ -163,9 +163,9 @@ export const lanes = pgTable(
   ],
 );
 
-/** One attempt that did not end as the delivery's present `deliveredAt`. */
+/** One earlier attempt of a delivery, or one operator's action on it. */
 export interface PastAttempt {
-  /** 0: an operator's doing. */
+  /** 0 for an operator's action. */
   readonly attempt: number;
   /** ISO 8601, UTC. */
   readonly at: string;
@@ -173,23 +173,23 @@ export interface PastAttempt {
   readonly outcome: 'failed' | 'delivered' | 'waited' | 'replayed' | 'hurried' | 'skipped';
   readonly kind?: string;
   readonly message?: string;
-  /** Of an operator's doing: who, why, and as part of which replay. */
+  /** Of an operator's action: the operator, the reason, and the replay. */
   readonly by?: string;
   readonly reason?: string | null;
   readonly replayId?: string;
 }
 
-/** One event on its way to one subscriber. The settled attempt stands in columns; earlier ones in `attemptLog`. */
+/** One event on its way to one subscriber. The last attempt is in columns; earlier ones are in `attemptLog`. */
 export const deliveries = pgTable(
   'deliveries',
   {
     laneId: bigint('lane_id', { mode: 'number' }).notNull(),
-    /** Place in the lane; given by fan-out in (createdAt, seq) order, never changed. */
+    /** Position in the lane, given by fan-out in (createdAt, seq) order and never changed. */
     position: bigint('position', { mode: 'number' }).notNull(),
     eventId: uuid('event_id').notNull(),
-    /** The ordering key of a delivery in a shared lane; null in all others. */
+    /** The ordering key of a delivery in a shared lane; null in other lanes. */
     laneKey: text('lane_key'),
-    /** Of the event's payload as text, so that a claim can stop before it holds too much. */
+    /** Size of the event's payload as text, so that a claim can stop before it reads too much. */
     payloadBytes: integer('payload_bytes').notNull(),
     state: stateEnum('state').notNull().default('pending'),
     /** Attempts begun since fan-out or the last replay. */
@@ -202,21 +202,21 @@ export const deliveries = pgTable(
     deadLetteredAt: at('dead_lettered_at'),
     replayedAt: at('replayed_at'),
     replays: smallint('replays').notNull().default(0),
-    /** Of a dead letter: the key of the group of errors that its last attempt belongs to. */
+    /** Of a dead letter: the key of its error group. */
     errorGroup: text('error_group'),
     attemptLog: jsonb('attempt_log').$type<readonly PastAttempt[]>(),
   },
   (table) => [
     primaryKey({ columns: [table.laneId, table.position] }),
-    // How the lane of a key in trouble finds its deliveries among those of all keys.
+    // Finds the deliveries of a key in trouble among those of all keys.
     index('deliveries_keys')
       .on(table.laneId, table.laneKey, table.position)
       .where(sql`lane_key is not null`),
-    // Ids are UUIDv7 and rows are inserted in event order: block ranges find an event's deliveries at next to no cost.
+    // Ids are UUIDv7 and rows are inserted in event order, so block ranges find an event's deliveries cheaply.
     index('deliveries_event')
       .using('brin', sql`${table.eventId} uuid_minmax_multi_ops`)
       .with({ pages_per_range: 64, autosummarize: true }),
-    // Operators page through dead letters by these: all of them, or those of one group.
+    // Operators page through dead letters by these two: all of them, or those of one group.
     index('deliveries_dead_letters')
       .on(table.deadLetteredAt, table.laneId, table.position)
       .where(sql`dead_lettered_at is not null`),
@@ -226,7 +226,7 @@ export const deliveries = pgTable(
     index('deliveries_replays')
       .on(table.replayedAt)
       .where(sql`replayed_at is not null`),
-    // One, and not one for each column: it is evaluated at each of the two writes that a delivery costs.
+    // A single check, because it runs at each of a delivery's two writes.
     check(
       'deliveries_state',
       sql`case state
@@ -240,12 +240,12 @@ export const deliveries = pgTable(
 );
 
 /**
- * How much is where: what all rows of a topic and subscriber add up to. Changed by every statement that changes a
- * state, so that nobody counts millions of rows.
+ * Counts of deliveries and events by state. The rows of a topic and subscriber add up to the count. Every statement that
+ * changes a state changes them, so that no query has to count millions of rows.
  *
- * An empty `subscriber` counts the topic's events, by the worst state of their deliveries; the others count
- * deliveries. Each backend adds to a row of its own (`shard`), so that nobody waits for another; one row alone may be
- * below zero. Events that have no deliveries yet are in `awaiting_fan_out` and not here.
+ * Rows with an empty `subscriber` count the topic's events, by the worst state of their deliveries; the others count
+ * deliveries. Each backend adds to a row of its own (`shard`), so that none waits for another; a single row may be below
+ * zero. Events without deliveries are counted in `awaiting_fan_out`, not here.
  */
 export const backlog = pgTable(
   'backlog',
@@ -258,16 +258,16 @@ export const backlog = pgTable(
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
     lastDeliveredAt: at('last_delivered_at'),
     lastFailedAt: at('last_failed_at'),
-    /** How often it has happened since these columns were added. Never less: a replay or a prune takes nothing back. */
+    /** Totals since these columns were added. They never decrease, even after a replay or a prune. */
     deliveredTotal: bigint('delivered_total', { mode: 'number' }).notNull().default(0),
-    /** Attempts, also the last one of a dead letter. */
+    /** Failed attempts, including the last one of a dead letter. */
     failedTotal: bigint('failed_total', { mode: 'number' }).notNull().default(0),
     deadLetteredTotal: bigint('dead_lettered_total', { mode: 'number' }).notNull().default(0),
   },
   (table) => [primaryKey({ columns: [table.topic, table.subscriber, table.shard] })],
 );
 
-/** Deliveries of each topic by the hour, sharded as `backlog` is. */
+/** Deliveries of each topic by the hour, sharded like `backlog`. */
 export const throughput = pgTable(
   'throughput',
   {
@@ -275,37 +275,37 @@ export const throughput = pgTable(
     topic: text('topic').notNull(),
     shard: smallint('shard').notNull(),
     delivered: bigint('delivered', { mode: 'number' }).notNull(),
-    /** Those of `delivered` that needed one attempt and no replay. */
+    /** The part of `delivered` that needed one attempt and no replay. */
     firstAttempt: bigint('first_attempt', { mode: 'number' }).notNull(),
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
   },
   (table) => [primaryKey({ columns: [table.hour, table.topic, table.shard] })],
 );
 
-/** One row for each way in which deliveries of a subscription ended as dead letters. */
+/** One row for each error group of a subscription's dead letters. */
 export const errorGroups = pgTable(
   'error_groups',
   {
-    /** Hash of the four that follow. */
+    /** Hash of the four columns that follow. */
     key: text('key').primaryKey(),
     topic: text('topic').notNull(),
     subscriber: text('subscriber').notNull(),
     kind: text('kind').notNull(),
-    /** Without what differs from one delivery to the next, and without personal data. */
+    /** Without the parts that differ between deliveries, and without personal data. */
     message: text('message').notNull(),
-    /** How many are dead letters now. */
+    /** Current number of dead letters. */
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
   },
   (table) => [index('error_groups_subscription').on(table.topic, table.subscriber)],
 );
 
-/** When a relay last looked for work; the one row is there from the start. */
+/** When a relay last looked for work. The only row is there from the start. */
 export const lastPass = pgTable('last_pass', {
   /** Null until a relay has run. */
   at: at('at'),
 });
 
-/** Subscribers whose deliveries wait because an operator said so. */
+/** Subscribers whose deliveries wait because an operator paused them. */
 export const pauses = pgTable(
   'pauses',
   {
@@ -319,7 +319,7 @@ export const pauses = pgTable(
   (table) => [primaryKey({ columns: [table.subscriber, table.topic] })],
 );
 
-/** What operators did besides replays: who, when, why. Triggers refuse updates, deletes and truncation. */
+/** Operators' actions other than replays: who, when, why. Triggers refuse updates, deletes and truncation. */
 export const operatorActions = pgTable(
   'operator_actions',
   {
@@ -338,7 +338,7 @@ export const operatorActions = pgTable(
   ],
 );
 
-/** Every webhook that was ever accepted. Never purged: for schemes without a signed time it is the only replay protection. */
+/** Every accepted webhook. Never purged: for schemes without a signed time this is the only replay protection. */
 export const webhookReceipts = pgTable(
   'webhook_receipts',
   {
@@ -348,7 +348,7 @@ export const webhookReceipts = pgTable(
     bodySha256: text('body_sha256').notNull(),
     receivedAt: at('received_at').notNull(),
     duplicates: integer('duplicates').notNull().default(0),
-    /** Duplicates that came with another body; not emitted. */
+    /** Duplicates with another body; not emitted. */
     bodyMismatches: integer('body_mismatches').notNull().default(0),
     lastDuplicateAt: at('last_duplicate_at'),
   },
@@ -358,7 +358,7 @@ export const webhookReceipts = pgTable(
   ],
 );
 
-/** How many requests to a webhook endpoint were refused, and why. */
+/** Counts the refused requests to each webhook endpoint, by reason and day. */
 export const webhookRejections = pgTable(
   'webhook_rejections',
   {
@@ -371,18 +371,18 @@ export const webhookRejections = pgTable(
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
 );
 
-/** Every replay: who, when, why, what. Triggers refuse updates, deletes and truncation. */
+/** Every replay: who, when, why and what. Triggers refuse updates, deletes and truncation. */
 export const replays = pgTable(
   'replays',
   {
     id: uuid('id').primaryKey(),
-    /** Null: deliveries of several topics, chosen one by one. */
+    /** Null for deliveries chosen by id, which may be of several topics. */
     topic: text('topic'),
-    /** What its deliveries have as their `replayed_at`. */
+    /** Also the `replayed_at` of its deliveries. */
     requestedAt: at('requested_at').notNull(),
     requestedBy: text('requested_by').notNull(),
     reason: text('reason'),
-    /** What was asked for, as asked. */
+    /** The request as it was sent. */
     request: jsonb('request').$type<Record<string, unknown>>().notNull(),
     matched: integer('matched').notNull(),
     replayed: integer('replayed').notNull(),
@@ -390,7 +390,7 @@ export const replays = pgTable(
   (table) => [index('replays_requested').on(table.requestedAt, table.id)],
 );
 
-/** The audit trail, one row per event that `audit` was handed. Triggers refuse updates, deletes and truncation. */
+/** The audit trail: one row per event that `audit` received. Triggers refuse updates, deletes and truncation. */
 export const auditLog = pgTable('audit_log', {
   eventId: uuid('event_id').primaryKey(),
   topic: text('topic').notNull(),
@@ -399,20 +399,20 @@ export const auditLog = pgTable('audit_log', {
   recordedAt: at('recorded_at').notNull().defaultNow(),
   correlationId: text('correlation_id'),
   causationId: text('causation_id'),
-  /** The payload without the fields that the catalog marks as personal data. */
+  /** The payload without the fields that the catalog marks as personal. */
   payload: jsonb('payload').$type<Record<string, unknown>>().notNull(),
 });
 
-/** An amount of an intent that was captured or refunded, as the provider tells it from others. */
+/** A captured or refunded amount of an intent. */
 export interface PaymentPart {
   readonly state: 'captured' | 'refunded';
-  /** Stripe's charge of a refund, Vipps MobilePay's `pspReference`; empty where the intent has no more than one. */
+  /** The provider's id of the part: Stripe's charge of a refund, Vipps MobilePay's `pspReference`; empty for an only part. */
   readonly part: string;
-  /** What has been emitted of it. */
+  /** The amount that has been emitted. */
   readonly amountMinor: number;
 }
 
-/** The payments component's own record of what it asked a provider to charge. */
+/** The payments component's own record of the amounts that it asked providers to charge. */
 export const paymentIntents = pgTable(
   'payment_intents',
   {
@@ -422,7 +422,7 @@ export const paymentIntents = pgTable(
     amountMinor: bigint('amount_minor', { mode: 'number' }).notNull(),
     currency: text('currency').notNull(),
     state: text('state').$type<'created' | 'captured' | 'failed' | 'refunded'>().notNull().default('created'),
-    /** What has been emitted, so that none of it is emitted again; events are pruned, and this is not. */
+    /** The emitted parts, so that none is emitted again. Events are pruned; this is not. */
     parts: jsonb('parts').$type<readonly PaymentPart[]>().notNull().default([]),
     createdAt: at('created_at').notNull().defaultNow(),
     changedAt: at('changed_at').notNull().defaultNow(),
@@ -433,7 +433,7 @@ export const paymentIntents = pgTable(
   ],
 );
 
-/** What a payment provider says has happened to an intent. */
+/** An intent's outcome, as a provider reports it. */
 export type PaymentOutcome = { readonly intentId: string } & (
   | {
       readonly state: 'captured' | 'refunded';
@@ -441,34 +441,34 @@ export type PaymentOutcome = { readonly intentId: string } & (
       readonly currency: string;
       /** See `PaymentPart`. */
       readonly part: string;
-      /** Whether `amountMinor` is all of the part until now, or the whole of a part that never changes. */
+      /** Whether `amountMinor` is the part's total so far. False: the part is a single amount that never changes. */
       readonly isCumulative: boolean;
-      /** What a cumulative amount was before, where the provider says so. */
+      /** The cumulative amount before this outcome, where the provider gives it. */
       readonly beforeMinor?: number | undefined;
     }
   | { readonly state: 'failed'; readonly reason: string }
 );
 
 /**
- * Webhooks of intents that nobody here has recorded, which wait for that. A row goes when its intent is recorded; one
- * that found none in time is marked, and stays.
+ * Webhooks that wait for their intent to be recorded. A row is deleted when its intent is recorded; a row that found none
+ * in time is marked and stays.
  */
 export const webhooksSetAside = pgTable(
   'webhooks_set_aside',
   {
-    /** The webhook's event: one that is replayed is set aside once. */
+    /** The webhook's event, so that a replay sets it aside only once. */
     eventId: uuid('event_id').primaryKey(),
     provider: text('provider').$type<'cardpayments' | 'walletpayments'>().notNull(),
     intentId: text('intent_id').notNull(),
     providerEventId: text('provider_event_id').notNull(),
     correlationId: text('correlation_id').notNull(),
-    /** The event's place among others. */
+    /** With `seq`, the event's place in the order. */
     createdAt: at('created_at').notNull(),
     seq: bigint('seq', { mode: 'number' }).notNull(),
-    /** What the webhook says, without the rest of its body. */
+    /** The webhook's outcome, without the rest of its body. */
     outcome: jsonb('outcome').$type<PaymentOutcome>().notNull(),
     setAsideAt: at('set_aside_at').notNull(),
-    /** When it was reported that no intent was found. */
+    /** When `payment.webhook.unclaimed` was emitted for it. */
     unclaimedAt: at('unclaimed_at'),
   },
   (table) => [
@@ -479,25 +479,25 @@ export const webhooksSetAside = pgTable(
   ],
 );
 
-/** The identity component's list of the people that have signed in, by the provider's subject. */
+/** The identity component's list of people who have signed in, by the provider's subject. */
 export const identitySubjects = pgTable('identity_subjects', {
   subject: text('subject').primaryKey(),
-  /** The callback that it was first seen in, so that replaying that callback is a first sight again. */
+  /** The event of the subject's first callback, so that a replay of it counts as a sign-up again. */
   firstEventId: uuid('first_event_id').notNull(),
   firstSeenAt: at('first_seen_at').notNull().defaultNow(),
 });
 
-/** Whom to tell what; one row per event that `notifications` was handed. */
+/** One row per event that `notifications` received: whom it notifies of what. */
 export const notifications = pgTable(
   'notifications',
   {
     eventId: uuid('event_id').primaryKey(),
     topic: text('topic').notNull(),
-    /** The address that the payload names, if it names one. Pruned after a month; the row stays. */
+    /** The address in the payload, if there is one. Pruned after a month; the row stays. */
     email: text('email'),
     subject: text('subject').notNull(),
     recordedAt: at('recorded_at').notNull().defaultNow(),
-    /** Null where no address is named, or e-mail is not configured. */
+    /** Null without an address, or when e-mail is not configured. */
     mailedAt: at('mailed_at'),
   },
   (table) => [
@@ -507,7 +507,7 @@ export const notifications = pgTable(
   ],
 );
 
-/** What the stand-in of each unattached subscriber was handed, in the embedded mode. */
+/** The events that the stand-in of each unattached subscriber received, in the embedded mode. */
 export const journal = pgTable(
   'journal',
   {

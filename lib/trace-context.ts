@@ -2,7 +2,7 @@ import { ROOT_CONTEXT, context, trace as spans } from '@opentelemetry/api';
 import type { Context, SpanContext } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 
-// Also where nothing is traced: a caller's trace goes on to the events that its request leads to.
+// Set even where nothing is traced, so that the events of a request carry the caller's trace.
 context.setGlobalContextManager(new AsyncLocalStorageContextManager());
 
 /** Version, trace id, span id and flags; a later version may have more behind them. */
@@ -13,7 +13,7 @@ const SAMPLED = 0x01;
 /**
  * Reads a W3C `traceparent`.
  *
- * @returns a context that goes on with it, and with nothing else; null for one that is missing or malformed.
+ * @returns a context that continues only this trace; null for a missing or malformed header.
  * @see https://www.w3.org/TR/trace-context/#traceparent-header
  */
 export function contextOf(text: string | null): Context | null {
@@ -24,13 +24,13 @@ export function contextOf(text: string | null): Context | null {
   return spans.setSpanContext(ROOT_CONTEXT, { traceId: trace, spanId: span, traceFlags, isRemote: true });
 }
 
-/** The `traceparent` of what goes on here; null outside all traces. */
+/** Gives the current `traceparent`; null outside of a trace. */
 export function traceparent(): string | null {
   const span = activeSpan();
   return span && `00-${span.traceId}-${span.spanId}-${span.traceFlags.toString(16).padStart(2, '0')}`;
 }
 
-/** The id of the trace that what goes on here is part of, 32 hexadecimal digits; null outside all traces. */
+/** Gives the id of the current trace, 32 hexadecimal digits; null outside of a trace. */
 export function traceId(): string | null {
   return activeSpan()?.traceId ?? null;
 }

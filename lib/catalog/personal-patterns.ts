@@ -71,6 +71,8 @@ function isIpAddress(found: string): boolean {
 /** @see https://www.iso.org/standard/81090.html ISO 13616: the number, letters as 10 to 35, is 1 modulo 97. */
 function isIban(found: string): boolean {
   const iban = found.replaceAll(/[ -]/g, '');
+  // A UUID or a trace id whose check digits fit by chance. Only Saint Lucia's IBANs are as long, and these begin with LC.
+  if (/^[\da-f]{32}$/.test(iban)) return false;
   const digits = Array.from(iban.slice(4) + iban.slice(0, 4))
     .map((letter) => Number.parseInt(letter, 36))
     .join('');

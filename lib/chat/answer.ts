@@ -8,7 +8,7 @@ import { tokenUseOf, usage } from './usage.ts';
 /**
  * Answers with the model's whole answer: `{ "text": "…" }`.
  *
- * @throws what the call has thrown; it is still to be ended with `fail`.
+ * @throws the call's error; the caller ends the call with `fail`.
  */
 export async function answerWhole(call: ModelCall): Promise<Response> {
   const message = await call.attempt(async (messages, params, options) =>
@@ -33,14 +33,14 @@ const message = z.object({
   usage,
 });
 
-/** Not what the SDK's types say: a page of HTML with status 200 comes out of it as a string. @throws BadResponse */
+/** The SDK's types do not hold: it returns an HTML page with status 200 as a string. @throws BadResponse */
 function parse(answer: unknown): Message {
   const parsed = message.safeParse(answer);
   if (!parsed.success) throw new BadResponse();
   return parsed.data;
 }
 
-/** Blocks of thinking, which may come first, are not for the visitor. @throws BadResponse when there is no text */
+/** Skips thinking blocks, which may come first. @throws BadResponse when there is no text */
 function textOf({ content }: Message): string {
   const text = content.map((block) => (block.type === 'text' ? (block.text ?? '') : '')).join('');
   if (text.trim() === '') throw new BadResponse();

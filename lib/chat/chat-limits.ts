@@ -3,7 +3,7 @@ import { networkDays } from '../rate-limit/networks.ts';
 import type { VisitorLimit } from '../rate-limit/visitors.ts';
 import { DAY, MINUTE } from '../time.ts';
 
-/** How often one visitor may ask: a whole town hall may be one, behind its one address. */
+/** The limits of one visitor. A whole town hall behind one address may be one visitor. */
 export function chatLimits(rates: Config['rates']): readonly VisitorLimit[] {
   const { chatPerMinute, chatPerDay, chatDailyBudget } = rates;
   return [

@@ -1,15 +1,15 @@
 import * as z from 'zod';
 
-/** What a page of the marketing site asks, once checked. */
+/** A checked request of a page of the marketing site. */
 export type ChatRequest = z.output<typeof chatRequest>;
 
-/** The longest system prompt that is taken, in characters as a reader counts them: an emoji is one, not two. */
+/** The longest accepted system prompt, in code points: an emoji counts as one. */
 const SYSTEM_LIMIT = 8000;
 
-/** White space, control characters, zero-width ones: the provider refuses a text of nothing else. */
+/** The provider refuses a text of only white space, control characters and zero-width characters. */
 const INVISIBLE = /^[\s\p{C}]*$/u;
 
-/** A page that cuts a text in the middle of an emoji leaves half of it, which no JSON parser of the provider takes. */
+/** A page that cuts a text in the middle of an emoji leaves a lone surrogate, which the provider refuses. */
 const visibleText = z
   .string()
   .refine((text) => !INVISIBLE.test(text), 'expected at least one visible character')
@@ -17,14 +17,14 @@ const visibleText = z
   .meta({ minLength: 1 });
 
 const message = z.object({
-  // The provider knows a third role, `system`, which would let a visitor speak with the owner's voice.
+  // The provider's third role, `system`, would let a visitor speak for the owner.
   role: z.enum(['user', 'assistant']),
   content: visibleText,
 });
 
 const system = visibleText
   .refine((text) => charactersOf(text) <= SYSTEM_LIMIT, `expected at most ${SYSTEM_LIMIT} characters`)
-  .meta({ maxLength: SYSTEM_LIMIT, description: 'What the page wants the model to know and to be.' });
+  .meta({ maxLength: SYSTEM_LIMIT, description: 'Instructions to the model from the page.' });
 
 /** The body of `POST /api/chat`. */
 export const chatRequest = z.object({

@@ -1,4 +1,4 @@
-/** What a call used, as the provider counts. */
+/** The tokens of a call, as the provider counts them. */
 export interface TokenUse {
   /** The whole prompt, cached parts included. */
   readonly input: number;
@@ -20,7 +20,7 @@ const rates: Readonly<Record<string, { readonly short: Rate; readonly long: Rate
 };
 
 /**
- * Estimates what a call cost: what the bill says may differ, by a cache or a discount.
+ * Estimates the cost of a call. The bill may differ, through a cache or a discount.
  *
  * @returns US dollars; null for a model whose price is not known here.
  */

@@ -3,7 +3,7 @@ import type * as Sdk from '@anthropic-ai/sdk';
 import { deepestCodeOf, isNeverConnected } from '../http/no-connection.ts';
 import { Problem } from '../http/problem.ts';
 
-/** Why a call to the language model brought no answer. */
+/** The reasons why a call to the language model failed. */
 export type FailureCode =
   | 'provider_unavailable'
   | 'provider_rejected'
@@ -13,22 +13,22 @@ export type FailureCode =
 
 export interface Failure {
   readonly code: FailureCode;
-  /** Whether a second try at once may well succeed. */
+  /** Whether an immediate second attempt may succeed. */
   readonly isPassing: boolean;
-  /** What the provider asks to wait, in seconds. */
+  /** The wait that the provider asks for. */
   readonly retryAfterSeconds?: number | undefined;
   /** The HTTP status that the provider answered with. */
   readonly providerStatus?: number | undefined;
-  /** The provider's own id of the call, which its support asks for. */
+  /** The provider's id of the call, for its support. */
   readonly providerRequestId?: string | undefined;
 }
 
-/** The provider answered with success and something else than a message with text. */
+/** The provider answered with success, but not with a message with text. */
 export class BadResponse extends Error {
   readonly code = 'provider_bad_response';
 
   constructor() {
-    super('the provider’s answer has no text or another shape');
+    super('the provider’s answer has no text, or an unknown shape');
     this.name = 'BadResponse';
   }
 }
@@ -38,7 +38,7 @@ export function problemOf({ code, retryAfterSeconds }: Failure): Problem {
   return new Problem(code, { retryAfterSeconds });
 }
 
-/** Tells what went wrong in a call that neither its deadline nor its caller has ended. */
+/** Classifies the error of a call that neither its deadline nor its caller ended. */
 export function failureOf(sdk: typeof Sdk, error: unknown): Failure {
   if (error instanceof BadResponse || error instanceof SyntaxError) {
     return { code: 'provider_bad_response', isPassing: false };
@@ -56,14 +56,14 @@ export function failureOf(sdk: typeof Sdk, error: unknown): Failure {
 
 const REQUEST_ID = /^[\w-]{1,64}$/;
 
-/** The connection was there and is gone. One that was refused or has no address is not going to be there in a moment. */
+/** Whether an established connection broke. A refused or unresolved one will not work a moment later. */
 function isReset(error: unknown): boolean {
   return ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'].includes(deepestCodeOf(error) ?? '');
 }
 
 /**
- * Tells whether a try that has failed can have cost anything: not without a connection, and not where the provider has
- * refused it (4xx), since no model has seen it then. A 5xx, a reset or a timeout may have come after it had.
+ * Whether a failed attempt may have reached a model, and cost something. Without a connection or after a 4xx it
+ * has not; after a 5xx, a reset or a timeout it may have.
  */
 export function mayHaveReachedModel(sdk: typeof Sdk, error: unknown): boolean {
   if (error instanceof sdk.APIError && error.status !== undefined) return error.status >= 500;
@@ -71,8 +71,8 @@ export function mayHaveReachedModel(sdk: typeof Sdk, error: unknown): boolean {
 }
 
 /**
- * A 4xx is our side's, also a 400: the request passed our own checks, and the provider answers 400 to a wrong model
- * and to a spending limit that the owner has set. Those of 408, 409 and 429 pass, though not within a second.
+ * A 4xx is our fault, also a 400: the request passed our own checks, and the provider answers 400 to an unknown model
+ * and to a spending limit that the owner set. 408, 409 and 429 pass, though not within a second.
  */
 function answeredFailure(error: Sdk.APIError): Failure {
   const { status } = error;
@@ -86,12 +86,12 @@ function answeredFailure(error: Sdk.APIError): Failure {
   };
 }
 
-/** An error in the midst of a stream has no status, only its type. */
+/** An error in the middle of a stream has no status, only a type. */
 function isDownType(error: Sdk.APIError): boolean {
   return error.type === 'overloaded_error' || error.type === 'api_error';
 }
 
-/** An hour. What asks for more is a mistake or a date, and a visitor has gone long before. */
+/** An hour. A longer wait is a mistake, and the visitor has left long before. */
 const LONGEST_RETRY_AFTER_SECONDS = 3600;
 
 function retryAfterOf(headers: Headers | undefined): number | undefined {

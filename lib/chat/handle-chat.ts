@@ -15,23 +15,23 @@ export interface Chat {
   readonly requestId: string;
   readonly body: ChatRequest;
   readonly settings: Config['chat'];
-  /** Takes one call out of what all visitors have together for the day. @throws Problem 429 */
+  /** Counts one call against the daily budget of all visitors. @throws Problem 429 */
   readonly takeBudget: () => Promise<Budgeted>;
   /** Twenty seconds unless given. */
   readonly deadlineMs?: number;
 }
 
-/** Longer than a visitor waits, shorter than the platform: a function that is killed answers nothing. */
+/** Shorter than the platform's limit: a function that is killed answers nothing. */
 const DEADLINE_MS = 20 * SECOND;
 
 /**
- * Asks the language model and answers with what it says, whole or, if the caller accepts `text/event-stream`, as it
- * is written.
+ * Asks the language model and answers with its whole answer, or streams it to a caller that accepts
+ * `text/event-stream`.
  *
- * The deadline is over all of it, and a caller that hangs up closes the provider's connection. Every call that was
- * made leaves one line in the log, without content. One that has reached no model is given back to the day's budget.
+ * The deadline covers everything, and a caller that hangs up closes the provider's connection. Every call leaves one
+ * log line, without content. A call that reached no model does not count against the budget.
  *
- * @throws Problem 503 `chat_not_configured`, 429, then 502 `provider_…`, which says nothing that the provider has said.
+ * @throws Problem 503 `chat_not_configured`, 429, then 502 `provider_…`, without the provider's words.
  */
 export async function handleChat(chat: Chat): Promise<Response> {
   const settings = requireKey(chat.settings);
@@ -45,17 +45,17 @@ export async function handleChat(chat: Chat): Promise<Response> {
   }
 }
 
-/** A key has to be set by hand. */
+/** The owner must set a key. */
 const NOT_CONFIGURED_RETRY_SECONDS = 3600;
 
-/** With a blank key the SDK would still send the request. */
+/** The SDK would send the request even with a blank key. */
 function requireKey(settings: Config['chat']): ModelQuestion['settings'] {
   const apiKey = settings.apiKey?.trim();
   if (apiKey) return { ...settings, apiKey };
   throw new Problem('chat_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
 
-/** Not for a caller that takes anything: it is not known to read events. */
+/** A caller that accepts anything may not be able to read events, so it gets JSON. */
 function wantsStream({ headers }: Request): boolean {
   const accepted = (headers.get('accept') ?? '').toLowerCase().split(',');
   return accepted.some((range) => {
@@ -74,5 +74,5 @@ async function ask(call: ModelCall, requestId: string, isStream: boolean): Promi
   }
 }
 
-/** What nginx logs for a caller that has hung up. Nobody reads the answer; the log does. */
+/** nginx's status for a caller that has hung up. Only the log sees it. */
 const CLIENT_CLOSED_REQUEST = 499;

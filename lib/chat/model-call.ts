@@ -10,7 +10,7 @@ import { failureOf, mayHaveReachedModel } from './failure.ts';
 import type { Failure, FailureCode } from './failure.ts';
 import { GUARD } from './guard.ts';
 
-/** What is asked of the language model, on whose behalf, and for how long. */
+/** A question to the language model, its caller and its deadline. */
 export interface ModelQuestion {
   readonly requestId: string;
   /** The caller's: aborted when it hangs up. */
@@ -21,17 +21,17 @@ export interface ModelQuestion {
   readonly deadlineMs: number;
 }
 
-/** How a call ended, as the log has it. */
+/** The outcome of a call, for the log. */
 type Outcome = 'answered' | 'cut_off' | 'refused' | 'aborted' | FailureCode;
 
-/** One try to get an answer. Whatever it waits for must be ended by the signal. */
+/** One attempt to get an answer. The signal must end everything it waits for. */
 type Attempt<Answer> = (
   messages: Sdk.Anthropic.Messages,
   params: Sdk.Anthropic.MessageCreateParamsNonStreaming,
   options: { readonly signal: AbortSignal },
 ) => Promise<Answer>;
 
-/** Shorter than a visitor notices, long enough for a balancer to have looked elsewhere. */
+/** Too short for a visitor to notice, long enough for a load balancer to pick another host. */
 const RETRY_WAIT_MS = 200;
 
 /**
@@ -41,7 +41,7 @@ const RETRY_WAIT_MS = 200;
  * socket.
  */
 export class ModelCall {
-  /** What the provider has reported so far. */
+  /** The tokens that the provider has reported so far. */
   use: TokenUse | undefined;
 
   readonly #question: ModelQuestion;
@@ -61,7 +61,7 @@ export class ModelCall {
     else question.callerSignal.addEventListener('abort', this.hangUp, { once: true });
   }
 
-  /** Whether a model may have worked on it: what has not reached one costs nothing. */
+  /** Whether a model may have worked on the call. A call that reached none costs nothing. */
   get hasReachedModel(): boolean {
     return this.#hasReachedModel;
   }
@@ -72,7 +72,7 @@ export class ModelCall {
   /**
    * Runs an attempt, and once more when the connection was reset or the provider is down, if there is time.
    *
-   * @throws what the last attempt has thrown; `fail` knows what it means.
+   * @throws the error of the last attempt, for `fail`.
    */
   async attempt<Answer>(attempt: Attempt<Answer>): Promise<Answer> {
     try {
@@ -86,7 +86,7 @@ export class ModelCall {
   }
 
   async #try<Answer>(attempt: Attempt<Answer>): Promise<Answer> {
-    // A quarter of a second of a cold start, which an endpoint that answers 503 does not need.
+    // The import costs a quarter of a second of a cold start, which a 503 does not need.
     this.#sdk ??= await import('@anthropic-ai/sdk');
     this.#stop.signal.throwIfAborted();
     this.#attempts += 1;
@@ -95,11 +95,11 @@ export class ModelCall {
       apiKey: settings.apiKey,
       authToken: null,
       baseURL: settings.baseUrl ?? null,
-      // It would sleep for as long as a Retry-After says, be it an hour.
+      // The SDK would obey any Retry-After, even an hour.
       maxRetries: 0,
-      // It logs bodies to the console otherwise, when they are not JSON or ANTHROPIC_LOG says so.
+      // Otherwise the SDK logs bodies that are not JSON, or all bodies if ANTHROPIC_LOG is set.
       logLevel: 'off',
-      // Followed, a redirect would carry what a visitor wrote to an address that nobody configured.
+      // A redirect would carry a visitor's text to an address that nobody configured.
       fetchOptions: { redirect: 'manual' },
     });
     try {
@@ -112,7 +112,7 @@ export class ModelCall {
     }
   }
 
-  /** The second try is given as long as the first one took: a provider that failed slowly does not get faster. */
+  /** Retries only if as much time is left as the first attempt took: a provider that failed slowly stays slow. */
   #retryWaitMs(error: unknown): number | undefined {
     if (this.#stoppedBy || !this.#sdk) return undefined;
     const { isPassing, retryAfterSeconds = 0 } = failureOf(this.#sdk, error);
@@ -131,8 +131,8 @@ export class ModelCall {
   /**
    * Ends a call that has thrown.
    *
-   * @returns undefined when the caller has hung up, so that nobody is there to be told.
-   * @throws what was thrown when the SDK could not even be loaded.
+   * @returns undefined when the caller has hung up.
+   * @throws the error itself when the SDK could not be loaded.
    */
   fail(error: unknown): Failure | undefined {
     this.#release();
@@ -141,7 +141,7 @@ export class ModelCall {
       return undefined;
     }
     const failure = this.#failureOf(error);
-    // Only the owner can mend what is rejected: a key, a model's name, a spending limit.
+    // Only the owner can fix a rejection: a key, a model's name, a spending limit.
     this.#log(failure.code === 'provider_rejected' ? 'error' : 'warn', failure.code, failure, error);
     return failure;
   }
@@ -163,7 +163,7 @@ export class ModelCall {
     this.#question.callerSignal.removeEventListener('abort', this.hangUp);
   }
 
-  /** The one line of a call: numbers and names, nothing that anybody has written. */
+  /** The one log line of a call: numbers and names, never content. */
   #log(level: 'info' | 'warn' | 'error', outcome: Outcome, failure?: Failure, error?: unknown): void {
     const { requestId, settings } = this.#question;
     log(level, 'chat', {
@@ -194,7 +194,7 @@ function paramsOf(
       { type: 'text', text: system },
     ],
     messages,
-    // On by default, it would use up the tokens of a short answer. Larger models refuse to have it switched off.
+    // Thinking is on by default and would use up the tokens of a short answer. Larger models do not allow this setting.
     ...(model.startsWith('claude-haiku-') && { thinking: { type: 'disabled' } }),
   };
 }

@@ -6,7 +6,7 @@ import { problem } from '../http/problem-codes.ts';
 import { chatRequest } from './chat-request.ts';
 
 const chatAnswer = z
-  .object({ text: z.string().meta({ description: 'What the model says, as plain text or Markdown.' }) })
+  .object({ text: z.string().meta({ description: 'The model’s answer, as plain text or Markdown.' }) })
   .meta({ id: 'ChatAnswer' });
 
 const SYSTEM = 'Du hjelper besøkende på nettstedet til Solvik kommune. Svar kort og på norsk.';
@@ -19,7 +19,7 @@ export const chatRoute = {
   tag: 'Chat',
   summary: 'Ask the language model',
   description:
-    'Answers with what the model says: whole, or as it is written for who accepts `text/event-stream`. Then come `delta` events, each with a piece of the text, and at the end `done`, or `error` with the problem. What fails before the first word is a 502 either way. A refusal of the model is a 200 with a polite text.',
+    'Answers with the model’s whole answer, or streams it to callers that accept `text/event-stream`: `delta` events, each with a piece of the text, then `done`, or `error` with the problem. A failure before the first word is a 502 either way. If the model refuses, the answer is a 200 with a polite text.',
   access: 'anyone',
   cors: 'listed',
   isLimited: true,
@@ -59,7 +59,7 @@ export const chatRoute = {
       }),
     },
     'a-conversation': {
-      summary: 'A conversation that goes on, answered as it is written',
+      summary: 'A longer conversation, answered as a stream',
       json: {
         system: SYSTEM,
         messages: [
@@ -74,12 +74,12 @@ export const chatRoute = {
       ),
     },
     'no-messages': {
-      summary: 'Without any message',
+      summary: 'Without messages',
       json: { system: SYSTEM, messages: [] },
       answer: invalid('messages', 'too_small', 'expected at least 1 element, got 0'),
     },
     'a-foreign-page': {
-      summary: 'From a page that may not call',
+      summary: 'From a page of another origin',
       parameters: { Origin: 'https://elsewhere.example' },
       json: { system: SYSTEM, messages: [QUESTION] },
       answer: refused('origin_not_allowed'),

@@ -7,12 +7,11 @@ import type { ModelCall } from './model-call.ts';
 import { tokenUseOf, usage } from './usage.ts';
 
 /**
- * Answers with the model's answer as it is written: `delta` events with `{ "text" }`, then `done`, or `error` with the
- * problem.
+ * Streams the model's answer: `delta` events with `{ "text" }`, then `done`, or `error` with the problem.
  *
- * Nothing is answered before the model's first words, so that what fails until then is a 502 like any other.
+ * The response starts with the model's first words, so that an earlier failure is a 502 like any other.
  *
- * @throws what the call has thrown until then; it is still to be ended with `fail`. Nothing after that.
+ * @throws the call's error before the first words; the caller ends the call with `fail`. Nothing after that.
  * @see https://html.spec.whatwg.org/multipage/server-sent-events.html
  */
 export async function answerStreaming(call: ModelCall, requestId: string): Promise<Response> {
@@ -21,7 +20,7 @@ export async function answerStreaming(call: ModelCall, requestId: string): Promi
     return { first: await pieces.next(), pieces };
   });
   const body = new ReadableStream<Uint8Array>({
-    // Not pulled: an answer is a few kilobytes, and a caller that reads slowly would keep the provider's socket open.
+    // Without backpressure: an answer is a few kilobytes, and a slow caller would keep the provider's socket open.
     start: (controller) => void send(call, opened, controller, requestId),
     cancel: () => call.hangUp(),
   });
@@ -30,7 +29,7 @@ export async function answerStreaming(call: ModelCall, requestId: string): Promi
   });
 }
 
-/** The pieces of an answer's text, and at the end how it ended. */
+/** The pieces of an answer's text, and finally its outcome. */
 type Pieces = AsyncGenerator<string, 'answered' | 'cut_off' | 'refused', undefined>;
 
 interface Opened {
@@ -38,7 +37,7 @@ interface Opened {
   readonly pieces: Pieces;
 }
 
-/** Never rejects: nobody waits for it. */
+/** Never rejects, since it runs unawaited. */
 async function send(
   call: ModelCall,
   { first, pieces }: Opened,
@@ -54,7 +53,7 @@ async function send(
     call.end(step.value);
   } catch (error) {
     const failure = call.fail(error);
-    // Whoever has hung up is not going to read what it was.
+    // The caller has hung up.
     if (!failure) return close(controller);
     const problem = await problemResponse(problemOf(failure), requestId).text();
     return close(controller, event('error', problem));
@@ -62,7 +61,7 @@ async function send(
   close(controller);
 }
 
-/** Its reader may have cancelled the stream: then there is nothing left to close. */
+/** The reader may have cancelled the stream, which closes it. */
 function close(controller: ReadableStreamDefaultController<Uint8Array>, last?: Uint8Array): void {
   try {
     if (last) controller.enqueue(last);
@@ -89,9 +88,9 @@ const streamEvent = z.object({
 });
 
 /**
- * Takes the text out of the provider's events. White space before the first word is held back until there is one.
+ * Extracts the text from the provider's events. White space before the first word is held back.
  *
- * @throws BadResponse when the stream ends early, as it also does when the call is stopped, or without any text.
+ * @throws BadResponse when the stream ends early, also because the call was stopped, or has no text.
  */
 async function* piecesOf(events: AsyncIterable<unknown>, call: ModelCall): Pieces {
   let held = '';

@@ -4,7 +4,7 @@ import type { TokenUse } from './cost.ts';
 
 const count = z.number().nonnegative().nullish();
 
-/** What the provider reports of tokens; a prompt's cached parts are counted apart. */
+/** The provider's report of tokens; cached parts of a prompt are counted separately. */
 export const usage = z.object({
   input_tokens: count,
   cache_creation_input_tokens: count,
@@ -12,7 +12,7 @@ export const usage = z.object({
   output_tokens: count,
 });
 
-/** @param known what was reported before, of which a later report may leave out a part. */
+/** @param known an earlier report; a later one may leave out parts of it. */
 export function tokenUseOf(reported: z.output<typeof usage>, known?: TokenUse): TokenUse {
   const input =
     (reported.input_tokens ?? 0) +

@@ -6,14 +6,14 @@ import { DAY, HOUR } from '../time.ts';
 /** 06:00 UTC, after midnight. */
 const STRIKES_AFTER_MS = 6 * HOUR;
 
-/** After a longer silence only the last days are caught up: nobody wants a year's reports at once. */
+/** After a longer gap only the last days are caught up: nobody wants a year's reports at once. */
 const CATCH_UP_DAYS = 31;
 
 /**
- * Emits `cron.daily.06_00` for each day whose 06:00 UTC has passed since the last one that was emitted.
+ * Emits `cron.daily.06_00` for each day whose 06:00 UTC has passed since the last emitted one.
  *
- * Exactly once a day however often and from wherever it is called: the day is the event's dedupe key. On a database
- * where it was never emitted it begins with today's.
+ * Emits once a day however often it is called, because the day is the event's dedupe key. On a database without any such
+ * event it begins with today's.
  *
  * @param now overrides the database's clock in tests.
  * @returns the days that were due, oldest first, as `YYYY-MM-DD`; another caller may have emitted them just before.
@@ -38,7 +38,7 @@ async function dueDays(tx: Transaction, now: Date | undefined): Promise<string[]
     values: [],
   });
   const newest = midnight((now?.getTime() ?? row!.nowMs) - STRIKES_AFTER_MS);
-  // Before 06:00 on a new database the newest strike was yesterday's, and nobody was there to miss it.
+  // On a new database before 06:00 the newest strike was yesterday's, which no subscriber was there to miss.
   const today = midnight(now?.getTime() ?? row!.nowMs);
   const first = row!.lastDay
     ? Math.max(Date.parse(row!.lastDay) + DAY, newest - (CATCH_UP_DAYS - 1) * DAY)

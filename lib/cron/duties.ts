@@ -11,23 +11,23 @@ import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
 import { strikeDailyClock } from './daily-clock.ts';
 
-/** What is done once a minute beside relaying. Runs overlap, so that doing it twice must do it once. */
+/** A task that the cron performs once a minute besides relaying. Runs overlap, so performing it twice must be harmless. */
 export interface Duty {
-  /** In the log and in the cron's answer, where it failed. */
+  /** Shown in the log and in the cron's answer when the duty failed. */
   readonly name: string;
-  /** Its statements give up by themselves (`limitStatements`): one that waits for a lock would keep its connection. */
-  readonly run: (db: Database) => Promise<Partial<Done>>;
+  /** Its statements have a time limit (`limitStatements`): one that waits for a lock would keep its connection. */
+  readonly run: (db: Database) => Promise<Partial<DutyResults>>;
 }
 
-/** What duties tell of themselves in the cron's answer. */
-interface Done {
+/** The results of duties in the cron's answer. */
+interface DutyResults {
   /** The days whose daily clock was due. */
   readonly struck: readonly string[];
   readonly pruned: Pruned;
 }
 
-export interface Performed extends Done {
-  /** The names of the duties that failed, or had not ended in time. */
+export interface Performed extends DutyResults {
+  /** The names of the duties that failed or did not end in time. */
   readonly undone: readonly string[];
 }
 
@@ -50,18 +50,16 @@ export const duties: readonly Duty[] = [
   { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
 ];
 
-/** How long a duty is waited for: also two of them take less than the cron relays for, and make no function live longer. */
+/** How long a duty may take: even two in a row end before the cron's relaying does, so no function lives longer. */
 const DUTY_LIMIT_MS = 30 * SECOND;
 
 /** The cron runs of one process share the pool, and so these. */
 const limits = new WeakMap<Database, LimitFunction>();
 
-/** Duties at once: each keeps a connection, also while it waits for a lock, and the relay must find one. */
+/** Duties at once: each keeps a connection, even while it waits for a lock, and the relay needs one too. */
 const MAX_DUTIES = 2;
 
-/**
- * Performs all duties, two at a time. Never rejects: what one throws is logged, and keeps nothing else from being done.
- */
+/** Performs all duties, two at a time. Never rejects: a duty's error is logged, and the others are still performed. */
 export async function perform(toDo: readonly Duty[], db: Database): Promise<Performed> {
   const undone = new Set<Duty>();
   const limit = limits.get(db) ?? pLimit(MAX_DUTIES);
@@ -84,14 +82,14 @@ export async function perform(toDo: readonly Duty[], db: Database): Promise<Perf
   };
 }
 
-/** Some tens of thousands of events: more than a minute brings. */
+/** Enough for some tens of thousands of events, more than arrive in a minute. */
 const PRUNE_BUDGET_MS = 1 * SECOND;
 
 async function pruneBriefly(db: Database): Promise<Pruned> {
   return await prune({ db, until: Date.now() + PRUNE_BUDGET_MS, statementLimitMs: DUTY_LIMIT_MS / 2 });
 }
 
-/** A duty had not ended when it was no longer waited for. */
+/** A duty did not end within its limit. */
 class DutyOverdue extends Error {
   readonly code = 'duty_overdue';
 

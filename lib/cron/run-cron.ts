@@ -9,10 +9,10 @@ import { perform } from './duties.ts';
 import type { Duty } from './duties.ts';
 
 /**
- * Lets the cron in, and nobody else.
+ * Checks that a request carries the cron's secret.
  *
- * @param secret `CRON_SECRET`. Unset it lets nobody in: `Bearer undefined` is what a careless comparison accepts.
- * @throws Problem 503 without a secret, 401 for a request that does not show it.
+ * @param secret `CRON_SECRET`. While it is unset every request is refused, also one with `Bearer undefined`.
+ * @throws Problem 503 without a secret, 401 for a request that does not carry it.
  */
 export function requireCronSecret(request: Request, secret: string | undefined): void {
   if (!secret) throw new Problem('cron_not_configured', { retryAfterSeconds: 60 });
@@ -21,22 +21,22 @@ export function requireCronSecret(request: Request, secret: string | undefined):
   const [left, right] = [shown, `Bearer ${secret}`].map((text) => createHash('sha256').update(text).digest());
   if (!timingSafeEqual(left!, right!)) {
     throw new Problem('unauthorized', {
-      detail: 'The Authorization header does not hold the cron secret.',
+      detail: 'The Authorization header does not carry the cron secret.',
       headers: { 'www-authenticate': 'Bearer' },
     });
   }
 }
 
-/** @throws Problem 409 where this deployment does not relay: it does none of the duties either. */
+/** @throws Problem 409 where this deployment does not relay; it performs no duties either. */
 export function requireRelays(relays: boolean): void {
   if (!relays) throw new Problem('relay_off');
 }
 
 /**
- * One run of the cron: relays until the budget is used, which is past the next call, and beside that performs what else
- * is due once a minute. Nothing of that can keep it from relaying.
+ * Runs the cron once: relays until its budget is used, which is past the next call, and performs the duties meanwhile. No
+ * duty can keep it from relaying.
  *
- * Runs may be missed, doubled or overlap: relays share the work, and duties are done once.
+ * Runs may be missed, doubled or overlap: relays share the work, and each duty takes effect once.
  *
  * @throws what `keepRelaying` throws.
  */
@@ -44,10 +44,10 @@ export async function runCron(options: {
   readonly db: Database;
   readonly subscribers: readonly AttachedSubscriber[];
   readonly duties: readonly Duty[];
-  /** By when handlers must have ended; see `RelayOptions`. */
+  /** When handlers must have ended; see `RelayOptions`. */
   readonly handlersUntil?: number;
   readonly budgetMs?: number;
-  /** Whether each delivery, and each run of the relay, leaves a line in the log. */
+  /** Whether each delivery, and each run of the relay, writes a line to the log. */
   readonly isLogged?: boolean;
 }): Promise<Response> {
   const { duties, budgetMs = CRON_BUDGET_MS, ...relaying } = options;

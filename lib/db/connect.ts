@@ -21,7 +21,7 @@ import { runsOn } from './statement.ts';
  */
 export type Database = PgDatabase<PgQueryResultHKT, typeof schema> & { $client: unknown };
 
-/** What `db.transaction` hands to its callback. */
+/** The transaction that `db.transaction` hands to its callback. */
 export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
 
 /** The settings that `db.transaction` takes. */
@@ -35,7 +35,7 @@ export interface Connection {
 
 interface Driver extends Connection {
   migrate(folder: string): Promise<void>;
-  /** A transaction whose connection is cut when the signal aborts, whatever runs on it at that moment. */
+  /** Runs a transaction whose connection is cut when the signal aborts, whatever runs on it at that moment. */
   transact<Result>(run: Run<Result>, signal?: AbortSignal, config?: TransactionConfig): Promise<Result>;
 }
 
@@ -44,12 +44,12 @@ type Run<Result> = (tx: Transaction) => Promise<Result>;
 const drivers = new WeakMap<object, Driver>();
 
 /**
- * Opens a database and gives its Drizzle handle.
+ * Opens a database and returns its Drizzle handle.
  *
  * @param url `postgres://…` through `pg`, or through Neon's driver for a `*.neon.tech` host or with
- *   `DATABASE_DRIVER=neon`; `memory://` for an embedded one that lives as long as the process. Without it what
- *   `DATABASE_URL` says, else the embedded database in `DATA_DIR`.
- * @throws InvalidConfiguration when the url is none of these. A database that is down is found by the first statement.
+ *   `DATABASE_DRIVER=neon`; `memory://` for an embedded one that lives as long as the process. By default
+ *   `DATABASE_URL`; without that, the embedded database in `DATA_DIR`.
+ * @throws InvalidConfiguration when the url is none of these. When the database is down, the first statement throws.
  */
 export async function connect(url?: string): Promise<Connection> {
   const { database } = readConfig(url === undefined ? {} : { DATABASE_URL: url });
@@ -73,11 +73,10 @@ function track(tx: Transaction, open: OpenTransaction): Transaction {
 }
 
 /**
- * Brings the database's tables up to date. Safe to call at every start, from several processes at once, and while
- * functions run: the migrations that are missing are one transaction, which gives up on a table that is in use rather
- * than have all that comes after it wait.
+ * Runs the missing migrations. Safe to call at every start, from several processes at once, and while functions run: the
+ * migrations are one transaction, which gives up on a table that is in use instead of making other statements wait.
  *
- * @throws an error with the code 55P03 when it gave up; nothing is changed then.
+ * @throws an error with the code 55P03 when it gave up; nothing has changed then.
  */
 export async function migrate(db: Database): Promise<void> {
   await driverFor(db).migrate(fileURLToPath(new URL('../../drizzle/migrations', import.meta.url)));
@@ -116,7 +115,7 @@ async function openDriver(database: Config['database']): Promise<Driver> {
 
 function driverFor(db: Database): Driver {
   const driver = drivers.get(db);
-  if (!driver) throw new TypeError('write the db that connect() returned');
+  if (!driver) throw new TypeError('expected a database returned by connect()');
   return driver;
 }
 
@@ -154,8 +153,8 @@ async function neon(url: string): Promise<Driver> {
   );
 }
 
-// A function instance serves requests side by side but lives shortly: few connections, and none kept idle for long.
-// Probed, so that a connection whose other end is gone does not keep its place.
+// A function instance serves requests side by side but lives briefly: few connections, and none idle for long. They are
+// probed, so that a connection whose other end is gone frees its place.
 const POOL = {
   max: 10,
   idleTimeoutMillis: 5 * SECOND,
@@ -164,7 +163,7 @@ const POOL = {
   keepAliveInitialDelayMillis: 10 * SECOND,
 };
 
-/** How long a migration waits for a table, and everybody else who wants it behind the migration. */
+/** How long a migration waits for a table. Other statements on that table wait behind it. */
 const MIGRATION_PATIENCE_MS = 3 * SECOND;
 
 /** The part of a pool that `pg` and Neon's driver share. */
@@ -187,12 +186,12 @@ async function pooled<
   on: (client: Client) => Database,
   migrateTables: (client: Client, folder: string) => Promise<void>,
 ): Promise<Driver> {
-  // An idle connection that the server ends must not end the process; the next statement opens another one.
+  // An idle connection that the server closes must not end the process; the next statement opens another one.
   pool.on('error', () => undefined);
-  // Nor one that is lost in the middle of a transaction: its statements reject, which is all that there is to know.
+  // Nor must a connection lost in the middle of a transaction, whose statements reject anyway.
   pool.on('connect', (client) => client.on('error', () => undefined));
   const { attachDatabasePool } = await import('@vercel/functions');
-  // Drizzle reads the whole schema for each handle.
+  // Kept, because Drizzle reads the whole schema for each handle.
   const handles = new WeakMap<Client, LateConnection<Client> & { readonly handle: Database }>();
   const lateOf = (connection: Client) => {
     const known = handles.get(connection);
@@ -248,13 +247,13 @@ async function embedded(dataDir: string): Promise<Driver> {
   ]);
   const client = new PGlite(dataDir);
   const db = drizzle({ client, schema });
-  // The handle below is replaced by connect(); this is Drizzle's own.
+  // Drizzle's own: connect() replaces it.
   const transaction = db.transaction.bind(db);
   return {
     db,
     close: () => client.close(),
     migrate: (folder) => migrateTables(db, { migrationsFolder: folder }),
-    // PGlite refuses statements on a transaction that is over, so rejecting the callback cuts it off.
+    // PGlite refuses statements on a finished transaction, so rejecting the callback cuts it off.
     transact: (body, signal, config) =>
       transaction((tx) => {
         signal?.throwIfAborted();

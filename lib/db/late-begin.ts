@@ -1,7 +1,4 @@
-/**
- * The server did not begin the transaction: it refused to, or the connection was lost before it answered. Nothing of
- * the transaction has happened.
- */
+/** The server did not begin the transaction: it refused, or the connection was lost. Nothing of it has happened. */
 export class TransactionNotBegun extends Error {
   readonly code = 'transaction_not_begun';
 
@@ -11,20 +8,20 @@ export class TransactionNotBegun extends Error {
   }
 }
 
-/** A connection whose transactions begin in the flight of their first statement. */
+/** A connection whose transactions begin in the round trip of their first statement. */
 export interface LateConnection<Client> {
-  /** What Drizzle runs transactions on. */
+  /** The client for Drizzle to run transactions on. */
   readonly client: Client;
-  /** Why a transaction was lost before it began. The connection is cut then. */
+  /** Gives the error that lost a transaction before it began. The connection must be cut then. */
   readonly lost: () => Error | undefined;
 }
 
 /**
- * Holds back the `begin` that Drizzle sends until the first statement goes out, and sends both at once. A transaction
- * without a statement sends nothing.
+ * Holds back Drizzle's `begin` until the first statement, and sends both at once. A transaction without a statement sends
+ * nothing.
  *
- * Both are of the extended protocol and end in one Sync, as PgJDBC does it: where `begin` fails the server skips the
- * statement, and a pooler takes them for one piece of work.
+ * Both use the extended protocol and end in one Sync, as in PgJDBC: when `begin` fails the server skips the statement,
+ * and a pooler treats them as one unit.
  *
  * @param connection of `pg` or Neon's driver.
  * @see https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-EXT-QUERY
@@ -64,12 +61,12 @@ export function beginLate<Client extends object>(connection: Client): LateConnec
   return { client, lost: () => lost };
 }
 
-/** Stands in for the answer to a statement that was not sent. */
+/** The answer to a statement that was not sent. */
 const NOTHING = { rows: [] };
 
 /**
- * Whether a statement must go out as it is: the extended protocol takes one command at a time, and leaves a COPY from
- * the client without an answer. A semicolon in a literal merely costs a flight.
+ * Whether a statement needs the simple protocol: the extended one takes one command at a time, and leaves a COPY from the
+ * client without an answer. A semicolon in a literal only costs a round trip.
  */
 function isSimple(text: string, values: unknown[] | undefined): boolean {
   return !values?.length && /;\s*\S|^\s*copy\b/i.test(text);
@@ -87,7 +84,7 @@ interface DriverConnection {
 
 type QueryClass = new (config: Config, values: unknown[] | undefined, settle: Settle) => Query;
 
-/** A statement as the drivers send it and hear its answer. */
+/** A statement as the drivers send it and receive its answer. */
 interface Query {
   name: string | undefined;
   requiresPreparation(): boolean;
@@ -132,14 +129,14 @@ function firstStatementOf(QueryOfDriver: QueryClass) {
         wire.parse({ text: this.#begin });
         wire.bind({});
         wire.execute({});
-        // Has the server confirm at once, so that a connection lost while the statement runs is not taken for one lost
-        // at `begin`.
+        // The server confirms at once, so that a connection lost during the statement is not mistaken for one lost at
+        // `begin`.
         wire.flush();
         const refusal = super.submit(wire);
         this.#isSent = refusal === null;
         return refusal;
       } finally {
-        // Else the driver notes the statement as prepared when the server says that it has parsed `begin`.
+        // Otherwise the driver would note the statement as prepared once the server has parsed `begin`.
         this.name = undefined;
         wire.stream.uncork?.();
       }
@@ -153,7 +150,7 @@ function firstStatementOf(QueryOfDriver: QueryClass) {
 
     override handleError(error: Error, wire: Wire): void {
       if (this.#hasBegun) return super.handleError(error, wire);
-      // Statements queued behind this one would each commit on their own.
+      // Otherwise statements queued behind this one would each commit on their own.
       wire.stream.destroy();
       const lost = this.#isSent ? new TransactionNotBegun(error) : error;
       this.#onLost(lost);

@@ -1,23 +1,20 @@
-import { sql } from 'drizzle-orm';
-import type { SQL } from 'drizzle-orm';
+import { sql } from 'drizzle-orm/sql';
+import type { SQL } from 'drizzle-orm/sql';
 
 import { SECOND } from '../time.ts';
 
 /** One SQL statement and its parameters, `$1` first. */
 export interface Statement {
   /**
-   * Has each connection prepare the statement once, under this name. For those that run again and again: to plan them
-   * costs more than to run them. A name stands for one text.
+   * Makes each connection prepare the statement once, under this name. For frequent statements, which cost more to plan
+   * than to run. A name stands for one text.
    */
   readonly name?: string;
   readonly text: string;
   readonly values: readonly unknown[];
 }
 
-/**
- * What a statement can run on: a Drizzle database or transaction, or the bare client, pool or transaction of `pg`,
- * of Neon's driver or of PGlite.
- */
+/** A Drizzle database or transaction, or the bare client, pool or transaction of `pg`, of Neon's driver or of PGlite. */
 export type Executor = DrizzleExecutor | DriverExecutor;
 
 interface DrizzleExecutor {
@@ -28,7 +25,7 @@ interface DriverExecutor {
   query(text: string, values: unknown[]): PromiseLike<{ rows: unknown[] }>;
 }
 
-/** What prepares by name: a client or pool of `pg` or Neon's driver. PGlite does not, and has nothing to connect to. */
+/** A client or pool of `pg` or Neon's driver, which prepares statements by name. PGlite does not, and has no `connect`. */
 interface PreparingExecutor {
   query(prepared: { name: string; text: string; values: unknown[] }): PromiseLike<{ rows: unknown[] }>;
   connect(): unknown;
@@ -37,13 +34,12 @@ interface PreparingExecutor {
 /**
  * Runs a statement.
  *
- * The drivers disagree on how they parse `bigint` and `timestamptz`, so statements select such columns as `float8`
- * (numbers, epoch milliseconds) or `text`.
+ * The drivers parse `bigint` and `timestamptz` differently, so statements select such columns as `float8` (numbers, epoch
+ * milliseconds) or `text`.
  *
- * @returns the rows, in the statement's order. `Row` is what the statement selects: the one place where the type of
- *   a row is stated rather than checked.
- * @throws whatever the driver throws; its `code` is the SQLSTATE. TransactionNotBegun, with that as its cause, from the
- *   first statement of a transaction that the server did not begin.
+ * @returns the rows, in the statement's order. `Row` describes the columns that the statement selects; it is not checked.
+ * @throws the driver's error, whose `code` is the SQLSTATE; from the first statement of a transaction that the server did
+ *   not begin, TransactionNotBegun with that error as its cause.
  */
 export async function run<Row>(on: Executor, statement: Statement): Promise<Row[]> {
   const driver = clients.get(on) ?? on;
@@ -57,9 +53,7 @@ export async function run<Row>(on: Executor, statement: Statement): Promise<Row[
     return result.rows as Row[];
   }
   if (!('execute' in on)) {
-    throw new TypeError(
-      'write the transaction that your database handed you: Drizzle, pg, Neon Pool or PGlite',
-    );
+    throw new TypeError('expected a database, client or transaction of Drizzle, pg, Neon or PGlite');
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
   const result = (await on.execute(asDrizzle(statement))) as { rows: Row[] };
@@ -67,8 +61,8 @@ export async function run<Row>(on: Executor, statement: Statement): Promise<Row[
 }
 
 /**
- * Has each statement of a transaction give up after so long, with SQLSTATE 57014: one that waits for a lock that nobody
- * lets go would otherwise keep its connection for ever, also when nobody waits for the statement any more.
+ * Limits how long each statement of a transaction may take; a longer one fails with SQLSTATE 57014. Without a limit, a
+ * statement that waits for a lock which is never released keeps its connection forever.
  */
 export async function limitStatements(tx: Executor, limitMs = 10 * SECOND): Promise<void> {
   await run(tx, {
@@ -77,7 +71,7 @@ export async function limitStatements(tx: Executor, limitMs = 10 * SECOND): Prom
   });
 }
 
-/** The bare client beneath a Drizzle database, which saves Drizzle's own work on each statement. */
+/** Gives the bare client of a Drizzle database, which saves Drizzle's work on each statement. */
 export function driverOf(db: { $client: unknown }): Executor {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the three drivers that connect() opens
   return db.$client as DriverExecutor;
@@ -89,14 +83,14 @@ function prepares(driver: object): driver is PreparingExecutor {
 
 const clients = new WeakMap<object, DriverExecutor>();
 
-/** Has `run` send the statements of a Drizzle transaction straight to the client that it is on. */
+/** Makes `run` send the statements of a Drizzle transaction straight to its client. */
 export function runsOn(tx: object, client: DriverExecutor): void {
   clients.set(tx, client);
 }
 
 const pieces = new Map<string, { strings: TemplateStringsArray; order: readonly number[] }>();
 
-/** Writes a statement as Drizzle's own, so that it runs inside a Drizzle transaction. */
+/** Converts a statement to Drizzle's form, so that it runs inside a Drizzle transaction. */
 function asDrizzle({ text, values }: Statement): SQL {
   let piece = pieces.get(text);
   if (!piece) {

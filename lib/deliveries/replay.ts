@@ -26,7 +26,7 @@ export class CountChanged extends Error {
   readonly matched: number;
 
   constructor(expected: number, matched: number) {
-    super(`${matched} deliveries match now, not ${expected}: check them again before you replay`);
+    super(`${matched} deliveries match, not ${expected}: check them again before you replay`);
     this.name = 'CountChanged';
     this.expected = expected;
     this.matched = matched;
@@ -188,7 +188,8 @@ const CLOCK_AND_WINDOW = `
   clock as materialized (
     select coalesce($9::text::timestamptz, clock_timestamp()) as now
   ),
-  -- $5 is a number of milliseconds before now, or an instant.
+  -- "until" is a number of milliseconds before now, or an instant. Never name a parameter in a comment: PGlite's
+  -- transactions would count it as one more.
   span as materialized (
     select coalesce(now - $4::float8 * interval '1 millisecond', '-infinity') as since,
       case when $5::text ~ '^[0-9]+$' then now - $5::text::float8 * interval '1 millisecond'

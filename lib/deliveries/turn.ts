@@ -33,7 +33,7 @@ export interface Turn {
   readonly settled: Settled | null;
   /** Number of events. */
   readonly fannedOut: number;
-  /** Whether events still wait for fan-out: a producer's transaction, another relay or the limit of one turn is in the way. */
+  /** Whether events still wait for fan-out: for a producer's transaction, for another relay, or for the next turn. */
   readonly isAwaited: boolean;
   /** Whether there are events without subscribers; see `addressEvents`. */
   readonly hasUnaddressed: boolean;
@@ -47,7 +47,7 @@ export interface Turn {
  * The statement calls a database function that a migration makes. Its name has a version, so that releases which share a
  * database each call their own. A lane whose lease ran out is due like any other, because its relay died.
  */
-export async function turn(db: Database, options: TurnOptions): Promise<Turn> {
+export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn> {
   const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, now } = options;
   const token = randomUUID();
   const [row] = await run<{ answer: TurnAnswer }>(driverOf(db), {

@@ -3,9 +3,9 @@ import type { Config } from '../config.ts';
 import type { Health } from './route.ts';
 
 /**
- * Tells what this process is set up for. Asks nobody: a probe must not wait, wake a database or cost anything.
+ * Reports what is configured. Calls no service: a probe must not wait, wake a database or cost anything.
  *
- * What has a wrong variable does not count as configured. The process is up all the same, which is what a probe asks.
+ * A service with an invalid variable counts as not configured; the process is healthy all the same.
  */
 export function healthOf(config: Config): Health {
   const database = readable(() => config.database);

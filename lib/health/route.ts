@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { answered, JSON_TYPE } from '../http/operation.ts';
 import type { Operation } from '../http/operation.ts';
 
-/** What anyone may know of this process. */
+/** The public state of this process. */
 export type Health = z.output<typeof health>;
 
 const health = z
@@ -12,7 +12,9 @@ const health = z
     uptime: z.number().min(0).meta({ description: 'Seconds since this process started.' }),
     llmConfigured: z.boolean(),
     emailConfigured: z.boolean(),
-    auditConfigured: z.boolean().meta({ description: 'Whether the audit trail has a database to be in.' }),
+    auditConfigured: z
+      .boolean()
+      .meta({ description: 'Whether a database is configured for the audit trail.' }),
   })
   .meta({ id: 'Health' });
 
@@ -21,11 +23,11 @@ export const healthRoute = {
   method: 'get',
   path: '/api/health',
   tag: 'Health',
-  summary: 'See whether it runs, and what it is set up for',
-  description: 'Asks no other service: a probe neither waits nor wakes a database.',
+  summary: 'Check that the server runs, and what is configured',
+  description: 'Calls no other service, so a probe neither waits nor wakes a database.',
   access: 'anyone',
   cors: 'any',
-  answers: [{ status: 200, description: 'It runs.', content: { [JSON_TYPE]: health } }],
+  answers: [{ status: 200, description: 'The server runs.', content: { [JSON_TYPE]: health } }],
   problems: [],
   examples: {
     'a-probe': {

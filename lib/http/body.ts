@@ -2,17 +2,17 @@ import { MIMEType } from 'node:util';
 
 import { Problem } from './problem.ts';
 
-/** How a body may be written: JSON, or what a page without script makes of a form. */
+/** The media types of bodies: JSON, and the form of a page without script. */
 export const mediaTypes = ['application/json', 'application/x-www-form-urlencoded'] as const;
 export type MediaType = (typeof mediaTypes)[number];
 
-/** Requires that the body is declared to be JSON in UTF-8. @throws Problem 415 `unsupported_media_type` */
+/** Requires a body that is declared as JSON in UTF-8. @throws Problem 415 `unsupported_media_type` */
 export function requireJson(request: Request): void {
   requireMediaType(request, ['application/json']);
 }
 
 /**
- * Requires that the body is declared to be of one of these types, in UTF-8.
+ * Requires a body that is declared as one of these types, in UTF-8.
  *
  * @throws Problem 415 `unsupported_media_type`
  */
@@ -30,10 +30,9 @@ export function requireMediaType(request: Request, taken: readonly MediaType[]):
 }
 
 /**
- * Reads a body to its end, and no further than its limit: what it declares of its length is believed only where that
- * refuses it.
+ * Reads a body up to its limit. A declared length is believed only if it exceeds the limit.
  *
- * @param limitBytes the longest body that is taken.
+ * @param limitBytes the longest accepted body.
  * @returns the bytes as received; none when there is no body.
  * @throws Problem 415 `unsupported_encoding`, 413 `body_too_large`, 400 `incomplete_body`
  */
@@ -77,9 +76,9 @@ async function nextOf(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<
 }
 
 /**
- * The rest is left unread, and the connection that it is on ends with the answer (RFC 9110, 15.5.14). It must not be
- * cancelled: Node then ends the request's stream but not what feeds it, so that the next request of the connection waits
- * for nothing, and the process goes down for a piece that comes after the end.
+ * Leaves the rest unread and closes the connection with the answer (RFC 9110, 15.5.14). The stream must not be
+ * cancelled: Node then ends the request's stream but not its source, so that the connection's next request hangs and a
+ * late chunk brings the process down.
  */
 function tooLong(limitBytes: number): Error {
   return new Problem('body_too_large', {

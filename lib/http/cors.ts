@@ -1,20 +1,20 @@
 import { Problem } from './problem.ts';
 
-/** Whose pages may call: those of the origins listed, or `any` page. */
+/** The origins whose pages may call: the listed ones, or `any`. */
 export type Cors = AllowedOrigins | 'any';
 
 interface AllowedOrigins {
   /** Scheme, host and port; one label of the host may be `*`. */
   readonly origins: readonly string[];
-  /** Pages that this machine serves, on whatever port. */
+  /** Pages on this machine, on any port. */
   readonly anyLocalhost: boolean;
 }
 
-/** Two hours, the longest that Chromium remembers a preflight. */
+/** Two hours, the longest that Chromium caches a preflight. */
 const MAX_AGE_SECONDS = 7200;
 
 /**
- * Tells a browser who may read the answer. Never with credentials: no public function knows cookies.
+ * Writes the headers that let a page read the answer. Never with credentials: no public function uses cookies.
  *
  * @see https://fetch.spec.whatwg.org/#http-cors-protocol
  */
@@ -28,7 +28,7 @@ export function corsHeaders(cors: Cors, request: Request): Readonly<Record<strin
   return { ...expose, 'access-control-allow-origin': origin, vary: 'Origin' };
 }
 
-/** Answers `OPTIONS`; whether the page may go on is in the headers that every answer has. */
+/** Answers `OPTIONS`. The headers of `corsHeaders` decide whether the page may call. */
 export function preflightResponse(methods: readonly string[]): Response {
   return new Response(null, {
     status: 204,
@@ -42,8 +42,7 @@ export function preflightResponse(methods: readonly string[]): Response {
 }
 
 /**
- * Keeps pages of other origins from having the function act for them: a browser sends some requests without asking.
- * Programs send no `Origin`, and are let through.
+ * Refuses pages of other origins: browsers send some requests without a preflight. Programs send no `Origin` and pass.
  *
  * @throws Problem 403 `origin_not_allowed`
  */
@@ -59,7 +58,7 @@ function isAllowed({ origins, anyLocalhost }: AllowedOrigins, origin: string): b
   return (anyLocalhost && LOCALHOST.test(origin)) || origins.some((entry) => patternOf(entry).test(origin));
 }
 
-/** Exact, but for a `*`, which stands for one label: no dot, no colon, no slash. */
+/** Matches exactly, except that `*` stands for one label: no dot, no colon, no slash. */
 function patternOf(entry: string): RegExp {
   const escaped = entry.replaceAll(/[.[\]]/g, String.raw`\$&`).replaceAll('*', '[a-z0-9_-]+');
   return new RegExp(`^${escaped}$`);

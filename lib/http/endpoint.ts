@@ -6,10 +6,10 @@ import { guardedEndpoint } from './guarded-endpoint.ts';
 import type { Endpoint, Handle, ProblemAnswer } from './guarded-endpoint.ts';
 import type { Operation } from './operation.ts';
 
-/** The capability that answers an operation, and the settings that the operation's declaration calls for. */
+/** The handler of an operation, and the settings that its declaration requires. */
 type Answering<Declared extends Operation> = {
   readonly handle: Handle<BodyOf<Declared>>;
-  /** How long the platform lets the function live, if not as long as most; see `lib/lifetime.ts`. */
+  /** The function's `maxDuration`, if not the usual one; see `lib/lifetime.ts`. */
   readonly lifeMs?: number;
 } & (Declared extends { readonly cors: 'listed' } ? { readonly cors: () => Cors } : unknown) &
   (Declared extends { readonly isLimited: true }
@@ -17,7 +17,7 @@ type Answering<Declared extends Operation> = {
     : unknown) &
   (Declared extends { readonly hasPages: true } ? { readonly problemAnswer: ProblemAnswer } : unknown);
 
-/** A provider signs the bytes of its body, so the handler reads that one itself. */
+/** A provider signs the bytes of its body, so the webhook handler reads the body itself. */
 type BodyOf<Declared extends Operation> = Declared extends { readonly access: 'provider' }
   ? undefined
   : Declared extends { readonly body: { readonly schema: z.ZodType<infer Body> } }
@@ -25,9 +25,9 @@ type BodyOf<Declared extends Operation> = Declared extends { readonly access: 'p
     : undefined;
 
 /**
- * Makes a function of the platform out of an operation, which OpenAPI describes from the same declaration.
+ * Makes a platform function from an operation. OpenAPI describes the function from the same declaration.
  *
- * @see guardedEndpoint for what every answer has, and for the order of the guards.
+ * @see guardedEndpoint for the headers of every answer and the order of the guards.
  */
 export function endpoint<Declared extends Operation>(
   operation: Declared,

@@ -14,7 +14,7 @@ import type { Cors } from './cors.ts';
 import { Problem, problemResponse } from './problem.ts';
 import { readContent, validated } from './validated.ts';
 
-/** What an endpoint is: its methods, its guards, and the one capability that answers what passes them. */
+/** The methods and guards of an endpoint, and the handler of requests that pass them. */
 export type EndpointDeclaration<Body> = DeclarationWithBody<Body> | DeclarationWithoutBody;
 
 interface DeclarationWithBody<Body> extends Guards {
@@ -29,67 +29,67 @@ interface DeclarationWithoutBody extends Guards {
 
 interface Guards {
   /**
-   * The path as it is declared, for example `/webhooks/:provider`: what requests are told apart by in logs and traces,
-   * since what callers write into a path may be anything.
+   * The path as declared, for example `/webhooks/:provider`. Logs and traces name requests by it, since the actual
+   * path is the caller's and may contain anything.
    */
   readonly route?: string;
-  /** `HEAD` comes with `GET`. One that declares a body has `POST` alone. */
+  /** `GET` implies `HEAD`. An endpoint with a body has only `POST`. */
   readonly methods: readonly ('GET' | 'POST')[];
   /**
-   * Nobody is asked who they are, and what they send may be kept: the request's id and its trace are our own, whatever
-   * the caller writes into `x-request-id` or `traceparent`, since they end in the audit trail.
+   * Callers do not identify themselves, and their data may be stored. So the request gets an id and a trace of our own,
+   * whatever `x-request-id` and `traceparent` say: both end up in the audit trail.
    *
-   * Elsewhere they are the caller's, so that a provider or an operator finds a request again in our logs: what is kept
-   * there comes from one who has a secret or a token. Health keeps nothing.
+   * Other endpoints keep the caller's id and trace, so that a provider or an operator finds the request in our logs.
+   * Those store data only for callers with a secret or a token.
    */
   readonly isAnonymous?: boolean;
-  /** How long the platform lets the function live, if not as long as most; see `lib/lifetime.ts`. */
+  /** The function's `maxDuration`, if not the usual one; see `lib/lifetime.ts`. */
   readonly lifeMs?: number;
-  /** Whose pages may call and read the answers. Without it no answer has a CORS header, and `OPTIONS` is a 405. */
+  /** The origins whose pages may call. Without it answers have no CORS headers, and `OPTIONS` is a 405. */
   readonly cors?: () => Cors;
-  /** How often one visitor may call. */
+  /** The limits of each visitor. */
   readonly visitorLimits?: () => VisitorLimits;
-  /** Refuses a request before all other guards: for its path, or where it comes from. @throws Problem */
+  /** Runs before all other guards. @throws Problem to refuse the request. */
   readonly guard?: (request: Request) => void;
   readonly problemAnswer?: ProblemAnswer;
 }
 
-/** Writes problems in another form than `application/problem+json`, for people. */
+/** Writes a problem for people, instead of as `application/problem+json`. */
 export type ProblemAnswer = (problem: Problem, requestId: string, request: Request) => Response;
 
 interface BodyDeclaration<Body> {
   readonly schema: z.ZodType<Body>;
-  /** The longest body that is taken, as sent. */
+  /** The longest accepted body, as sent. */
   readonly limitBytes: number;
-  /** Takes `application/x-www-form-urlencoded` besides JSON: the fields as an object of strings. */
+  /** Accepts `application/x-www-form-urlencoded` besides JSON, as an object of strings. */
   readonly forms?: boolean;
 }
 
-/** May throw: a `Problem` is answered as it stands, anything else as a 500 that says nothing. */
+/** May throw: a `Problem` becomes the answer, any other error a 500 without details. */
 export type Handle<Body> = (request: Request, context: RequestContext<Body>) => Promise<Response>;
 
 interface RequestContext<Body> {
-  /** On the answer, in its problem if it is one, and in every log line about the request. */
+  /** Appears in the answer's headers, in its problem and in every log line about the request. */
   readonly requestId: string;
-  /** As the schema parsed it. The request's own was read. */
+  /** The parsed body. The request's stream has been read. */
   readonly body: Body;
-  /** Stands for the caller's address and can be kept; empty where no visitors are told apart. */
+  /** Stands for the caller's address and can be stored; empty for endpoints without visitor limits. */
   readonly visitor: string;
-  /** How the request was counted. */
+  /** The request as its visitor's limits counted it. */
   readonly visit: Visit;
 }
 
-/** What the platform calls: the default export of a file in `api/`. */
+/** The default export of a file in `api/`, which the platform calls. */
 export interface Endpoint {
   fetch(request: Request): Promise<Response>;
 }
 
 /**
- * Makes a function of the platform out of a declaration.
+ * Makes a platform function from methods, guards and a handler.
  *
- * It always answers: `fetch` never rejects. Every answer has an `x-request-id`, `x-content-type-options: nosniff` and,
- * unless the handler decides otherwise, `cache-control: no-store`; every request leaves one line in the log, and a span.
- * The guards come before the handler in this order: the declaration's own, 405, 403, 415, 413, 429, 400.
+ * `fetch` always answers and never rejects. Every answer has an `x-request-id`, `x-content-type-options: nosniff` and,
+ * unless the handler sets another, `cache-control: no-store`. Every request leaves one log line and a span. The guards
+ * run before the handler in this order: the declaration's own, 405, 403, 415, 413, 429, 400.
  */
 export function guardedEndpoint<Body>(declaration: DeclarationWithBody<Body>): Endpoint;
 export function guardedEndpoint(declaration: DeclarationWithoutBody): Endpoint;
@@ -118,7 +118,7 @@ export function guardedEndpoint<Body>(declaration: EndpointDeclaration<Body>): E
   };
 }
 
-/** @param guarded takes the headers that a guard puts on whatever the answer turns out to be. */
+/** @param guarded receives the headers that guards add to any answer. */
 async function answer<Body>(
   declaration: EndpointDeclaration<Body>,
   request: Request,
@@ -150,12 +150,12 @@ async function answer<Body>(
   }
 }
 
-/** Where the declaration's own way of writing it fails, there is still the usual one. */
+/** Falls back to `application/problem+json` when the declaration's own form fails. */
 function problemAnswer(declaration: Guards, problem: Problem, requestId: string, request: Request): Response {
   try {
     return declaration.problemAnswer?.(problem, requestId, request) ?? problemResponse(problem, requestId);
   } catch (error) {
-    logError('a problem could not be written', error, { requestId });
+    logError('a problem could not be written as a page', error, { requestId });
     return problemResponse(problem, requestId);
   }
 }
@@ -189,33 +189,33 @@ async function validOf<Body>(visit: Visit, validate: () => Body): Promise<Body> 
   }
 }
 
-/** Nobody is going to correct a wrong variable within seconds. */
+/** Correcting a variable takes a deployment. */
 const MISCONFIGURED_RETRY_SECONDS = 60;
 
 function problemOf(error: unknown, requestId: string): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof InvalidConfiguration) {
-    log('error', 'the environment has a wrong value', { variable: error.variable, requestId });
+    log('error', 'an environment variable is invalid', { variable: error.variable, requestId });
     return new Problem('misconfigured', { retryAfterSeconds: MISCONFIGURED_RETRY_SECONDS });
   }
   logError('a request failed', error, { requestId });
   return new Problem('internal_error');
 }
 
-/** What a proxy, a caller or the platform names the request, if it is safe to repeat in headers and logs. */
+/** The id that the caller or the platform gave the request, if it is safe to repeat in headers and logs. */
 function requestIdOf(headers: Headers): string {
   const offered = [headers.get('x-request-id'), headers.get('x-vercel-id')];
   return offered.find((id) => id !== null && /^[A-Za-z0-9._:-]{1,128}$/.test(id)) ?? randomUUID();
 }
 
-/** Without the query, which is the caller's own and may hold anything; the length of a URL is the caller's too. */
+/** Without the query, and cut: both the query and the length of a URL are the caller's. */
 function pathOf(url: string): string {
   return new URL(url).pathname.slice(0, 200);
 }
 
 /**
- * A copy, since the headers of some responses cannot be changed. A stream passes through unread. What the answer itself
- * says of a limit goes before what a guard said earlier.
+ * Copies the response, since the headers of some responses are immutable. A stream passes through unread. The answer's
+ * own rate limit headers win over those of a guard.
  */
 function finished(response: Response, method: string, requestId: string, guarded: Headers): Response {
   const headers = new Headers(response.headers);

@@ -3,8 +3,8 @@ import { MIMEType } from 'node:util';
 import { Problem } from './problem.ts';
 
 /**
- * Tells whether a caller would rather have a page than JSON: only if it ranks `text/html` strictly above
- * `application/json`, as browsers do. Programs say nothing, take anything or ask for JSON.
+ * Whether the caller prefers a page to JSON: only if it ranks `text/html` strictly above `application/json`, as
+ * browsers do. Programs send no `Accept`, accept anything or ask for JSON.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9110#section-12.5.1
  */
@@ -13,20 +13,20 @@ export function wantsHtml(headers: Headers): boolean {
   return html > json;
 }
 
-/** Requires that a caller takes HTML or JSON. @throws Problem 406 `not_acceptable` */
+/** Requires a caller that accepts HTML or JSON. @throws Problem 406 `not_acceptable` */
 export function requireAcceptable(headers: Headers): void {
   const { html, json } = qualitiesOf(headers);
   if (html > 0 || json > 0) return;
   throw new Problem('not_acceptable');
 }
 
-/** From 0, which is not at all, to 1. */
+/** From 0 (not accepted) to 1. */
 interface Qualities {
   readonly html: number;
   readonly json: number;
 }
 
-/** Browsers send about 140 characters. What is longer than this is not read, and counts as left out. */
+/** Browsers send about 140 characters. A longer header counts as absent. */
 const LONGEST = 2000;
 
 function qualitiesOf(headers: Headers): Qualities {
@@ -36,7 +36,7 @@ function qualitiesOf(headers: Headers): Qualities {
   return { html: qualityOf('text', 'html', ranges), json: qualityOf('application', 'json', ranges) };
 }
 
-/** Parts a list at its commas, but for those within quotes. */
+/** Splits a list at its commas, except within quotes. */
 function elementsOf(list: string): readonly string[] {
   return list.match(/(?:[^",]|"(?:[^"\\]|\\.)*"|")+/g) ?? [];
 }
@@ -46,7 +46,7 @@ interface MediaRange {
   readonly quality: number;
 }
 
-/** @returns none of what is no media range, or whose quality is no number from 0 to 1. */
+/** @returns an empty list for an invalid media range, or a quality that is not a number from 0 to 1. */
 function rangeOf(element: string): readonly MediaRange[] {
   try {
     const type = new MIMEType(element);
@@ -58,7 +58,7 @@ function rangeOf(element: string): readonly MediaRange[] {
   }
 }
 
-/** The quality of the range that names the type most closely; of several such ranges the first. */
+/** The quality of the most specific range that matches the type; of equals the first. */
 function qualityOf(type: string, subtype: string, ranges: readonly MediaRange[]): number {
   const fitting = ranges
     .map((range) => ({ ...range, closeness: closenessOf(range.type, type, subtype) }))
@@ -67,13 +67,13 @@ function qualityOf(type: string, subtype: string, ranges: readonly MediaRange[])
   return fitting[0]?.quality ?? 0;
 }
 
-/** @returns 0 for a range that the type is not in. */
+/** @returns 0 for a range that does not match the type. */
 function closenessOf(range: MIMEType, type: string, subtype: string): number {
   if (range.essence === '*/*') return 1;
   if (range.type !== type) return 0;
   if (range.subtype === '*') return 2;
   const parameters = [...range.params].filter(([name]) => name !== 'q');
-  // What we answer has this one parameter: `text/html;level=1` is something else.
+  // Our answers have only this parameter: `text/html;level=1` is a different type.
   const isOurs = parameters.every(([name, value]) => name === 'charset' && /^utf-?8$/i.test(value));
   return range.subtype === subtype && isOurs ? 3 + parameters.length : 0;
 }

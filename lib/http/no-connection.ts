@@ -1,8 +1,8 @@
 import { codeOf } from '../log.ts';
 
 /**
- * How a connection fails that was never there: nobody can have received what was meant for its other end. A reset or a
- * timeout is none of them, since the request may have been sent by then.
+ * Errors of connections that were never established, so that nobody can have received the request. Resets and timeouts
+ * are not among them: by then the request may have been sent.
  */
 const NEVER_CONNECTED: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
@@ -18,7 +18,7 @@ export function isNeverConnected(code: string | undefined): boolean {
   return code !== undefined && NEVER_CONNECTED.has(code);
 }
 
-/** The code of what has caused an error in the end, under whatever it was wrapped in. */
+/** The code of an error's innermost cause, or else of the error. */
 export function deepestCodeOf(error: unknown): string | undefined {
   const cause = error instanceof Error ? error.cause : undefined;
   return (cause instanceof Error ? deepestCodeOf(cause) : undefined) ?? codeOf(error);

@@ -4,7 +4,7 @@ import type { HeaderName } from './answer-headers.ts';
 import { problemCodes, problemValue } from './problem-codes.ts';
 import type { ProblemCode } from './problem-codes.ts';
 
-/** One method of one path, as callers need to know it. */
+/** One method of one path, as callers see it. */
 export interface Operation {
   /** Names it for links and for generated clients. */
   readonly id: string;
@@ -18,17 +18,17 @@ export interface Operation {
   readonly parameters?: readonly Parameter[];
   readonly body?: Body;
   readonly answers: readonly Answer[];
-  /** What it may answer besides; `internal_error`, and `misconfigured` beside others of 503, go without saying. */
+  /** Its problems. `internal_error`, and `misconfigured` next to other 503s, are implied. */
   readonly problems: readonly ProblemCode[];
-  /** Counts how often one visitor calls, and says so in headers. */
+  /** Whether calls are counted for each visitor and reported in headers. */
   readonly isLimited?: boolean;
   /** Callers can't name their requests or continue their traces here; see `guardedEndpoint`. */
   readonly isAnonymous?: boolean;
-  /** Answers pages of other origins: of those that are listed, or of any. */
+  /** The other origins whose pages may call: the listed ones, or any. */
   readonly cors?: 'listed' | 'any';
-  /** Writes problems as pages for browsers. */
+  /** Whether browsers get problems as pages. */
   readonly hasPages?: boolean;
-  /** By names that say what they are examples of. */
+  /** Each name describes its example. */
   readonly examples: Readonly<Record<string, Example>>;
 }
 
@@ -53,13 +53,13 @@ export interface Parameter {
   readonly name: string;
   readonly description?: string;
   readonly schema: z.ZodType;
-  /** A list is written with commas. */
+  /** Whether it is a list, written with commas. */
   readonly isList?: boolean;
 }
 
 interface Body {
   readonly schema: z.ZodType;
-  /** Takes forms besides JSON. */
+  /** Whether forms are accepted besides JSON. */
   readonly forms?: boolean;
   readonly limitBytes: number;
 }
@@ -67,16 +67,16 @@ interface Body {
 export interface Answer {
   readonly status: number;
   readonly description: string;
-  /** By media type; none: no body. */
+  /** Bodies by media type; left out without a body. */
   readonly content?: Readonly<Record<string, z.ZodType | EventStream>>;
-  /** Besides those of every answer. */
+  /** Headers beyond those of every answer. */
   readonly headers?: readonly HeaderName[];
   readonly mayHave?: readonly HeaderName[];
-  /** What to do next with what the answer says. */
+  /** Operations that continue with values of the answer. */
   readonly links?: Readonly<Record<string, Link>>;
 }
 
-/** Server-sent events by their names, each with what its data is. */
+/** Server-sent events by name, each with the shape of its data. */
 export interface EventStream {
   readonly events: Readonly<Record<string, z.ZodType>>;
 }
@@ -89,7 +89,7 @@ interface Link {
   readonly requestBody?: unknown;
 }
 
-/** A request, and the answer that it gets. */
+/** A request and its answer. */
 export interface Example {
   readonly summary: string;
   /** Values of parameters. */
@@ -101,7 +101,7 @@ export interface Example {
 
 interface ExampleAnswer {
   readonly status: number;
-  /** Undefined: the answer has no body. */
+  /** Undefined for an answer without a body. */
   readonly type?: string;
   readonly value?: unknown;
 }
@@ -111,17 +111,17 @@ export const HTML_TYPE = 'text/html';
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
 export const PROBLEM_TYPE = 'application/problem+json';
 
-/** The answer of an example that succeeds. */
+/** A successful answer. */
 export function answered(value: unknown, type = JSON_TYPE): ExampleAnswer {
   return { status: 200, type, value };
 }
 
-/** The answer of an example that does not. */
+/** A problem as an answer. */
 export function refused(code: ProblemCode, told: Parameters<typeof problemValue>[1] = {}): ExampleAnswer {
   return { status: problemCodes[code].status, type: PROBLEM_TYPE, value: problemValue(code, told) };
 }
 
-/** A refusal with one issue. @param path of one step. */
+/** A refusal with one issue. @param path the name of one field. */
 export function invalid(path: string, code: string, message: string): ExampleAnswer {
   return refused('validation_failed', {
     detail: `${path}: ${message}`,

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 
 import * as z from 'zod';
 
-/** What stands in `code` of a problem. */
+/** The `code` of a problem. */
 export type ProblemCode = keyof typeof problemCodes;
 
 /** The codes whose detail is always the same, so that a throw site need not write one. */
@@ -79,7 +79,7 @@ export const problemCodes = {
 
   count_changed: {
     status: 409,
-    example: '12 deliveries match now, not 10: check them again before you replay.',
+    example: '12 deliveries match, not 10: check them again before you replay.',
   },
   no_such_subscription: {
     status: 409,
@@ -177,15 +177,15 @@ export function detailOf(code: ProblemCode): string {
   return 'detail' in described ? described.detail : described.example;
 }
 
-/** An answer that is an error. @see https://www.rfc-editor.org/rfc/rfc9457 */
+/** An error as an answer. @see https://www.rfc-editor.org/rfc/rfc9457 */
 export const problem = z
   .object({
     type: z.literal('about:blank'),
     title: z.string().meta({ description: 'The status in words.' }),
     status: z.int().min(400).max(599),
-    code: z.string().meta({ description: 'Stable: act on this one.' }),
-    detail: z.string().meta({ description: 'What is wrong, for whoever builds the caller.' }),
-    requestId: z.string().meta({ description: 'Finds the request in our logs. The same as X-Request-Id.' }),
+    code: z.string().meta({ description: 'Stable; programs act on it.' }),
+    detail: z.string().meta({ description: 'Says what is wrong and what to do about it, for developers.' }),
+    requestId: z.string().meta({ description: 'Names the request in our logs. The same as X-Request-Id.' }),
     issues: z
       .array(
         z
@@ -195,14 +195,14 @@ export const problem = z
               .meta({ description: 'Dotted, for example `lines.0.email`; empty for the body.' }),
             pointer: z.string().meta({ description: 'The same as a JSON Pointer (RFC 6901).' }),
             code: z.string(),
-            message: z.string().meta({ description: 'What is wrong with it and what would be right.' }),
+            message: z.string().meta({ description: 'Says what was expected and what was given.' }),
           })
-          .meta({ id: 'Issue', description: 'What is wrong with one field of a request.' }),
+          .meta({ id: 'Issue', description: 'One invalid field of a request.' }),
       )
       .optional()
-      .meta({ description: 'With `validation_failed`: one for every wrong field.' }),
+      .meta({ description: 'With `validation_failed`: one issue for each invalid field.' }),
   })
-  .meta({ id: 'Problem', description: 'An answer that is an error (RFC 9457).' });
+  .meta({ id: 'Problem', description: 'An error as an answer (RFC 9457).' });
 
 /** A problem as an answer's body. */
 export function problemValue(

@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import { detailOf, problemCodes } from './problem-codes.ts';
 import type { PlainProblemCode, ProblemCode } from './problem-codes.ts';
 
-/** What is wrong with one field of a request. */
+/** One invalid field of a request. */
 export interface Issue {
   /** Dotted, for example `lines.0.email`. */
   readonly path: string;
@@ -14,19 +14,19 @@ export interface Issue {
 }
 
 export interface ProblemOptions extends ErrorOptions {
-  /** For whoever builds the caller: what is wrong and what to do about it. The usual one of the code if left out. */
+  /** Says what is wrong and what to do about it. The code's usual detail if left out. */
   readonly detail?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** When it may be worth another try. */
+  /** When to try again. */
   readonly retryAfterSeconds?: number | undefined;
   readonly issues?: readonly Issue[];
-  /** What logs and counters call it, where the caller must be told less than we know. */
+  /** Its name in logs and counters, where the caller must not learn the reason. */
   readonly reason?: string;
 }
 
 type DetailedOptions = ProblemOptions & { readonly detail: string };
 
-/** An answer that is an error. Thrown anywhere beneath an endpoint, which answers with it. */
+/** An error as an answer. Code below an endpoint throws it; the endpoint answers with it. */
 export class Problem extends Error {
   /** Stable: callers may act on it. */
   readonly code: ProblemCode;

@@ -3,7 +3,7 @@ import { DAY, SECOND } from '../time.ts';
 import type { Count, Limit, Limiter, Verdict } from '../rate-limit/limiter.ts';
 
 /**
- * Tells callers what they have left, as headers: all limits, and of the most pressing one what remains.
+ * Writes the rate limit headers: all limits, and the remaining calls of the most pressing one.
  *
  * @see https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
  */
@@ -21,7 +21,7 @@ export function rateLimitHeaders(
   };
 }
 
-/** @throws Problem 429 `rate_limited` when a limit refused the call. */
+/** @throws Problem `rate_limited` when a limit refused the call. */
 export function requireAllowed(limits: readonly Limit[], verdict: Verdict): void {
   const pressing = mostPressing(verdict);
   if (verdict.isAllowed || !pressing) return;
@@ -34,17 +34,17 @@ export function requireAllowed(limits: readonly Limit[], verdict: Verdict): void
   });
 }
 
-/** One call that was taken out of a day's budget. */
+/** One call that was counted against a day's budget. */
 export interface Budgeted {
-  /** Puts it back, for a call that was not made after all. Never rejects. */
+  /** Uncounts a call that was not made after all. Never rejects. */
   giveBack(): Promise<unknown>;
 }
 
 /**
- * Counts one call against what all visitors together may use in a day (UTC).
+ * Counts one call against the budget that all visitors share for a day (UTC).
  *
  * @param perDay calls a day.
- * @param visit whose network has a part of the budget, which the call is given back to as well.
+ * @param visit of a network with its own part of the budget, which `giveBack` uncounts too.
  * @throws Problem 429 `rate_limited`
  */
 export async function takeBudget(
@@ -61,7 +61,7 @@ export async function takeBudget(
   };
 }
 
-/** The one that refused, or else the one with the fewest calls left, of several such the one that lasts longest. */
+/** The limit that refused, or else the one with the fewest calls left; of equals, the one that lasts longest. */
 function mostPressing({ counts }: Verdict): Count | undefined {
   const [first] = counts.toSorted(
     (one, other) =>
@@ -72,7 +72,7 @@ function mostPressing({ counts }: Verdict): Count | undefined {
   return first;
 }
 
-/** Rounded up, so that a caller who waits that long is not a moment early. */
+/** Rounded up, so that a caller who waits that long is not early. */
 function secondsUntilReset({ resetsInMs }: Count): number {
   return Math.max(1, Math.ceil(resetsInMs / SECOND));
 }

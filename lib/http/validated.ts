@@ -5,7 +5,7 @@ import type { MediaType } from './body.ts';
 import { Problem } from './problem.ts';
 import type { Issue } from './problem.ts';
 
-/** A body that was read, and not yet looked at. */
+/** A body that was read but not yet parsed. */
 export interface Content {
   readonly type: MediaType;
   readonly bytes: Uint8Array;
@@ -35,7 +35,7 @@ export async function readContent(
 }
 
 /**
- * Checks what was read against a schema. A form is an object of strings; of a field that is there twice, the last.
+ * Checks a body against a schema. A form becomes an object of strings; of a repeated field, the last counts.
  *
  * @throws Problem 400 `validation_failed` with an issue for every wrong field.
  */
@@ -54,7 +54,7 @@ export function requireValid<Value>(value: unknown, schema: z.ZodType<Value>): V
   throw invalid(parsed.error.issues.map(issueOf));
 }
 
-/** Says what would be right and what was given, where a schema has no words of its own: zod's are of TypeScript. */
+/** Says what was expected and what was given, where the schema has no message of its own. */
 function inWords(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
@@ -91,7 +91,7 @@ function sizeOf(bound: 'at least' | 'at most', size: number, value: unknown): st
   return `expected ${bound} ${size}${got(value)}`;
 }
 
-/** What is longer says nothing at a glance. */
+/** Longer values are not repeated in the message. */
 const LONGEST_GIVEN = 40;
 
 function got(value: unknown): string {
@@ -99,11 +99,11 @@ function got(value: unknown): string {
   if (Array.isArray(value)) return ', got an array';
   if (value !== null && typeof value === 'object') return ', got an object';
   const written = JSON.stringify(value);
-  // A text that was to become a number has become `NaN`.
+  // A text that could not be coerced to a number arrives as `NaN`.
   return Number.isNaN(value) || written.length > LONGEST_GIVEN ? '' : `, got ${written}`;
 }
 
-/** Bytes that are no UTF-8 become replacement characters, percent-encoded or not: that is how forms are read. */
+/** Invalid UTF-8 becomes replacement characters, percent-encoded or not, as the URL standard has it. */
 function parseForm(bytes: Uint8Array): Record<string, string> {
   return Object.fromEntries(new URLSearchParams(new TextDecoder().decode(bytes)));
 }

@@ -2,7 +2,7 @@ import { rateLimitHeaders, requireAllowed } from './rate-limit.ts';
 import type { Limiter, Verdict } from '../rate-limit/limiter.ts';
 import type { VisitorLimit, Visitors } from '../rate-limit/visitors.ts';
 
-/** How often one visitor may call, who that is, and where it is counted. */
+/** The limits of one visitor, and the limiter that counts them. */
 export interface VisitorLimits {
   readonly limiter: Limiter;
   readonly visitors: Visitors;
@@ -10,7 +10,7 @@ export interface VisitorLimits {
   readonly limits: readonly VisitorLimit[];
 }
 
-/** A request that its visitor's limits have let through. */
+/** A counted request within its visitor's limits. */
 export interface Visit {
   /** Stands for the visitor's address and can be kept. */
   readonly visitor: string;
@@ -23,10 +23,10 @@ export interface Visit {
 /**
  * Counts a request against the limits of its visitor.
  *
- * What is not valid is counted first and given back then: whoever looked at the limit first and counted later would let
- * a burst through.
+ * An invalid request is counted first and given back afterwards: checking first and counting later would let a burst
+ * through.
  *
- * @param headers is told what is left, also where the request is refused.
+ * @param headers receives the remaining calls, also when the request is refused.
  * @throws Problem 429 `rate_limited`
  */
 export async function countVisit(

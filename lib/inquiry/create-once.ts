@@ -3,7 +3,7 @@ import { OnceAcrossProcesses } from './once-across-processes.ts';
 import { OncePerProcess } from './once.ts';
 import type { Once } from './once.ts';
 
-/** Remembers what was sent: in this process, and in Redis for all of them where one is configured. */
+/** Remembers sent inquiries in this process and, where Redis is configured, across processes. */
 export function createOnce(redis: () => Config['redis']): Once {
   let once: Once | undefined;
   return {

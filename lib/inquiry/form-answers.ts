@@ -8,16 +8,16 @@ import { problemResponse } from '../http/problem.ts';
 import type { Problem } from '../http/problem.ts';
 import { html } from '../markup.ts';
 
-/** Whether a page without script sent the request, whose visitor sees the answer. */
+/** Whether a page without script sent the request, so that its visitor sees the answer. */
 export function isForm(request: Request): boolean {
   return /^application\/x-www-form-urlencoded *(;|$)/i.test(request.headers.get('content-type') ?? '');
 }
 
 /**
- * Answers a form that was sent.
+ * Answers a form whose inquiry was sent.
  *
- * @param wanted where the page wants its visitor back; a path is one of the page's own origin.
- * @returns 303 to there if its origin is allowed, else a page that says so.
+ * @param wanted the page's `redirect`; a path is relative to the page's origin.
+ * @returns 303 to it if its origin is allowed, else a page that confirms the inquiry.
  */
 export function sentAnswer(request: Request, wanted: string | undefined, cors: Cors): Response {
   const base = request.headers.get('origin') ?? undefined;
@@ -28,7 +28,7 @@ export function sentAnswer(request: Request, wanted: string | undefined, cors: C
   return page(200, 'Takk for henvendelsen', ['Vi har tatt imot den og svarer deg på e-post.']);
 }
 
-/** Where a page may call from, a visitor may go back to; `any` names no place. */
+/** Visitors may return to origins whose pages may call. */
 function isAllowed(cors: Cors, origin: string): boolean {
   const headers = corsHeaders(cors, new Request(origin, { headers: { origin } }));
   return headers['access-control-allow-origin'] === origin;
@@ -101,7 +101,7 @@ const STYLE = `
   }
 `;
 
-/** As a whole, since the policy below names the style sheet by its digest. */
+/** Kept byte for byte, since the policy below names the style sheet by its digest. */
 const STYLE_ELEMENT = raw(`<style>${STYLE}</style>`);
 
 const CSP = [

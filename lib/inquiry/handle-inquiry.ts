@@ -22,13 +22,13 @@ export interface Inquiry {
   /** The event's correlation id, and in every log line. */
   readonly requestId: string;
   readonly body: InquiryRequest;
-  /** Stands for who sent it: two visitors may send the same words. */
+  /** Stands for the sender: two visitors may send the same words. */
   readonly visitor: string;
   readonly mail: MailSettings | undefined;
   readonly sent: Once;
-  /** Takes one mail out of what all visitors have together for the day. @throws Problem 429 */
+  /** Counts one mail against the daily budget of all visitors. @throws Problem 429 */
   readonly takeBudget: () => Promise<Budgeted>;
-  /** Where the visitor of a form may be sent on to. */
+  /** The origins that the visitor of a form may be redirected to. */
   readonly cors: Cors;
   /** Undefined where no database is configured. */
   readonly database: (() => Promise<Database>) | undefined;
@@ -41,9 +41,9 @@ export interface Inquiry {
 /**
  * Sends a visitor's inquiry to the administrator as a mail and answers when the mail provider has accepted it.
  *
- * The same `Idempotency-Key`, or the same inquiry of the same visitor, is sent once in ten minutes; who repeats it is
- * told the same. An accepted inquiry also becomes the event `inquiry.submitted`. Of the day's budget only what has
- * reached the mail provider is used: nothing that had been sent before.
+ * An inquiry with the same `Idempotency-Key`, or with the same content from the same visitor, is sent once in ten
+ * minutes; a repetition gets the same answer. An accepted inquiry also becomes the event `inquiry.submitted`. Only
+ * mails that may have reached the mail provider count against the day's budget.
  *
  * @throws Problem 503 `email_not_configured`, 422 `idempotency_key_reused`, 429, 502 `email_failed`, `email_timeout` or
  *   `email_unreachable`
@@ -61,7 +61,7 @@ export async function handleInquiry(inquiry: Inquiry): Promise<Response> {
   }
 }
 
-/** Nobody is going to set a variable within seconds. */
+/** Setting a variable takes a deployment. */
 const NOT_CONFIGURED_RETRY_SECONDS = (10 * MINUTE) / SECOND;
 
 function requireMail(settings: MailSettings | undefined): MailSettings {
@@ -69,7 +69,7 @@ function requireMail(settings: MailSettings | undefined): MailSettings {
   throw new Problem('email_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
 
-/** @returns whether it had been sent before, or was being sent. */
+/** @returns whether another request has sent it, or is sending it. */
 async function sendOnce(inquiry: Inquiry, settings: MailSettings): Promise<boolean> {
   const { request, visitor, sent } = inquiry;
   const { website: _website, redirect: _redirect, ...fields } = inquiry.body;
@@ -81,7 +81,7 @@ async function sendOnce(inquiry: Inquiry, settings: MailSettings): Promise<boole
   };
   const idempotencyKey = request.headers.get('idempotency-key')?.trim();
   if (!idempotencyKey) return (await sent.once(sameBody)).isReplay;
-  // The key of one visitor says nothing about another's. A page that makes a new key at each click sends once too.
+  // Keys of different visitors are unrelated. A page that makes a new key at each click sends only once, too.
   let isSameBody = false;
   const { isReplay } = await sent.once({
     key: digest('key', visitor, idempotencyKey),
@@ -93,7 +93,7 @@ async function sendOnce(inquiry: Inquiry, settings: MailSettings): Promise<boole
   return isReplay || isSameBody;
 }
 
-/** As JSON, in which no two lists look alike. */
+/** Hashes JSON, in which different lists differ. */
 function digest(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
@@ -120,7 +120,7 @@ async function sendBudgeted(
   }
 }
 
-/** The mail is on its way: a slow database must not keep the visitor. */
+/** The mail is sent; a slow database must not keep the visitor waiting. */
 const RECORD_PATIENCE_MS = 2 * SECOND;
 
 async function record({ body, requestId, database, waitUntil }: Inquiry, inquiryId: string): Promise<void> {
@@ -147,7 +147,7 @@ function success({ request, body, cors }: Inquiry, isReplay: boolean): Response 
   return response;
 }
 
-/** Whoever shared the outcome of another's sending gets a problem of their own, with their own request's id. */
+/** Makes a problem for each request, also where requests share one failure: the request ids differ. */
 function asProblem(error: unknown, requestId: string): unknown {
   if (error instanceof KeyReused) return new Problem(error.code);
   if (!(error instanceof MailNotSent)) return error;

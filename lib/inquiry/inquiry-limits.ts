@@ -3,15 +3,15 @@ import { networkDays } from '../rate-limit/networks.ts';
 import type { VisitorLimit } from '../rate-limit/visitors.ts';
 import { DAY, MINUTE } from '../time.ts';
 
-/** A town hall behind one address corrects some typing errors within ten minutes; a program makes thousands. */
+/** Extra tries: a town hall behind one address makes some typing errors in ten minutes, a program thousands. */
 const TYPING_ERRORS = 50;
 
-/** What one visitor may use of a day's budget: five in ten minutes would be 720 in a day. */
+/** One visitor's share of a day's budget: five in ten minutes would be 720 in a day. */
 const PART_OF_DAY = 1 / 10;
 
 /**
- * How often one visitor may send the form, and how often it may be tried. A customer with many networks has two or four
- * times as many as a visitor, not as many for each.
+ * The limits of one visitor, for inquiries and for tries. A customer with many networks gets two or four times as many
+ * as one visitor, not as many for each network.
  */
 export function inquiryLimits(rates: Config['rates']): readonly VisitorLimit[] {
   const { inquiryPer10Minutes: limit, inquiryDailyBudget } = rates;

@@ -30,7 +30,7 @@ export function inquiryMail(inquiry: InquiryRequest, options: InquiryMailOptions
   };
 }
 
-/** Mail programs cut a longer one anyway. */
+/** Mail programs cut longer subjects. */
 const SUBJECT_MOST = 150;
 
 function subjectOf({ source, topic, organization }: InquiryRequest): string {
@@ -40,7 +40,7 @@ function subjectOf({ source, topic, organization }: InquiryRequest): string {
   return `${cut.trimEnd()}…`;
 }
 
-/** What both forms of the mail say. */
+/** The content of both forms of the mail. */
 interface Content {
   readonly heading: string;
   readonly sender: string;
@@ -126,7 +126,7 @@ function textOf({ heading, rows, texts, hint, reference }: Content): string {
   ].join('\n');
 }
 
-/** Inline, since some mail programs drop a style sheet; the sheet below only adds the dark colours. */
+/** Inline, since some mail programs drop style sheets; the sheet below only adds dark colours. */
 const FONT = raw(`font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif`);
 
 const DARK = raw(`
@@ -270,7 +270,7 @@ function rowHtml({ label, value, link }: Row): Html {
   </tr>`;
 }
 
-/** Breaks as tags too: Outlook knows no `pre-wrap`. */
+/** Writes line breaks as tags too, since Outlook does not support `pre-wrap`. */
 function blockHtml({ label, value }: Row): Html {
   const lines = value.split('\n').map((line, index) => (index === 0 ? line : html`<br />${line}`));
   return html`<tr>
@@ -289,7 +289,7 @@ function blockHtml({ label, value }: Row): Html {
   </tr>`;
 }
 
-/** What a list of mails shows beside the subject. */
+/** The preview that mail programs show beside the subject. */
 function firstOf(text: string): string {
   return text.replace(/\s+/g, ' ').slice(0, 120).toWellFormed();
 }

@@ -2,10 +2,10 @@ import * as z from 'zod';
 
 import { asciiAddress } from '../mail/address.ts';
 
-/** Turn what follows them around, on the screen and in a subject line; marks and joiners stay. */
+/** Controls that reverse the text after them. Marks and joiners stay. */
 const BIDI_OVERRIDES = /[\u202A-\u202E\u2066-\u2069]/g;
 
-/** One line without controls: what becomes a header or a row can't begin another one. */
+/** Makes one line without control characters, so that a value cannot start another header or row. */
 function singleLine(text: string): string {
   return text
     .toWellFormed()
@@ -15,7 +15,7 @@ function singleLine(text: string): string {
     .trim();
 }
 
-/** Lines and tabs as they are, other controls gone. */
+/** Keeps line breaks and tabs, and removes other control characters. */
 function longText(text: string): string {
   return text
     .toWellFormed()
@@ -34,7 +34,7 @@ function required(most: number) {
     .meta({ minLength: 1, maxLength: most });
 }
 
-/** Absent, null, empty and blank are the same: a form sends each of its fields. */
+/** Absent, null, empty and blank mean the same, since a form sends all its fields. */
 function optional(most: number, clean: (text: string) => string) {
   const should = `expected at most ${most} characters`;
   return z
@@ -45,12 +45,12 @@ function optional(most: number, clean: (text: string) => string) {
     .meta({ maxLength: most });
 }
 
-/** What RFC 5321 leaves for a path, less its brackets. */
+/** The longest path of RFC 5321, without its brackets. */
 const EMAIL_MOST = 254;
 
 const asciiEmail = z.email().max(EMAIL_MOST);
 
-/** Letters of any language in the domain: municipal domains have them. */
+/** Allows letters of any language in the domain, as municipal domains have. */
 const email = required(EMAIL_MOST)
   .pipe(
     z.stringFormat('email', (address) => asciiEmail.safeParse(asciiAddress(address)).success, {
@@ -59,7 +59,7 @@ const email = required(EMAIL_MOST)
   )
   .meta({ format: 'idn-email', maxLength: EMAIL_MOST });
 
-/** The rest is a page's own words, spaces and signs too; without any it would say nothing that `kontakt` says. */
+/** After `kontakt-` a page may put any text, but not none. */
 const SOURCE = /^(?:chatbot|book-demo|kontakt-.+)$/u;
 
 const source = required(80)
@@ -68,9 +68,13 @@ const source = required(80)
       error: 'expected chatbot, book-demo or kontakt- and any text, for example kontakt-om oss',
     }),
   )
-  .meta({ pattern: SOURCE.source, maxLength: 80, description: 'Which page or dialogue it comes from.' });
+  .meta({
+    pattern: SOURCE.source,
+    maxLength: 80,
+    description: 'The page or dialogue that sends the inquiry.',
+  });
 
-/** What a visitor sends. */
+/** The body of `POST /api/inquiry`. */
 export const inquiryRequest = z.object({
   name: required(120),
   email,
@@ -84,19 +88,19 @@ export const inquiryRequest = z.object({
   message: optional(10_000, longText),
   source,
   contextSummary: optional(8000, longText).meta({
-    description: 'What the visitor and the chatbot had talked about.',
+    description: 'The visitor’s conversation with the chatbot.',
   }),
   website: optional(64 * 1024, singleLine).meta({
-    description: 'Leave it empty: people do not see this field, and programs that fill in forms do.',
+    description: 'A honeypot. Leave it empty: people do not see this field, programs that fill in forms do.',
   }),
   redirect: optional(2000, singleLine).meta({
-    description: 'Where a page without script wants its visitor back.',
+    description: 'The page to send the visitor of a form back to.',
   }),
 });
 
 export type InquiryRequest = z.output<typeof inquiryRequest>;
 
-/** Which of the three kinds of source it is, where a visitor's own words may not go. */
+/** The kind of a source, for places where a visitor's own words must not appear. */
 export function sourceKind({ source: name }: Pick<InquiryRequest, 'source'>): string {
   return name.startsWith('kontakt-') ? 'kontakt' : name;
 }

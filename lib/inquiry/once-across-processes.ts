@@ -6,19 +6,19 @@ import { KeyReused } from './once.ts';
 import type { Deed, Once } from './once.ts';
 import { REMEMBERED_MS } from './once.ts';
 
-/** Longer than a mail with its second try takes: what is still "doing" after this was left by a process that died. */
+/** Longer than a mail with its second attempt takes: an older claim belongs to a process that died. */
 const CLAIM_SECONDS = 30;
 
-/** How often to look whether another process is done. */
+/** How often to check on another process. */
 const POLL_MS = 250;
 
-/** Nobody waits longer than for one claim to run out and the deed to be done again. */
+/** Time for one claim to expire and the deed to be done again. */
 const PATIENCE_MS = MINUTE;
 
-/** An inquiry is worth more than the certainty that it is sent once. */
+/** Delivering an inquiry matters more than delivering it only once. */
 const REDIS_TIMEOUT_MS = 800;
 
-/** Remembers in Redis, for all processes. Where Redis does not answer, the deed is done. */
+/** Remembers in Redis, across processes. If Redis does not answer, the deed is done. */
 export class OnceAcrossProcesses implements Once {
   readonly #redis: Redis;
 
@@ -64,7 +64,7 @@ export class OnceAcrossProcesses implements Once {
     const set = await this.#redis.set(nameOf(deed), doing, { nx: true, ex: CLAIM_SECONDS });
     if (set === 'OK') return 'mine';
     const found = await this.#redis.get<string>(nameOf(deed));
-    // Given up between the two commands.
+    // The other process gave up between the two commands.
     if (found === null) return 'doing';
     const [state, fingerprint] = found.split(':');
     if (fingerprint !== deed.fingerprint) throw new KeyReused();
@@ -82,7 +82,7 @@ async function orNothing<Value>(answer: Promise<Value>): Promise<Value | undefin
     return await answer;
   } catch (error) {
     if (error instanceof KeyReused) throw error;
-    // Its message repeats the command.
+    // The client's error message repeats the command.
     log('warn', 'Redis did not answer: an inquiry may be sent twice', {
       error: error instanceof Error ? error.name : typeof error,
     });

@@ -1,6 +1,6 @@
 import { MINUTE } from '../time.ts';
 
-/** How long the same inquiry is not sent again. */
+/** For how long a repeated inquiry is not sent again. */
 export const REMEMBERED_MS = 10 * MINUTE;
 
 /** The same key came with another body: answering "sent" would lose an inquiry. */
@@ -13,22 +13,22 @@ export class KeyReused extends Error {
   }
 }
 
-/** What is done at most once. */
+/** Work to do at most once. */
 export interface Deed {
-  /** Names it; opaque, of bounded length. */
+  /** Names the work; opaque, of bounded length. */
   readonly key: string;
-  /** Tells whether it is the same one that the name stood for before. */
+  /** Differs if the key stood for other work before. */
   readonly fingerprint: string;
   readonly run: () => Promise<void>;
 }
 
 export interface Once {
   /**
-   * Does a deed unless it was done within ten minutes. Whoever comes while it is being done shares its outcome, good
-   * or bad; after a failure the next one does it.
+   * Does a deed unless it was done within ten minutes. A call that comes meanwhile shares its outcome, good or bad;
+   * after a failure the next call does it.
    *
-   * @returns whether it had been done, or was being done, for another call.
-   * @throws KeyReused, or what the deed throws.
+   * @returns whether another call did it.
+   * @throws KeyReused, or the error of the deed.
    */
   once(deed: Deed): Promise<{ readonly isReplay: boolean }>;
 }
@@ -39,12 +39,12 @@ interface Memory {
   readonly forgetAt: number;
 }
 
-/** Ten minutes of a busy site many times over, in a few megabytes. */
+/** Far more than a busy site sends in ten minutes, in a few megabytes. */
 const MOST_REMEMBERED = 10_000;
 
-/** Remembers in this process. @param beyond asked too, where other processes do the same deeds. */
+/** Remembers in this process. @param beyond remembers across processes. */
 export class OncePerProcess implements Once {
-  // In the order of `forgetAt`, since all are kept for the same time.
+  // Ordered by `forgetAt`, since all are kept equally long.
   readonly #memories = new Map<string, Memory>();
   readonly #beyond: Once | undefined;
   readonly #now: () => number;

@@ -15,7 +15,7 @@ const INQUIRY = {
   source: 'book-demo',
 };
 
-/** Takes every field at its longest in any script, also as a form writes it: up to nine bytes a character. */
+/** Fits every field at its longest in any script, also in a form, which takes up to nine bytes a character. */
 const LIMIT_BYTES = 256 * 1024;
 
 export const inquiryRoute = {
@@ -25,7 +25,7 @@ export const inquiryRoute = {
   tag: 'Inquiry',
   summary: 'Send an inquiry to the administrator',
   description:
-    'Answers when the mail provider has accepted the mail. The same `Idempotency-Key`, or the same inquiry of the same visitor within 10 minutes, is sent once. A request that is not valid is not counted among the visitor’s inquiries, only among their tries. A page without script sends a form: it gets a 303 to its `redirect`, if that is of an allowed origin, else a page. Texts are trimmed before they are measured; a field that may be left out may also be empty.',
+    'Answers once the mail provider has accepted the mail. An inquiry is sent once for each `Idempotency-Key`, and once for the same content from the same visitor within 10 minutes. An invalid request counts as a try, not as an inquiry. A form from a page without script is answered with a 303 to its `redirect` if that has an allowed origin, else with a page. Texts are trimmed before they are measured; optional fields may be empty.',
   access: 'anyone',
   cors: 'listed',
   isLimited: true,
@@ -35,7 +35,7 @@ export const inquiryRoute = {
     {
       in: 'header',
       name: 'Idempotency-Key',
-      description: 'A name for this inquiry, so that a repetition is not sent again.',
+      description: 'Names this inquiry, so that a repeated request is not sent again.',
       schema: z.string(),
     },
   ],
@@ -49,7 +49,7 @@ export const inquiryRoute = {
     },
     {
       status: 303,
-      description: 'The same, to a form that named where its visitor goes on.',
+      description: 'The same, to a form with a `redirect`.',
       headers: ['Location'],
       mayHave: ['Idempotent-Replayed'],
     },
@@ -70,19 +70,19 @@ export const inquiryRoute = {
   ],
   examples: {
     'an-inquiry': {
-      summary: 'An inquiry with a key of its own',
+      summary: 'An inquiry with a new key',
       parameters: { 'Idempotency-Key': '7c1f0c52-6d0e-4a55-b7c1-1f6d6f7f4a10' },
       json: INQUIRY,
       answer: answered({ ok: true }),
     },
     'another-with-the-same-key': {
-      summary: 'Another inquiry with the key of the one before',
+      summary: 'Another inquiry with the same key',
       parameters: { 'Idempotency-Key': '7c1f0c52-6d0e-4a55-b7c1-1f6d6f7f4a10' },
       json: { ...INQUIRY, message: 'Kan dere ringe meg på torsdag?' },
       answer: refused('idempotency_key_reused'),
     },
     'another-page': {
-      summary: 'From a page with a name of its own',
+      summary: 'From a page with its own source',
       json: { ...INQUIRY, topic: 'Åpningstider', source: 'kontakt-om oss' },
       answer: answered({ ok: true }),
     },
@@ -92,18 +92,18 @@ export const inquiryRoute = {
       answer: { status: 200, type: HTML_TYPE },
     },
     'a-form-that-goes-on': {
-      summary: 'A form that names where to go on',
+      summary: 'A form with a redirect',
       parameters: { Origin: 'http://localhost:3001' },
       form: { ...INQUIRY, source: 'kontakt-drift', redirect: '/takk' },
       answer: { status: 303 },
     },
     'a-wrong-address': {
-      summary: 'With an address that is none',
+      summary: 'With an invalid e-mail address',
       json: { ...INQUIRY, email: 'sigrid' },
       answer: invalid('email', 'invalid_email', 'expected an e-mail address, for example kari@example.no'),
     },
     'a-foreign-page': {
-      summary: 'From a page that may not call',
+      summary: 'From a page of another origin',
       parameters: { Origin: 'https://elsewhere.example' },
       json: INQUIRY,
       answer: refused('origin_not_allowed'),

@@ -7,15 +7,15 @@ import { asciiAddress } from './address.ts';
 
 /** A mail to the administrator, or to one other person. */
 export interface Mail {
-  /** The person; left out, it is the administrator, with a copy to whom the settings name. */
+  /** The recipient. If left out, the administrator, with a copy to `CC_EMAIL`. */
   readonly to?: string;
   readonly senderName: string;
   readonly subject: string;
   readonly html: string;
   readonly text: string;
-  /** Whose mail it is in the end: an answer goes to them. */
+  /** The recipient of answers to the mail. */
   readonly replyTo?: { readonly email: string; readonly name: string };
-  /** What the provider's statistics count it as: a fixed few, never what a visitor wrote. */
+  /** Categories for the provider's statistics: a fixed few, never a visitor's words. */
   readonly categories: readonly string[];
   /** Finds the mail in the provider's activity log. */
   readonly reference: string;
@@ -24,25 +24,25 @@ export interface Mail {
 type MailFailure = 'email_failed' | 'email_timeout' | 'email_unreachable';
 
 /**
- * The provider has not accepted the mail; after `email_timeout` it may have all the same.
+ * The provider did not accept the mail; after `email_timeout` it may have.
  *
  * Has no `cause`, so that no log or debugger shows the key or the mail with it.
  */
 export class MailNotSent extends Error {
   readonly code: MailFailure;
-  /** What the connection failed with, `ECONNREFUSED` for one. */
+  /** The code of the connection's error, such as `ECONNREFUSED`. */
   readonly reason: string | undefined;
   /** The provider's answer, if there was one. */
   readonly status: number | undefined;
   /** The fields of the provider's API that it refused. */
   readonly fields: readonly string[];
   /**
-   * Whether the provider may have worked on it: not without a connection, and not where it has refused the mail (4xx).
+   * Whether the provider may have accepted the mail: not without a connection, and not after a 4xx.
    */
   readonly hasReachedProvider: boolean;
 
   constructor(code: MailFailure, details: MailFailureDetails) {
-    super('the mail provider has not accepted the mail');
+    super('the mail provider did not accept the mail');
     this.name = 'MailNotSent';
     this.code = code;
     this.reason = details.reason;
@@ -58,20 +58,20 @@ interface MailFailureDetails {
   readonly reason?: string | undefined;
   readonly status?: number | undefined;
   readonly fields?: readonly string[];
-  /** Said of the first try, where the second one says nothing of it. */
+  /** Known from the first attempt, if not implied by the second. */
   readonly hasReachedProvider?: boolean;
 }
 
-/** The provider answers in some 200 ms; a visitor who waits longer than this has gone. For each of two tries. */
+/** For each of two attempts. The provider answers in some 200 ms; a visitor who waits longer than this has left. */
 const TIMEOUT_MS = 8 * SECOND;
 
-/** Lets a restarted server or a full window pass, and is not noticed by a person. */
+/** Long enough for a restarted server or a full rate limit window, too short for a person to notice. */
 const RETRY_PAUSE_MS = 500;
 
 /**
  * Sends a mail through SendGrid.
  *
- * Tried a second time only when the first was surely not accepted, so that nobody gets it twice.
+ * Tries a second time only when the first attempt was certainly not accepted, so that nobody gets the mail twice.
  *
  * @param timeoutMs for each try, for tests.
  * @throws MailNotSent
@@ -93,7 +93,7 @@ export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = T
 const HOSTS = { global: 'https://api.sendgrid.com', eu: 'https://api.eu.sendgrid.com' };
 
 /**
- * One call of the v3 API, without SendGrid's SDK: its HTTP client, axios, would be 400 kB of every function that relays.
+ * One call of the v3 API, without SendGrid's SDK: its HTTP client, axios, would add 400 kB to each function that relays.
  *
  * @throws MailNotSent
  */
@@ -158,7 +158,7 @@ function named({ email, name }: { readonly email: string; readonly name: string 
   return { email: asciiAddress(email), ...(shown !== '' && { name: shown }) };
 }
 
-/** Without the signs that have a meaning in a header (RFC 5322, `specials`): the name is in the mail as it was written. */
+/** Removes characters with a meaning in a header (RFC 5322, `specials`). The mail itself has the full name. */
 function displayName(name: string): string {
   return name
     .replace(/[\p{Cc}"\\<>()[\]:;@,]/gu, ' ')
@@ -168,7 +168,7 @@ function displayName(name: string): string {
 
 const refusal = z.object({ errors: z.array(z.object({ field: z.string().nullish() })) });
 
-/** The fields that an answer names: paths of the API, such as `personalizations.0.cc`, and nothing else that it says. */
+/** The fields that a refusal names, if they look like paths of the API, such as `personalizations.0.cc`. */
 function fieldsOf(answer: string): readonly string[] {
   const { data } = refusal.safeParse(parseJson(answer));
   const fields = data?.errors.map(({ field }) => field ?? '') ?? [];

@@ -1,10 +1,10 @@
-/** Whoever a valid token stands for. */
+/** The person that a valid token identifies. */
 export interface Operator {
-  /** The token's subject: who is written down beside what was done. */
+  /** The token's subject, which is recorded with each action. */
   readonly subject: string;
-  /** What to call them: the token's `name`, else its subject. */
+  /** The token's `name`, or else its subject. */
   readonly name: string;
   readonly scopes: ReadonlySet<string>;
-  /** How the token came: unsafe requests with a cookie must come from our own pages. */
+  /** The token's place in the request: unsafe requests with a cookie must come from the console. */
   readonly via: 'bearer' | 'cookie';
 }

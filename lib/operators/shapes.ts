@@ -35,7 +35,7 @@ export type LastError = z.output<typeof lastError>;
 export const orderedBy = z
   .string()
   .nullable()
-  .meta({ description: 'The ordering key; null where the lane is the whole topic.' });
+  .meta({ description: 'The ordering key; null if the whole topic is one lane.' });
 
 export const errorGroup = z
   .string()

@@ -9,39 +9,40 @@ import { run } from '../db/statement.ts';
 import type { Executor, Statement } from '../db/statement.ts';
 import { inSendSpan } from '../telemetry/event.ts';
 import { traceparent } from '../trace-context.ts';
+import { EMITTER_LOCKS } from './emitter-locks.ts';
 import { InvalidPayload, UnknownTopic } from './errors.ts';
 
 export interface EmitOptions {
   /**
-   * Narrows the lane to the events of this topic with the same key: they are delivered in order among themselves and
-   * do not wait for other keys. Without it the catalog's ordering key, else the whole topic.
+   * Narrows the order to the topic's events with the same key: they are delivered in order among themselves and do not
+   * wait for other keys. By default the catalog's ordering key; if it has none, the whole topic is one order.
    */
   readonly orderingKey?: string;
   /**
-   * At most one event of this topic has this key: emitting it again gives the first one's id. Until that one is pruned,
-   * 30 days after it was recorded at the earliest.
+   * Makes the event unique in its topic: emitting it again returns the id of the first. This holds until the first one is
+   * pruned, at the earliest 30 days after it was recorded.
    */
   readonly dedupeKey?: string;
-  /** Ties together all that happened because of one request or one event. */
+  /** Joins everything that happened because of one request or one event. */
   readonly correlationId?: string;
-  /** The id of the event that made the producer emit this one. */
+  /** The id of the event that caused this one. */
   readonly causationId?: string;
-  /** W3C trace context of the producer's span; without it that of a span of this call, or of the request around it. */
+  /** W3C trace context of the producer's span. By default that of this call's own span, or of the current request. */
   readonly traceparent?: string;
 }
 
 /**
  * Records an event in the outbox, in the caller's transaction and in one statement.
  *
- * Rolled back, nothing is left; committed, every subscriber that the catalog lists for the topic now will be handed it,
- * whatever release the relay is of. Emit after the business
- * rows that the event reports are written, so that events about one row come in the order of its changes. With one
- * business write, `db.transaction` takes three round trips: `begin` goes with the write, then this, then `commit`.
+ * After a rollback nothing is left. After the commit, every subscriber that this release's catalog lists for the topic
+ * receives the event, whatever release the relay is of. Write the business rows first, then emit, so that the events about
+ * one row follow the order of its changes. With one business write, `db.transaction` takes three round trips: `begin` with
+ * the write, this, and `commit`.
  *
  * @param tx the transaction that also writes the business data: Drizzle's, or the bare client of `pg`, Neon or PGlite.
- * @param payload checked against the topic's schema; what the schema makes of it is stored.
+ * @param payload checked against the topic's schema; the schema's output is stored.
  * @returns the event's id, a UUIDv7; with a `dedupeKey` that was used before, the id of that event.
- * @throws InvalidPayload or UnknownTopic before the database is touched, so that the transaction can go on.
+ * @throws InvalidPayload or UnknownTopic before anything is sent to the database, so that the transaction can go on.
  */
 export async function emit<Name extends TopicName>(
   tx: Executor,
@@ -64,7 +65,7 @@ async function record(tx: Executor, event: OutboxEvent): Promise<{ id: string }>
     noteDue(tx);
     return { id: row.id };
   }
-  // Looked up, not locked: a producer that is still open must not keep the relay from settling that event.
+  // Read without a lock: an open producer must not keep the relay from settling that event.
   const [earlier] = await run<{ id: string }>(tx, {
     text: 'select id::text from events where topic = $1::text and dedupe_key = $2::text',
     values: [event.topic, event.dedupeKey],
@@ -72,7 +73,7 @@ async function record(tx: Executor, event: OutboxEvent): Promise<{ id: string }>
   return { id: earlier!.id };
 }
 
-/** An event as it goes into the outbox. */
+/** An event as it is written to the outbox. */
 export interface OutboxEvent {
   readonly id: string;
   readonly topic: string;
@@ -80,7 +81,7 @@ export interface OutboxEvent {
   readonly payload: string;
   readonly version: number;
   readonly producer: string;
-  /** Whom it is for: the topic's subscribers in this release's catalog. */
+  /** The topic's subscribers in this release's catalog. */
   readonly subscribers: readonly string[];
   readonly orderingKey: string;
   readonly dedupeKey: string | null;
@@ -110,20 +111,20 @@ export function outboxEvent(name: string, payload: unknown, options: EmitOptions
     subscribers: topic.subscribers,
     orderingKey: options.orderingKey ?? topic.orderingKey?.(parsed.data) ?? '',
     dedupeKey: options.dedupeKey ?? null,
-    // An event that nothing caused begins a correlation of its own.
+    // An event without a cause starts a correlation of its own.
     correlationId: options.correlationId ?? options.causationId ?? id,
     causationId: options.causationId ?? null,
     traceparent: options.traceparent ?? traceparent(),
   };
 }
 
-/** The database refuses such text, and would take the caller's whole transaction with it. */
+/** Refuses text that Postgres refuses: its error would abort the caller's whole transaction. */
 function assertStorable(topic: string, payload: unknown, options: EmitOptions): void {
   const issues = unstorable(payload, []);
   for (const [option, value] of Object.entries(options)) {
-    // An index entry has room for some 2,700 bytes, and these are keys, not texts.
+    // An index entry holds about 2,700 bytes, and these are keys, not prose.
     if (typeof value === 'string' && value.length > 255)
-      issues.push({ path: option, message: 'write 255 characters at most' });
+      issues.push({ path: option, message: 'expected at most 255 characters' });
     issues.push(...unstorable(value, [option]));
   }
   if (issues.length > 0) throw new InvalidPayload(topic, issues);
@@ -132,19 +133,17 @@ function assertStorable(topic: string, payload: unknown, options: EmitOptions): 
 function unstorable(value: unknown, path: readonly string[]): { path: string; message: string }[] {
   if (typeof value === 'string') {
     if (value.isWellFormed() && !value.includes('\0')) return [];
-    return [{ path: path.join('.'), message: 'leave out U+0000 and halves of surrogate pairs' }];
+    return [{ path: path.join('.'), message: 'U+0000 and unpaired surrogates cannot be stored' }];
   }
   if (typeof value !== 'object' || value === null) return [];
-  // The database reads JSON by recursion, and its stack is not ours to choose.
-  if (path.length > 100) return [{ path: path.slice(0, 10).join('.'), message: 'nest 100 levels at most' }];
+  // Postgres parses JSON recursively, and its stack limit may differ from ours.
+  if (path.length > 100)
+    return [{ path: path.slice(0, 10).join('.'), message: 'expected at most 100 levels of nesting' }];
   return Object.entries(value).flatMap(([key, inner]) => [
     ...unstorable(key, [...path, key]),
     ...unstorable(inner, [...path, key]),
   ]);
 }
-
-/** First half of the key of the advisory locks that say "a transaction that emits to this topic is open". */
-export const EMITTER_LOCKS = 0x9057;
 
 /** A statement that records an event together with rows of its caller. */
 interface Recording {

@@ -1,6 +1,6 @@
 import type { ZodError } from 'zod';
 
-/** The payload does not fit its topic's schema; `issues` says where and why. Nothing was sent to the database. */
+/** The payload does not match its topic's schema; `issues` says where and why. Nothing was sent to the database. */
 export class InvalidPayload extends Error {
   readonly code = 'invalid_payload';
   readonly topic: string;
@@ -9,7 +9,7 @@ export class InvalidPayload extends Error {
 
   constructor(topic: string, issues: readonly { path: string; message: string }[], options?: ErrorOptions) {
     const found = issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join('; ');
-    super(`the payload does not fit ${topic}: ${found}`, options);
+    super(`the payload does not match ${topic}: ${found}`, options);
     this.name = 'InvalidPayload';
     this.topic = topic;
     this.issues = issues;

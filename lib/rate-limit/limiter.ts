@@ -1,19 +1,19 @@
-/** So many calls in each window. Windows are laid end to end from 1970 on, so every instance agrees on them. */
+/** A number of calls in each window. Windows follow each other from 1970 on, so all instances agree on them. */
 export interface Limit {
-  /** As answers call it: letters, digits and hyphens. */
+  /** Its name in answers: letters, digits and hyphens. */
   readonly name: string;
   readonly limit: number;
   readonly windowMs: number;
 }
 
-/** A call to count: against which limit, and on whose account. */
+/** A call to count against a limit. */
 export interface Taking {
   /** Safe to store: never an address. */
   readonly key: string;
   readonly limit: Limit;
 }
 
-/** Counts calls. It always answers, and never lets more through than a limit says. */
+/** Counts calls. It always answers, and never allows more calls than the limit. */
 export interface Limiter {
   /**
    * Counts one call against each limit in turn, up to the first that refuses it.
@@ -25,11 +25,11 @@ export interface Limiter {
 
 export interface Verdict {
   readonly isAllowed: boolean;
-  /** Those that counted the call, in the order given. One that refused it is the last. */
+  /** The limits that counted the call, in the given order. A limit that refused it is the last. */
   readonly counts: readonly Count[];
 }
 
-/** What is left of a limit after a call. */
+/** A limit's state after a call. */
 export interface Count {
   readonly limit: Limit;
   readonly isRefused: boolean;
@@ -37,10 +37,10 @@ export interface Count {
   /** Until the window ends; more than 0. */
   readonly resetsInMs: number;
   /**
-   * Takes the call out of the count again: in the window that counted it, so that a later one gains nothing by it, and
-   * once, however often it is called. Never rejects: a limiter that is away keeps the call counted.
+   * Uncounts the call in the window that counted it, once, however often it is called. Never rejects: if the limiter is
+   * unavailable, the call stays counted.
    *
-   * @returns what is left then.
+   * @returns the limit's state afterwards.
    */
   giveBack(): Promise<Count>;
 }
@@ -59,13 +59,13 @@ export async function takeInTurn(
   return { isAllowed: true, counts };
 }
 
-/** What a limiter knows of a call that it has counted, or refused. */
+/** A call that was counted or refused. */
 type Counted = Omit<Count, 'giveBack'>;
 
 /**
- * Makes a count whose call is given back at most once; one that was refused was never counted.
+ * Makes a count that is given back at most once, and not at all if the call was refused.
  *
- * @param undo takes it out. @returns what remains, or undefined where it could not be taken out.
+ * @param undo uncounts the call. @returns the remaining calls, or undefined if that failed.
  */
 export function countOf(
   counted: Counted,

@@ -1,7 +1,7 @@
 import { countOf, takeInTurn } from './limiter.ts';
 import type { Count, Limit, Limiter, Taking, Verdict } from './limiter.ts';
 
-/** Keys kept of each limit: about a megabyte, and more visitors than one instance sees within a window. */
+/** Keys kept for each limit: about a megabyte, and more visitors than one instance sees in a window. */
 const KEYS_KEPT = 10_000;
 
 interface Window {
@@ -10,10 +10,10 @@ interface Window {
 }
 
 /**
- * Counts in this process alone: for one process, or for while Redis is away.
+ * Counts in this process alone: for a single process, or while Redis is unavailable.
  *
- * Whoever called longest ago is forgotten first. Each limit forgets for itself, so that no number of visitors makes
- * it forget what all of them have used together.
+ * Forgets the key with the oldest call first. Each limit forgets on its own, so that many visitors cannot make it
+ * forget the shared budget.
  */
 export class MemoryLimiter implements Limiter {
   readonly #now: () => number;
@@ -35,7 +35,7 @@ export class MemoryLimiter implements Limiter {
     const windows = this.#windowsOf(limit);
     const known = windows.get(key);
     const window = known?.startsAt === startsAt ? known : { startsAt, calls: 0 };
-    // A map gives its keys in the order they were set: the first is the one that called longest ago.
+    // A map keeps its keys in insertion order: the first has the oldest call.
     windows.delete(key);
     windows.set(key, window);
     if (windows.size > this.#keysKept) windows.delete(windows.keys().next().value ?? key);
@@ -43,7 +43,7 @@ export class MemoryLimiter implements Limiter {
     if (!isRefused) window.calls += 1;
     const remaining = limit.limit - window.calls;
     return countOf({ limit, isRefused, remaining, resetsInMs: startsAt + limit.windowMs - now }, () => {
-      // The window that counted it: another one may have taken its place in the map.
+      // The window that counted the call; the map may hold a newer one by now.
       window.calls -= 1;
       return limit.limit - window.calls;
     });

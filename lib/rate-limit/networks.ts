@@ -1,18 +1,18 @@
-import type { VisitorLimit } from './visitors.ts';
 import { DAY } from '../time.ts';
+import type { VisitorLimit } from './visitors.ts';
 
 /**
- * What one network of IPv6 may use of a day's budget. A household has a /56 or less, a company a /48 or less: neither
- * can use up everybody's day, and it takes four companies that mean ill to do so. Smaller parts would lock out people
- * who share a network without knowing each other: a mobile carrier puts thousands of telephones into one /48.
+ * The share of a day's budget for one IPv6 network. A household has a /56 or less, a company a /48 or less: neither can
+ * use up the whole day, and only four hostile companies together could. Smaller shares would lock out strangers who
+ * share a network: a mobile carrier puts thousands of telephones into one /48.
  */
 const PART_OF_56 = 1 / 5;
 const PART_OF_48 = 1 / 4;
 
 /**
- * Limits how much of a day's budget the visitors of one network use together.
+ * Limits the share of a day's budget for all visitors of one network.
  *
- * @param perVisitor what one visitor may use in a day: a network may use that at least, since the owner has said so.
+ * @param perVisitor calls of one visitor a day; a network gets at least as many.
  */
 export function networkDays(name: string, perVisitor: number, budget: number): readonly VisitorLimit[] {
   const atLeast = (part: number) => Math.max(perVisitor, Math.floor(budget * part));

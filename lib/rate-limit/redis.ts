@@ -7,18 +7,18 @@ import { countOf, takeInTurn } from './limiter.ts';
 import type { Count, Limit, Limiter, Taking, Verdict } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
 
-/** A visitor should not wait for the count longer than for a slow answer. */
+/** The longest that a visitor waits for the count. */
 const PATIENCE_MS = 800;
 
-/** A warning a minute says as much as one for each call. */
+/** One warning a minute says as much as one for each call. */
 const WARNING_EVERY_MS = MINUTE;
 
 /**
- * Takes one call out of a window's counter. The library's own way, a call with the rate -1, counts in the window of the
- * moment, which may be a new one, and goes below zero there. A counter that has refused calls has counted those too, so
- * what is above the limit is let go first.
+ * Uncounts one call in a window's counter. The library's own way, a call with the rate -1, counts in the current
+ * window, which may be a new one, and goes below zero there. A counter also counts refused calls, so the excess above the limit
+ * goes first.
  *
- * @returns how many calls remain counted; one that is gone stays gone.
+ * @returns the calls that remain counted. An expired counter is not created again.
  */
 const GIVE_BACK = `
   local counted = tonumber(redis.call('GET', KEYS[1]) or '0')
@@ -30,14 +30,14 @@ const GIVE_BACK = `
 export interface RedisLimiterOptions {
   readonly url: string;
   readonly token: string;
-  /** Counts while Redis is away. */
+  /** Counts while Redis is unavailable. */
   readonly fallback?: Limiter;
   readonly patienceMs?: number;
 }
 
 /**
- * Counts in Redis, for all instances together. When Redis does not answer in time, or answers nonsense, the call is
- * counted in this process instead: the library itself would let it through.
+ * Counts in Redis, for all instances together. If Redis does not answer in time, or not with a count, the call is
+ * counted in this process instead; the library itself would allow it.
  */
 export class RedisLimiter implements Limiter {
   readonly #redis: Redis;
@@ -55,7 +55,7 @@ export class RedisLimiter implements Limiter {
       token,
       enableTelemetry: false,
       retry: { retries: 0 },
-      // A function: of a signal that is given once, the client makes an answer up when it aborts.
+      // A function, since with a plain signal the client invents an answer when it aborts.
       signal: () => AbortSignal.timeout(this.#patienceMs),
     });
   }
@@ -75,7 +75,7 @@ export class RedisLimiter implements Limiter {
   async #takeOne({ key, limit }: Taking): Promise<Count> {
     const { success, limit: effective, remaining, reset, reason } = await this.#counterOf(limit).limit(key);
     const resetsInMs = reset - Date.now();
-    // The library lets a call through whose count it did not get, and compares whatever it got.
+    // The library allows a call without a count, and compares whatever it got.
     const most = success ? limit.limit - 1 : 0;
     const isCounted =
       !reason &&
@@ -85,7 +85,7 @@ export class RedisLimiter implements Limiter {
       remaining <= most;
     if (!isCounted || !(resetsInMs <= limit.windowMs)) throw new UnusableCount();
     const counted = { limit, isRefused: !success, remaining, resetsInMs: Math.max(1, resetsInMs) };
-    // As the library names it: by the number of the window.
+    // The library names a counter by the number of its window.
     const counter = `${prefixOf(limit)}:${key}:${reset / limit.windowMs - 1}`;
     return countOf(counted, () => this.#giveBack(counter, limit));
   }
@@ -110,7 +110,7 @@ export class RedisLimiter implements Limiter {
         prefix,
         limiter: Ratelimit.fixedWindow(limit.limit, `${limit.windowMs} ms`),
         analytics: false,
-        // Its cache of refused keys grows without bound.
+        // The library's cache of refused keys grows without bound.
         ephemeralCache: false,
         timeout: this.#patienceMs,
       });
@@ -118,12 +118,12 @@ export class RedisLimiter implements Limiter {
     return counter;
   }
 
-  /** Without the error's message: the client's own repeat the command, and with it the key. */
+  /** Leaves out the error's message: the client's messages repeat the command with its key. */
   #warn(error: unknown): void {
     this.#failures += 1;
     const now = performance.now();
     if (now - this.#warnedAt < WARNING_EVERY_MS) return;
-    log('warn', 'the rate limits are counted in this process: Redis did not answer as it should', {
+    log('warn', 'rate limits are counted in this process: Redis did not answer with a count', {
       error: error instanceof Error ? error.name : typeof error,
       calls: this.#failures,
     });
@@ -140,7 +140,7 @@ class UnusableCount extends Error {
   override readonly name = 'UnusableCount';
 }
 
-/** Several limits are several requests; one patience is for all of them. */
+/** Bounds the requests of several limits together. */
 async function within<Value>(ms: number, work: Promise<Value>): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

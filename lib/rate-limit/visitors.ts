@@ -4,34 +4,34 @@ import ipaddr from 'ipaddr.js';
 
 import type { Limit } from './limiter.ts';
 
-/** How often one visitor may call, or all visitors of one network. */
+/** A limit for each visitor, or for all visitors of one network together. */
 export interface VisitorLimit extends Limit {
-  /** Counts the callers from one /56 or /48 of IPv6 together, and no others. Undefined: counts each visitor alone. */
+  /** Counts all visitors of one /56 or /48 of IPv6 together, and no others. If left out, each visitor alone. */
   readonly network?: 56 | 48;
   /** Counts only requests that are valid. */
   readonly onlyValid?: boolean;
-  /** Counts only the requests that count against the day's budget, of which it is a part. */
+  /** Is a part of a day's budget, and counts only calls that the budget counts. */
   readonly partOfBudget?: boolean;
 }
 
 /** Names visitors without keeping their addresses. */
 export interface Visitors {
-  /** @returns what stands for the caller: the same at each call, on every instance with the same secret. */
+  /** @returns keys that stand for the caller: the same for each call, on every instance with the same secret. */
   keysOf(request: Request): VisitorKeys;
 }
 
 interface VisitorKeys {
-  /** Of the visitor: an IPv4 address, or the /64 of an IPv6 address. */
+  /** The visitor: an IPv4 address, or the /64 of an IPv6 address. */
   readonly own: string;
-  /** Of the wider networks that an IPv6 address is in; an IPv4 address stands alone. */
+  /** The wider networks of an IPv6 address; an IPv4 address has none. */
   readonly 56?: string;
   readonly 48?: string;
 }
 
 export interface VisitorsOptions {
-  /** Whether the platform in front writes the headers that tell the address; anyone else may write them too. */
+  /** Whether the platform sets the headers that carry the address. Otherwise the caller could forge them. */
   readonly isBehindPlatform: boolean;
-  /** Shared by the instances that count together; each process makes up its own where it is left out. */
+  /** Shared by the instances that count together. If left out, each process makes its own. */
   readonly secret?: string | undefined;
 }
 
@@ -52,31 +52,31 @@ function forwardedAddress(headers: Headers): string {
   return first.trim() || (headers.get('x-real-ip') ?? '').trim();
 }
 
-/** The local server puts it on the request. */
+/** The local server sets `ip` on the request. */
 function socketAddress(request: Request & { readonly ip?: unknown }): string {
   return typeof request.ip === 'string' ? request.ip : '';
 }
 
-/** All callers whose address is not known, together. */
+/** The one key of all callers without a known address. */
 const LOCAL = 'local';
 
 type Networks = { readonly own: string } | { readonly own: string; readonly 56: string; readonly 48: string };
 
 /**
- * Tells whose an address is: of IPv6 one household has a whole /64 and could call from a new address every time, and one
+ * Finds the networks of an address. One IPv6 household has a whole /64 and could call from a new address each time; one
  * customer has up to a /48, which is 65,536 of those.
  *
  * @returns as `own` an IPv4 address, also of one written as IPv6; the /64 of an IPv6 address; else `local`.
- * @see https://www.rfc-editor.org/rfc/rfc6177#section-2 what customers are given
+ * @see https://www.rfc-editor.org/rfc/rfc6177#section-2 for the networks of customers
  */
 export function networksOf(address: string): Networks {
-  // Not what else the library takes: `0x7f.1` names a host in a URL, and never a caller.
+  // The library also parses forms such as `0x7f.1`, which occur in URLs but never as a caller's address.
   if (ipaddr.IPv4.isValidFourPartDecimal(address)) return { own: address };
   if (!ipaddr.IPv6.isValid(address)) return { own: LOCAL };
   const parsed = ipaddr.IPv6.parse(address);
   const embedded = embeddedIPv4(parsed);
   if (embedded) return { own: embedded };
-  // Without its zone, which is of this machine and not of the network.
+  // Without its zone, which names an interface of this machine.
   const plain = new ipaddr.IPv6(parsed.parts).toString();
   const network = (bits: number) =>
     `${ipaddr.IPv6.networkAddressFromCIDR(`${plain}/${bits}`).toString()}/${bits}`;

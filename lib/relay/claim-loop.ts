@@ -1,18 +1,18 @@
 import { addressEvents } from '../deliveries/address-events.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
-import { turn } from '../deliveries/turn.ts';
+import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { sleep } from '../time.ts';
 import { Bell } from './bell.ts';
 import { LanesInHand } from './lanes-in-hand.ts';
-import type { Clocks, Relaying } from './lanes-in-hand.ts';
+import type { Clocks, Relaying, Yielded } from './lanes-in-hand.ts';
 import { Pace } from './pace.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
 const GATHER_MS = 25;
 
-/** How often a loop that has stopped claiming settles what its handlers have done meanwhile. */
+/** How often a loop that has stopped claiming settles the outcomes of its last handlers. */
 const ENDING_MS = 500;
 
 /** Events fanned out after which a busy loop vacuums. */
@@ -22,10 +22,10 @@ const VACUUM_WHEN_BUSY = 10_000;
  * One claim loop of a relay and the lanes it holds. It takes turns; each turn has five steps:
  *
  * 1. gather the outcomes that the runs of its lanes yield;
- * 2. in one flight to the database: settle those outcomes, fan out new events, claim due lanes;
- * 3. tell each run which outcomes were settled;
+ * 2. in one round trip to the database: settle these outcomes, fan out new events, claim due lanes;
+ * 3. confirm to the runs which of their outcomes were settled;
  * 4. deliver: begin a run for each claimed lane;
- * 5. wait until the runs pause, an event is committed, or it is time to look again.
+ * 5. wait until the runs pause, a commit makes deliveries due, or it is time to look again.
  */
 export class ClaimLoop {
   readonly #relaying: Relaying;
@@ -63,50 +63,52 @@ export class ClaimLoop {
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
     const { rings } = this.#bell;
-    const taken = await this.#settleFanOutAndClaim({
-      subscriptions: this.#claimable(),
-      ...this.#lanes.room,
-      isLooking: this.#pace.looksEverywhere(),
-    });
-    this.#isBusy = this.#lanes.deliver(taken);
-    const { lanes, fannedOut, hasUnaddressed } = taken;
-    this.#relaying.report.fannedOut += fannedOut;
-    if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork(!lanes.every(({ isWhole }) => isWhole));
-    const addressed = hasUnaddressed ? await addressEvents(this.#relaying.db) : 0;
-    await vacuumAfter(this.#relaying.db, fannedOut, VACUUM_WHEN_BUSY);
-    return await this.#waitForMore(taken, addressed, rings);
+    const yielded = this.#lanes.gather(this.#pace.settlesPartially());
+    const turn = await this.#settleFanOutAndClaim(yielded, this.#nextClaim());
+    this.#lanes.confirm(yielded, turn.settled);
+    this.#isBusy = this.#lanes.deliver(turn);
+    const addressed = await this.#addressAndVacuum(turn);
+    return await this.#waitForMore(turn, addressed, rings);
   }
 
-  /** Gathers what the runs yield, takes one flight to the database, and tells the runs what was settled. */
-  async #settleFanOutAndClaim(claiming: Omit<TurnOptions, 'outcomes' | 'now'>): Promise<TimedTurn> {
-    const { lines, time } = this.#relaying;
+  async #settleFanOutAndClaim(yielded: readonly Yielded[], claim: Claim): Promise<TimedTurn> {
+    const { lines, time, report } = this.#relaying;
     lines?.write();
-    const yielded = this.#lanes.gather(this.#pace.settlesPartially());
     const outcomes = yielded.map(({ outcome }) => outcome);
     const sentAt = performance.now();
-    const taken = await this.#takeFlight({ ...claiming, outcomes, now: time.overriddenNow() });
+    const taken = await this.#takeTurnSurely({ ...claim, outcomes, now: time.overriddenNow() });
     const receivedAt = performance.now();
-    if (taken.settled) this.#lanes.confirm(yielded, taken.settled);
-    // The database read its clock between the two, which can be far apart where a connection was waited for.
+    const { lanes, fannedOut } = taken;
+    report.fannedOut += fannedOut;
+    if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork(!lanes.every(({ isWhole }) => isWhole));
+    // The database read its clock between the two, which can be far apart when a connection was waited for.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
     return { ...taken, clocks: { clock, leaseClock } };
   }
 
   /**
-   * A broken connection leaves it unknown whether a settlement was made; to repeat it is safe. The lanes that the broken
-   * flight claimed are lost with its answer, and claimed again when their leases have run out.
+   * Repeats the settlement when the connection breaks: nobody knows then whether it was made, and a second one changes
+   * nothing. Lanes that the broken turn claimed are lost with its answer, and claimed again when their leases run out.
    */
-  async #takeFlight(options: TurnOptions): Promise<Turn> {
+  async #takeTurnSurely(options: TurnOptions): Promise<Turn> {
     const { db } = this.#relaying;
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await turn(db, attempt === 1 ? options : { ...options, ...NO_CLAIM });
+        return await takeTurn(db, attempt === 1 ? options : { ...options, ...NO_CLAIM });
       } catch (error) {
         if (options.outcomes.length === 0 || attempt === 3) throw error;
         await sleep(attempt * 200);
       }
     }
+  }
+
+  /** @returns how many events were addressed. */
+  async #addressAndVacuum({ fannedOut, hasUnaddressed }: Turn): Promise<number> {
+    const { db } = this.#relaying;
+    const addressed = hasUnaddressed ? await addressEvents(db) : 0;
+    await vacuumAfter(db, fannedOut, VACUUM_WHEN_BUSY);
+    return addressed;
   }
 
   /** Waits for what is known to come. @param rings of the bell before the turn. @returns whether anything is. */
@@ -130,11 +132,21 @@ export class ClaimLoop {
     this.#lanes.startNothingMore();
     while (this.#lanes.count > 0) {
       await this.#pause(ENDING_MS);
-      await this.#settleFanOutAndClaim(NO_CLAIM);
+      const yielded = this.#lanes.gather(this.#pace.settlesPartially());
+      const { settled } = await this.#settleFanOutAndClaim(yielded, NO_CLAIM);
+      this.#lanes.confirm(yielded, settled);
     }
   }
 
-  /** The subscriptions whose handlers still fit; a busy loop begins with another one each turn, so that all get theirs. */
+  #nextClaim(): Claim {
+    return {
+      ...this.#lanes.room,
+      subscriptions: this.#claimable(),
+      isLooking: this.#pace.looksEverywhere(),
+    };
+  }
+
+  /** Lists the subscriptions whose handlers still fit. A busy loop rotates them, so that none is always last. */
   #claimable(): ReadonlyMap<string, Subscription> {
     const { subscriptions, time, report } = this.#relaying;
     const fitting = [...subscriptions].filter(([, { subscriber }]) => time.fits(subscriber.timeoutMs));
@@ -142,7 +154,7 @@ export class ClaimLoop {
     return new Map(rotate(fitting, report.ticks));
   }
 
-  /** Waits until all runs pause, an event is committed, the relay is told to stop, or this long. */
+  /** Waits until all runs pause, a commit makes deliveries due, the relay has to stop, or this long. */
   async #pause(ms: number): Promise<void> {
     const { signal } = this.#relaying.time;
     const woken = new AbortController();
@@ -154,10 +166,13 @@ export class ClaimLoop {
   }
 }
 
-/** A turn and the clocks that the runs of its lanes go by. */
-type TimedTurn = Turn & { readonly clocks: Clocks };
+/** How much a turn claims, and where. */
+type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
 
-const NO_CLAIM = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false };
+const NO_CLAIM: Claim = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false };
+
+/** A turn, and the clocks that the runs of its lanes go by. */
+type TimedTurn = Turn & { readonly clocks: Clocks };
 
 function rotate<Item>(items: readonly Item[], turns: number): readonly Item[] {
   const start = items.length > 0 ? (turns * 7) % items.length : 0;

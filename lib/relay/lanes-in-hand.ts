@@ -26,7 +26,7 @@ export interface Relaying {
 export type Clocks = Pick<RunOptions, 'clock' | 'leaseClock'>;
 
 /** An outcome that a run has yielded and that is to be settled. */
-interface Yielded {
+export interface Yielded {
   readonly run: LaneRun;
   readonly outcome: LaneOutcome;
 }
@@ -101,7 +101,8 @@ export class LanesInHand {
   }
 
   /** Tells the runs which of their outcomes were settled. Drops those that are done. */
-  confirm(yielded: readonly Yielded[], settled: Settled): void {
+  confirm(yielded: readonly Yielded[], settled: Settled | null): void {
+    if (!settled) return;
     const { report } = this.#relaying;
     countSettled(report, settled);
     for (const { run, outcome } of yielded) {

@@ -3,7 +3,7 @@ import { withoutPersonalData } from '../catalog/personal.ts';
 import { subscriber, topicsOf } from './subscriber.ts';
 import type { BusEvent, TransactionalContext } from './subscriber.ts';
 
-/** Keeps the audit trail: one row for each event that it is listed for, without personal data. */
+/** Keeps the audit trail: one row for each event of its topics, without personal data. */
 export const audit = subscriber(
   'audit',
   Object.fromEntries(topicsOf('audit').map((topic) => [topic, record])),
@@ -24,6 +24,6 @@ async function record(event: BusEvent, { tx }: TransactionalContext): Promise<vo
       causationId: event.causationId,
       payload: withoutPersonalData(event.topic, event.payload),
     })
-    // A replay tells the trail nothing new.
+    // A replay adds nothing to the trail.
     .onConflictDoNothing();
 }

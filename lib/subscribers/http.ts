@@ -9,21 +9,21 @@ import { PermanentError, RetryAfter } from './outcome.ts';
 import { attach, attachBatches, topicsOf } from './subscriber.ts';
 import type { AttachedSubscriber, BatchContext, BusEvent, DeliveryContext } from './subscriber.ts';
 
-/** Of the documents of a batch: what receivers take without being told to. One event may be larger. */
+/** Most bytes of a batch's documents: receivers accept this much by default. A single event may be larger. */
 const BATCH_BYTES = 1024 * 1024;
 
-/** What an answer to a batch may have to say fits in there many times. */
+/** Most bytes of an answer to a batch: many times what a count needs. */
 const ANSWER_BYTES = 4096;
 
 /**
- * Attaches a component that runs elsewhere, to all topics that the catalog lists it for.
+ * Attaches a component that runs elsewhere to all topics that the catalog lists it for.
  *
- * It is handed each event as a POST of a CloudEvents 1.0 JSON document, signed as Standard Webhooks does. 2xx is
- * delivered, 410 permanent, 429 and 503 with `Retry-After` wait, everything else is a failure. With `isBatch` it is
- * handed arrays of such documents; 2xx is then all of them, or with `{ "delivered": n }` the first n, and everything
- * else is about the first.
+ * It receives each event as a POST of a CloudEvents 1.0 JSON document, signed according to Standard Webhooks. 2xx means
+ * delivered, 410 permanently failed, 429 and 503 with `Retry-After` wait; any other answer is a failure. With `isBatch`
+ * it receives arrays of such documents. 2xx then means all of them, or the first n with `{ "delivered": n }`; any other
+ * answer applies to the first event.
  *
- * @throws InvalidConfiguration when the catalog knows no such subscriber.
+ * @throws InvalidConfiguration when the catalog has no such subscriber.
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md#32-structured-content-mode
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md#4-json-batch-format
  * @see https://www.standardwebhooks.com
@@ -52,18 +52,18 @@ export function remoteSubscriber({ name, url, secret, isBatch }: RemoteSubscribe
       events,
       context,
     );
-  // The comma between two documents, or the brackets.
+  // Two more for the comma between two documents, or the brackets.
   const bytesOf = (event: BusEvent) => Buffer.byteLength(documents.of(event)) + 2;
   return attachBatches(name, toAll(deliver), options, { bytesOf, maxBytes: BATCH_BYTES });
 }
 
 interface Receiver {
   readonly url: string;
-  /** Signs what is sent. */
+  /** Signs the requests. */
   readonly key: Buffer;
 }
 
-/** Of events that are measured before they are sent. */
+/** Documents of events, which are measured before they are sent. */
 class Documents {
   readonly #known = new WeakMap<BusEvent, string>();
 
@@ -85,7 +85,7 @@ async function postEvent(receiver: Receiver, event: BusEvent, context: DeliveryC
   await response.body?.cancel();
 }
 
-/** @returns how many of the events the receiver has taken. */
+/** @returns how many of the events the receiver took, counted from the first. */
 async function postBatch(
   receiver: Receiver,
   documents: readonly string[],
@@ -102,8 +102,8 @@ async function postBatch(
 }
 
 /**
- * The same for the same events in the same order, and for no others: who goes by it alone never passes over an event
- * that came in another batch.
+ * Gives a batch's id: the same for the same events in the same order, and for no others. A receiver that skips known
+ * batches by it never skips an event that came in another batch.
  */
 function batchId(events: readonly BusEvent[]): string {
   const hash = createHash('sha256');
@@ -111,7 +111,7 @@ function batchId(events: readonly BusEvent[]): string {
   return `batch_${hash.digest('base64url').slice(0, 32)}`;
 }
 
-/** @throws PermanentError, RetryAfter or DeliveryRefused for an answer that is not 2xx. */
+/** Sends a request. @throws PermanentError, RetryAfter or DeliveryRefused for an answer that is not 2xx. */
 async function post(
   { url, key }: Receiver,
   { type, id, body }: { readonly type: string; readonly id: string; readonly body: string },
@@ -119,12 +119,12 @@ async function post(
   signal: AbortSignal,
 ): Promise<Response> {
   const timestamp = Math.floor(Date.now() / SECOND);
-  // Of this attempt. The document has that of the event, which stays the same.
+  // The header is this attempt's. The document has the event's, which stays the same.
   const parent = traceparent();
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
   const response = await reach(url, {
     method: 'POST',
-    // Followed, a redirect would carry a signed event to an address that nobody configured.
+    // Not followed: a redirect would carry a signed event to an address that nobody configured.
     redirect: 'manual',
     headers: {
       'content-type': `${type}; charset=utf-8`,
@@ -146,11 +146,11 @@ async function post(
   throw new DeliveryRefused(`http_${response.status}`, `the subscriber answered ${response.status}`);
 }
 
-/** Reads what was answered to a batch. @returns null where that is not JSON and was not meant to be. */
+/** Reads the answer to a batch. @returns null for one that is not JSON and does not claim to be. */
 async function answerOf(response: Response): Promise<unknown> {
   const { text, isWhole } = await beginningOf(response);
   const isJson = /^application\/(?:[\w.+-]+\+)?json\b/i.test(response.headers.get('content-type') ?? '');
-  // One that forgets to say that it is JSON may still say how many it took.
+  // A receiver may send a count and forget the content type.
   if (text === '' || !(isJson || text.startsWith('{'))) return null;
   if (!isWhole) throw wrongAnswer(`more than ${ANSWER_BYTES} bytes`);
   try {
@@ -189,10 +189,10 @@ function takenOf(answer: unknown, handed: number): number {
 
 function wrongAnswer(what: string): DeliveryRefused {
   const example = '{ "delivered": 2 } for the first two, or no body for all';
-  return new DeliveryRefused('wrong_answer', `the subscriber answered ${what}: answer ${example}`);
+  return new DeliveryRefused('wrong_answer', `the subscriber answered ${what}; expected ${example}`);
 }
 
-/** The subscriber did not take an event; `code` says what it answered, or that it did not. */
+/** The subscriber did not take an event; `code` says how it answered, or that it did not. */
 class DeliveryRefused extends Error {
   readonly code: string;
 
@@ -203,7 +203,7 @@ class DeliveryRefused extends Error {
   }
 }
 
-/** What `fetch` says of a connection that failed is "fetch failed"; why is in its cause. */
+/** Calls `fetch`. Its error for a lost connection only says "fetch failed"; the reason is in its cause. */
 async function reach(url: string, init: RequestInit): Promise<Response> {
   try {
     return await fetch(url, init);
@@ -211,11 +211,11 @@ async function reach(url: string, init: RequestInit): Promise<Response> {
     if (!(error instanceof TypeError)) throw error;
     const { cause } = error;
     const why = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no connection';
-    throw new DeliveryRefused('unreachable', `the subscriber can't be reached: ${why}`, { cause: error });
+    throw new DeliveryRefused('unreachable', `the subscriber cannot be reached: ${why}`, { cause: error });
   }
 }
 
-/** The event as others on the wire know it. @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md */
+/** Writes an event as a CloudEvent. @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md */
 export function cloudEvent(event: BusEvent) {
   return {
     specversion: '1.0',
@@ -235,8 +235,8 @@ export function cloudEvent(event: BusEvent) {
 }
 
 /**
- * RFC 9110, 10.2.3: seconds or a date. A second at least, or a subscriber that says "now" would be asked without a
- * pause; a day at most, or a slip of its would park the lane for good.
+ * Reads `Retry-After` (RFC 9110, 10.2.3): seconds or a date. At least a second, so that a subscriber that answers 0 is not
+ * called without a pause; at most a day, so that a mistaken value does not stop the lane.
  */
 function retryAfterMs(headers: Headers): number | null {
   const value = headers.get('retry-after');

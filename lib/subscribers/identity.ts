@@ -7,7 +7,7 @@ import { PermanentError } from './outcome.ts';
 import { subscriber } from './subscriber.ts';
 import type { BusEvent, TransactionalContext } from './subscriber.ts';
 
-/** Turns identity providers' callbacks into sign-ups (the first sight of a subject) and sign-ins. */
+/** Turns identity providers' callbacks into sign-ups (for a new subject) and sign-ins. */
 export const identity = subscriber(
   'identity',
   { 'webhook.identityprovider.received': handleCallback },
@@ -17,7 +17,7 @@ export const identity = subscriber(
 const login = z.object({
   subject: z.string().min(1).max(255),
   method: z.enum(['national-id', 'bank-id', 'magic-link']),
-  // Not what identifies anyone here: a wrong one must not keep a person from being signed in.
+  // It does not identify the person, so an invalid one must not prevent the sign-in.
   email: z.email({ pattern: z.regexes.unicodeEmail }).max(254).optional().catch(undefined),
 });
 
@@ -28,8 +28,7 @@ async function handleCallback(
   const { eventType, body } = event.payload;
   if (eventType !== 'login.succeeded' && body['type'] !== 'login.succeeded') return;
   const parsed = login.safeParse(body['data']);
-  if (!parsed.success)
-    throw new PermanentError(`no login that we understand: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) throw new PermanentError(`not a login: ${z.prettifyError(parsed.error)}`);
   const { subject, method, email } = parsed.data;
   await tx.insert(identitySubjects).values({ subject, firstEventId: event.id }).onConflictDoNothing();
   const [known] = await tx.select().from(identitySubjects).where(eq(identitySubjects.subject, subject));

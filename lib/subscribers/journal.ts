@@ -4,9 +4,9 @@ import { attach } from './subscriber.ts';
 import type { AttachedSubscriber, BusEvent, TransactionalContext } from './subscriber.ts';
 
 /**
- * Stands in for every subscriber of the catalog that is not attached, by writing down what it was handed.
+ * Makes a stand-in for every subscriber of the catalog that is not attached: it writes its events to the journal.
  *
- * For the embedded mode only, where nobody waits for the real one: elsewhere such deliveries wait in order.
+ * For the embedded mode only. Elsewhere deliveries to unattached subscribers wait, in order.
  */
 export function journalFor(attached: readonly AttachedSubscriber[]): AttachedSubscriber[] {
   const isAttached = new Set(

@@ -12,16 +12,17 @@ import { PermanentError } from './outcome.ts';
 import { subscriber, topicsOf } from './subscriber.ts';
 import type { AttachedSubscriber, BusEvent, TransactionalContext } from './subscriber.ts';
 
-/** For each of the two tries that a mail gets. */
+/** Time limit of each of a mail's two tries. */
 const MAIL_TIMEOUT_MS = 5 * SECOND;
 
-/** The address in it is a stranger's word, and the inquiry itself was a mail to those whom it concerns. */
+/** Its address is unverified, and the inquiry itself was already mailed to the people it concerns. */
 const NOT_MAILED: ReadonlySet<TopicName> = new Set(['inquiry.submitted']);
 
 /**
- * Records whom to tell what, and mails it where the payload names an address.
+ * Makes the notifications component: it records a notification for each event, and mails it where the payload names an
+ * address.
  *
- * @param mail without it nothing is mailed.
+ * @param mail without it no mail is sent.
  */
 export function notificationsBy(mail: MailSettings | undefined): AttachedSubscriber {
   const record = async (event: BusEvent, { tx }: TransactionalContext) => {
@@ -33,7 +34,7 @@ export function notificationsBy(mail: MailSettings | undefined): AttachedSubscri
       .values({ eventId, topic, email, subject })
       .onConflictDoNothing()
       .returning();
-    // Told before: a replay tells nobody twice.
+    // Recorded before: a replay notifies nobody twice.
     if (recorded.length === 0 || !mail || email === null || NOT_MAILED.has(topic)) return;
     await send(mail, { to: email, ...mailOf(subject, eventId) });
     await tx
@@ -57,7 +58,7 @@ async function send(settings: MailSettings, mail: Mail): Promise<void> {
   try {
     await sendMail(settings, mail, MAIL_TIMEOUT_MS);
   } catch (error) {
-    // A mail that the provider finds wrong stays wrong: it must not hold back the notices behind it.
+    // The provider will refuse the same mail again, so it must not hold back the notifications behind it.
     if (error instanceof MailNotSent && error.status === 400)
       throw new PermanentError('the mail provider refused the mail');
     throw error;

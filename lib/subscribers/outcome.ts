@@ -1,4 +1,4 @@
-/** Thrown by a handler: trying again can't help, so the delivery is dead-lettered at once. */
+/** Thrown by a handler when a retry cannot help: the delivery is dead-lettered at once. */
 export class PermanentError extends Error {
   readonly code = 'permanent';
 
@@ -8,13 +8,14 @@ export class PermanentError extends Error {
   }
 }
 
-/** Thrown by a handler: try again after `ms` milliseconds. It is no failure and burns no attempt. */
+/** Thrown by a handler to be called again after `ms` milliseconds. It does not count as an attempt. */
 export class RetryAfter extends Error {
   readonly code = 'retry_after';
   readonly ms: number;
 
   constructor(ms: number, message = `try again in ${ms} ms`) {
-    if (!Number.isFinite(ms) || ms < 0) throw new RangeError('write the milliseconds to wait, 0 or more');
+    if (!Number.isFinite(ms) || ms < 0)
+      throw new RangeError(`expected the milliseconds to wait, 0 or more, not ${ms}`);
     super(message);
     this.name = 'RetryAfter';
     this.ms = ms;

@@ -11,7 +11,7 @@ import { setAside, takeUp } from './payments/set-aside.ts';
 import { subscriber } from './subscriber.ts';
 import type { BusEvent, TransactionalContext } from './subscriber.ts';
 
-/** Turns payment providers' webhooks into what happened to a booking's payment. */
+/** Turns payment providers' webhooks into the events of a booking's payment. */
 export const payments = subscriber(
   'payments',
   { 'webhook.cardpayments.received': handleWebhook, 'webhook.walletpayments.received': handleWebhook },
@@ -19,7 +19,7 @@ export const payments = subscriber(
 );
 
 export interface PaymentIntent {
-  /** The provider's name for it: Stripe's `pi_…`, Vipps MobilePay's `reference`. */
+  /** The provider's id: Stripe's `pi_…`, Vipps MobilePay's `reference`. */
   readonly id: string;
   readonly bookingId: string;
   readonly provider: PaymentProvider;
@@ -30,20 +30,19 @@ export interface PaymentIntent {
 }
 
 /**
- * Records a payment intent and emits `payment.intent.created`, both or neither, and what providers have already said of
- * the intent.
+ * Records a payment intent, emits `payment.intent.created`, and emits the outcomes that arrived before it: all or nothing.
  *
- * The model of a producer: the business row first, then the event, in one transaction.
+ * An example of a producer: the business row first, then the event, in one transaction.
  *
  * @returns the event's id.
- * @throws InvalidPayload when the intent is not one; the driver's error 23505 when its id is taken.
+ * @throws InvalidPayload for an invalid intent; the driver's error 23505 when its id is taken.
  */
 export async function createPaymentIntent(db: Database, intent: PaymentIntent): Promise<{ eventId: string }> {
   return await db.transaction(async (tx) => {
     await tx.insert(paymentIntents).values(intent);
     const { id, ...rest } = intent;
     const event = await emit(tx, 'payment.intent.created', { intentId: id, ...rest });
-    // Last, so that a webhook of this intent waits for no more than the commit.
+    // Late, so that a webhook of this intent waits for little more than the commit.
     await fenceIntent(tx, intent.provider, id);
     await takeUp(tx, { ...intent, state: 'created', parts: [] });
     return { eventId: event.id };
@@ -51,13 +50,13 @@ export async function createPaymentIntent(db: Database, intent: PaymentIntent): 
 }
 
 /**
- * Resolves a webhook's payment intent to its booking and emits what the webhook adds to what is known: each part of a
- * capture or refund once, under whatever event id, in whatever order, and however often it is replayed.
+ * Finds the booking of a webhook's payment intent and emits what the webhook adds to it: each part of a capture or refund
+ * once, under any event id, in any order, and however often it is replayed.
  *
- * A webhook can overtake the transaction that records its intent, or belong to another shop on the same account: it is
- * set aside then, and holds nobody.
+ * A webhook can arrive before the transaction that records its intent commits, or belong to another shop on the same
+ * account. It is then set aside, and holds back no other webhook.
  *
- * @throws PermanentError for a body that is not what its type promises.
+ * @throws PermanentError for a body that does not match its type.
  *
  * @public
  */
@@ -83,7 +82,7 @@ export async function handleWebhook(
     await setAside(tx, { ...by, provider, outcome, createdAt, seq, setAsideAt: attemptedAt });
     return;
   }
-  // Others may have recorded the intent, and the cron not yet come by.
+  // Set aside before the intent was recorded, and the cron has not run since.
   const current = intent.hasSetAside ? await takeUp(tx, intent) : intent;
   await emitOutcome(tx, current, outcome, by);
 }

@@ -13,10 +13,10 @@ import type { AttachedSubscriber } from './subscriber.ts';
 type Settings = Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail'>>;
 
 /**
- * Who is attached: the components in this process, those that the configuration gives an address, and in the embedded
- * mode a journal in place of all others. An address takes the place of the component in this process.
+ * Lists the attached subscribers: the components in this process, those with a configured URL, and in the embedded mode a
+ * journal in place of all others. A configured URL replaces the component in this process.
  *
- * One with a wrong variable is left out, which the log says: its deliveries wait, and nobody else's do.
+ * A component with an invalid variable is left out and logged: only its own deliveries wait.
  */
 export function subscribersOf(settings: Settings): AttachedSubscriber[] {
   const attached: AttachedSubscriber[] = [];
@@ -33,7 +33,7 @@ export function subscribersOf(settings: Settings): AttachedSubscriber[] {
   return [...attached, ...journalFor(attached).filter(({ name }) => !misconfigured.has(name))];
 }
 
-/** By name, so that even a wrong address takes the place of the component in this process. */
+/** Lists components by name, so that a URL replaces the component in this process, even when the URL is invalid. */
 function componentsOf(settings: Settings): Readonly<Record<string, () => AttachedSubscriber>> {
   const here = Object.entries(places).flatMap(([name, place]) =>
     place === 'elsewhere' ? [] : [[name, () => place(settings)] as const],

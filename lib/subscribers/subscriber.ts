@@ -4,13 +4,13 @@ import type { Transaction } from '../db/connect.ts';
 import { LONGEST_TIME_LIMIT_MS } from '../lifetime.ts';
 import { SECOND } from '../time.ts';
 
-/** An event as a handler is given it. Shared with the topic's other subscribers, hence frozen. */
+/** An event as handlers receive it. Frozen, because the topic's subscribers share it. */
 export interface BusEvent<Name extends TopicName = TopicName> {
-  /** UUIDv7; the same at every attempt and replay, so that a handler can recognise what it has done. */
+  /** UUIDv7; the same at every attempt and replay, so that a handler can recognise an event that it has handled. */
   readonly id: string;
   readonly topic: Name;
   readonly payload: Payload<Name>;
-  /** The schema version that the payload was written under. */
+  /** The version of the schema that the payload was written with. */
   readonly version: number;
   readonly producer: string;
   /** The database's clock when the event was recorded, cut to milliseconds. */
@@ -24,16 +24,16 @@ export interface BusEvent<Name extends TopicName = TopicName> {
   readonly traceparent: string | null;
 }
 
-/** What a handler may know of the attempt that it is part of. */
+/** The attempt that a handler is called for. */
 export interface DeliveryContext {
   readonly deliveryId: string;
   /** Counted from 1; from 1 again after a replay. */
   readonly attempt: number;
   /** When this attempt began, by the database's clock (the one that `createdAt` is from). */
   readonly attemptedAt: Date;
-  /** Whether an operator put this delivery back. Later events of the lane may then have been delivered before. */
+  /** Whether an operator replayed this delivery. Later events of the lane may have been delivered already. */
   readonly replayed: boolean;
-  /** Aborts when the time limit is reached; what the handler does after that is not waited for. */
+  /** Aborts when the time limit is reached. The relay does not wait for the handler after that. */
   readonly signal: AbortSignal;
 }
 
@@ -42,24 +42,24 @@ export interface TransactionalContext extends DeliveryContext {
   readonly tx: Transaction;
 }
 
-/** What a handler of batches may know of the attempts that it is part of. */
+/** The attempts that a handler of batches is called for. */
 export interface BatchContext extends Pick<DeliveryContext, 'attemptedAt' | 'signal'> {
-  /** Of the events, in their order. */
+  /** One for each event, in order. */
   readonly deliveries: readonly Pick<DeliveryContext, 'deliveryId' | 'attempt' | 'replayed'>[];
 }
 
 export interface TransactionalBatchContext extends BatchContext {
-  /** Commits together with the record that those which the handler took were delivered, or not at all. */
+  /** Commits together with the record that the events which the handler took were delivered, or not at all. */
   readonly tx: Transaction;
 }
 
-/** How many of the events, from the first, a handler of batches took; nothing for all. */
+/** How many events a handler of batches took, counted from the first; undefined for all. */
 type Taken = number | undefined | void;
 
 export interface SubscriberOptions {
   /** Time limit of one attempt in milliseconds; 10 seconds by default, a minute at most. */
   readonly timeoutMs?: number;
-  /** The failed attempt that dead-letters a delivery, 1 to 6; 5 by default. */
+  /** How many failed attempts dead-letter a delivery, 1 to 6; 5 by default. */
   readonly maxAttempts?: number;
 }
 
@@ -76,13 +76,13 @@ type BatchHandlers<Name extends Subscriber, Context> = {
 
 interface SharesCommits {
   /**
-   * False for a handler that also acts elsewhere, sends a mail for instance: a neighbour's failure would have it act
-   * again. True by default.
+   * False for a handler with effects outside the database, such as a mail: the failure of another delivery in its commit
+   * would make it send again. True by default.
    */
   readonly sharesCommits?: boolean;
 }
 
-/** A component with what it does about the topics that it is listed for in the catalog. */
+/** A component of the catalog with its handlers. */
 export interface AttachedSubscriber {
   readonly name: string;
   readonly handlers: ReadonlyMap<string, Handler>;
@@ -95,16 +95,16 @@ export interface AttachedSubscriber {
   readonly maxAttempts: number;
 }
 
-/** What bounds a batch besides the number of its events. It has one event at least. */
+/** The limits of a batch besides the number of its events. A batch has at least one event. */
 export interface BatchLimits {
   readonly bytesOf: (event: BusEvent) => number;
   readonly maxBytes: number;
 }
 
 /**
- * A handler once its topic is no longer known to the compiler. Only the relay calls it, with an event of that topic or
- * with a batch of them, and with `tx` if it is transactional; written as a method because those may take more than their
- * type says.
+ * A handler whose topic the compiler no longer knows. Only the relay calls it, with an event of its topic or a batch of
+ * them, and with `tx` if it is transactional. Written as a method, because TypeScript compares methods' parameters less
+ * strictly.
  */
 export type Handler = {
   handle(
@@ -113,7 +113,7 @@ export type Handler = {
   ): unknown;
 }['handle'];
 
-/** One that takes events one by one. */
+/** A handler of single events. */
 type EventHandler = {
   handle(event: BusEvent, context: DeliveryContext & { tx?: Transaction }): unknown;
 }['handle'];
@@ -122,19 +122,20 @@ type BatchHandler = {
   handle(events: readonly BusEvent[], context: BatchContext & { tx?: Transaction }): unknown;
 }['handle'];
 
-/** What stays in the process has no size. */
+/** Events that stay in the process have no size. */
 const IN_PROCESS: BatchLimits = { bytesOf: () => 0, maxBytes: 0 };
 
 /**
  * Attaches a component to topics that the catalog lists it for.
  *
- * A handler that returns has delivered; one that throws is tried again (see `PermanentError` and `RetryAfter`).
+ * When a handler returns, its event is delivered; when it throws, the event is retried (see `PermanentError` and
+ * `RetryAfter`).
  *
  * @param name the component's name in the catalog.
- * @param handlers by topic. A topic that is left out is unattached: its deliveries wait.
- * @param options with `transactional: true` each handler gets `context.tx`, and its work has its effect exactly once.
- *   With `batch: true` it gets an array of events, in order, and returns how many of them, from the first, it took;
- *   nothing means all, a throw none. The first that it did not take has failed; those behind it are handed over again.
+ * @param handlers by topic. Without a handler a topic is unattached: its deliveries wait.
+ * @param options with `transactional: true` each handler gets `context.tx`, and what it writes there takes effect exactly
+ *   once. With `batch: true` it gets an array of events, in order, and returns how many it took, counted from the first:
+ *   undefined means all, a throw none. The first event that it did not take has failed; those behind it are delivered again.
  * @throws TypeError for a topic that the catalog does not list the component for, or options out of range.
  */
 export function subscriber<Name extends Subscriber>(
@@ -162,7 +163,7 @@ export function subscriber(
   handlers: Readonly<Record<string, Handler | undefined>>,
   { batch = false, ...options }: AnyOptions & { readonly batch?: boolean } = {},
 ): AttachedSubscriber {
-  return attached(name, handlers, options, batch ? IN_PROCESS : null);
+  return attachHandlers(name, handlers, options, batch ? IN_PROCESS : null);
 }
 
 interface AnyOptions extends SubscriberOptions, SharesCommits {
@@ -175,20 +176,20 @@ export function attach(
   handlers: Readonly<Record<string, EventHandler | undefined>>,
   options: AnyOptions = {},
 ): AttachedSubscriber {
-  return attached(name, handlers, options, null);
+  return attachHandlers(name, handlers, options, null);
 }
 
-/** The same, with handlers of batches. @param limits none by default but the number of events. */
+/** Attaches a component with handlers of batches, as `attach` does. @param limits by default only the number of events. */
 export function attachBatches(
   name: string,
   handlers: Readonly<Record<string, BatchHandler | undefined>>,
   options: AnyOptions = {},
   limits: BatchLimits = IN_PROCESS,
 ): AttachedSubscriber {
-  return attached(name, handlers, options, limits);
+  return attachHandlers(name, handlers, options, limits);
 }
 
-function attached(
+function attachHandlers(
   name: string,
   handlers: Readonly<Record<string, Handler | undefined>>,
   options: AnyOptions,
@@ -197,26 +198,26 @@ function attached(
   const { timeoutMs = 10 * SECOND, maxAttempts = 5, transactional = false, sharesCommits = true } = options;
   if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIME_LIMIT_MS)) {
     throw new TypeError(
-      `${name}: a timeoutMs of ${timeoutMs} does not fit into the life of a function: write 1 to ${LONGEST_TIME_LIMIT_MS} milliseconds`,
+      `${name}: expected a timeoutMs of 1 to ${LONGEST_TIME_LIMIT_MS}, which fits into the life of a function, not ${timeoutMs}`,
     );
   }
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > 6) {
-    throw new TypeError(`${name}: write a maxAttempts of 1 to 6`);
+    throw new TypeError(`${name}: expected a maxAttempts of 1 to 6, not ${maxAttempts}`);
   }
   const byTopic = new Map<string, Handler>();
   for (const [topic, handler] of Object.entries(handlers)) {
     if (!topicsOf(name).includes(topic)) {
       throw new TypeError(
-        `${name} is no subscriber of ${topic}: list it in lib/catalog, or leave the handler out`,
+        `${name} is not a subscriber of ${topic}: list it in lib/catalog, or remove the handler`,
       );
     }
-    if (typeof handler !== 'function') throw new TypeError(`${name}: write a function for ${topic}`);
+    if (typeof handler !== 'function') throw new TypeError(`${name}: expected a function for ${topic}`);
     byTopic.set(topic, handler);
   }
   return { name, handlers: byTopic, transactional, sharesCommits, batch, timeoutMs, maxAttempts };
 }
 
-/** The topics that the catalog lists a component for. */
+/** Lists the topics of a component in the catalog. */
 export function topicsOf(component: string): string[] {
   return topics()
     .filter(([, { subscribers }]) => subscribers.some((name) => name === component))

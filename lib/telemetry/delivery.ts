@@ -13,7 +13,7 @@ export interface NamedAttempt {
   readonly deliveryId: string;
   /** Counted from 1. */
   readonly attempt: number;
-  /** The event's. */
+  /** The event's trace context. */
   readonly traceparent: string | null;
 }
 
@@ -21,7 +21,7 @@ export interface NamedAttempt {
 export interface AttemptEnd {
   readonly outcome: 'delivered' | 'waited' | 'failed' | 'dead_lettered' | 'lease_lost';
   readonly durationMs: number;
-  /** The error's code, else its class; null where there was none. */
+  /** The error's code, or its class; null without an error. */
   readonly kind: string | null;
 }
 

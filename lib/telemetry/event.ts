@@ -3,10 +3,10 @@ import { SpanKind, context, trace } from '@opentelemetry/api';
 import { classOf, endFailed, isTracing, tracer } from './tracing.ts';
 
 /**
- * Records an event in a span of its own. `traceparent()` is that span's while `record` runs, so that it can be kept on
- * the event, and the event's deliveries go on from there.
+ * Records an event in a span of its own. While `record` runs, `traceparent()` is that span's, so that the event keeps it
+ * and its deliveries continue the trace.
  *
- * @param record is handed what to call with the event's id.
+ * @param record gets a function to call with the event's id.
  * @throws what `record` throws.
  * @see https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
  */

@@ -20,18 +20,18 @@ import type { TracingSettings } from '../config.ts';
 import { codeOf, log } from '../log.ts';
 import { SECOND } from '../time.ts';
 
-/** A relay that drains a backlog ends spans faster than any collector takes them; what is above this is dropped. */
+/** A relay that drains a backlog ends spans faster than any collector takes them. Spans beyond this are dropped. */
 const QUEUE = 16_384;
 
-/** A collector that is down may keep a function awake this long after its answer. */
+/** How long a collector that is down may keep a function awake after its answer. */
 const EXPORT_LIMIT_MS = 5 * SECOND;
 
 /**
- * Has spans recorded and sent to the collector that the environment names, by the protocol that all of them speak.
+ * Starts to record spans and send them by OTLP to the collector that the environment names.
  *
- * The exporter reads the standard's own variables: where to, with which headers, and more attributes of the resource.
+ * The exporter itself reads the standard variables: the endpoint, headers, and attributes of the resource.
  *
- * @returns sends what has ended; to be called after an answer, since a function may be frozen once it has answered.
+ * @returns a function that sends the spans that have ended. Call it after an answer, because a function may be frozen then.
  * @see https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 export function exportTraces({ serviceName, sampler, ratio }: TracingSettings): () => void {
@@ -49,7 +49,7 @@ export function exportTraces({ serviceName, sampler, ratio }: TracingSettings): 
     ],
   });
   trace.setGlobalTracerProvider(provider);
-  return flushing(() => provider.forceFlush());
+  return oneAtATime(() => provider.forceFlush());
 }
 
 function samplerOf(name: TracingSettings['sampler'], ratio: number): Sampler {
@@ -63,8 +63,8 @@ function samplerOf(name: TracingSettings['sampler'], ratio: number): Sampler {
   }
 }
 
-/** One flush at a time: what ends meanwhile goes with the next, however many requests ask for one. */
-function flushing(flush: () => Promise<void>): () => void {
+/** Runs one flush at a time: spans that end meanwhile go with the next one, however many requests ask for it. */
+function oneAtATime(flush: () => Promise<void>): () => void {
   let isRunning = false;
   let isWanted = false;
   let isFailing = false;
@@ -75,7 +75,7 @@ function flushing(flush: () => Promise<void>): () => void {
         await flush();
         isFailing = false;
       } catch (error) {
-        // Once, not at every request for as long as the collector is down.
+        // Logged once, not at every request while the collector is down.
         if (!isFailing) log('warn', 'spans could not be exported', { code: codeOf(firstOf(error)) });
         isFailing = true;
       }
@@ -90,7 +90,7 @@ function flushing(flush: () => Promise<void>): () => void {
   };
 }
 
-/** A provider rejects with the errors of all its processors. */
+/** Gives the first of a provider's errors, of which it throws an array. */
 function firstOf(error: unknown): unknown {
   return Array.isArray(error) ? error[0] : error;
 }

@@ -4,21 +4,21 @@ import type { Attributes } from '@opentelemetry/api';
 import { endFailed, isTracing, sendSpans, startTracing, tracer } from './tracing.ts';
 import { contextOf } from '../trace-context.ts';
 
-/** A request as it is told from others: without its path, its query and its headers, which are the caller's own. */
+/** The parts of a request that its span shows: not its path, query and headers, which the caller chooses. */
 export interface TracedRequest {
   readonly request: Request;
   /** As it is declared, for example `/webhooks/:provider`. */
   readonly route: string | undefined;
   readonly requestId: string;
-  /** Whether it begins a trace of its own, whatever the caller says. */
+  /** Whether to start a new trace and ignore the caller's. */
   readonly isAnonymous: boolean;
 }
 
 /**
- * Answers a request in a span that goes on with the caller's trace, if the caller is believed. The span ends with the answer's headers: what is
- * streamed after them is not part of it.
+ * Answers a request in a span that continues the caller's trace, unless the request is anonymous. The span ends with the
+ * answer's headers, before a streamed body.
  *
- * Where nothing is traced, the caller's trace is still that of what is emitted here.
+ * Where nothing is traced, emitted events still carry the caller's trace.
  *
  * @param answer never rejects.
  */
@@ -42,12 +42,12 @@ export async function inRequestSpan(
   const span = tracer().startSpan(name, { kind: SpanKind.SERVER, attributes }, parent);
   const response = await context.with(trace.setSpan(parent, span), answer);
   span.setAttribute('http.response.status_code', response.status);
-  // A refusal is the caller's failure, not this server's.
+  // A refusal (4xx) is the caller's failure, not this server's.
   if (response.status >= 500) endFailed(span, `${response.status}`);
   else span.end();
   sendSpans();
   return response;
 }
 
-/** Those that the convention knows; any other word is the caller's own. */
+/** The methods of the semantic conventions; any other word is the caller's own. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH']);

@@ -9,10 +9,11 @@ let starting: Promise<void> | null | undefined;
 let flush: (() => void) | null = null;
 
 /**
- * Begins to trace, if the environment names a place to send traces to. That is found out once; without one nothing of
- * the SDK is loaded, and every span is OpenTelemetry's own no-op, which hands on the context that it is given.
+ * Starts tracing, once, if the environment names an endpoint for traces. Otherwise nothing of the SDK is loaded, and every
+ * span is OpenTelemetry's no-op, which passes on its context.
  *
- * @returns what to wait for, which never rejects: what can't be traced is served all the same. Null: nothing.
+ * @returns a promise that never rejects: requests are served even if tracing fails to start. Null when there is nothing to
+ *   wait for.
  */
 export function startTracing(): Promise<void> | null {
   if (starting !== undefined) return starting;
@@ -26,7 +27,7 @@ async function start(tracing: TracingSettings): Promise<void> {
     const { exportTraces } = await import('./export.ts');
     flush = exportTraces(tracing);
   } catch (error) {
-    logError('nothing is traced: the exporter could not start', error);
+    logError('tracing is off: the exporter could not start', error);
   }
 }
 
@@ -35,7 +36,7 @@ export function isTracing(): boolean {
   return flush !== null;
 }
 
-/** Sends the spans that have ended, in what time the platform leaves after an answer. Returns at once. */
+/** Sends the spans that have ended, in the time that the platform leaves after an answer. Returns at once. */
 export function sendSpans(): void {
   flush?.();
 }
@@ -45,7 +46,7 @@ export function tracer(): Tracer {
 }
 
 /**
- * Ends the span of what failed. Of an error it tells the kind and no more: its message may hold what a person wrote.
+ * Ends a span as failed. It shows only the kind of the error, because a message may hold personal data.
  *
  * @param kind a class, a code or a status.
  */
@@ -55,12 +56,12 @@ export function endFailed(span: Span, kind: string): void {
   span.end();
 }
 
-/** The kind of an error, if it is a name and nothing else: a handler may throw anything, under any name. */
+/** Gives an error's kind if it looks like a name, else `other`: a handler may throw anything, under any name. */
 export function safeKind(kind: string | null): string {
   return kind !== null && /^[\w.:-]{1,100}$/.test(kind) ? kind : 'other';
 }
 
-/** The class of what was thrown, as a kind. */
+/** Gives the class of a thrown value, as a kind. */
 export function classOf(error: unknown): string {
   return error instanceof Error ? safeKind(error.name) : 'other';
 }

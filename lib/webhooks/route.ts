@@ -5,7 +5,7 @@ import { answered, JSON_TYPE, refused } from '../http/operation.ts';
 import type { Operation } from '../http/operation.ts';
 import { bodyProblems } from './body.ts';
 
-/** What the provider is told. */
+/** The answer to a provider. */
 export type Received = z.output<typeof received>;
 
 const received = z
@@ -13,12 +13,12 @@ const received = z
     received: z.literal(true),
     duplicate: z
       .boolean()
-      .meta({ description: 'Whether it had been received before; nothing was done now.' }),
+      .meta({ description: 'Whether the event was received earlier; a duplicate is not stored again.' }),
     eventId: z.string(),
   })
   .meta({ id: 'Received' });
 
-/** A megabyte would pass the platform; no provider's event comes near this. */
+/** Far above any provider's event; the platform itself would pass 4.5 MB. */
 const LIMIT_BYTES = 256 * 1024;
 
 const LOGIN = {
@@ -31,9 +31,9 @@ export const webhookRoute = {
   method: 'post',
   path: '/webhooks/{provider}',
   tag: 'Webhooks',
-  summary: 'Take in a provider’s event',
+  summary: 'Receive a provider’s event',
   description:
-    'Answers 200 when the event is durable, and the same to a duplicate: send again whatever is not answered so. The headers are those of Standard Webhooks, the scheme that a provider has unless WEBHOOK_<PROVIDER>_SCHEME says otherwise: `stripe` signs in Stripe-Signature, `vipps` in Authorization, `criipto` in X-Criipto-Signature, `github-style` in X-Hub-Signature-256. A time may be 300 seconds off. Events of types that mean nothing here are taken and ignored.',
+    'Answers 200 once the event is stored, also for a duplicate. Send the event again after any other answer. The headers are those of Standard Webhooks, the default scheme. WEBHOOK_<PROVIDER>_SCHEME selects another: `stripe` signs in Stripe-Signature, `vipps` in Authorization, `criipto` in X-Criipto-Signature, `github-style` in X-Hub-Signature-256. The timestamp may be off by 300 seconds. Unknown event types are stored and ignored.',
   access: 'provider',
   parameters: [
     { in: 'path', name: 'provider', schema: z.enum(providers) },
@@ -41,7 +41,7 @@ export const webhookRoute = {
     {
       in: 'header',
       name: 'webhook-timestamp',
-      description: 'When it was signed: Unix seconds.',
+      description: 'The time of signing, in Unix seconds.',
       schema: z.string().regex(/^\d+$/),
     },
   ],
@@ -54,7 +54,7 @@ export const webhookRoute = {
     }),
     limitBytes: LIMIT_BYTES,
   },
-  answers: [{ status: 200, description: 'It is durable.', content: { [JSON_TYPE]: received } }],
+  answers: [{ status: 200, description: 'The event is stored.', content: { [JSON_TYPE]: received } }],
   problems: [
     'invalid_event_id',
     ...bodyProblems,
@@ -69,7 +69,7 @@ export const webhookRoute = {
   ],
   examples: {
     'a-login': {
-      summary: 'Somebody has signed in',
+      summary: 'A sign-in',
       parameters: { provider: 'identityprovider', 'webhook-id': 'idp_01J9ZK3V7Q' },
       json: LOGIN,
       answer: answered({ received: true, duplicate: false, eventId: 'idp_01J9ZK3V7Q' }),
@@ -81,7 +81,7 @@ export const webhookRoute = {
       answer: answered({ received: true, duplicate: true, eventId: 'idp_01J9ZK3V7Q' }),
     },
     'no-object': {
-      summary: 'JSON that is no object',
+      summary: 'JSON that is not an object',
       parameters: { provider: 'identityprovider', 'webhook-id': 'idp_01J9ZK3V7R' },
       json: ['login.succeeded'],
       answer: refused('not_an_object'),
@@ -93,7 +93,7 @@ export const webhookRoute = {
       answer: refused('invalid_signature'),
     },
     'an-unknown-provider': {
-      summary: 'From a provider that is not known',
+      summary: 'From an unknown provider',
       parameters: { provider: 'postcards' },
       json: LOGIN,
       answer: refused('unknown_provider'),

@@ -169,7 +169,7 @@ describe.each([
     afterAll(() => launched?.kill());
 
     test.each(asked[name] ?? [])(
-      'which answers %s %s with %i, as our server does',
+      'a function under the platform’s launcher answers %s %s with %i, like our server',
       async (method, path, status, sent) => {
         const theirs = await essence(await send(launched.url, method, path, sent));
         expect(theirs).toMatchObject({ status, isTraceable: true });
@@ -178,7 +178,7 @@ describe.each([
     );
   });
 
-  test('the chat, whose stream begins before the model has ended', async () => {
+  test('the chat’s stream under the launcher begins before the model has ended', async () => {
     const launched = await launch('api/chat');
     try {
       messages.behave('stall', 1);
@@ -194,7 +194,7 @@ describe.each([
     }
   });
 
-  test('the webhooks, and is not ended before the relay that one set going', async () => {
+  test('the launcher does not end a webhook’s function before the relay that it kicked', async () => {
     const DATABASE_URL = await createDatabase(inject('postgresUrl'));
     const launched = await launch('api/webhooks/[provider]', { DATABASE_URL });
     // One that is kept open keeps the process alive too.

@@ -55,7 +55,7 @@ const send = (method: string, path: string, headers: Record<string, string> = {}
     ...(method === 'POST' && { body }),
   });
 
-test('every function of the build is one file and what says how it runs', () => {
+test('every function of the build is one file and its settings', () => {
   const artefact = process.env['POSTBUD_ARTEFACT'] ?? '';
   const files = readdirSync(artefact, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -114,7 +114,7 @@ test.each([
   await response.body?.cancel();
 });
 
-test('a star in CORS_ORIGINS is held to a list that is in the bundle', async () => {
+test('a star in CORS_ORIGINS is checked with a list in the bundle', async () => {
   const allowed = async (origin: string) => {
     const response = await send('OPTIONS', '/api/chat', { origin });
     return [response.status, response.headers.get('access-control-allow-origin')];
@@ -126,7 +126,7 @@ test('a star in CORS_ORIGINS is held to a list that is in the bundle', async () 
   expect(await allowed('https://preview.example.no')).toEqual([204, null]);
 });
 
-test('a stream begins before the model has ended, and an end of the caller is one of the model’s call', async () => {
+test('a stream begins before the model has ended, and a caller that hangs up ends the model’s call', async () => {
   api.behave('stall', 1);
   const leaving = new AbortController();
   const response = await fetch(`${server.url}/api/chat`, {
@@ -141,7 +141,7 @@ test('a stream begins before the model has ended, and an end of the caller is on
   expect(await api.requests.at(-1)?.ended).toBe('closed');
 });
 
-test('an end of the caller is one of the model’s call before there is anything to stream', async () => {
+test('a caller that hangs up before the stream ends the model’s call', async () => {
   const asked = api.requests.length;
   api.behave('hang', 1);
   const leaving = new AbortController();
@@ -178,7 +178,7 @@ function logged(message: string): readonly Readonly<Record<string, unknown>>[] {
     .filter((line) => line['message'] === message);
 }
 
-test('nobody escapes a limit by naming another address', async () => {
+test('a visitor does not escape a limit by naming another address', async () => {
   const statuses = new Set<number>();
   for (let turn = 0; turn < 13; turn += 1) {
     const forged = { 'x-forwarded-for': `192.0.2.${turn}`, 'x-real-ip': `192.0.2.${turn}` };
@@ -203,7 +203,7 @@ test('a body larger than the platform takes does not reach a function', async ()
 });
 
 describe('the cron', () => {
-  test('relays what nobody kicked a relay for', async () => {
+  test('the cron delivers an event that kicked no relay', async () => {
     const { id } = await connection.db.transaction(
       async (tx) => await emit(tx, 'support.case.opened', payloadOf('support.case.opened')),
     );

@@ -70,7 +70,7 @@ async function fillInquiry(): Promise<void> {
 }
 
 describe('a marketing site on another origin, in a browser', () => {
-  it('chats, streaming, after a preflight', async () => {
+  it('a site’s page chats in a stream after a preflight', async () => {
     await open(allowed);
     await ask('Har dere et møterom for tolv?');
     const answer = page.locator('#turns li[data-role="assistant"]');
@@ -84,14 +84,14 @@ describe('a marketing site on another origin, in a browser', () => {
     expect(mistakes).toEqual([]);
   });
 
-  it('sends an inquiry, which becomes a mail', async () => {
+  it('a site’s page sends an inquiry, which becomes a mail', async () => {
     await open(allowed);
     await fillInquiry();
     await expect.poll(() => page.locator('#inquiry-status').textContent()).toContain('Takk');
     expect(mistakes).toEqual([]);
   });
 
-  it('reads what is wrong with an inquiry, and when to come back after too many questions', async () => {
+  it('a site’s page can read an inquiry’s issues and a limit’s Retry-After', async () => {
     await open(allowed);
     const status = () => page.locator('#chat-status').textContent();
     // A day may end among them, and a new count begin.
@@ -102,7 +102,7 @@ describe('a marketing site on another origin, in a browser', () => {
     expect(await status()).toMatch(/Prøv igjen om \d+ sekunder/);
   });
 
-  it('is kept out when its origin is not allowed', async () => {
+  it('a page of another origin is refused', async () => {
     await open(foreign);
     await ask('Slipper jeg inn?');
     await expect.poll(() => page.locator('#chat-status').textContent()).not.toBe('Skriver …');

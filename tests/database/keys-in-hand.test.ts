@@ -3,15 +3,12 @@ import { describe, expect } from 'vitest';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { MINUTE } from '../../lib/time.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
+import { contradictions, drain, emitPayments, rows, START, statesOf } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
-
-const states = async (bus: Bus) => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
 
 // Both were found by the chaos runs.
 describe('a key that leaves its shared lane', () => {
-  test('comes back to what a replay has put back while a later event of it was in hand', async ({
+  test('returns for an event that was replayed while a later event of the key was being handled', async ({
     bus,
     handed,
     ledger,
@@ -35,15 +32,11 @@ describe('a key that leaves its shared lane', () => {
     expect(handed).toEqual([2, 1]);
     await drain(bus.db, [replaying], { now: START + MINUTE });
     expect(handed).toEqual([2, 1, 2]);
-    expect(await states(bus)).toEqual(['delivered', 'delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('loses nothing when a relay that was suspended claims its own lane again', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
+  test('loses nothing when a suspended relay claims its own lane again', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 2, { orderingKey: 'a key' });
     let now = START;
     const token = async () => (await rows<{ token: string }>(bus.db, TOKEN))[0]?.token;
@@ -58,7 +51,7 @@ describe('a key that leaves its shared lane', () => {
     await drain(bus.db, [suspended], { now: () => now });
     await drain(bus.db, [suspended], { now: now + 2 * MINUTE });
     expect(handed).toEqual([1, 1, 2]);
-    expect(await states(bus)).toEqual(['delivered', 'delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered']);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 });

@@ -4,7 +4,7 @@ import { describe, expect } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { run } from '../../lib/db/statement.ts';
-import { turn } from '../../lib/deliveries/turn.ts';
+import { takeTurn } from '../../lib/deliveries/turn.ts';
 import type { ClaimedLane } from '../../lib/deliveries/claim.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
@@ -145,7 +145,7 @@ function ledgerOf({ transactional, batch }: Way, laid: Laid, log: string[]) {
 async function claimed(bus: Bus, { isShared }: Way, laid: Laid, subscriber: ReturnType<typeof ledgerOf>) {
   await emitPayments(bus.db, 1, laid.length);
   await drain(bus.db, []);
-  const { lanes, nowMs } = await turn(bus.db, {
+  const { lanes, nowMs } = await takeTurn(bus.db, {
     outcomes: [],
     isLooking: true,
     subscriptions: subscriptionsOf([subscriber]),
@@ -161,8 +161,8 @@ async function claimed(bus: Bus, { isShared }: Way, laid: Laid, subscriber: Retu
   return { lane: { ...lane, isShared, deliveries: isShared ? deliveries : lane.deliveries }, nowMs };
 }
 
-describe('any outcomes of any keys, in a strict lane and a shared one, one by one, in shared commits and in batches', () => {
-  test('leave each key in order, fail nobody for a neighbour, and the head behind what is not settled', async ({
+describe('generated outcomes of any keys, in strict and shared lanes, one by one, in shared commits and in batches', () => {
+  test('keep each key in order, fail no delivery for a neighbour, and keep the head before everything unsettled', async ({
     bus,
   }) => {
     await fc.assert(

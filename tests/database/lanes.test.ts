@@ -12,7 +12,6 @@ import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { HOUR, MINUTE } from '../../lib/time.ts';
 import {
   contradictions,
-  deliveriesOf,
   drain,
   emitPayments,
   eventStates,
@@ -21,16 +20,13 @@ import {
   payment,
   rows,
   START,
+  statesOf,
   storeBacklog,
 } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 
-const states = async (bus: Bus, name = 'ledger') =>
-  (await deliveriesOf(bus.db, name)).map(({ state }) => state);
-
 describe('lanes', () => {
-  test('do not wait for one another: a slow one does not hold back what the others have done', async ({
+  test('do not wait for one another: a slow lane does not delay the settlement of the others', async ({
     bus,
     handed,
     ledger,
@@ -40,13 +36,13 @@ describe('lanes', () => {
     await emitPayments(bus.db, 3, 6, { orderingKey: 'quick' });
     const relaying = drain(bus.db, [ledger((number) => (number === 1 ? held.opened : undefined))]);
     await expect
-      .poll(() => states(bus))
+      .poll(() => statesOf(bus.db))
       .toEqual(['delivered', 'delivered', 'delivered', 'delivered', 'pending', 'pending']);
     // Also what comes while the slow one is in hand.
     await emitPayments(bus.db, 7, 7, { orderingKey: 'new' });
     await expect.poll(() => handed).toContain(7);
     await expect
-      .poll(() => states(bus))
+      .poll(() => statesOf(bus.db))
       .toEqual(['delivered', 'delivered', 'delivered', 'delivered', 'delivered', 'pending', 'pending']);
     expect(handed).not.toContain(2);
     held.open();
@@ -54,7 +50,7 @@ describe('lanes', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('are let go after their slice, however long the backlog, so that others get their turn', async ({
+  test('are released after their time slice, however long the backlog, so that other relays get a turn', async ({
     bus,
     handed,
     ledger,
@@ -68,7 +64,7 @@ describe('lanes', () => {
       now += 1000;
       if (number === 7) {
         // Another relay takes the lane over where this one let it go.
-        seen = await states(bus);
+        seen = await statesOf(bus.db);
       }
     });
     expect(await drain(bus.db, [slow], { until })).toMatchObject({ delivered: 20 });
@@ -77,20 +73,17 @@ describe('lanes', () => {
     expect(handed).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
   });
 
-  test('keep the results of a long batch as it goes on, so that a crash would repeat little', async ({
-    bus,
-    ledger,
-  }) => {
+  test('settle a long batch in steps, so that a crash repeats little', async ({ bus, ledger }) => {
     const held = gate();
     await emitPayments(bus.db, 1, 3);
     const relaying = drain(bus.db, [ledger((number) => (number === 3 ? held.opened : undefined))]);
-    await expect.poll(() => states(bus)).toEqual(['delivered', 'delivered', 'pending']);
+    await expect.poll(() => statesOf(bus.db)).toEqual(['delivered', 'delivered', 'pending']);
     held.open();
     await relaying;
-    expect(await states(bus)).toEqual(['delivered', 'delivered', 'delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'delivered']);
   });
 
-  test('are all drained, also when there are more of them than one claim takes', async ({
+  test('are all drained when there are more of them than one claim takes', async ({
     bus,
     handed,
     ledger,
@@ -104,7 +97,7 @@ describe('lanes', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of other subscriptions are not starved by one that has very many', async ({ bus }) => {
+  test('of other subscriptions are not starved by a subscription with very many lanes', async ({ bus }) => {
     const order: string[] = [];
     const busy = subscriber('ledger', { 'payment.captured': () => void order.push('busy') });
     const quiet = subscriber('audit', { 'payment.failed': () => void order.push('quiet') });
@@ -151,7 +144,7 @@ describe('lanes', () => {
     expect(reports.map(({ leasesLost }) => leasesLost)).toEqual([0, 0]);
   });
 
-  test('go on with events that are emitted while the relay runs', async ({ bus, handed, ledger }) => {
+  test('include events that are emitted while the relay runs', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 1);
     const chain = ledger(async (number) => {
       if (number < 5) await emitPayments(bus.db, number + 1, number + 1);
@@ -160,7 +153,7 @@ describe('lanes', () => {
     expect(handed).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('wait for the retry of their head, also when it is found in the middle of a batch', async ({
+  test('wait for the retry of a delivery that fails in the middle of a batch', async ({
     bus,
     handed,
     ledger,
@@ -176,14 +169,14 @@ describe('lanes', () => {
       failed: 1,
       nextRetryAt: START + MINUTE,
     });
-    expect(await states(bus)).toEqual(['delivered', 'delivered', 'failing', 'pending', 'pending']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'failing', 'pending', 'pending']);
     expect(await eventStates(bus.db)).toEqual(['pending', 'pending', 'failing', 'pending', 'pending']);
     expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3, 3, 4, 5]);
   });
 });
 
-describe('any outcomes, in any lanes', () => {
+describe('generated outcomes in any lanes', () => {
   type Handed = { readonly payload: { readonly amountMinor: number }; readonly orderingKey: string };
   /** Each once, in the order in which they came for the last time. */
   const ofEach = (log: readonly number[]) => [...new Set(log.toReversed())].toReversed();
@@ -215,7 +208,7 @@ describe('any outcomes, in any lanes', () => {
     return { turns: fate.length + 1, state: 'delivered', attempts: failures + 1 };
   }
 
-  test('keep each lane in order, end as the rules say, and leave every counter true at every moment', async ({
+  test('keep each lane in order, end as the rules say, and keep every counter exact at every moment', async ({
     bus,
   }) => {
     await fc.assert(

@@ -1,111 +1,56 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
-import { CountChanged, replay } from '../../lib/deliveries/replay.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
 import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
-import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
-import { rows as rowsOf } from '../support/bus.ts';
-import { createDatabase } from '../support/postgres.ts';
+import { HOUR } from '../../lib/time.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
 
-let connection: Connection;
-beforeAll(async () => {
-  connection = await connect(await createDatabase(inject('postgresUrl')));
-});
-afterAll(() => connection.close());
+const replayed = (bus: Bus, request: Partial<ReplayRequest> = {}, now?: Date) =>
+  replay(bus.db, { topic: 'payment.captured', since: '1h', subscriber: 'ledger', ...request }, 'kari', now);
 
-const rows = <Row>(text: string) => rowsOf<Row>(connection.db, text);
-const soon = () => Date.now() + 45_000;
-const payload = catalog['resource.published'].example;
+/** Refuses these payments for good. */
+const refuse =
+  (...refused: readonly number[]) =>
+  (payment: number) => {
+    if (refused.includes(payment)) throw new PermanentError(`refused ${payment}`);
+  };
 
-/** What the subscribers were handed, oldest first: the number of the event in order of creation. */
-let handed: number[];
-let ids: string[];
-let refuse: (index: number) => boolean;
-
-const notifications = subscriber('notifications', {
-  'resource.published': (event) => {
-    const index = ids.indexOf(event.id);
-    if (refuse(index)) throw new PermanentError(`refused ${index}`);
-    handed.push(index);
-  },
-});
-
-async function emitted(count: number): Promise<void> {
-  for (let index = 0; index < count; index += 1) {
-    await connection.db.transaction(async (tx) =>
-      ids.push((await emit(tx, 'resource.published', payload)).id),
-    );
-  }
-}
-
-const drain = () => relay({ db: connection.db, subscribers: [notifications], until: soon() });
-const replayed = (request: Partial<ReplayRequest> = {}) =>
-  replay(
-    connection.db,
-    { topic: 'resource.published', since: '1h', subscriber: 'notifications', ...request },
-    'kari',
-  );
-
-beforeEach(async () => {
-  await rows(
-    'truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput, error_groups, replays',
-  );
-  handed = [];
-  ids = [];
-  refuse = () => false;
-});
-
-describe('rule 6: replay returns dead letters to pending, with fresh attempts, in their place', () => {
-  it('delivers dead letters before all that is newer, in creation order, under the same event id', async () => {
-    refuse = (index) => index === 1 || index === 3;
-    await emitted(5);
-    expect(await drain()).toMatchObject({ delivered: 3, deadLettered: 2 });
-    await emitted(1);
-    refuse = () => false;
-    handed = [];
-    expect(await replayed({ reason: 'mended' })).toMatchObject({ matched: 2, replayed: 2, since: '1h' });
-    expect(await drain()).toMatchObject({ delivered: 3 });
-    expect(handed).toEqual([1, 3, 5]);
-    expect(await rows('select requested_by, reason, matched, replayed from replays')).toEqual([
-      { requested_by: 'kari', reason: 'mended', matched: 2, replayed: 2 },
+describe('a replay (rule 6)', () => {
+  test('has dead letters delivered before all that is newer, in creation order, under the same event ids', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const ids = await emitPayments(bus.db, 1, 5);
+    expect(await drainLive(bus.db, [ledger(refuse(2, 4))])).toMatchObject({ delivered: 3, deadLettered: 2 });
+    ids.push(...(await emitPayments(bus.db, 6, 6)));
+    handed.length = 0;
+    expect(await replayed(bus, { reason: 'fixed' })).toMatchObject({ matched: 2, replayed: 2, since: '1h' });
+    const seen: string[] = [];
+    await drainLive(bus.db, [ledger((_, __, { id }) => seen.push(id))]);
+    expect(handed).toEqual([2, 4, 6]);
+    expect(seen).toEqual([ids[1], ids[3], ids[5]]);
+    expect(await rows(bus.db, 'select requested_by, reason, matched, replayed from replays')).toEqual([
+      { requested_by: 'kari', reason: 'fixed', matched: 2, replayed: 2 },
     ]);
   });
 
-  it('keeps the history and begins the attempts anew', async () => {
-    refuse = () => true;
-    await emitted(1);
-    await drain();
-    await replayed();
-    await drain();
-    const [delivery] = await rows<{
-      attempts: number;
-      replays: number;
-      log: { outcome: string; attempt: number }[];
-    }>(
-      `select attempts, replays, attempt_log as log from deliveries join lanes on lanes.id = lane_id
-       where subscriber = 'notifications'`,
-    );
-    expect(delivery).toMatchObject({ attempts: 1, replays: 1 });
-    expect(delivery!.log.map(({ outcome, attempt }) => `${outcome} ${attempt}`)).toEqual([
-      'failed 1',
-      'replayed 0',
-      'failed 1',
-    ]);
-  });
-
-  it('plays everything again with include all, delivered events included, and keeps the first delivery in the history', async () => {
-    await emitted(4);
-    await drain();
-    expect(await replayed({ include: 'all' })).toMatchObject({ matched: 4, replayed: 4 });
-    expect(await rows('select distinct state from events')).toEqual([{ state: 'pending' }]);
-    await drain();
-    expect(handed).toEqual([0, 1, 2, 3, 0, 1, 2, 3]);
+  test('of everything delivers delivered events again, and keeps their first delivery in the history', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitPayments(bus.db, 1, 4);
+    await drainLive(bus.db, [ledger()]);
+    expect(await replayed(bus, { include: 'all' })).toMatchObject({ matched: 4, replayed: 4 });
+    expect(await rows(bus.db, 'select distinct state from events')).toEqual([{ state: 'pending' }]);
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual([1, 2, 3, 4, 1, 2, 3, 4]);
     const logs = await rows<{ log: { outcome: string }[] }>(
+      bus.db,
       'select attempt_log as log from deliveries where attempt_log is not null',
     );
     expect(logs.map(({ log }) => log.map(({ outcome }) => outcome))).toEqual(
@@ -113,81 +58,46 @@ describe('rule 6: replay returns dead letters to pending, with fresh attempts, i
     );
   });
 
-  it('replays once when two operators ask at the same moment', async () => {
-    refuse = () => true;
-    await emitted(20);
-    await drain();
-    const both = await Promise.all([replayed(), replayed()]);
+  test('returns each dead letter once when two operators ask at the same moment', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const numbers = Array.from({ length: 20 }, (_, index) => index + 1);
+    await emitPayments(bus.db, 1, 20);
+    await drainLive(bus.db, [ledger(refuse(...numbers))]);
+    handed.length = 0;
+    const both = await Promise.all([replayed(bus), replayed(bus)]);
     expect(both[0].replayed + both[1].replayed).toBe(20);
-    refuse = () => false;
-    await drain();
-    expect(handed).toEqual(Array.from({ length: 20 }, (_, index) => index));
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual(numbers);
   });
 
-  it('loses nothing and keeps the order when it races relays that hold the lane', async () => {
-    refuse = (index) => index % 3 === 0;
-    await emitted(60);
-    await drain();
-    refuse = () => false;
-    handed = [];
-    await emitted(40);
-    const [, first, second] = await Promise.all([drain(), replayed(), replayed({ since: '2h' })]);
-    await drain();
-    expect(first.replayed + second.replayed).toBe(20);
-    expect(handed.toSorted((a, b) => a - b)).toEqual([
-      ...Array.from({ length: 20 }, (_, index) => index * 3),
-      ...Array.from({ length: 40 }, (_, index) => 60 + index),
-    ]);
-    expect(
-      await rows(`select count(*)::int as open from deliveries join lanes on lanes.id = lane_id
-      where subscriber = 'notifications' and state <> 'delivered'`),
-    ).toEqual([{ open: 0 }]);
+  test('matches dead letters by when they died, within a window', async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drainLive(bus.db, [ledger(refuse(1, 2))]);
+    const inTwoHours = new Date(Date.now() + 2 * HOUR);
+    const within = (window: Partial<ReplayRequest>) => replayed(bus, window, inTwoHours);
+    expect(await within({ since: '1h' })).toMatchObject({ matched: 0, replayed: 0 });
+    expect(await within({ since: '3h', until: '150m', dryRun: true })).toMatchObject({ matched: 0 });
+    expect(await within({ since: '3h', until: '1h' })).toMatchObject({ matched: 2, replayed: 2 });
   });
 
-  it('matches by the time of death, in a window', async () => {
-    refuse = () => true;
-    await emitted(2);
-    await drain();
-    const inTwoHours = new Date(Date.now() + 2 * 3_600_000);
-    const at = (request: ReplayRequest) => replay(connection.db, request, 'kari', inTwoHours);
-    expect(await at({ topic: 'resource.published', since: '1h' })).toMatchObject({ matched: 0, replayed: 0 });
-    expect(await at({ topic: 'resource.published', since: '3h', until: '150m', dryRun: true })).toMatchObject(
-      { matched: 0 },
-    );
-    expect(await at({ topic: 'resource.published', since: '3h', until: '1h' })).toMatchObject({
-      matched: 2,
-      replayed: 2,
-    });
-  });
-
-  it('counts without a change on a dry run, and refuses when the count has changed', async () => {
-    refuse = () => true;
-    await emitted(3);
-    await drain();
-    expect(await replayed({ dryRun: true })).toMatchObject({ replayId: null, matched: 3, replayed: 0 });
-    await expect(replayed({ expectedCount: 2 })).rejects.toBeInstanceOf(CountChanged);
-    expect(await rows('select id from replays')).toEqual([]);
-    expect(await replayed({ expectedCount: 3, limit: 3 })).toMatchObject({ replayed: 3 });
-  });
-
-  it('takes the oldest up to a limit, or exactly the named deliveries', async () => {
-    refuse = () => true;
-    await emitted(4);
-    await drain();
+  test('takes the oldest dead letters up to its limit, or exactly those that are named', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitPayments(bus.db, 1, 4);
+    await drainLive(bus.db, [ledger(refuse(1, 2, 3, 4))]);
     const letters = await rows<{ id: string }>(
+      bus.db,
       `select lane_id || '-' || position as id from deliveries where dead_lettered_at is not null order by position`,
     );
-    expect(await replayed({ limit: 1 })).toMatchObject({ matched: 1, replayed: 1 });
-    expect(await replayed({ deliveryIds: [letters[3]!.id] })).toMatchObject({ matched: 1, replayed: 1 });
-    refuse = () => false;
-    await drain();
-    expect(handed).toEqual([0, 3]);
+    handed.length = 0;
+    expect(await replayed(bus, { limit: 1 })).toMatchObject({ matched: 1, replayed: 1 });
+    expect(await replayed(bus, { deliveryIds: [letters[3]!.id] })).toMatchObject({ matched: 1, replayed: 1 });
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual([1, 4]);
   });
-
-  it.each(['24', '-1h', '1y', '9999999h', '', '1.5h', '0h', '1 h'])(
-    'says what to write instead of since %j',
-    async (since) => {
-      await expect(replayed({ since })).rejects.toThrow(/expected a time span such as/);
-    },
-  );
 });

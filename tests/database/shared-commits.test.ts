@@ -8,7 +8,7 @@ import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { TransactionalBatchContext, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
-import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
+import { contradictions, deliveriesOf, drain, emitPayments, numbers, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 /** The numbers of the payments as they were handed over, and in which transaction. */
@@ -65,19 +65,18 @@ const effects = async (bus: Bus) =>
   );
 const stored = async (bus: Bus) =>
   (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`);
-const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
-describe('rule 17: transactional handlers share a commit', () => {
-  test('takes 32 deliveries of a backlog into a transaction, in order', async ({ bus }) => {
+describe('a commit that transactional handlers share (rule 17)', () => {
+  test('holds 32 deliveries of a backlog, in order', async ({ bus }) => {
     await emitPayments(bus.db, 1, 70);
     expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 70 });
-    expect(transactions()).toEqual([upTo(32), upTo(64).slice(32), upTo(70).slice(64)]);
-    expect(await effects(bus)).toEqual(upTo(70));
+    expect(transactions()).toEqual([numbers(1, 32), numbers(33, 64), numbers(65, 70)]);
+    expect(await effects(bus)).toEqual(numbers(1, 70));
     expect(await stored(bus)).toEqual(Array(70).fill('delivered 1'));
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('takes no further one into a transaction that has been open for 50 milliseconds', async ({ bus }) => {
+  test('takes no further delivery after its transaction was open for 50 milliseconds', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [writing(() => vi.advanceTimersByTime(60))]);
     expect(transactions()).toEqual([[1], [2], [3]]);
@@ -94,7 +93,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(seen.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
   });
 
-  test('rolls all back when one fails, runs them one by one up to that one, and then together again', async ({
+  test('is rolled back when a handler fails; the deliveries up to that one run one by one, the later ones together', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 6);
@@ -119,7 +118,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('does not run the first of a transaction again when it fails: nobody is rolled back with it', async ({
+  test('whose first handler fails does not run it again, because no other is rolled back with it', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 3);
@@ -136,7 +135,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     ['PermanentError', () => new PermanentError('never'), 'dead_lettered 1', 'delivered 1'],
     ['RetryAfter', () => new RetryAfter(SECOND), 'pending 0', 'pending 0'],
   ] as const)(
-    'burns no attempt of the neighbours of one that throws %s',
+    'uses no attempt of the neighbours of a delivery that throws %s',
     async ([, error, third, fourth], { bus }) => {
       await emitPayments(bus.db, 1, 4);
       await drain(bus.db, [
@@ -149,7 +148,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     },
   );
 
-  test('fails only the one that overruns its time limit', async ({ bus }) => {
+  test('fails only the delivery that exceeds its time limit', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing((number) => (number === 3 ? new Promise(() => undefined) : undefined), { timeoutMs: 100 }),
@@ -159,7 +158,9 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect((await deliveriesOf(bus.db, 'ledger'))[2]!.log).toMatchObject([{ kind: 'timeout' }]);
   });
 
-  test('fails the one that breaks the transaction, not the one that finds it broken', async ({ bus }) => {
+  test('fails the delivery that breaks the transaction, not the one that finds it broken', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing(async (number, { tx }) => {
@@ -170,9 +171,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await stored(bus)).toEqual(['delivered 1', 'failing 1', 'pending 0', 'pending 0']);
   });
 
-  test('fails the one that can not be committed, and burns no attempt of those that could', async ({
-    bus,
-  }) => {
+  test('fails the delivery that cannot be committed, and uses no attempt of the others', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing(async (number, { tx }) => {
@@ -185,9 +184,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('burns no attempt and has its effects once where the answer to the commit is lost', async ({
-    bus,
-  }) => {
+  test('uses no attempt and takes effect once when the answer to the commit is lost', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
     const query = pg.Client.prototype.query as (...asked: unknown[]) => Promise<unknown>;
@@ -228,13 +225,15 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await stored(bus)).toEqual(Array(3).fill('pending 0'));
   });
 
-  test('leaves each a transaction of its own where the subscriber says so', async ({ bus }) => {
+  test('is not used where the subscriber declines it: each delivery has its own transaction', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [writing(undefined, { sharesCommits: false })]);
     expect(transactions()).toEqual([[1], [2], [3]]);
   });
 
-  test('is not for notifications that are mailed: a neighbour’s failure would mail them again', () => {
+  test('is not used for notifications by e-mail: a neighbour’s failure would send them again', () => {
     const mail = {
       apiKey: 'SG.x',
       baseUrl: undefined,
@@ -266,12 +265,12 @@ describe('a transactional batch', () => {
   test('commits with the record of what was taken', async ({ bus }) => {
     await emitPayments(bus.db, 1, 150);
     expect(await drain(bus.db, [batching(() => undefined)])).toMatchObject({ delivered: 150 });
-    expect(transactions()).toEqual([upTo(100), upTo(150).slice(100)]);
+    expect(transactions()).toEqual([numbers(1, 100), numbers(101, 150)]);
     expect(await stored(bus)).toEqual(Array(150).fill('delivered 1'));
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('that is taken in part commits that part, and the next one has failed', async ({ bus }) => {
+  test('that is taken in part commits that part, and its next delivery has failed', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     expect(await drain(bus.db, [batching(() => 2)])).toMatchObject({ delivered: 2, failed: 1 });
     expect(await effects(bus)).toEqual([1, 2]);
@@ -279,7 +278,7 @@ describe('a transactional batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of which nothing was taken commits nothing of what its handler wrote', async ({ bus }) => {
+  test('of which nothing was taken commits nothing that its handler wrote', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const refusing = subscriber(
       'ledger',

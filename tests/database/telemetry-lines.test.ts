@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { emit } from '../../lib/outbox/emit.ts';
@@ -10,46 +10,29 @@ import { MINUTE, SECOND } from '../../lib/time.ts';
 import { START, drain, emitPayments, payloadOf, payment, rows, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { ledger, refuse } from '../support/ledger.ts';
 
 const exporter = vi.hoisted(() => ({ isLoaded: false }));
 vi.mock('../../lib/telemetry/export.ts', () => {
   exporter.isLoaded = true;
   return { exportTraces: () => () => undefined };
 });
-
 const CANARY = 'kanarifugl@example.no';
 const CALLER = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const TRACE = CALLER.slice(3, 35);
-/** Each is one write to stdout. */
-let writes: string[];
-beforeEach(async () => {
-  writes = [];
-  vi.spyOn(process.stdout, 'write').mockImplementation((text) => writes.push(String(text)) > 0);
-});
-
-type Line = Readonly<Record<string, unknown>>;
-const lines = () =>
-  writes
-    .join('')
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as Line);
-const linesOf = (message: string) => lines().filter((line) => line['message'] === message);
-
-const ledger = (handle: () => unknown = () => undefined) => attach('ledger', { 'payment.captured': handle });
 const fails = (error: () => unknown) =>
   ledger(() => {
     throw error();
   });
 
 describe('a delivery', () => {
-  test('leaves one line, which names it and holds nothing of what was delivered', async ({ bus }) => {
+  test('leaves one line, which names it and holds nothing of its payload', async ({ bus, output }) => {
     const event = payloadOf('payment.captured', { bookingId: CANARY });
     const { id } = await bus.db.transaction((tx) =>
       emit(tx, 'payment.captured', event, { orderingKey: CANARY, dedupeKey: CANARY, correlationId: CANARY }),
     );
     await drain(bus.db, [ledger()], { isLogged: true });
-    expect(linesOf('delivery')).toEqual([
+    expect(output.linesOf('delivery')).toEqual([
       {
         level: 'info',
         at: expect.stringMatching(/^\d{4}-.*Z$/),
@@ -63,7 +46,7 @@ describe('a delivery', () => {
         durationMs: expect.any(Number),
       },
     ]);
-    expect(writes.join('')).not.toContain('kanari');
+    expect(output.text()).not.toContain('kanari');
   });
 
   test.for<[outcome: string, level: string, kind: string, error: () => unknown]>([
@@ -73,24 +56,25 @@ describe('a delivery', () => {
     ['dead_lettered', 'error', 'permanent', () => new PermanentError(CANARY)],
     ['waited', 'info', 'retry_after', () => new RetryAfter(MINUTE, CANARY)],
   ])(
-    'that %s is told with %s, and of its error the kind: %s',
-    async ([outcome, level, kind, error], { bus }) => {
+    'that %s is logged as %s, with the kind of its error: %s',
+    async ([outcome, level, kind, error], { bus, output }) => {
       await emitPayments(bus.db, 1, 1);
       await drain(bus.db, [fails(error)], { isLogged: true });
-      expect(linesOf('delivery')).toMatchObject([{ level, outcome, kind, attempt: 1 }]);
-      expect(writes.join('')).not.toContain('kanari');
+      expect(output.linesOf('delivery')).toMatchObject([{ level, outcome, kind, attempt: 1 }]);
+      expect(output.text()).not.toContain('kanari');
     },
   );
 
-  test('of a transactional handler is told as well', async ({ bus }) => {
+  test('of a transactional handler is logged as well', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 2);
     const own = subscriber('ledger', { 'payment.captured': () => undefined }, { transactional: true });
     await drain(bus.db, [own], { isLogged: true });
-    expect(linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered']);
+    expect(output.linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered']);
   });
 
-  test('that is rolled back with a neighbour is told when it is run again, and not before', async ({
+  test('that is rolled back with a neighbour is logged when it is run again, and not before', async ({
     bus,
+    output,
   }) => {
     await emitPayments(bus.db, 1, 3);
     const own = subscriber(
@@ -103,21 +87,21 @@ describe('a delivery', () => {
       { transactional: true },
     );
     await drain(bus.db, [own], { isLogged: true });
-    expect(linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'failed']);
+    expect(output.linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'failed']);
   });
 
-  test('of a batch leaves a line as far as the batch was taken', async ({ bus }) => {
+  test('of a batch leaves a line if the batch was taken that far', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 4);
     const own = subscriber('ledger', { 'payment.captured': () => 2 }, { batch: true });
     await drain(bus.db, [own], { isLogged: true });
-    expect(linesOf('delivery')).toMatchObject([
+    expect(output.linesOf('delivery')).toMatchObject([
       { outcome: 'delivered' },
       { outcome: 'delivered' },
       { outcome: 'failed', kind: 'not_taken' },
     ]);
   });
 
-  test('whose relay died is told as failed by the next one', async ({ bus }) => {
+  test('whose relay died is logged as failed by the next relay', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     await rows(
@@ -126,31 +110,33 @@ describe('a delivery', () => {
       [new Date(START - SECOND)],
     );
     await drain(bus.db, [ledger()], { isLogged: true });
-    expect(linesOf('delivery')).toMatchObject([{ level: 'warn', outcome: 'failed', kind: 'lease_expired' }]);
+    expect(output.linesOf('delivery')).toMatchObject([
+      { level: 'warn', outcome: 'failed', kind: 'lease_expired' },
+    ]);
   });
 
-  test('is written together with the others of its batch', async ({ bus }) => {
+  test('is written together with the others of its batch', async ({ bus, output }) => {
     await storeBacklog(bus.db, 'payment.captured', 3000);
     await drain(bus.db, [ledger()], { isLogged: true });
-    expect(linesOf('delivery').length).toBe(3000);
-    expect(new Set(linesOf('delivery').map(({ deliveryId }) => deliveryId)).size).toBe(3000);
-    expect(writes.length).toBeLessThan(20);
+    expect(output.linesOf('delivery').length).toBe(3000);
+    expect(new Set(output.linesOf('delivery').map(({ deliveryId }) => deliveryId)).size).toBe(3000);
+    expect(output.writes.length).toBeLessThan(20);
   });
 
-  test('leaves no line where nobody asked for it', async ({ bus }) => {
+  test('leaves no line unless logging was asked for', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [fails(() => new Error())]);
-    expect(writes).toEqual([]);
+    expect(output.writes).toEqual([]);
   });
 });
 
 describe('a relay', () => {
-  test('leaves a line that counts what it did', async ({ bus }) => {
+  test('leaves a line that counts what it did', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 2);
     const first = await drain(bus.db, [ledger(), attach('bookings', { 'payment.captured': refuse })], {
       isLogged: true,
     });
-    expect(linesOf('relay')).toEqual([
+    expect(output.linesOf('relay')).toEqual([
       {
         level: 'info',
         at: expect.any(String),
@@ -167,27 +153,23 @@ describe('a relay', () => {
     expect(first).toMatchObject({ delivered: 2, deadLettered: 2 });
   });
 
-  test('is logged when the cron or a kick runs it, where that is asked for', async ({ bus }) => {
+  test('is logged when the cron or a kick runs it, if logging was asked for', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 1);
     await runCron({ db: bus.db, subscribers: [ledger()], duties: [], budgetMs: 300, isLogged: true });
-    expect([linesOf('delivery').length, linesOf('relay').length]).toEqual([1, 1]);
+    expect([output.linesOf('delivery').length, output.linesOf('relay').length]).toEqual([1, 1]);
     for (const isLogged of [true, false]) {
-      writes = [];
+      output.writes.length = 0;
       await emitPayments(bus.db, 1, 1);
       const work: Promise<void>[] = [];
       const waitUntil = (running: Promise<void>) => void work.push(running);
       createKick({ db: bus.db, subscribers: [ledger()], waitUntil, onError: () => undefined, isLogged })();
       await Promise.all(work);
-      expect(linesOf('delivery').length).toBe(isLogged ? 1 : 0);
+      expect(output.linesOf('delivery').length).toBe(isLogged ? 1 : 0);
     }
   });
 });
 
-const refuse = () => {
-  throw new PermanentError('refused');
-};
-
-describe('where nothing is traced', () => {
+describe('without a trace exporter', () => {
   const received = (bus: Bus) =>
     guardedEndpoint({
       methods: ['POST'],
@@ -206,7 +188,10 @@ describe('where nothing is traced', () => {
       )
     ).map(({ traceparent }) => traceparent);
 
-  test('the caller’s trace is still that of the event, and of what its handlers emit', async ({ bus }) => {
+  test('the caller’s trace is still that of the event, and of what its handlers emit', async ({
+    bus,
+    output,
+  }) => {
     await received(bus).fetch(post(CALLER));
     const causing = subscriber(
       'ledger',
@@ -215,7 +200,7 @@ describe('where nothing is traced', () => {
     );
     await drain(bus.db, [causing], { isLogged: true });
     expect(await traces(bus)).toEqual([CALLER, CALLER]);
-    expect(lines().map(({ message, traceId }) => [message, traceId])).toEqual([
+    expect(output.lines().map(({ message, traceId }) => [message, traceId])).toEqual([
       ['request', TRACE],
       ['delivery', TRACE],
       ['relay', undefined],
@@ -241,7 +226,7 @@ describe('where nothing is traced', () => {
   });
 
   test.for([undefined, '', 'kanari', CALLER.slice(0, -1), CALLER.replace('0af7', 'zzzz'), `${CALLER}-00`])(
-    'the traceparent %j is none',
+    'the invalid traceparent %j is ignored',
     async (traceparent, { bus }) => {
       await received(bus).fetch(post(traceparent));
       expect(await traces(bus)).toEqual([null]);

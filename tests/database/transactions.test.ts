@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { connect } from '../../lib/db/connect.ts';
@@ -7,7 +7,7 @@ import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { SubscriberOptions, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND, sleep } from '../../lib/time.ts';
+import { MINUTE, sleep } from '../../lib/time.ts';
 import {
   contradictions,
   deliveriesOf,
@@ -17,16 +17,13 @@ import {
   payloadOf,
   rows,
   START,
+  statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
-let handed: number[];
 
 test.beforeAll(async ({ database: bus }) => {
   await rows(bus.db, 'create table effects (number int not null)');
-});
-beforeEach(async () => {
-  handed = [];
 });
 
 /** Writes the number of each payment in the transaction it is given, then does as told. */
@@ -38,7 +35,6 @@ const writing = (
     'ledger',
     {
       'payment.captured': async ({ payload }, context) => {
-        handed.push(payload.amountMinor);
         await write(context.tx, payload.amountMinor);
         await then(payload.amountMinor, context);
       },
@@ -52,16 +48,15 @@ const write = (tx: Transaction, number: number) =>
 /** The numbers that were written and committed, in the order of the rows. */
 const effects = async (bus: Bus) =>
   (await rows<{ number: number }>(bus.db, 'select number from effects')).map(({ number }) => number);
-const states = async (bus: Bus) => (await deliveriesOf(bus.db, 'ledger')).map(({ state }) => state);
 
-describe('rule 7: a transactional handler and the mark that it delivered commit together', () => {
-  test('commits both', async ({ bus }) => {
+describe('a transactional delivery (rule 7)', () => {
+  test("commits together with its handler's effects", async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     const report = await drain(bus.db, [
       writing(async (number, { tx }) => {
         // Not yet for others to see, neither the one nor the other.
         expect(await effects(bus)).not.toContain(number);
-        expect((await states(bus))[number - 1]).toBe('pending');
+        expect((await statesOf(bus.db))[number - 1]).toBe('pending');
         expect(
           await run(tx, { text: 'select number from effects where number = $1::int', values: [number] }),
         ).toHaveLength(1);
@@ -69,7 +64,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     ]);
     expect(report).toMatchObject({ delivered: 3, failed: 0 });
     expect(await effects(bus)).toEqual([1, 2, 3]);
-    expect(await states(bus)).toEqual(['delivered', 'delivered', 'delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'delivered']);
     expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
       attempts: 1,
       deliveredAt: expect.any(Number),
@@ -77,9 +72,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('takes back what the handler wrote before it threw, and records the failure all the same', async ({
-    bus,
-  }) => {
+  test('rolls back what its handler wrote before it threw, and records the failure', async ({ bus }) => {
     const attached = [
       writing((number, { attempt }) => {
         if (number === 1 && attempt === 1) throw new Error('after writing');
@@ -99,18 +92,23 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('records a failure that the database itself found, although its transaction is lost', async ({
-    bus,
-  }) => {
-    await emitPayments(bus.db, 1, 1);
-    await drain(bus.db, [writing((_, { tx }) => run(tx, { text: 'select 1 / 0', values: [] }))]);
-    const [delivery] = await deliveriesOf(bus.db, 'ledger');
-    expect(delivery).toMatchObject({ state: 'failing', attempts: 1 });
-    expect(delivery!.log).toHaveLength(1);
-    expect(await effects(bus)).toEqual([]);
-  });
+  const broken = (tx: Transaction) => run(tx, { text: 'select 1 / 0', values: [] });
+  test.for([
+    ['throws', broken],
+    ['swallows', (tx: Transaction) => broken(tx).catch(() => undefined)],
+  ] as const)(
+    'has failed when its handler %s the error of a statement: its transaction cannot commit',
+    async ([, breakIt], { bus }) => {
+      await emitPayments(bus.db, 1, 1);
+      await drain(bus.db, [writing((_, { tx }) => breakIt(tx))]);
+      const [delivery] = await deliveriesOf(bus.db, 'ledger');
+      expect(delivery).toMatchObject({ state: 'failing', attempts: 1 });
+      expect(delivery!.log).toHaveLength(1);
+      expect(await effects(bus)).toEqual([]);
+    },
+  );
 
-  test('outlives the loss of its connection between two statements, and tries again', async ({ bus }) => {
+  test('is tried again when its connection is lost between two statements', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const attached = [
       writing(async (_, { tx, attempt }) => {
@@ -125,28 +123,17 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
       }),
     ];
     await drain(bus.db, attached);
-    expect(await states(bus)).toEqual(['failing']);
+    expect(await statesOf(bus.db)).toEqual(['failing']);
     expect(await effects(bus)).toEqual([]);
     await drain(bus.db, attached, { now: START + MINUTE });
-    expect(await states(bus)).toEqual(['delivered']);
+    expect(await statesOf(bus.db)).toEqual(['delivered']);
     expect(await effects(bus)).toEqual([1]);
-  });
-
-  test('counts a handler that swallows the error of a statement as failed: its transaction can not commit', async ({
-    bus,
-  }) => {
-    await emitPayments(bus.db, 1, 1);
-    await drain(bus.db, [
-      writing((_, { tx }) => run(tx, { text: 'select 1 / 0', values: [] }).catch(() => undefined)),
-    ]);
-    expect(await states(bus)).toEqual(['failing']);
-    expect(await effects(bus)).toEqual([]);
   });
 
   test.for([
     ['a PermanentError', () => new PermanentError('never'), 'dead_lettered', [2]],
     ['a RetryAfter', () => new RetryAfter(1000), 'pending', []],
-  ] as const)('takes back what was written before %s', async ([, error, state, left], { bus }) => {
+  ] as const)('rolls back what was written before %s', async ([, error, state, left], { bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [
       writing((number) => {
@@ -154,11 +141,11 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
       }),
     ]);
     expect(await effects(bus)).toEqual(left);
-    expect((await states(bus))[0]).toBe(state);
+    expect((await statesOf(bus.db))[0]).toBe(state);
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('rolls back at the time limit, and nothing that the handler still does reaches the database', async ({
+  test('is rolled back at the time limit, and nothing that its handler still does reaches the database', async ({
     bus,
   }) => {
     const late = gate();
@@ -193,64 +180,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     await expect.poll(open).toEqual([]);
   });
 
-  test('cuts off a statement that is running at the time limit', async ({ bus }) => {
-    await emitPayments(bus.db, 1, 1);
-    await drain(bus.db, [
-      writing((_, { tx }) => run(tx, { text: 'select pg_sleep(2)', values: [] }), { timeoutMs: 50 }),
-    ]);
-    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
-      state: 'failing',
-      log: [{ kind: 'timeout' }],
-    });
-    expect(await effects(bus)).toEqual([]);
-  });
-
-  test('takes effect once when a relay loses its lease in the middle and another one takes over', async ({
-    bus,
-  }) => {
-    const other = await connect(bus.url);
-    const held = gate();
-    const begun = gate();
-    await emitPayments(bus.db, 1, 1);
-    const slow = drain(bus.db, [
-      writing(async () => {
-        begun.open();
-        await held.opened;
-      }),
-    ]);
-    await begun.opened;
-    // The handler's limit of 10 seconds and the margin of 20 are over, as far as this relay can tell.
-    const now = START + 31 * SECOND;
-    expect(await drain(other.db, [writing()], { now })).toMatchObject({ failed: 1, delivered: 0 });
-    expect(await drain(other.db, [writing()], { now: now + MINUTE })).toMatchObject({ delivered: 1 });
-    held.open();
-    expect(await slow).toMatchObject({ delivered: 0, failed: 0, leasesLost: 1 });
-    await other.close();
-    expect(await effects(bus)).toEqual([1]);
-    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
-      state: 'delivered',
-      attempts: 2,
-      log: [{ kind: 'lease_expired' }],
-    });
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
-
-  test('delivers what a transactional handler emits, and nothing of one that failed', async ({ bus }) => {
-    const reasons: string[] = [];
-    const emitting = writing(async (number, { tx }) => {
-      await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason: `after ${number}` }));
-      if (number === 2) throw new PermanentError('refused');
-    });
-    const audit = subscriber('audit', {
-      'payment.failed': ({ payload }) => void reasons.push(payload.reason),
-    });
-    await emitPayments(bus.db, 1, 3);
-    await drain(bus.db, [emitting, audit]);
-    expect(reasons).toEqual(['after 1', 'after 3']);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
-
-  test('runs more lanes than there are connections', async ({ bus }) => {
+  test('waits for a connection when there are more lanes than connections', async ({ bus }) => {
     for (let number = 1; number <= 40; number += 1)
       await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
     expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 40, failed: 0 });
@@ -287,7 +217,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect((await deliveriesOf(bus.db)).filter(({ state }) => state === 'delivered')).toHaveLength(24);
   });
 
-  test('does not begin, and does not count as tried, when the relay is told to stop', async ({ bus }) => {
+  test('does not count as tried when the relay is told to stop', async ({ bus }) => {
     const stop = new AbortController();
     await emitPayments(bus.db, 1, 2);
     const attached = [
@@ -305,7 +235,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('lets two relays settle side by side, in transactions and in batches, without a deadlock', async ({
+  test('does not deadlock when two relays settle side by side, in transactions and in batches', async ({
     bus,
   }) => {
     const quick = subscriber('bookings', { 'payment.captured': () => undefined });

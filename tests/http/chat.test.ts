@@ -116,7 +116,7 @@ function saidIn({ events, text }: Answer): string {
 const callLines = () => lines.filter((line) => line.message === 'chat');
 
 describe.each(modes)('an answer (%s)', (mode) => {
-  test('is what the model says, asked with our guard before the owner’s text', async () => {
+  test('the answer is the model’s, asked with our guard before the owner’s text', async () => {
     const answer = await ask({ mode });
     expect(answer.status).toBe(200);
     expect(saidIn(answer)).toMatch(/^Prisen står på hvert lokale.*stand-in/);
@@ -135,7 +135,7 @@ describe.each(modes)('an answer (%s)', (mode) => {
     });
   });
 
-  test('leaves one line in the log, with tokens and cost and nothing that was said', async () => {
+  test('an answer leaves one log line with tokens and cost, and without what was said', async () => {
     await ask({ mode });
     const prompt = `${GUARD} ${SYSTEM} ${MESSAGE}`;
     const inputTokens = Math.ceil(prompt.length / 2.5);
@@ -161,35 +161,35 @@ describe.each(modes)('an answer (%s)', (mode) => {
     });
   });
 
-  test('has no cost where the model’s price is not known, and leaves its thinking as it is', async () => {
+  test('an answer of a model with an unknown price has no cost', async () => {
     const answer = await ask({ mode, settings: { model: 'claude-sonnet-9' } });
     expect(saidIn(answer)).toMatch(/^Prisen/);
     expect(api.requests[0]?.body).not.toHaveProperty('thinking');
     expect(callLines()[0]).toMatchObject({ model: 'claude-sonnet-9', costUsd: null });
   });
 
-  test('is a polite text of ours when the model refuses', async () => {
+  test('a refusal of the model is answered with our polite text', async () => {
     api.behave('refusal');
     const answer = await ask({ mode });
     expect([answer.status, saidIn(answer)]).toEqual([200, REFUSAL]);
     expect(callLines()[0]).toMatchObject({ outcome: 'refused', level: 'info' });
   });
 
-  test('ends with the polite text when the model refuses in the midst of its own', async () => {
+  test('an answer ends with our polite text when the model refuses midway', async () => {
     api.behave('refusal-late');
     const answer = await ask({ mode });
     expect(answer.status).toBe(200);
     expect(saidIn(answer).endsWith(REFUSAL)).toBe(true);
   });
 
-  test('that has used up its tokens is an answer', async () => {
+  test('an answer that used up its tokens is sent as it is', async () => {
     api.behave('max-tokens');
     const answer = await ask({ mode });
     expect([answer.status, saidIn(answer).slice(0, 6)]).toEqual([200, 'Prisen']);
     expect(callLines()[0]).toMatchObject({ outcome: 'cut_off' });
   });
 
-  test('is 503 without a key, and neither the budget nor the provider is touched', async () => {
+  test('a question without a key is answered 503, without budget or provider', async () => {
     const takeBudget = vi.fn<Chat['takeBudget']>();
     for (const apiKey of [undefined, '', '  ']) {
       const answer = await ask({ mode, takeBudget, settings: { apiKey } });
@@ -200,7 +200,7 @@ describe.each(modes)('an answer (%s)', (mode) => {
     expect(api.requests).toHaveLength(0);
   });
 
-  test('is what the budget says when that is used up, and the provider is not asked', async () => {
+  test('a question beyond the budget is refused, and the provider is not asked', async () => {
     const takeBudget = () => Promise.reject(new Problem('rate_limited', { detail: 'Try tomorrow.' }));
     const answer = await ask({ mode, takeBudget });
     expect([answer.status, answer.code]).toEqual([429, 'rate_limited']);
@@ -208,7 +208,7 @@ describe.each(modes)('an answer (%s)', (mode) => {
   });
 });
 
-test('a stream is one delta after the other, then done, and is not to be stored', async () => {
+test('a stream is a sequence of deltas and then done, with no-store', async () => {
   const { events, headers } = await ask({ mode: 'stream' });
   expect(headers.get('content-type')).toMatch(/^text\/event-stream/);
   expect(headers.get('cache-control')).toBe('no-store');
@@ -231,7 +231,7 @@ test.each([
   ['*/*', false],
   ['application/json, text/event-stream', true],
   ['TEXT/EVENT-STREAM; charset=utf-8', true],
-])('accept: %s is answered as a stream: %s', async (accept, isStream) => {
+])('the Accept header %s is answered as a stream: %s', async (accept, isStream) => {
   const request = new Request('https://postbud.example/api/chat', { method: 'POST', headers: { accept } });
   const response = await handleChat({
     request,
@@ -293,7 +293,7 @@ const faultTable: readonly Row[] = [
 ];
 
 describe.each(modes)('a fault of the provider (%s)', (mode) => {
-  test.each(faultTable)('$fault is answered as documented, in time', async (row) => {
+  test.each(faultTable)('the provider’s fault $fault is answered as documented, in time', async (row) => {
     api.behave(row.fault);
     const timers = vi.spyOn(globalThis, 'setTimeout');
     const answer = await ask({ mode, deadlineMs: row.deadlineMs });
@@ -323,7 +323,7 @@ describe.each(modes)('a fault of the provider (%s)', (mode) => {
     if (row.deadlineMs < 5000) expect(ends).toEqual(['closed']);
   });
 
-  test('is told to the owner with the provider’s status and id where only the owner can mend it', async () => {
+  test('a fault that only the owner can fix is logged with the provider’s status and id', async () => {
     api.behave('401');
     await ask({ mode });
     expect(callLines()[0]).toMatchObject({
@@ -337,7 +337,7 @@ describe.each(modes)('a fault of the provider (%s)', (mode) => {
   });
 
   test.each<Fault>(['500', '503', '529', 'reset'])(
-    '%s that has passed at the second try is none',
+    'a fault %s that passes at the second try is not answered',
     async (fault) => {
       api.behave(fault, 1);
       const answer = await ask({ mode });
@@ -347,20 +347,20 @@ describe.each(modes)('a fault of the provider (%s)', (mode) => {
     },
   );
 
-  test('is not tried again when the deadline is too near', async () => {
+  test('the provider is not asked again when the deadline is too near', async () => {
     api.behave('529', 1);
     const answer = await ask({ mode, deadlineMs: 190 });
     expect([answer.status, api.requests.length]).toEqual([502, 1]);
   });
 
-  test('is unreachable, once, when nothing listens at its address', async () => {
+  test('a provider that does not listen is unreachable after one try', async () => {
     await api.close();
     const answer = await ask({ mode });
     expect([answer.status, answer.code]).toEqual([502, 'provider_unreachable']);
     expect(callLines()[0]).toMatchObject({ attempts: 1 });
   });
 
-  test('can be played by a word in the message', async () => {
+  test('a fault can be requested of the stand-in by a word in the message', async () => {
     const messages = [{ role: 'user' as const, content: 'Hei [[429]]' }];
     const answer = await ask({ mode, body: { ...body, messages } });
     expect([answer.status, answer.code]).toEqual([502, 'provider_unavailable']);
@@ -387,7 +387,7 @@ describe('the budget of the day', () => {
     [false, 'html'],
     [false, 'no-text'],
     [false, 'refusal'],
-  ])('is given the call back: %s, where the provider’s fault is %s', async (isGivenBack, fault) => {
+  ])('the budget gets the call back (%s) after the provider’s fault %s', async (isGivenBack, fault) => {
     for (const mode of modes) {
       api.behave(fault);
       const { giveBack, takeBudget } = budgeted();
@@ -396,7 +396,7 @@ describe('the budget of the day', () => {
     }
   });
 
-  test('is given the call back where nothing listens at the provider’s address, and before the answer', async () => {
+  test('the budget gets the call back before the answer when no provider listens', async () => {
     await api.close();
     for (const mode of modes) {
       const { giveBack, takeBudget } = budgeted();
@@ -405,14 +405,14 @@ describe('the budget of the day', () => {
     }
   });
 
-  test('is given the call back of a caller that has gone before it began', async () => {
+  test('the budget gets the call back of a caller that left before it began', async () => {
     const { giveBack, takeBudget } = budgeted();
     expect((await ask({ takeBudget, signal: AbortSignal.abort() })).status).toBe(499);
     expect(giveBack).toHaveBeenCalledTimes(1);
     expect(api.requests).toHaveLength(0);
   });
 
-  test('is not given the call back of a caller that goes in its midst', async () => {
+  test('the budget keeps the call of a caller that leaves midway', async () => {
     api.behave('hang');
     const caller = new AbortController();
     const { giveBack, takeBudget } = budgeted();
@@ -423,7 +423,7 @@ describe('the budget of the day', () => {
     expect(giveBack).not.toHaveBeenCalled();
   });
 
-  test('is not given a call back whose first try had reached the model', async () => {
+  test('the budget keeps a call whose first try had reached the model', async () => {
     api.behave('500', 1);
     const { giveBack, takeBudget } = budgeted();
     const body = { system: SYSTEM, messages: [{ role: 'user' as const, content: `Hei [[401]] ${CANARY}` }] };
@@ -433,25 +433,28 @@ describe('the budget of the day', () => {
   });
 });
 
-test('a reset in the midst of a whole answer is tried again', async () => {
+test('a reset in the midst of an answer is tried again', async () => {
   api.behave('reset-body', 1);
   expect((await ask()).status).toBe(200);
   expect(api.requests).toHaveLength(2);
 });
 
 describe('a caller that hangs up', () => {
-  test.each(modes)('before the answer (%s) closes the provider’s socket', async (mode) => {
-    api.behave('hang');
-    const caller = new AbortController();
-    const answering = ask({ mode, signal: caller.signal });
-    await expect.poll(() => api.requests).toHaveLength(1);
-    caller.abort();
-    expect((await answering).status).toBe(499);
-    expect(await api.requests[0]?.ended).toBe('closed');
-    expect(callLines()).toMatchObject([{ outcome: 'aborted', level: 'info' }]);
-  });
+  test.each(modes)(
+    'a caller that hangs up before the answer (%s) closes the provider’s socket',
+    async (mode) => {
+      api.behave('hang');
+      const caller = new AbortController();
+      const answering = ask({ mode, signal: caller.signal });
+      await expect.poll(() => api.requests).toHaveLength(1);
+      caller.abort();
+      expect((await answering).status).toBe(499);
+      expect(await api.requests[0]?.ended).toBe('closed');
+      expect(callLines()).toMatchObject([{ outcome: 'aborted', level: 'info' }]);
+    },
+  );
 
-  test('in the midst of a whole answer closes the provider’s socket', async () => {
+  test('a caller that hangs up during an answer closes the provider’s socket', async () => {
     api.behave('stall');
     const caller = new AbortController();
     const answering = ask({ signal: caller.signal });
@@ -462,7 +465,7 @@ describe('a caller that hangs up', () => {
   });
 
   test.each(['abort', 'cancel'] as const)(
-    'in the midst of a stream, by %s, closes the provider’s socket',
+    'a caller that hangs up during a stream, by %s, closes the provider’s socket',
     async (by) => {
       api.behave('stall');
       const caller = new AbortController();
@@ -476,7 +479,7 @@ describe('a caller that hangs up', () => {
     },
   );
 
-  test.each(modes)('before it was begun (%s) costs no call', async (mode) => {
+  test.each(modes)('a caller that hangs up before the call was begun (%s) costs nothing', async (mode) => {
     const answer = await ask({ mode, signal: AbortSignal.abort() });
     expect([answer.status, api.requests.length]).toEqual([499, 0]);
     expect(callLines()).toMatchObject([{ outcome: 'aborted', attempts: 0 }]);
@@ -517,7 +520,7 @@ describe('POST /api/chat', () => {
       ),
     );
 
-  test.each(modes)('answers a page of the site (%s), which may read it', async (mode) => {
+  test.each(modes)('the function answers a page of the site (%s), which may read it', async (mode) => {
     const answer = await post(JSON.stringify(body), mode === 'stream' ? { accept: 'text/event-stream' } : {});
     expect([answer.status, saidIn(answer).slice(0, 6)]).toEqual([200, 'Prisen']);
     expect(answer.headers.get('access-control-allow-origin')).toBe('https://www.solvik.example.no');
@@ -527,7 +530,7 @@ describe('POST /api/chat', () => {
     if (!isArtefact) expect(answer.headers.get('x-request-id')).toBe(callLines()[0]?.['requestId']);
   });
 
-  test('repairs half an emoji before the provider sees it', async () => {
+  test('the function repairs half an emoji for the provider', async () => {
     const cut = { ...body, messages: [{ role: 'user', content: 'Hei \uD83C' }] };
     expect((await post(JSON.stringify(cut))).status).toBe(200);
     expect(provider.requests.at(-1)?.body).toMatchObject({ messages: [{ content: 'Hei \uFFFD' }] });
@@ -550,21 +553,21 @@ describe('POST /api/chat', () => {
       413,
       'body_too_large',
     ],
-  ])('refuses %s, and the provider is not asked', async (_, text, headers, status, code) => {
+  ])('the function refuses %s without asking the provider', async (_, text, headers, status, code) => {
     const before = provider.requests.length;
     const answer = await post(text, headers);
     expect([answer.status, answer.code]).toEqual([status, code]);
     expect(provider.requests).toHaveLength(before);
   });
 
-  test('answers a fault of the provider with a problem that the page may read', async () => {
+  test('the function answers a provider’s fault with a problem that the page may read', async () => {
     provider.behave('401', 1);
     const answer = await post(JSON.stringify(body));
     expect([answer.status, answer.code]).toEqual([502, 'provider_rejected']);
     expect(answer.headers.get('access-control-allow-origin')).toBe('https://www.solvik.example.no');
   });
 
-  test('tells a visitor who asks too often when to come back', async () => {
+  test('the function tells a visitor who asks too often when to come back', async () => {
     const answers: Answer[] = [];
     while (answers.at(-1)?.status !== 429 && answers.length < 30) answers.push(await post('{}'));
     expect(answers.at(-1)).toMatchObject({ status: 429, code: 'rate_limited' });

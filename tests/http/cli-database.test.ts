@@ -34,14 +34,14 @@ describe('a program that needs a database', () => {
     ['memory://', 'FIRST_URL is not a valid URL that begins with postgres://'],
     ['postgres://bus:se#cret@db.example/bus', 'Percent-encode special characters'],
     ['postgres://db.example:port/bus', 'FIRST_URL is not a valid URL'],
-  ])('says of %j what to write instead', async (url, words) => {
+  ])('a program given DATABASE_URL %j says what it must be', async (url, words) => {
     const failed = await failure(url);
     expect(failed).toMatchObject({ exitCode: EXIT.usage });
     expect(failed?.said).toContain(words);
     expect(failed?.said).not.toContain('cret');
   });
 
-  test('says why the database can’t be used, and never the password', async () => {
+  test('a program says why its database cannot be used, without the password', async () => {
     const { host } = new URL(inject('postgresUrl'));
     const cases = [
       [`postgres://bus:secret@127.0.0.1:${await freePort()}/bus`, 'nothing listens on this port'],
@@ -57,7 +57,7 @@ describe('a program that needs a database', () => {
     }
   });
 
-  test('says what to do where the tables are missing, without the statement, and leaves faults of ours alone', async () => {
+  test('a program says what to do where the tables are missing', async () => {
     const url = inject('postgresUrl');
     vi.stubEnv('FIRST_URL', url);
     const missing = withDatabase(VARIABLES, (db) => db.$count(sql`no_such_table`));

@@ -79,7 +79,7 @@ async function died(count: number): Promise<void> {
 }
 
 describe('npx postbud', () => {
-  test('writes what was asked for to one stream and what is said besides to the other, without colours', async () => {
+  test('npx postbud writes its result to one stream and its remarks to the other', async () => {
     await died(1);
     const [shown, asJson, coloured, wrong] = await Promise.all([
       postbud(['topics']),
@@ -96,14 +96,14 @@ describe('npx postbud', () => {
     expect(wrong.err).toContain('there is no terminal to ask');
   });
 
-  test('is quiet when whoever reads has seen enough', async () => {
+  test('npx postbud is quiet when its reader closes the pipe', async () => {
     await died(60);
     const { child, ended, err } = await start(['dead-letters', '--json', '--limit', '60']);
     child.stdout.destroy();
     expect([await ended, err()]).toEqual([0, '']);
   });
 
-  test('does what it is told where nobody hears what it says besides', async () => {
+  test('npx postbud works with a closed error stream', async () => {
     await died(1);
     const { child, ended } = await start(['replay', 'payment.captured', '--since', '24h', '--yes']);
     child.stderr.destroy();
@@ -122,7 +122,7 @@ describe('npx postbud', () => {
     expect([status, stderr]).toEqual([1, expect.stringMatching(/^Standard output can’t be written: .*\n$/)]);
   });
 
-  test('follows the bus, says once that the server is away and goes on when it is back, until Ctrl-C', async () => {
+  test('npx postbud tail outlasts a server’s absence, until Ctrl-C', async () => {
     const { child, ended, err } = await start(['tail', '--every', '1', '--json']);
     const lines: Record<string, unknown>[] = [];
     createInterface(child.stdout).on('line', (line) =>
@@ -150,11 +150,11 @@ describe('npx postbud', () => {
   });
 });
 
-test('installs the packages first when they are missing, which is not said where programs read', () => {
+test('npx postbud installs missing packages first, without a word on its result stream', () => {
   const project = join(folder, 'project');
   mkdirSync(join(project, 'bin'), { recursive: true });
   cpSync(BIN, join(project, 'cli', 'postbud.mjs'));
-  cpSync(join(BIN, '../../dev/install.mjs'), join(project, 'dev', 'install.mjs'));
+  cpSync(join(BIN, '../install.mjs'), join(project, 'cli', 'install.mjs'));
   writeFileSync(join(project, 'package-lock.json'), '{}');
   writeFileSync(join(project, 'bin', 'npm'), '#!/bin/sh\necho "npm $*"\nexit 7\n', { mode: 0o755 });
   const { status, stdout, stderr } = spawnSync(

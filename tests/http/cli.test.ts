@@ -99,14 +99,14 @@ async function inState(state: string): Promise<string[]> {
 }
 
 describe('topics', () => {
-  test('says that all is quiet, and how many topics that are', async () => {
+  test('topics says that all is quiet, and counts the quiet topics', async () => {
     const { code, out } = await postbud('topics');
     expect(code).toBe(0);
     expect(out).toContain('Nothing is pending, failing or dead-lettered.');
     expect(out).toMatch(/^\d+ quiet topics: add --all to show them\.$/m);
   });
 
-  test('shows what needs attention, with the subscribers that are the reason', async () => {
+  test('topics shows the topics that need attention, with their subscribers', async () => {
     await died(2);
     const { out } = await postbud('topics');
     expect(out).toMatch(/^payment\.captured +0 +0 +2\b/m);
@@ -115,7 +115,7 @@ describe('topics', () => {
     expect(out).not.toContain('booking.created');
   });
 
-  test('shows all of them, or those with a word, and of a single one all subscribers', async () => {
+  test('topics shows all topics, those with a word, or one with all its subscribers', async () => {
     expect((await postbud('topics --all')).out.split('\n').length).toBeGreaterThan(110);
     const { out } = await postbud('topics payment.captured');
     for (const name of ['bookings', 'ledger', 'notifications', 'accounting'])
@@ -123,14 +123,14 @@ describe('topics', () => {
     expect((await postbud('topics xyzzy')).out).toContain("No topic has 'xyzzy'");
   });
 
-  test('as JSON is what the endpoint answers', async () => {
+  test('topics --json is the endpoint’s answer', async () => {
     const { out, err, json } = await postbud('topics --json');
     expect(err).toBe('');
     expect(json()).toMatchObject({ relay: { state: expect.any(String) }, totals: { pending: 0 }, hours: {} });
     expect(out).toContain('\n  "totals": {');
   });
 
-  test.each([40, 60, 80, 120])('fits a terminal of %i columns', async (columns) => {
+  test.each([40, 60, 80, 120])('topics fits a terminal of %i columns', async (columns) => {
     await died(1);
     const { out } = await postbud('topics --all', { columns });
     expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(
@@ -140,7 +140,7 @@ describe('topics', () => {
 });
 
 describe('dead-letters', () => {
-  test('says so when there are none, and when none match', async () => {
+  test('dead-letters says when there are none, and when none match', async () => {
     expect((await postbud('dead-letters')).out).toBe('No dead letters, and nothing is failing.');
     await died(1);
     expect((await postbud('dead-letters --topic booking.created')).out).toBe(
@@ -148,7 +148,7 @@ describe('dead-letters', () => {
     );
   });
 
-  test('lists the newest beside their errors, and how to see more', async () => {
+  test('dead-letters lists the newest with their errors, and how to see more', async () => {
     await died(3);
     const { code, out } = await postbud('dead-letters --limit 2');
     expect(code).toBe(0);
@@ -158,7 +158,7 @@ describe('dead-letters', () => {
     expect(out).toContain('1 older: add --limit 3.');
   });
 
-  test('goes through as many pages as it takes', async () => {
+  test('dead-letters reads as many pages as it needs', async () => {
     await died(120);
     const { json } = await postbud('dead-letters --limit 110 --json');
     const ids = (json()['items'] as { deliveryId: string }[]).map(({ deliveryId }) => deliveryId);
@@ -172,7 +172,7 @@ describe('dead-letters', () => {
     expect((await postbud('dead-letters --limit 500 --json')).json()).toMatchObject({ nextCursor: null });
   });
 
-  test('shows all about one, on a terminal of any width', async () => {
+  test('dead-letters shows one dead letter within the terminal’s width', async () => {
     await died(1, `refused ${'and refused again '.repeat(20)}`);
     const [id] = await inState('dead_lettered');
     const { code, out } = await postbud(`dead-letters ${id}`, { columns: 72 });
@@ -185,7 +185,7 @@ describe('dead-letters', () => {
     expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(72);
   });
 
-  test('of which there is none ends with 1', async () => {
+  test('an unknown dead letter ends with 1', async () => {
     const { code, err } = await postbud('dead-letters 9-9');
     expect([code, err]).toEqual([
       1,
@@ -193,7 +193,7 @@ describe('dead-letters', () => {
     ]);
   });
 
-  test('reveals only with the scope, and says that it is logged', async () => {
+  test('dead-letters --reveal needs the scope, and says that it is logged', async () => {
     await died(1);
     const [id] = await inState('dead_lettered');
     const revealed = await postbud(`dead-letters ${id} --reveal because`);
@@ -208,7 +208,7 @@ describe('dead-letters', () => {
     expect(refused.err).toContain('--scope "event-bus:read event-bus:reveal"');
   });
 
-  test('keeps what strangers wrote from moving the cursor', async () => {
+  test('a stranger’s text in a dead letter cannot control the terminal', async () => {
     await died(1, `${ESCAPE}[2J${ESCAPE}]0;title\u0007 \u009B31m\u202E`);
     const [id] = await inState('dead_lettered');
     const shown = [`dead-letters`, `dead-letters ${id}`, 'dead-letters --json', `dead-letters ${id} --json`];
@@ -223,7 +223,7 @@ describe('dead-letters', () => {
 describe('replay', () => {
   const LAST_DAY = 'replay payment.captured --since 24h';
 
-  test('with --dry-run shows what it would do, and does nothing, with a reader’s token', async () => {
+  test('replay --dry-run shows the replay and does nothing, with a reader’s token', async () => {
     await died(2);
     vi.stubEnv('POSTBUD_TOKEN', await operatorToken({ scope: 'event-bus:read' }));
     const { code, out, asked } = await postbud(`${LAST_DAY} --dry-run`);
@@ -236,7 +236,7 @@ describe('replay', () => {
     expect(await inState('dead_lettered')).toHaveLength(2);
   });
 
-  test('on a terminal asks, and takes anything but a yes for a no', async () => {
+  test('replay on a terminal asks, and takes only yes for a yes', async () => {
     await died(2);
     for (const answer of ['', 'n', 'what?']) {
       const { code, out, err, asked } = await postbud(LAST_DAY, { answer: () => answer });
@@ -251,7 +251,7 @@ describe('replay', () => {
     expect(await inState('pending')).toHaveLength(2);
   });
 
-  test('has the number typed when it is more than a hundred', async () => {
+  test('replay has the number typed when it is more than a hundred', async () => {
     await died(101);
     expect((await postbud(LAST_DAY, { answer: () => 'y' })).code).toBe(1);
     const { code, asked } = await postbud(LAST_DAY, { answer: () => '101' });
@@ -259,7 +259,7 @@ describe('replay', () => {
     expect(await inState('pending')).toHaveLength(101);
   });
 
-  test('replays what was shown or nothing: a race is told in words', async () => {
+  test('replay replays what was shown or nothing, and reports a race', async () => {
     await died(3);
     const [first] = await inState('dead_lettered');
     const { code, err } = await postbud(LAST_DAY, {
@@ -269,11 +269,11 @@ describe('replay', () => {
       },
     });
     expect(code).toBe(1);
-    expect(err).toContain('Nothing was replayed. 2 deliveries match, not 3');
+    expect(err).toContain('Nothing was replayed. 2 deliveries match now, not 3');
     expect(await inState('dead_lettered')).toHaveLength(2);
   });
 
-  test('with --yes does not ask, sends who and why, and answers programs with JSON alone', async () => {
+  test('replay --yes does not ask, and sends who and why', async () => {
     await died(2);
     const wrong = await postbud(`${LAST_DAY} --yes --expected 3`);
     expect([wrong.code, await inState('dead_lettered')]).toEqual([1, expect.objectContaining({ length: 2 })]);
@@ -286,7 +286,7 @@ describe('replay', () => {
     ]);
   });
 
-  test('says when there is nothing to replay', async () => {
+  test('replay says when there is nothing to replay', async () => {
     const { code, err, out } = await postbud(`${LAST_DAY} --yes`);
     expect([code, err, out]).toEqual([
       0,
@@ -295,7 +295,7 @@ describe('replay', () => {
     ]);
   });
 
-  test('asks again when the answer is lost, and replays once', async () => {
+  test('replay asks again when its answer is lost, and replays once', async () => {
     await died(2);
     let posts = 0;
     server.answerInstead = async (request) => {
@@ -311,27 +311,39 @@ describe('replay', () => {
     expect(await rows(bus.db, 'select replayed from replays')).toEqual([{ replayed: 2 }]);
   });
 
-  test('names the option or topic that the server does not take', async () => {
+  test('replay names the wrong option or topic', async () => {
     const wrongTopic = await postbud('replay payment.captred --since 24h --yes');
     expect(wrongTopic.code).toBe(2);
-    expect(wrongTopic.err).toMatch(/^topic: write a topic of the catalog$/m);
+    expect(wrongTopic.err).toBe("Unknown topic 'payment.captred'. Did you mean 'payment.captured'?");
     const wrongWindow = await postbud('replay payment.captured --since 24x --yes');
     expect(wrongWindow.code).toBe(2);
     expect(wrongWindow.err).toMatch(/^--since: expected a time span such as/m);
   });
 
+  test('suggests the subscriber that was probably meant, where nothing matches', async () => {
+    await died(1);
+    const meant = "Unknown subscriber 'legder'. Did you mean 'ledger'?";
+    expect((await postbud('dead-letters --subscriber legder')).out).toContain(meant);
+    const preview = await postbud('replay payment.captured --since 24h --subscriber legder --dry-run');
+    expect(preview.out).toContain(meant);
+    const unknown = await postbud('dead-letters --topic nothing.like.it');
+    expect([unknown.code, unknown.err]).toEqual([
+      2,
+      "Unknown topic 'nothing.like.it'.\nnpx postbud topics --all lists the topics.",
+    ]);
+  });
+
   test.each([
-    ['--topic', 'dead-letters --topic payment.captred'],
     ['--search', `dead-letters --search ${'x'.repeat(201)}`],
     ['--reveal', `dead-letters 1-2 --reveal ${'x'.repeat(501)}`],
-  ])('calls what the server does not take by the name that it has here: %s', async (option, line) => {
+  ])('a wrong value is reported under its option %s', async (option, line) => {
     const { code, err } = await postbud(line);
     expect([code, err]).toEqual([2, expect.stringMatching(new RegExp(`^${option}: `))]);
   });
 });
 
 describe('doctor', () => {
-  test('finds nothing wrong with a bus that has kept its promises', async () => {
+  test('doctor finds nothing wrong with a bus that kept its promises', async () => {
     await died(2);
     const { code, out } = await postbud('doctor');
     expect(code).toBe(0);
@@ -340,7 +352,7 @@ describe('doctor', () => {
     expect(out).toContain('The bus kept all its promises.');
   });
 
-  test('ends with 1 where a promise is broken, and says which and where', async () => {
+  test('doctor ends with 1 and the broken promise', async () => {
     await died(2);
     const [id] = await inState('dead_lettered');
     await rows(bus.db, `delete from deliveries where lane_id || '-' || position = $1`, [id]);
@@ -357,7 +369,7 @@ describe('doctor', () => {
     });
   });
 
-  test('has an endpoint for readers, bounded, that is a page in a browser', async () => {
+  test('the doctor’s endpoint is bounded, for readers, and a page in a browser', async () => {
     const get = async (query: string, headers: Record<string, string> = {}) =>
       await fetch(`${server.url}/platform/event-bus/doctor${query}`, { headers });
     const authorization = `Bearer ${await operatorToken({ scope: 'event-bus:read' })}`;
@@ -381,7 +393,7 @@ describe('doctor', () => {
 });
 
 describe('tick', () => {
-  test('has the relay run, and says what it did', async () => {
+  test('tick runs the relay and reports', async () => {
     vi.stubEnv('CRON_SECRET', CRON_SECRET);
     await emitPayments(bus.db, 1, 3);
     const { code, out } = await postbud('tick');
@@ -394,13 +406,13 @@ describe('tick', () => {
   test.each([
     ['another-secret-of-the-tests', 'Set CRON_SECRET to the server’s value.'],
     ['', 'The cron’s secret is missing.'],
-  ])('with the secret %j ends with 3', async (secret, words) => {
+  ])('tick with the secret %j ends with 3', async (secret, words) => {
     vi.stubEnv('CRON_SECRET', secret);
     const { code, err } = await postbud('tick');
     expect([code, err]).toEqual([3, expect.stringContaining(words)]);
   });
 
-  test('waits no longer than it is told to', async () => {
+  test('tick waits no longer than its timeout', async () => {
     vi.stubEnv('CRON_SECRET', CRON_SECRET);
     server.answerInstead = () => new Promise(() => undefined);
     const { code, err } = await postbud('tick --timeout 1');
@@ -413,9 +425,9 @@ describe('what goes wrong is told with what to do', () => {
     Response.json(problemValue(code, { detail: 'In other words.' }), { status, headers });
 
   test.each([
-    ['a token that is not valid', '', 3, ['The token is not valid', 'npm run -s token']],
+    ['a token that is not valid', '', 3, ['The token is invalid or has expired', 'npm run -s token']],
     ['a token that is none', 'a b', 3, ['contains spaces']],
-  ])('%s', async (_, token, expected, words) => {
+  ])('the answer %s', async (_, token, expected, words) => {
     vi.stubEnv('POSTBUD_TOKEN', token || 'not.a.token');
     const { code, out, err } = await postbud('topics');
     expect([code, out]).toEqual([expected, '']);
@@ -451,7 +463,7 @@ describe('what goes wrong is told with what to do', () => {
       /^In other words\.\nLook for request/,
     ],
     ['a way to nowhere', () => new Response(null, { status: 304 }), 4, /answered 304, but not as/],
-    ['another version', () => Response.json({ generatedAt: 'now' }), 1, /relay: /],
+    ['another version', () => Response.json({ generatedAt: '2026-11-22T08:00:00Z' }), 1, /relay: /],
     [
       'a way elsewhere',
       () => new Response(null, { status: 307, headers: { location: 'https://other.example/x' } }),
@@ -465,7 +477,7 @@ describe('what goes wrong is told with what to do', () => {
     expect(err).toMatch(words);
   });
 
-  test('a server that is not there', async () => {
+  test('a server that does not listen is reported with what to do', async () => {
     const { code, err } = await postbud(`topics --url http://localhost:${await freePort()}`);
     expect([code, err]).toEqual([
       4,
@@ -482,7 +494,7 @@ describe('the token', () => {
     );
   afterEach(() => rmSync(join(folder, 'development.json'), { force: true }));
 
-  test('is made with the secret of npm start, for a local server only, and that is said', async () => {
+  test('a token is made with the secret of npm start, for a local server only', async () => {
     vi.stubEnv('POSTBUD_TOKEN', '');
     expect((await postbud('topics')).code).toBe(3);
     publish(server.url);
@@ -497,7 +509,7 @@ describe('the token', () => {
     expect([elsewhere.code, elsewhere.err]).toEqual([3, expect.stringContaining('is not HTTPS')]);
   });
 
-  test('allows no more than the command needs', async () => {
+  test('a made token has only the scopes that the command needs', async () => {
     vi.stubEnv('POSTBUD_TOKEN', '');
     publish(server.url);
     const scopes: unknown[] = [];
@@ -511,7 +523,7 @@ describe('the token', () => {
     expect(scopes).toEqual(['event-bus:read', 'event-bus:replay']);
   });
 
-  test('is read from a file, before the environment', async () => {
+  test('a token file goes before the environment', async () => {
     const file = join(folder, 'token');
     writeFileSync(file, `${await operatorToken()}\n`);
     vi.stubEnv('POSTBUD_TOKEN', 'not.a.token');

@@ -1,8 +1,11 @@
+import { readdirSync } from 'node:fs';
+
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { Problem } from '../../lib/http/problem.ts';
 import { takeBudget } from '../../lib/http/rate-limit.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
@@ -62,7 +65,7 @@ const codeOf = async (response: Response) => {
 };
 
 describe('a body', () => {
-  test('reaches the handler as the schema parsed it, with the key of the visitor', async () => {
+  test('the handler gets the parsed body and the visitor’s key', async () => {
     const { fetch, seen } = guarded();
     const response = await fetch(
       call({ body: '{"name":" Kari ","age":"7","x":1}', headers: { 'x-request-id': 'req-1' } }),
@@ -77,7 +80,7 @@ describe('a body', () => {
     ]);
   });
 
-  test('that is a form reaches the handler the same way where forms are taken', async () => {
+  test('a form reaches the handler like JSON where forms are taken', async () => {
     const { fetch, seen } = guarded({ forms: true });
     const headers = { 'content-type': 'application/x-www-form-urlencoded; charset=UTF-8' };
     expect((await fetch(call({ headers, body: 'name=K%C3%A5re+%26+co&age=7&name=' }))).status).toBe(400);
@@ -86,7 +89,7 @@ describe('a body', () => {
   });
 
   test.each(['__proto__=x&name=Kari', 'constructor=x&name=Kari', 'name=Kari&%FF=%FF', '&&name=Kari&='])(
-    'that is the odd form %s is taken for what it says',
+    'the odd form %s is read literally',
     async (body) => {
       const { fetch } = guarded({ forms: true });
       const response = await fetch(
@@ -103,7 +106,7 @@ describe('a body', () => {
     ['a list', '[]', 'invalid_type'],
     ['without a field', '{}', 'invalid_type'],
     ['with a blank field', '{"name":" "}', 'too_small'],
-  ])('that is %s is a 400 with the issue', async (_, body, code) => {
+  ])('a body that is %s is refused with 400 and the issue', async (_, body, code) => {
     const response = await guarded().fetch(call({ body }));
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ code: 'validation_failed', issues: [{ code }] });
@@ -112,7 +115,7 @@ describe('a body', () => {
   test.each([
     ['declares', { body: 'x'.repeat(65), headers: { 'content-length': '65' } }],
     ['sends', { body: new Blob(['x'.repeat(40), 'y'.repeat(40)]).stream() }],
-  ])('that %s more bytes than are taken is a 413', async (_, sent) => {
+  ])('a body that %s more bytes than the limit is refused with 413', async (_, sent) => {
     expect(await codeOf(await guarded().fetch(call(sent)))).toEqual([413, 'body_too_large']);
   });
 });
@@ -163,7 +166,7 @@ describe('the guards of a public POST', () => {
     ['the budget, before the provider', { body: '{"name":"rejected"}' }, 429, 'rate_limited'],
   ];
 
-  test.each(rows)('check %s', async (_, sent, status, code) => {
+  test.each(rows)('the guards check %s', async (_, sent, status, code) => {
     const { fetch } = guarded({ budget: 1 });
     // The other visitor has used up their minute, and with it the budget.
     for (let index = 0; index < 3; index++) await fetch(call({ headers: wrong.visitor }));
@@ -171,6 +174,7 @@ describe('the guards of a public POST', () => {
     const text = await response.text();
     expect([response.status, text && JSON.parse(text).code]).toEqual([status, code ?? '']);
     expect(response.headers.get('vary')).toBe('Origin');
+    expect(response.headers.get('x-content-type-options')).toBe('nosniff');
     expect(response.headers.get('x-request-id')).toBeTruthy();
     expect(response.headers.get('access-control-allow-origin')).toBe(
       sent.headers?.['origin'] === undefined ? SITE : null,
@@ -178,7 +182,7 @@ describe('the guards of a public POST', () => {
     expect(response.headers.has('retry-after')).toBe(status === 429);
   });
 
-  test('count no call against the visitor that an earlier guard refused', async () => {
+  test('a call that an earlier guard refused does not count against the visitor', async () => {
     const { fetch } = guarded();
     for (const [, sent, status] of rows) {
       if (status >= 403 && status < 429)
@@ -190,7 +194,7 @@ describe('the guards of a public POST', () => {
 });
 
 describe('a visitor', () => {
-  test('sees on every counted answer what is left, errors too, and then a 429 with when to return', async () => {
+  test('every counted answer shows the rest of the limit, and then a 429 says when to return', async () => {
     const { fetch } = guarded();
     const bodies = [GOOD, {}, { name: 'rejected' }, GOOD];
     const answers = [];
@@ -207,7 +211,7 @@ describe('a visitor', () => {
     ]);
   });
 
-  test('is limited alone', async () => {
+  test('each visitor is limited alone', async () => {
     const { fetch } = guarded({ limit: 1 });
     const visit = async (address: string) =>
       (await fetch(call({ headers: { 'x-forwarded-for': address } }))).status;
@@ -219,7 +223,7 @@ describe('a visitor', () => {
     expect(await visit('::ffff:192.0.2.8')).toBe(429);
   });
 
-  test('hears of the budget that everybody has used up, not of a limit of their own', async () => {
+  test('a visitor hears of a used-up budget, not of a limit of their own', async () => {
     const { fetch } = guarded({ budget: 1 });
     await fetch(call());
     const response = await fetch(call({ headers: { 'x-forwarded-for': '198.51.100.1' } }));
@@ -230,7 +234,7 @@ describe('a visitor', () => {
     expect(response.headers.get('access-control-allow-origin')).toBe(SITE);
   });
 
-  test('without an Origin is counted as any other', async () => {
+  test('a visitor without an Origin is counted like any other', async () => {
     const { fetch } = guarded({ limit: 1 });
     const request = () => {
       const sent = call();
@@ -240,7 +244,7 @@ describe('a visitor', () => {
     expect([(await fetch(request())).status, (await fetch(request())).status]).toEqual([200, 429]);
   });
 
-  test('leaves no address in the log or in an answer', async () => {
+  test('a visitor’s address is in no log line and no answer', async () => {
     const { fetch } = guarded({ limit: 1 });
     const texts = [];
     for (let index = 0; index < 2; index++) texts.push(await (await fetch(call())).text());
@@ -254,12 +258,32 @@ describe('a guard whose environment is wrong', () => {
   };
 
   test.each([{ cors: fails }, { visitorLimits: fails }])(
-    'answers 503 and lets nothing through: %j',
+    'a guard with a wrong variable answers 503 and lets nothing through: %j',
     async (guard) => {
       const handle = vi.fn(async () => new Response());
       const response = await guardedEndpoint({ methods: ['POST'], ...guard, handle }).fetch(call());
       expect(await codeOf(response)).toEqual([503, 'misconfigured']);
       expect(handle).not.toHaveBeenCalled();
+    },
+  );
+});
+
+describe('the functions of api/', () => {
+  const folder = new URL('../../api/', import.meta.url);
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+
+  test.each(files.filter((file) => file.endsWith('.ts')))(
+    'the function api/%s is an endpoint',
+    async (file) => {
+      vi.stubEnv('VERCEL', '1');
+      vi.stubEnv('DATABASE_URL', undefined);
+      const { default: fn } = (await import(new URL(file, folder).href)) as { default: Endpoint };
+      for (const method of ['GET', 'POST', 'OPTIONS']) {
+        const { headers } = await fn.fetch(new Request(`https://postbud.example/api/${file}`, { method }));
+        expect(headers.get('x-content-type-options')).toBe('nosniff');
+        expect(headers.get('x-request-id')).toBeTruthy();
+      }
+      vi.unstubAllEnvs();
     },
   );
 });

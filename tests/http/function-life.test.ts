@@ -21,7 +21,7 @@ afterEach(() => {
 describe('the life of a function', () => {
   const { functions, crons } = readVercelJson(new URL('../../', import.meta.url));
 
-  test('is in vercel.json what the code goes by', () => {
+  test('the functions’ durations in vercel.json are those of the code', () => {
     const { 'api/cron/relay.ts': cron, 'api/**/*.ts': others } = functions;
     expect(Object.keys(functions)).toEqual(['api/cron/relay.ts', 'api/**/*.ts']);
     expect(cron!.maxDuration).toBe(CRON_LIFE_MS / SECOND);
@@ -30,14 +30,14 @@ describe('the life of a function', () => {
     expect(CRON_BUDGET_MS).toBeGreaterThan(1 * MINUTE);
   });
 
-  test('bounds the time limit of a handler: a longer one is refused when it is attached', () => {
+  test('a handler whose time limit exceeds its function’s life is refused when it is attached', () => {
     const attach = (timeoutMs: number) =>
       subscriber('ledger', { 'payment.captured': () => undefined }, { timeoutMs });
     expect(attach(LONGEST_TIME_LIMIT_MS).timeoutMs).toBe(LONGEST_TIME_LIMIT_MS);
     expect(LONGEST_TIME_LIMIT_MS).toBeLessThan(CRON_LIFE_MS);
     expect(() => attach(LONGEST_TIME_LIMIT_MS + 1)).toThrow(
       new TypeError(
-        'ledger: a timeoutMs of 60001 does not fit into the life of a function: write 1 to 60000 milliseconds',
+        'ledger: expected a timeoutMs of 1 to 60000, which fits into the life of a function, not 60001',
       ),
     );
   });
@@ -76,15 +76,15 @@ describe('a kick in a function', () => {
     return (await deliveriesOf(db, 'audit')).map(({ state, attempts }) => `${state} ${attempts}`);
   }
 
-  test('begins handlers that end within its function’s life', async () => {
+  test('a kick begins handlers that end within its function’s life', async () => {
     expect(await deliveredBy({})).toEqual(['delivered 1']);
   });
 
-  test('begins none that would outlive its function', async () => {
+  test('a kick begins no handler that would outlive its function', async () => {
     expect(await deliveredBy({ lifeMs: 14 * SECOND })).toEqual(['pending 0']);
   });
 
-  test('begins none that would outlive the deadline that the platform gives', async () => {
+  test('a kick begins no handler that would outlive the platform’s deadline', async () => {
     expect(await deliveredBy({}, Date.now() + 14 * SECOND)).toEqual(['pending 0']);
   });
 });

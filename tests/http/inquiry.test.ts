@@ -134,7 +134,7 @@ function inquiryFunction(parts: Partial<Inquiry> = {}) {
 const codeOf = (answer: string): string => JSON.parse(answer).code;
 
 describe('an inquiry', () => {
-  test('is mailed to the administrator and the copy’s reader, and answers go to the visitor', async () => {
+  test('an inquiry is mailed to the administrator and a copy’s reader, with replies to the visitor', async () => {
     const { status, text } = await inquiryFunction()(body);
     expect([status, text]).toEqual([200, '{"ok":true}']);
     const [mail] = sendgrid.mails;
@@ -155,7 +155,7 @@ describe('an inquiry', () => {
     for (const { value } of mail!.content) expect(value).toContain(body.message);
   });
 
-  test('has no copy where its reader is the administrator, however it is written', async () => {
+  test('an inquiry has no copy for the administrator, however the address is written', async () => {
     await inquiryFunction({ mail: settings({ cc: 'ADMIN@Example.no' }) })(body);
     expect(sendgrid.mails[0]?.personalizations[0]).not.toHaveProperty('cc');
     await inquiryFunction({ mail: settings({ cc: undefined }) })(body);
@@ -168,13 +168,13 @@ describe('an inquiry', () => {
     ['Kari\r\nBcc: evil@example.com', 'Kari Bcc evil example.com'],
     ["Åse-Marie O'Brien", "Åse-Marie O'Brien"],
     ['"<>"', undefined],
-  ])('has the name %j in its reply address as %j', async (name, shown) => {
+  ])('an inquiry from %j has the reply name %j', async (name, shown) => {
     await inquiryFunction()({ ...body, name });
     expect(sendgrid.mails[0]?.reply_to?.name).toBe(shown);
   });
 
   test.each(['name', 'organization', 'topic', 'phone', 'persona'])(
-    '%s can begin no header',
+    'the field %s of an inquiry cannot begin a header',
     async (field) => {
       await inquiryFunction()({ ...body, [field]: 'x\r\nBcc: evil@example.com\n\n<b>' });
       const { personalizations, subject, reply_to } = sendgrid.mails[0]!;
@@ -185,7 +185,7 @@ describe('an inquiry', () => {
     },
   );
 
-  test('may have every field at its longest, in any script, as JSON and as a form', async () => {
+  test('an inquiry may have every field at its longest, in any script', async () => {
     const long = (most: number) => '漢'.repeat(most);
     const fullest = {
       ...body,
@@ -204,7 +204,7 @@ describe('an inquiry', () => {
     expect(sendgrid.mails).toHaveLength(2);
   });
 
-  test('with wrong fields is refused with an issue for each', async () => {
+  test('an inquiry with wrong fields is refused with an issue for each', async () => {
     const { status, text } = await inquiryFunction()({ ...body, email: CANARY, topic: '', source: CANARY });
     expect(status).toBe(400);
     expect(JSON.parse(text)).toMatchObject({
@@ -218,13 +218,13 @@ describe('an inquiry', () => {
     expect(sendgrid.mails).toEqual([]);
   });
 
-  test('with its honeypot filled is answered as any other and not sent', async () => {
+  test('an inquiry with its honeypot filled is answered like any other and not sent', async () => {
     const { status, text } = await inquiryFunction()({ ...body, website: 'https://spam.example' });
     expect([status, text]).toEqual([200, '{"ok":true}']);
     expect(sendgrid.mails).toEqual([]);
   });
 
-  test('is refused while no mail is configured, once it is valid', async () => {
+  test('a valid inquiry is refused while no mail is configured', async () => {
     const post = inquiryFunction({ mail: undefined });
     const { status, text, headers } = await post(body);
     expect([status, codeOf(text), headers.get('retry-after')]).toEqual([503, 'email_not_configured', '600']);
@@ -243,7 +243,7 @@ describe('a mail provider that', () => {
     ['does not answer', ['hang'], 'email_timeout'],
     ['stops within its answer', ['stall'], 'email_timeout'],
     ['hangs up', ['reset'], 'email_unreachable'],
-  ])('%s is told as a 502 that says nothing', async (_what, behaviours, code) => {
+  ])('a mail provider that %s leads to a 502 without its words', async (_what, behaviours, code) => {
     sendgrid.behave(behaviours, 418);
     const before = sendgrid.calls();
     const { status, text } = await inquiryFunction(code === 'email_timeout' ? { timeoutMs: 1000 } : {})(body);
@@ -252,26 +252,29 @@ describe('a mail provider that', () => {
     expect(written.join('\n')).toContain(code);
   });
 
-  test.each<Behaviour>([429, 500, 503])('answers %i once is asked again', async (status) => {
-    sendgrid.behave([status]);
-    expect((await inquiryFunction()(body)).status).toBe(200);
-    expect(sendgrid.mails).toHaveLength(1);
-  });
+  test.each<Behaviour>([429, 500, 503])(
+    'a mail provider that answers %i once is asked again',
+    async (status) => {
+      sendgrid.behave([status]);
+      expect((await inquiryFunction()(body)).status).toBe(200);
+      expect(sendgrid.mails).toHaveLength(1);
+    },
+  );
 
-  test('refuses fields has them in the log, and nothing else', async () => {
+  test('the fields that a mail provider refuses are in the log, and nothing else', async () => {
     sendgrid.behave([400]);
     await inquiryFunction()(body);
     expect(written.join('\n')).toContain('from.email');
     expect(written.join('\n')).not.toContain('a fault on demand');
   });
 
-  test('is not there is told as unreachable', async () => {
+  test('a mail provider that is not there is reported as unreachable', async () => {
     const baseUrl = `http://127.0.0.1:${await freePort()}`;
     const { status, text } = await inquiryFunction({ mail: settings({ baseUrl }) })(body);
     expect([status, codeOf(text)]).toEqual([502, 'email_unreachable']);
   });
 
-  test('fails leaves an error that shows neither the key nor the mail', async () => {
+  test('an error of a mail provider shows neither the key nor the mail', async () => {
     for (const behaviour of [400, 'hang', 'reset'] as const) {
       sendgrid.behave([behaviour]);
       const mail = {
@@ -291,7 +294,7 @@ describe('a mail provider that', () => {
 });
 
 describe('the same inquiry', () => {
-  test('sent twenty times at once is mailed once', async () => {
+  test('an inquiry sent twenty times at once is mailed once', async () => {
     const post = inquiryFunction();
     const answers = await Promise.all(Array.from({ length: 20 }, () => post(body)));
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200));
@@ -299,7 +302,7 @@ describe('the same inquiry', () => {
     expect(sendgrid.mails).toHaveLength(1);
   });
 
-  test('with one Idempotency-Key twenty times at once is mailed once', async () => {
+  test('an inquiry with one Idempotency-Key sent twenty times at once is mailed once', async () => {
     const post = inquiryFunction();
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => post(body, { 'idempotency-key': 'key-1' })),
@@ -308,7 +311,7 @@ describe('the same inquiry', () => {
     expect(sendgrid.mails).toHaveLength(1);
   });
 
-  test('with a new key at each click is mailed once', async () => {
+  test('an inquiry with a new key at each click is mailed once', async () => {
     const post = inquiryFunction();
     await post(body, { 'idempotency-key': 'key-1' });
     const { headers } = await post(body, { 'idempotency-key': 'key-2' });
@@ -316,14 +319,14 @@ describe('the same inquiry', () => {
     expect(sendgrid.mails).toHaveLength(1);
   });
 
-  test('from another visitor is another one', async () => {
+  test('the same inquiry from another visitor is another one', async () => {
     const post = inquiryFunction();
     await post(body, { 'x-visitor': 'a', 'idempotency-key': 'key-1' });
     await post(body, { 'x-visitor': 'b', 'idempotency-key': 'key-1' });
     expect(sendgrid.mails).toHaveLength(2);
   });
 
-  test('after ten minutes is another one', async () => {
+  test('the same inquiry after ten minutes is another one', async () => {
     let now = 0;
     const post = inquiryFunction({ sent: new OncePerProcess(undefined, () => now) });
     await post(body);
@@ -335,7 +338,7 @@ describe('the same inquiry', () => {
     expect(sendgrid.mails).toHaveLength(2);
   });
 
-  test('is sent after a first try that failed, which those beside it share', async () => {
+  test('an inquiry is sent after a failed try, whose answer its twins share', async () => {
     sendgrid.behave([400]);
     const post = inquiryFunction();
     const failed = await Promise.all([post(body), post(body)]);
@@ -347,7 +350,7 @@ describe('the same inquiry', () => {
   });
 });
 
-test('one key for two inquiries is refused, so that the second is not lost', async () => {
+test('one Idempotency-Key for two inquiries is refused', async () => {
   const post = inquiryFunction();
   await post(body, { 'idempotency-key': 'key-1' });
   const { status, text } = await post({ ...body, topic: 'Noe annet' }, { 'idempotency-key': 'key-1' });
@@ -381,7 +384,7 @@ describe('across processes', () => {
   const processOn = (url: string) =>
     inquiryFunction({ sent: new OncePerProcess(new OnceAcrossProcesses({ url, token: CANARY })) });
 
-  test('the same inquiry is mailed once, and again after a failure', async () => {
+  test('an inquiry to two processes is mailed once, and again after a failure', async () => {
     const redis = await startRedis();
     const posts = Array.from({ length: 4 }, () => processOn(redis.url));
     sendgrid.behave([400]);
@@ -394,7 +397,7 @@ describe('across processes', () => {
     expect(JSON.stringify([...redis.values])).not.toContain(CANARY);
   });
 
-  test('one key for two inquiries is refused', async () => {
+  test('one Idempotency-Key for two inquiries is refused across processes', async () => {
     const redis = await startRedis();
     await processOn(redis.url)(body, { 'idempotency-key': 'k' });
     const answer = await processOn(redis.url)({ ...body, topic: 'x' }, { 'idempotency-key': 'k' });
@@ -413,7 +416,7 @@ describe('across processes', () => {
 describe('a form', () => {
   const form = (fields: Record<string, string> = {}) => new URLSearchParams({ ...body, ...fields });
 
-  test('is mailed, and its visitor sees a page that runs nothing', async () => {
+  test('a form is mailed, and its visitor sees a page without scripts', async () => {
     const { status, headers, text } = await inquiryFunction()(form(), { origin: SITE });
     expect(status).toBe(200);
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
@@ -425,7 +428,7 @@ describe('a form', () => {
   test.each([
     [`${SITE}/takk?fra=skjema`, `${SITE}/takk?fra=skjema`],
     ['/takk', `${SITE}/takk`],
-  ])('goes on to %s', async (redirect, location) => {
+  ])('a form goes on to %s', async (redirect, location) => {
     const { status, headers } = await inquiryFunction()(form({ redirect }), { origin: SITE });
     expect([status, headers.get('location')]).toEqual([303, location]);
   });
@@ -440,32 +443,32 @@ describe('a form', () => {
     `${SITE}@evil.example/`,
     'http://www.example.no/',
     'no url at all: //',
-  ])('does not go on to %s', async (redirect) => {
+  ])('a form does not go on to %s', async (redirect) => {
     const { status, headers } = await inquiryFunction()(form({ redirect }));
     expect([status, headers.get('location')]).toEqual([200, null]);
   });
 
-  test('with wrong fields is answered with a page that names them and repeats nothing', async () => {
+  test('a form with wrong fields is answered with a page that names them and repeats no value', async () => {
     const { status, text, headers } = await inquiryFunction()(form({ email: CANARY, name: '' }));
     expect(status).toBe(400);
     expect(text).toContain('<li>Navn mangler.</li><li>E-post er ikke en e-postadresse.</li>');
     expect(headers.get('x-request-id')).toBeTruthy();
   });
 
-  test('that can’t be sent is answered with a page', async () => {
+  test('a form that cannot be sent is answered with a page', async () => {
     sendgrid.behave([400]);
     const { status, text } = await inquiryFunction()(form());
     expect(status).toBe(502);
     expect(text).toContain('<h1>Henvendelsen ble ikke sendt</h1>');
   });
 
-  test('of a foreign page is refused, on a page', async () => {
+  test('a form of a foreign page is refused with a page', async () => {
     const { status, text } = await inquiryFunction()(form(), { origin: 'https://evil.example' });
     expect(status).toBe(403);
     expect(text).toContain('Skjemaet kan ikke brukes herfra');
   });
 
-  test('with its honeypot filled goes on as any other', async () => {
+  test('a form with its honeypot filled goes on like any other', async () => {
     const answer = await inquiryFunction()(form({ website: 'x', redirect: `${SITE}/takk` }));
     expect(answer.status).toBe(303);
     expect(sendgrid.mails).toEqual([]);
@@ -479,7 +482,7 @@ describe('an inquiry that was mailed', () => {
       `select payload, correlation_id as correlation, traceparent from events where topic = 'inquiry.submitted' order by seq`,
     );
 
-  test('becomes one event, however often it was sent', async () => {
+  test('a mailed inquiry becomes one event, however often it was sent', async () => {
     const post = inquiryFunction({ database: async () => connection.db });
     const answers = await Promise.all([post(body), post(body)]);
     const found = await events();
@@ -492,7 +495,7 @@ describe('an inquiry that was mailed', () => {
     });
   });
 
-  test('leaves nothing in the events of the ids that its visitor has made up', async () => {
+  test('ids made up by a visitor are in no event', async () => {
     const post = inquiryFunction({ database: async () => connection.db });
     const { headers } = await post(
       { ...body, topic: 'Spor' },
@@ -503,7 +506,7 @@ describe('an inquiry that was mailed', () => {
     expect([correlation, traceparent]).toEqual([headers.get('x-request-id'), null]);
   });
 
-  test('has any text in its source after kontakt-, in the mail and in the event', async () => {
+  test('a source may have any text after kontakt-, in the mail and in the event', async () => {
     const source = 'kontakt-om oss, <priser> & vilkår';
     const post = inquiryFunction({ database: async () => connection.db });
     expect((await post({ ...body, source })).status).toBe(200);
@@ -514,14 +517,14 @@ describe('an inquiry that was mailed', () => {
     expect((await events()).at(-1)?.payload['source']).toBe(source);
   });
 
-  test('that could not be mailed becomes none', async () => {
+  test('an inquiry that could not be mailed becomes no event', async () => {
     const before = (await events()).length;
     sendgrid.behave([400]);
     await inquiryFunction({ database: async () => connection.db })({ ...body, topic: 'x' });
     expect(await events()).toHaveLength(before);
   });
 
-  test('is answered the same when the database fails, and that is in the log', async () => {
+  test('an inquiry is answered the same when the database fails, which is logged', async () => {
     const { status } = await inquiryFunction({ database: async () => Promise.reject(new Error(CANARY)) })(
       body,
     );
@@ -529,7 +532,7 @@ describe('an inquiry that was mailed', () => {
     expect(written.join('\n')).toContain('not recorded as an event');
   });
 
-  test('is answered within seconds when the database hangs', async () => {
+  test('an inquiry is answered within seconds when the database hangs', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const database = vi.fn(() => new Promise<never>(() => {}));
@@ -540,7 +543,7 @@ describe('an inquiry that was mailed', () => {
   });
 });
 
-test('the function of the platform is put together of these', async () => {
+test('the deployed function mails an inquiry and emits its event', async () => {
   const variables = {
     // A deployment refuses a stand-in without HTTPS, so this is none; nor is there a database.
     DATABASE_URL: `postgres://127.0.0.1:${await freePort()}/none`,
@@ -576,7 +579,7 @@ test('the function of the platform is put together of these', async () => {
 });
 
 describe('the stand-in', () => {
-  test('shows its mails, each in a sandbox', async () => {
+  test('the mail stand-in shows its mails, each in a sandbox', async () => {
     await inquiryFunction()({ ...body, message: '<script>x</script>' });
     const page = await (await fetch(sendgrid.url)).text();
     expect(page).toContain('<iframe sandbox');
@@ -584,7 +587,7 @@ describe('the stand-in', () => {
     expect(page).not.toContain('<script');
   });
 
-  test('refuses a wrong key, an address twice and a mail without a subject', async () => {
+  test('the mail stand-in refuses a wrong key, a repeated address and a mail without a subject', async () => {
     const mail = {
       personalizations: [{ to: [{ email: 'a@example.no' }], cc: [{ email: 'A@example.no' }] }],
       from: { email: 'b@example.no' },

@@ -1,8 +1,6 @@
-import { SignJWT } from 'jose';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
-import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { readMetrics } from '../../lib/operators/metrics/read.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
@@ -10,45 +8,35 @@ import { attach } from '../../lib/subscribers/subscriber.ts';
 import { payments } from '../../lib/subscribers/payments.ts';
 import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
-import { START, drain, emitPayments, openBus, rows } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
+import { START, drain, emitPayments, rows } from '../support/bus.ts';
+import { test as busTest } from '../support/bus-test.ts';
+import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { cardSucceeded, webhookOf } from '../support/payments.ts';
 
-const SECRET = 'an operator secret of the tests, 32 bytes and more';
+const test = busTest
+  .extend('metrics', { scope: 'file' }, async ({ database }) => {
+    vi.stubEnv('OPERATOR_JWT_SECRET', OPERATOR_SECRET);
+    vi.stubEnv('DATABASE_URL', database.url);
+    return (await import('../../api/platform/metrics.ts')).default;
+  })
+  .extend('ask', ({ metrics, output }) => async ({ scope, method = 'GET' }: Asked = {}) => {
+    // What is logged of a request, nobody reads.
+    output.text();
+    const headers = {
+      // As Prometheus asks.
+      accept: 'application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4,*/*;q=0.1',
+      ...(scope !== undefined && { authorization: `Bearer ${await operatorToken({ scope })}` }),
+    };
+    return await metrics.fetch(new Request('https://postbud.example/platform/metrics', { method, headers }));
+  })
+  /** The metrics with the clock some time after the tests' own. */
+  .extend('samplesAt', ({ bus }) => async (afterMs: number) => {
+    return samplesOf(await readMetrics(bus.db, [ledger()], new Date(START + afterMs)));
+  });
 
-let bus: Bus;
-let metrics: Endpoint;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-  const variables = { OPERATOR_JWT_SECRET: SECRET, DATABASE_URL: bus.url };
-  for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);
-  metrics = (await import('../../api/platform/metrics.ts')).default;
-});
-afterAll(async () => {
-  vi.unstubAllEnvs();
-  await bus.close();
-});
-beforeEach(async () => {
-  vi.spyOn(process.stdout, 'write').mockReturnValue(true);
-  await bus.reset();
-  await rows(bus.db, 'truncate pauses, webhook_rejections, webhooks_set_aside');
-  await rows(bus.db, 'update last_pass set at = null');
-});
-afterEach(() => vi.restoreAllMocks());
-
-async function token(scope: string): Promise<string> {
-  const iat = Math.floor(Date.now() / SECOND);
-  const claims = { iss: 'postbud', aud: 'postbud-operators', sub: 'prometheus', iat, exp: iat + 300, scope };
-  return await new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).sign(Buffer.from(SECRET));
-}
-
-async function ask({ scope, method = 'GET' }: { scope?: string; method?: string } = {}): Promise<Response> {
-  const headers = {
-    // As Prometheus asks.
-    accept: 'application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4,*/*;q=0.1',
-    ...(scope !== undefined && { authorization: `Bearer ${await token(scope)}` }),
-  };
-  return await metrics.fetch(new Request('https://postbud.example/platform/metrics', { method, headers }));
+interface Asked {
+  readonly scope?: string;
+  readonly method?: string;
 }
 
 /** Reads the text format by its grammar. @returns each sample's value, by its name and labels as they are written. */
@@ -81,11 +69,6 @@ function samplesOf(text: string): Map<string, number> {
   return samples;
 }
 
-/** The metrics with the clock some time after the tests' own. */
-async function samplesAt(afterMs: number, attached = [ledger()]): Promise<Map<string, number>> {
-  return samplesOf(await readMetrics(bus.db, attached, new Date(START + afterMs)));
-}
-
 const ledger = (handle: () => unknown = () => undefined) => attach('ledger', { 'payment.captured': handle });
 const throws = (error: Error) =>
   ledger(() => {
@@ -94,7 +77,7 @@ const throws = (error: Error) =>
 const LEDGER = 'topic="payment.captured",subscriber="ledger"';
 
 describe('GET /platform/metrics', () => {
-  test('answers an operator’s token that may read, in the text format', async () => {
+  test('the metrics are answered as text to a token that may read', async ({ bus, ask }) => {
     await emitPayments(bus.db, 1, 3);
     const response = await ask({ scope: 'event-bus:read' });
     expect(response.status).toBe(200);
@@ -105,7 +88,7 @@ describe('GET /platform/metrics', () => {
     expect(samples.get(`postbud_deliveries{${LEDGER},state="pending"}`)).toBe(3);
   });
 
-  test.each([
+  test.for<[string, number, string, string, Asked]>([
     ['no token', 401, 'unauthorized', 'Bearer', {}],
     [
       'a token that may not read',
@@ -114,24 +97,22 @@ describe('GET /platform/metrics', () => {
       'insufficient_scope',
       { scope: 'event-bus:replay' },
     ],
-  ])('answers %s with %i and no metrics', async (_, status, code, challenge, asked) => {
-    const response = await ask(asked);
-    expect(response.status).toBe(status);
-    expect(response.headers.get('content-type')).toBe('application/problem+json');
-    expect(response.headers.get('www-authenticate')).toContain(challenge);
-    expect(await response.json()).toMatchObject({ status, code });
-  });
-
-  test('answers HEAD without a body, and anything else with 405', async () => {
-    const head = await ask({ scope: 'event-bus:read', method: 'HEAD' });
-    expect([head.status, await head.text()]).toEqual([200, '']);
-    const posted = await ask({ scope: 'event-bus:read', method: 'POST' });
-    expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
-  });
+  ])(
+    'a request with %s is answered %i without metrics',
+    async ([, status, code, challenge, asked], { ask }) => {
+      const response = await ask(asked);
+      expect(response.status).toBe(status);
+      expect(response.headers.get('content-type')).toBe('application/problem+json');
+      expect(response.headers.get('www-authenticate')).toContain(challenge);
+      expect(await response.json()).toMatchObject({ status, code });
+    },
+  );
 });
 
 describe('the metrics', () => {
-  test('have every topic and subscription of the catalog, and no label from anywhere else', async () => {
+  test('the metrics have every topic and subscription of the catalog, and no other label', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1, { orderingKey: 'kanari', correlationId: 'kanari', dedupeKey: 'kanari' });
     const text = await readMetrics(bus.db, [ledger()]);
     const samples = samplesOf(text);
@@ -146,7 +127,7 @@ describe('the metrics', () => {
     expect(text).not.toContain('kanari');
   });
 
-  test('count what waits, what fails and what was given up', async () => {
+  test('the metrics count deliveries that wait, fail and are dead', async ({ bus, samplesAt }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [throws(new PermanentError('no'))]);
     await emitPayments(bus.db, 3, 4);
@@ -161,7 +142,10 @@ describe('the metrics', () => {
     expect(samples.get(`postbud_lanes_blocked{${LEDGER}}`)).toBe(1);
   });
 
-  test('count a lane that was asked to wait as blocked, until it is due', async () => {
+  test('a lane that its handler asked to wait counts as blocked until it is due', async ({
+    bus,
+    samplesAt,
+  }) => {
     await emitPayments(bus.db, 1, 2, { orderingKey: 'a' });
     await emitPayments(bus.db, 3, 3, { orderingKey: 'b' });
     await drain(bus.db, [throws(new RetryAfter(MINUTE))]);
@@ -172,13 +156,13 @@ describe('the metrics', () => {
     expect(later.get('postbud_relay_lag_seconds')).toBe(60);
   });
 
-  test('tell how long ago a relay looked for work, and that none ever has', async () => {
+  test('the age of the relay’s last pass is infinite before the first one', async ({ bus, samplesAt }) => {
     expect((await samplesAt(0)).get('postbud_relay_last_pass_age_seconds')).toBe(Infinity);
     await drain(bus.db, []);
     expect((await samplesAt(90 * SECOND)).get('postbud_relay_last_pass_age_seconds')).toBe(90);
   });
 
-  test('tell who is not attached, and who is paused', async () => {
+  test('the metrics show unattached and paused subscriptions', async ({ bus, samplesAt }) => {
     await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'kanari');
     const samples = await samplesAt(0);
     const bookings = 'topic="payment.captured",subscriber="bookings"';
@@ -191,7 +175,7 @@ describe('the metrics', () => {
     }
   });
 
-  test('count what each subscriber was delivered, what failed and what was given up, over midnight too', async () => {
+  test('the totals of each subscription go on over midnight', async ({ bus, samplesAt }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger()], { now: START - DAY });
     await emitPayments(bus.db, 3, 3);
@@ -207,7 +191,7 @@ describe('the metrics', () => {
     }
   });
 
-  test('count the webhooks that were refused today', async () => {
+  test('the metrics count the webhooks that were refused today', async ({ bus, samplesAt }) => {
     await rows(
       bus.db,
       `insert into webhook_rejections (provider, reason, day, count, last_at)
@@ -218,7 +202,10 @@ describe('the metrics', () => {
     expect((await samplesAt(0)).get(refused)).toBe(7);
   });
 
-  test('count the payment webhooks that were set aside, and those that found no intent in time', async () => {
+  test('the metrics count payment webhooks that wait for an intent or found none in time', async ({
+    bus,
+    samplesAt,
+  }) => {
     await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_1'));
     await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_2'));
     await drain(bus.db, [payments], { now: START - 72 * HOUR });
@@ -234,7 +221,7 @@ describe('the metrics', () => {
     expect(counts).toEqual([1, 2, 0, 0]);
   });
 
-  test('write a label so that no character of it ends it', async () => {
+  test('a label with quotes, backslashes and line breaks is escaped', async ({ bus, samplesAt }) => {
     await rows(
       bus.db,
       `insert into webhook_rejections (provider, reason, day, count, last_at)

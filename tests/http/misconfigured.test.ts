@@ -235,12 +235,12 @@ async function stoppedBy(variables: Readonly<Record<string, string>>): Promise<N
 const inOrder = (some: readonly Name[]) => names.filter((name) => some.includes(name));
 
 describe('a wrong variable stops the functions that need it and no others', () => {
-  test.each(table)('%s=%s stops %j', async (variable, value, stopped) => {
+  test.each(table)('the wrong variable %s=%s stops exactly %j', async (variable, value, stopped) => {
     expect(await stoppedBy({ [variable]: value })).toEqual(inOrder(stopped));
     expect(written.join('')).toContain(`"variable":"${variable}"`);
   });
 
-  test('and none is stopped where none is wrong', async () => {
+  test('no function is stopped where no variable is wrong', async () => {
     expect(await stoppedBy({})).toEqual([]);
     expect(written.join('')).not.toContain('"variable"');
   });

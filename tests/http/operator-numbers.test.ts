@@ -1,24 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { describe, expect } from 'vitest';
 
-import { openBus } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
-import { startOperatorServer } from '../support/operator-server.ts';
-import { operatorToken } from '../support/operator-token.ts';
-import type { OperatorServer } from '../support/operator-server.ts';
-
-let bus: Bus;
-let server: OperatorServer;
-let authorization: string;
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-  server = await startOperatorServer(bus.db, []);
-  authorization = `Bearer ${await operatorToken()}`;
-});
-afterAll(async () => {
-  await server.close();
-  await bus.close();
-});
-beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
+import { HOME, operatorRequest, test as operatorTest } from '../support/operator-test.ts';
 
 /** Written as they are sent, since no number of JavaScript holds them all. */
 const NUMBERS = [
@@ -37,14 +19,16 @@ const NUMBERS = [
   '9'.repeat(400),
 ];
 
-async function ask(path: string, body?: string, type = 'application/json') {
-  const response = await fetch(`${server.url}/platform/event-bus${path}`, {
-    headers: { authorization, accept: 'application/json', 'content-type': type },
-    ...(body !== undefined && { method: 'POST', body }),
-  });
-  const { code, issues = [] } = (await response.json()) as { code?: string; issues?: { path: string }[] };
-  return { status: response.status, code, fields: [...new Set(issues.map(({ path: field }) => field))] };
-}
+const test = operatorTest.extend('ask', ({ operators }) => {
+  return async (path: string, body?: string, type = 'application/json') => {
+    const request = await operatorRequest(HOME + path);
+    const headers = { ...Object.fromEntries(request.headers), 'content-type': type };
+    const init = body === undefined ? { headers } : { method: 'POST', headers, body };
+    const response = await operators.fetch(new Request(request.url, init));
+    const { code, issues = [] } = (await response.json()) as { code?: string; issues?: { path: string }[] };
+    return { status: response.status, code, fields: [...new Set(issues.map(({ path: field }) => field))] };
+  };
+});
 
 /** A number that nothing can be, or that is too large, is refused by the name of its field. */
 const refused = (field: string) => ({ status: 400, code: 'validation_failed', fields: [field] });
@@ -52,7 +36,7 @@ const refused = (field: string) => ({ status: 400, code: 'validation_failed', fi
 const wanted = '"topic":"payment.captured","since":"1h"';
 
 describe.each(NUMBERS)('the number %s', (number) => {
-  test('as the expected count is one that no count is, or wrong', async () => {
+  test('the number is no expected count that matches, or a wrong one', async ({ ask }) => {
     const isCount = /^\d+$/.test(number) || number === '1e9' ? Number(number) < 2 ** 53 : false;
     const expected = isCount ? { status: 409, code: 'count_changed', fields: [] } : refused('expectedCount');
     expect(await ask('/replay', `{${wanted},"expectedCount":${number}}`)).toEqual(expected);
@@ -62,14 +46,14 @@ describe.each(NUMBERS)('the number %s', (number) => {
     expect((await ask(`/replay?${form}`)).status).toBeOneOf([200, 400]);
   });
 
-  test('as a limit is wrong', async () => {
+  test('the number is refused as a limit', async ({ ask }) => {
     expect(await ask('/replay', `{${wanted},"limit":${number}}`)).toEqual(refused('limit'));
     expect(await ask(`/replay?topic=payment.captured&since=1h&limit=${number}`)).toEqual(refused('limit'));
     expect(await ask(`/dead-letters?limit=${number}`)).toEqual(refused('limit'));
     expect(await ask(`/doctor?events=${number}`)).toEqual(refused('events'));
   });
 
-  test('as anything else is an answer, and never a failure of ours', async () => {
+  test('the number is answered anywhere else without an error of ours', async ({ ask }) => {
     const paths = [
       `/dead-letters/${number}-${number}`,
       `/dead-letters?q=${number}-${number}`,

@@ -1,4 +1,3 @@
-import { SignJWT } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { z } from 'zod';
 
@@ -6,32 +5,20 @@ import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { personalTexts } from '../../lib/catalog/personal.ts';
 import type { Topic } from '../../lib/catalog/topic.ts';
-import type { OperatorSettings } from '../../lib/config.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
-import { SECOND } from '../../lib/time.ts';
-import { operatorFunction } from '../support/operator-function.ts';
 import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
-
-const SECRET = 'an operator secret of the tests, 32 bytes and more';
-const settings: OperatorSettings = {
-  issuer: 'postbud',
-  audience: 'postbud-operators',
-  maxAgeSeconds: 86_400,
-  kind: 'secret',
-  secret: Buffer.from(SECRET),
-};
-const HOME = '/platform/event-bus';
-const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+import { BROWSER, Operators } from '../support/operator-test.ts';
+import type { Sent } from '../support/operator-test.ts';
 
 /** What must not be seen. */
 const CANARY = /kanarifugl/i;
 
 let bus: Bus;
-let attached: readonly AttachedSubscriber[] = [];
+let operators: Operators;
 /** What the functions wrote to the log. */
 let lines = '';
 const listen = () => {
@@ -42,44 +29,14 @@ const listen = () => {
 };
 beforeAll(async () => {
   bus = await openBus(inject('postgresUrl'));
+  operators = new Operators(bus);
   listen();
 });
 beforeEach(listen);
 afterAll(() => bus.close());
 
-const { fetch } = operatorFunction({ settings, db: () => bus.db, subscribers: () => attached });
-
-async function authorization(scope: string): Promise<string> {
-  const seconds = Math.floor(Date.now() / SECOND);
-  const token = await new SignJWT({
-    iss: settings.issuer,
-    aud: settings.audience,
-    sub: 'kari',
-    iat: seconds,
-    exp: seconds + 300,
-    scope,
-  })
-    .setProtectedHeader({ alg: 'HS256' })
-    .sign(Buffer.from(SECRET));
-  return `Bearer ${token}`;
-}
-
-interface Sent {
-  readonly accept?: string;
-  readonly scope?: string;
-  readonly form?: Readonly<Record<string, string>>;
-}
-
-async function ask(path: string, { accept = '*/*', scope = 'event-bus:read', form }: Sent = {}) {
-  const response = await fetch(
-    new Request(`https://postbud.example${HOME}${path}`, {
-      method: form ? 'POST' : 'GET',
-      headers: { authorization: await authorization(scope), accept },
-      body: form ? new URLSearchParams(form) : null,
-    }),
-  );
-  return { status: response.status, text: await response.text() };
-}
+/** Asks as an operator who may only read, unless another scope is given. */
+const ask = (path: string, sent: Sent = {}) => operators.ask(path, { scope: 'event-bus:read', ...sent });
 
 /** Asks as a program and as a browser. @returns both answers, in which no canary may be. */
 async function bothOf(path: string): Promise<string> {
@@ -187,16 +144,16 @@ const failing = () =>
      where state = 'failing' order by topic`,
   );
 
-describe('a canary in every personal field of every topic, in dead letters and in their errors', () => {
+describe('personal data in dead letters and in their errors', () => {
   let letters: Letter[];
   beforeAll(async () => {
-    attached = indiscreet();
+    operators.attached = indiscreet();
     for (const topic of TOPICS) await emit(bus.db, topic, canariesOf(topic));
-    await drainLive(bus.db, attached);
+    await drainLive(bus.db, operators.attached);
     letters = await dead();
   });
 
-  test('is there to be found', async () => {
+  test('a canary is in the payloads and the errors of the database, to be found', async () => {
     expect(letters.map(({ topic }) => topic)).toEqual(TOPICS.toSorted());
     expect((await failing()).length).toBeGreaterThan(50);
     const [found] = await rows<{ payloads: number; logs: number }>(
@@ -208,15 +165,15 @@ describe('a canary in every personal field of every topic, in dead letters and i
     expect(found!.logs).toBeGreaterThan(100);
   });
 
-  test('is not in the groups that the database keeps', async () => {
+  test('personal data is not in the error groups that the database keeps', async () => {
     expect(await rows(bus.db, `select message from error_groups where message ~* 'kanarifugl'`)).toEqual([]);
   });
 
-  test('is not in the overview, the catalog and the log', async () => {
+  test('personal data is not in the overview, the catalog or the operator log', async () => {
     expect(await seenAt(['', '/catalog', '/replays'])).toEqual([]);
   });
 
-  test('is not in the lists of dead letters and their groups', async () => {
+  test('personal data is not in the lists of dead letters and their groups', async () => {
     expect(seenIn(await bothOf('/dead-letters?limit=100'))).toEqual([]);
     const { nextCursor } = JSON.parse((await ask('/dead-letters?limit=100')).text) as { nextCursor: string };
     const second = await bothOf(`/dead-letters?limit=100&cursor=${nextCursor}`);
@@ -225,25 +182,25 @@ describe('a canary in every personal field of every topic, in dead letters and i
     expect(seenIn(await bothOf('/dead-letters?q=hidden&limit=100'))).toEqual([]);
   });
 
-  test('is not in what is searched for, so that nobody can try what is hidden', async () => {
+  test('a search does not find hidden personal data, so that nobody can guess it', async () => {
     const { total } = JSON.parse((await ask('/dead-letters?q=kanarifugl')).text) as { total: number };
     expect(total).toBe(0);
   });
 
-  test('is on no topic’s page', async () => {
+  test('personal data is on no topic’s page', async () => {
     expect(await seenAt(PERSONAL_TOPICS.map((topic) => `/topics/${topic}`))).toEqual([]);
   });
 
-  test('is not on the page of a dead letter, nor on that of one that still fails', async () => {
+  test('personal data is on no page of a dead letter or of a failing delivery', async () => {
     const all = [...letters, ...(await failing())].filter(({ topic }) => isPersonal(topic));
     expect(await seenAt(all.map(({ id }) => `/dead-letters/${id}`))).toEqual([]);
   });
 
-  test('is in no preview', async () => {
+  test('personal data is in no replay preview', async () => {
     expect(await seenAt(PERSONAL_TOPICS.map((topic) => `/replay?topic=${topic}&since=1h`))).toEqual([]);
   });
 
-  test('is not shown to a token without the reveal scope, and nothing is logged as revealed', async () => {
+  test('personal data is not revealed to a token without the reveal scope, and nothing is logged as revealed', async () => {
     for (const { id } of letters.slice(0, 5)) {
       for (const accept of ['*/*', BROWSER]) {
         const scope = 'event-bus:read event-bus:replay';
@@ -260,7 +217,7 @@ describe('a canary in every personal field of every topic, in dead letters and i
     expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
   });
 
-  test('is shown with the scope and a reason, which is logged with who and when', async () => {
+  test('personal data is revealed with the scope and a reason, which is logged with who and when', async () => {
     const revealed = letters.filter(({ topic }) => isPersonal(topic));
     expect(revealed.length).toBeGreaterThan(60);
     const [before] = await rows<{ at: string }>(bus.db, 'select clock_timestamp()::text as at');
@@ -289,7 +246,7 @@ describe('a canary in every personal field of every topic, in dead letters and i
     );
     expect(logged).toMatchObject(
       revealed.map(({ id, topic }) => ({
-        operator: 'kari',
+        operator: 'kari@solvik.example.no',
         action: 'reveal',
         id,
         topic,
@@ -301,7 +258,7 @@ describe('a canary in every personal field of every topic, in dead letters and i
     expect(seenIn(await bothOf(`/dead-letters/${revealed[0]!.id}`))).toEqual([]);
   });
 
-  test('is on the page that a reveal answers with', async () => {
+  test('a revealed dead letter is a page with its personal data', async () => {
     const letter = letters.find(({ topic }) => topic === 'booking.assigned')!;
     const page = await ask(`/dead-letters/${letter.id}/reveal`, {
       accept: BROWSER,
@@ -313,25 +270,25 @@ describe('a canary in every personal field of every topic, in dead letters and i
     expect(page.text).not.toContain('class="red"');
   });
 
-  test('is in no line of the log', () => {
+  test('personal data is in no line of the log', () => {
     expect(seenIn(lines)).toEqual([]);
   });
 });
 
-describe('what does not fit its schema, or was said of someone who is not in the payload', () => {
+describe('a payload that does not fit, and an error about somebody else', () => {
   /** Has accounting refuse a payment for a reason. @returns the dead letter's id. */
   async function diedOf(reason: string, payload: object | null = null): Promise<string> {
     await bus.reset();
     await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
     if (payload) await rows(bus.db, 'update events set payload = $1::text::jsonb', [JSON.stringify(payload)]);
-    attached = [
+    operators.attached = [
       subscriber('accounting', {
         'payment.captured': () => {
           throw new PermanentError(reason);
         },
       }),
     ];
-    await drainLive(bus.db, attached);
+    await drainLive(bus.db, operators.attached);
     return (await dead())[0]!.id;
   }
 
@@ -348,7 +305,7 @@ describe('what does not fit its schema, or was said of someone who is not in the
       )
     ).join('\n');
 
-  test('of a payload that does not fit only what the schema names and does not mark is shown, in errors too', async () => {
+  test('a payload that does not fit shows only the unmarked fields of its schema, in errors too', async () => {
     const id = await diedOf('cannot book for KANARIFUGL ÆSDAL', {
       intentId: 'pi_3QxSolvik48213',
       bookingId: 'Kanarifugl Æsdal',
@@ -371,7 +328,7 @@ describe('what does not fit its schema, or was said of someone who is not in the
     });
   });
 
-  test('a payload of a version that this release does not know is hidden as a whole, in lists and errors too', async () => {
+  test('a payload of an unknown version is hidden as a whole, in lists and errors too', async () => {
     const id = await diedOf('no such payer: kanarifugl', {
       ...payloadOf('payment.captured'),
       payerId: 'Kanarifugl',
@@ -391,7 +348,7 @@ describe('what does not fit its schema, or was said of someone who is not in the
       hidden: [{ pointer: '', kind: null }],
     });
     const page = (await ask(`/dead-letters/${id}`, { accept: BROWSER })).text;
-    expect(page).toContain('The payload does not fit the schema that this release knows.');
+    expect(page).toContain('The payload does not match this release’s schema.');
     const revealed = await ask(`/dead-letters/${id}/reveal`, {
       scope: 'event-bus:reveal',
       form: { reason: 'the payer asks' },
@@ -410,10 +367,10 @@ describe('what does not fit its schema, or was said of someone who is not in the
     expect(seen).toContain('[hidden]');
   });
 
-  test('the reason that an operator gave for skipping is masked too', async () => {
+  test('an operator’s reason for skipping is masked too', async () => {
     const id = await diedOf('refused');
     await rows(bus.db, 'truncate operator_actions');
-    attached = [
+    operators.attached = [
       subscriber('accounting', {
         'payment.captured': () => {
           throw new Error('down');
@@ -421,7 +378,7 @@ describe('what does not fit its schema, or was said of someone who is not in the
       }),
     ];
     await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
-    await drainLive(bus.db, attached);
+    await drainLive(bus.db, operators.attached);
     const [waiting] = await failing();
     const skipped = await ask(`/deliveries/${waiting!.id}/skip`, {
       scope: 'event-bus:replay',
@@ -433,29 +390,29 @@ describe('what does not fit its schema, or was said of someone who is not in the
 });
 
 describe('a long text of a person’s own', () => {
-  test('is masked in an error that was cut in the middle of it', async () => {
+  test('a long personal text is masked in an error that was cut in the middle of it', async () => {
     await bus.reset();
     const purpose = 'Kanarifugl '.repeat(400).trim();
     await emit(bus.db, 'booking.created', payloadOf('booking.created', { purpose }));
-    attached = [
+    operators.attached = [
       subscriber('audit', {
         'booking.created': (event) => {
           throw new PermanentError(`cannot write ${JSON.stringify(event.payload)}`);
         },
       }),
     ];
-    await drainLive(bus.db, attached);
+    await drainLive(bus.db, operators.attached);
     const [letter] = await dead();
     for (const path of ['', '/topics/booking.created', '/dead-letters', `/dead-letters/${letter!.id}`]) {
       expect([path, seenIn(await bothOf(path)).length]).toEqual([path, 0]);
     }
   });
 
-  test('is masked in an error that ends within an e-mail address', async () => {
+  test('an e-mail address is masked in an error that was cut within it', async () => {
     await bus.reset();
     const email = 'kanarifugl@bærum.kommune.no';
     await emit(bus.db, 'booking.created', payloadOf('booking.created', { email }));
-    attached = [
+    operators.attached = [
       subscriber('audit', {
         'booking.created': () => {
           // An error's message is kept up to 2000 characters.
@@ -463,38 +420,41 @@ describe('a long text of a person’s own', () => {
         },
       }),
     ];
-    await drainLive(bus.db, attached);
+    await drainLive(bus.db, operators.attached);
     const [letter] = await dead();
     expect(seenIn((await ask(`/dead-letters/${letter!.id}`)).text)).toEqual([]);
   });
 });
 
 describe('the kind of an error', () => {
-  test.each([1, 5])('is masked like its message, after the first of %i attempts', async (maxAttempts) => {
-    await bus.reset();
-    await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
-    const code = 'no user kanarifugl@example.no';
-    attached = [
-      subscriber(
-        'accounting',
-        {
-          'payment.captured': () => {
-            throw Object.assign(new Error('refused'), { code });
+  test.each([1, 5])(
+    'the kind of an error is masked like its message, after the first of %i attempts',
+    async (maxAttempts) => {
+      await bus.reset();
+      await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+      const code = 'no user kanarifugl@example.no';
+      operators.attached = [
+        subscriber(
+          'accounting',
+          {
+            'payment.captured': () => {
+              throw Object.assign(new Error('refused'), { code });
+            },
           },
-        },
-        { maxAttempts },
-      ),
-    ];
-    await drainLive(bus.db, attached);
-    const letters = await dead();
-    expect(letters).toHaveLength(maxAttempts === 1 ? 1 : 0);
-    const pages = [
-      '',
-      '/topics/payment.captured',
-      '/dead-letters',
-      '/replay?topic=payment.captured&since=1h',
-    ];
-    expect(await seenAt([...pages, ...letters.map(({ id }) => `/dead-letters/${id}`)])).toEqual([]);
-    expect(await bothOf('/topics/payment.captured')).toContain(maxAttempts === 1 ? '' : 'no user [hidden]');
-  });
+          { maxAttempts },
+        ),
+      ];
+      await drainLive(bus.db, operators.attached);
+      const letters = await dead();
+      expect(letters).toHaveLength(maxAttempts === 1 ? 1 : 0);
+      const pages = [
+        '',
+        '/topics/payment.captured',
+        '/dead-letters',
+        '/replay?topic=payment.captured&since=1h',
+      ];
+      expect(await seenAt([...pages, ...letters.map(({ id }) => `/dead-letters/${id}`)])).toEqual([]);
+      expect(await bothOf('/topics/payment.captured')).toContain(maxAttempts === 1 ? '' : 'no user [hidden]');
+    },
+  );
 });

@@ -57,11 +57,11 @@ describe('the routes of a build', () => {
     ['/api', 'nothing'],
     ['/', 'nothing'],
     ['/chat', 'nothing'],
-  ])('%s leads to %s', (path, expected) => {
+  ])('the route of %s leads to %s', (path, expected) => {
     expect(shown(path)).toBe(expected);
   });
 
-  test('give a file the headers of its path', () => {
+  test('a file has the headers of its path', () => {
     expect(destinationOf('/bus/console.css')).toEqual({
       kind: 'file',
       path: '/bus/console.css',
@@ -69,7 +69,7 @@ describe('the routes of a build', () => {
     });
   });
 
-  test('are refused when there is one of another kind, rather than gone past', () => {
+  test('a route of an unknown kind is refused', () => {
     const redirect = { src: '^/old$', headers: { Location: '/new' }, status: 308 };
     const places = { files: new Set<string>(), functions: new Set<string>() };
     expect(() => createRouting([{ handle: 'filesystem' }, redirect], places)).toThrow('status');
@@ -90,7 +90,7 @@ describe('a project', () => {
   const vercelJson = (more: object) =>
     write('vercel.json', JSON.stringify({ framework: null, buildCommand: '', ...more }));
 
-  test('has the functions of its folder, but for those that are hidden, each with the first settings that fit', () => {
+  test('a project has the visible functions of its folder, each with its first matching settings', () => {
     for (const file of ['chat', '_chat', 'webhooks/[provider]', '.x/a', 'cron/relay'])
       write(`api/${file}.ts`);
     write('api/notes.md');
@@ -106,7 +106,7 @@ describe('a project', () => {
     );
   });
 
-  test('is not built when its vercel.json says what the build would leave out', () => {
+  test('a project is not built when its vercel.json has unknown settings', () => {
     vercelJson({ redirects: [{ source: '/a', destination: '/b' }] });
     expect(() => readVercelJson(root)).toThrow(/vercel\.json:.*"redirects"/s);
     vercelJson({ headers: [{ source: '/a', headers: [], missing: [{ type: 'host', value: 'x' }] }] });
@@ -131,7 +131,7 @@ describe('the stand-in for Neon’s proxy', () => {
     ['message by message', [startup, password, query]],
     ['byte by byte', Array.from(Buffer.concat([startup, password, query]), (byte) => Buffer.from([byte]))],
     ['without a password', [startup, query]],
-  ])('keeps the password that comes unasked, and nothing else: %s', async (_, pieces) => {
+  ])('the proxy keeps an unasked password, and nothing else: %s', async (_, pieces) => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const proxy = await startNeonProxy(`postgres://127.0.0.1:${(server.address() as AddressInfo).port}/x`);

@@ -1,69 +1,64 @@
 import type { ServerResponse } from 'node:http';
 
 import { Webhook } from 'standardwebhooks';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { emit } from '../../lib/outbox/emit.ts';
-import type { RelayReport } from '../../lib/relay/relay.ts';
 import { remoteSubscriber } from '../../lib/subscribers/http.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
-import {
-  START,
-  contradictions,
-  deliveriesOf,
-  drain,
-  emitPayments,
-  idsInOrder,
-  openBus,
-} from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
+import { START, contradictions, deliveriesOf, drain, emitPayments, idsInOrder } from '../support/bus.ts';
+import { test as busTest } from '../support/bus-test.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
-import type { Got, Receiver } from '../support/receiver.ts';
+import type { Got } from '../support/receiver.ts';
 
 const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 
-let bus: Bus;
-let receiver: Receiver;
-let url: string;
+const numbersOf = ({ body }: Got) =>
+  (JSON.parse(body) as { data: { amountMinor: number } }[]).map(({ data }) => data.amountMinor);
 
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-  receiver = await openReceiver();
-  url = receiver.url;
-});
-afterAll(async () => {
-  await receiver.close();
-  await bus.close();
-});
-beforeEach(async () => {
-  await bus.reset();
-  receiver.got = [];
-});
+const says =
+  (body: string, headers: Record<string, string> = { 'content-type': 'application/json' }) =>
+  (response: ServerResponse) =>
+    response.writeHead(200, headers).end(body);
 
-describe('a component elsewhere that takes batches', () => {
-  const accounting = (timeoutMs = 5 * SECOND) => ({
-    ...remoteSubscriber({ name: 'accounting', url, secret, isBatch: true }),
-    timeoutMs,
-  });
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
+
+const test = busTest
+  .extend('receiver', async ({}, { onCleanup }) => {
+    const receiver = await openReceiver();
+    onCleanup(() => receiver.close());
+    return receiver;
+  })
+  /** Delivers what is due so long after the start. */
+  .extend('again', ({ bus, receiver }) => async (afterMs: number, timeoutMs = 5 * SECOND) => {
+    const accounting = remoteSubscriber({ name: 'accounting', url: receiver.url, secret, isBatch: true });
+    return await drain(bus.db, [{ ...accounting, timeoutMs }], { now: START + afterMs });
+  })
   /** Emits so many events and has them delivered. */
-  async function deliverAll(count: number, options: { timeoutMs?: number } = {}): Promise<RelayReport> {
+  .extend('deliverAll', ({ bus, again }) => async (count: number, options: { timeoutMs?: number } = {}) => {
     await emitPayments(bus.db, 1, count);
     return await again(0, options.timeoutMs);
-  }
-  const again = (afterMs: number, timeoutMs?: number) =>
-    drain(bus.db, [accounting(timeoutMs)], { now: START + afterMs });
-  const numbersOf = ({ body }: Got) =>
-    (JSON.parse(body) as { data: { amountMinor: number } }[]).map(({ data }) => data.amountMinor);
-  const batches = () => receiver.got.map(numbersOf);
-  const states = async () => (await deliveriesOf(bus.db, 'accounting')).map(({ state }) => state);
-  const first = async () => (await deliveriesOf(bus.db, 'accounting'))[0]!;
-  const says =
-    (body: string, headers: Record<string, string> = { 'content-type': 'application/json' }) =>
-    (response: ServerResponse) =>
-      response.writeHead(200, headers).end(body);
-  const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
+  })
+  .extend(
+    'batches',
+    ({ receiver }) =>
+      () =>
+        receiver.got.map(numbersOf),
+  )
+  .extend(
+    'stored',
+    ({ bus }) =>
+      () =>
+        deliveriesOf(bus.db, 'accounting'),
+  );
 
-  it('is handed an array of CloudEvents in order, under a signature that the Standard Webhooks SDK verifies', async () => {
+describe('a component elsewhere that takes batches', () => {
+  test('a batch is an array of CloudEvents in order, whose signature the Standard Webhooks SDK verifies', async ({
+    bus,
+    receiver,
+    deliverAll,
+    batches,
+  }) => {
     receiver.behave = answer(204);
     expect(await deliverAll(3)).toMatchObject({ delivered: 3 });
     const [{ headers, body }] = receiver.got as [Got];
@@ -78,11 +73,16 @@ describe('a component elsewhere that takes batches', () => {
     expect(batches()).toEqual([[1, 2, 3]]);
   });
 
-  it('is handed a hundred at most, and one large event after the other', async () => {
+  test('a batch has a hundred events at most, and a large event comes alone', async ({
+    bus,
+    receiver,
+    deliverAll,
+    batches,
+  }) => {
     receiver.behave = answer(204);
     await deliverAll(250);
     expect(batches()).toEqual([upTo(100), upTo(200).slice(100), upTo(250).slice(200)]);
-    const component = { ...remoteSubscriber({ name: 'payments', url, secret, isBatch: true }) };
+    const component = { ...remoteSubscriber({ name: 'payments', url: receiver.url, secret, isBatch: true }) };
     receiver.got = [];
     for (const kib of [400, 400, 400, 1500, 10]) {
       const body = { padding: 'x'.repeat(kib * 1024) };
@@ -92,72 +92,101 @@ describe('a component elsewhere that takes batches', () => {
     expect(receiver.got.map(({ body }) => (JSON.parse(body) as unknown[]).length)).toEqual([2, 1, 1, 1]);
   });
 
-  it.each([
+  test.for([
     ['2xx with a body that is not about it', says('OK', { 'content-type': 'text/plain' })],
     ['2xx with an object that does not say', says('{ "ok": true }')],
     ['2xx that says so', says('{ "delivered": 3 }')],
     ['202 without a body', answer(202)],
-  ])('has taken all with %s', async (_, behaviour) => {
-    receiver.behave = behaviour;
-    expect(await deliverAll(3)).toMatchObject({ delivered: 3, failed: 0 });
-  });
+  ] as const)(
+    'a batch is taken as a whole by an answer %s',
+    async ([, behaviour], { receiver, deliverAll }) => {
+      receiver.behave = behaviour;
+      expect(await deliverAll(3)).toMatchObject({ delivered: 3, failed: 0 });
+    },
+  );
 
-  it.each([
+  test.for([
     ['as JSON', undefined],
     ['without saying that it is JSON', { 'content-type': 'text/plain' }],
-  ])('has taken the first n with { "delivered": n }, %s: the next one has failed', async (_, headers) => {
-    receiver.behave = says('{ "delivered": 2 }', headers);
-    expect(await deliverAll(4)).toMatchObject({ delivered: 2, failed: 1 });
-    expect(await states()).toEqual(['delivered', 'delivered', 'failing', 'pending']);
-    const stored = await deliveriesOf(bus.db, 'accounting');
-    expect(stored.map(({ attempts }) => attempts)).toEqual([1, 1, 1, 0]);
-    expect(stored[2]!.log).toMatchObject([{ kind: 'not_taken', message: 'the handler took 2 of 4 events' }]);
-    receiver.behave = answer(204);
-    expect(await again(MINUTE)).toMatchObject({ delivered: 2 });
-    expect(batches()).toEqual([
-      [1, 2, 3, 4],
-      [3, 4],
-    ]);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
+  ] as const)(
+    'the answer { "delivered": n } takes the first n, %s, and the next one has failed',
+    async ([, headers], { bus, receiver, again, deliverAll, batches, stored }) => {
+      receiver.behave = says('{ "delivered": 2 }', headers);
+      expect(await deliverAll(4)).toMatchObject({ delivered: 2, failed: 1 });
+      expect((await stored()).map(({ state }) => state)).toEqual([
+        'delivered',
+        'delivered',
+        'failing',
+        'pending',
+      ]);
+      const deliveries = await stored();
+      expect(deliveries.map(({ attempts }) => attempts)).toEqual([1, 1, 1, 0]);
+      expect(deliveries[2]!.log).toMatchObject([
+        { kind: 'not_taken', message: 'the handler took 2 of 4 events' },
+      ]);
+      receiver.behave = answer(204);
+      expect(await again(MINUTE)).toMatchObject({ delivered: 2 });
+      expect(batches()).toEqual([
+        [1, 2, 3, 4],
+        [3, 4],
+      ]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 
-  it.each([
+  test.for([
     ['{ "delivered": 4 }', '"delivered": 4, to 3 events'],
     ['{ "delivered": -1 }', '"delivered": -1, to 3 events'],
     ['{ "delivered": 1.5 }', '"delivered": 1.5, to 3 events'],
     ['{ "delivered": "3" }', '"delivered": a string, to 3 events'],
     ['{ "delivered": ', 'malformed JSON'],
     [`{ "delivered": 3, "log": "${'x'.repeat(5000)}" }`, 'more than 4096 bytes'],
-  ])('has taken none with %.40s, and is told why', async (body, why) => {
-    receiver.behave = says(body);
-    expect(await deliverAll(3)).toMatchObject({ delivered: 0, failed: 1 });
-    expect((await first()).log).toMatchObject([
-      {
-        kind: 'wrong_answer',
-        message: `the subscriber answered ${why}: answer { "delivered": 2 } for the first two, or no body for all`,
-      },
-    ]);
-    expect(await states()).toEqual(['failing', 'pending', 'pending']);
-  });
+  ] as const)(
+    'the answer %.40s takes no event, and the reason is on record',
+    async ([body, why], { receiver, deliverAll, stored }) => {
+      receiver.behave = says(body);
+      expect(await deliverAll(3)).toMatchObject({ delivered: 0, failed: 1 });
+      expect((await stored())[0]!.log).toMatchObject([
+        {
+          kind: 'wrong_answer',
+          message: `the subscriber answered ${why}; expected { "delivered": 2 } for the first two, or no body for all`,
+        },
+      ]);
+      expect((await stored()).map(({ state }) => state)).toEqual(['failing', 'pending', 'pending']);
+    },
+  );
 
-  it('gives up the first with 410, and goes on behind it', async () => {
+  test('the answer 410 gives up the first event of a batch, and the lane goes on behind it', async ({
+    receiver,
+    deliverAll,
+    batches,
+    stored,
+  }) => {
     receiver.behave = (response) => response.writeHead(receiver.got.length === 1 ? 410 : 204).end();
     expect(await deliverAll(3)).toMatchObject({ delivered: 2, deadLettered: 1 });
-    expect(await states()).toEqual(['dead_lettered', 'delivered', 'delivered']);
+    expect((await stored()).map(({ state }) => state)).toEqual(['dead_lettered', 'delivered', 'delivered']);
     expect(batches()).toEqual([
       [1, 2, 3],
       [2, 3],
     ]);
   });
 
-  it.each([429, 503])('has the first wait with %i and Retry-After, and burns no attempt', async (status) => {
-    receiver.behave = answer(status, { 'retry-after': '120' });
-    expect(await deliverAll(2)).toMatchObject({ waited: 1, failed: 0 });
-    expect((await deliveriesOf(bus.db, 'accounting')).map(({ attempts }) => attempts)).toEqual([0, 0]);
-    expect((await first()).nextAttemptAt).toBeGreaterThanOrEqual(START + 120 * SECOND);
-  });
+  test.for([429, 503])(
+    'the answer %i with Retry-After lets the first event wait, and burns no attempt',
+    async (status, { receiver, deliverAll, stored }) => {
+      receiver.behave = answer(status, { 'retry-after': '120' });
+      expect(await deliverAll(2)).toMatchObject({ waited: 1, failed: 0 });
+      expect((await stored()).map(({ attempts }) => attempts)).toEqual([0, 0]);
+      expect((await stored())[0]!.nextAttemptAt).toBeGreaterThanOrEqual(START + 120 * SECOND);
+    },
+  );
 
-  it('fails with the first otherwise, and under the same id when the same events come again', async () => {
+  test('a failed batch fails its first event, and comes again under the same id', async ({
+    receiver,
+    again,
+    deliverAll,
+    batches,
+  }) => {
     receiver.behave = answer(500);
     expect(await deliverAll(2)).toMatchObject({ failed: 1 });
     receiver.behave = answer(204);
@@ -171,7 +200,13 @@ describe('a component elsewhere that takes batches', () => {
     expect(receiver.got.map(({ headers }) => headers['x-attempt'])).toEqual(['1', '2']);
   });
 
-  it('is handed another batch under another id, though it begins with the same event', async () => {
+  test('another batch has another id although it begins with the same event', async ({
+    bus,
+    receiver,
+    again,
+    deliverAll,
+    batches,
+  }) => {
     receiver.behave = answer(500);
     await deliverAll(2);
     await emitPayments(bus.db, 3, 3);
@@ -182,10 +217,14 @@ describe('a component elsewhere that takes batches', () => {
     expect(receiver.got.at(-1)!.headers['webhook-id']).not.toBe(receiver.got[0]!.headers['webhook-id']);
   });
 
-  it('has failed when its answer does not end within the time limit', async () => {
+  test('a batch has failed when its answer does not end within the time limit', async ({
+    receiver,
+    deliverAll,
+    stored,
+  }) => {
     receiver.behave = (response) =>
       response.writeHead(200, { 'content-type': 'application/json' }).write('{');
     expect(await deliverAll(2, { timeoutMs: 100 })).toMatchObject({ delivered: 0, failed: 1 });
-    expect(await first()).toMatchObject({ state: 'failing', log: [{ kind: 'timeout' }] });
+    expect((await stored())[0]).toMatchObject({ state: 'failing', log: [{ kind: 'timeout' }] });
   });
 });

@@ -1,53 +1,50 @@
 import { Webhook } from 'standardwebhooks';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { describe, expect } from 'vitest';
 
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
-import type { RelayReport } from '../../lib/relay/relay.ts';
 import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
-import { deliveriesOf, openBus, payloadOf, rows } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
+import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
+import { test as busTest } from '../support/bus-test.ts';
 import { freePort } from '../support/postgres.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
-import type { Got, Receiver } from '../support/receiver.ts';
+import type { Got } from '../support/receiver.ts';
 
 const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
 
-let bus: Bus;
-let receiver: Receiver;
-let url: string;
+const test = busTest
+  .extend('receiver', async ({}, { onCleanup }) => {
+    const receiver = await openReceiver();
+    onCleanup(() => receiver.close());
+    return receiver;
+  })
+  /** Emits one event and has it delivered to the receiver, or to another address. */
+  .extend('deliver', ({ bus, receiver }) => {
+    return async ({ to = receiver.url, timeoutMs = 5 * SECOND, forMs = 45 * SECOND } = {}) => {
+      await emit(bus.db, 'payment.captured', payloadOf('payment.captured', { bookingId: 'bkg_blåbær' }), {
+        correlationId: 'req-1',
+        causationId: 'evt-0',
+        orderingKey: 'solvik',
+        traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+      });
+      const accounting = { ...remoteSubscriber({ name: 'accounting', url: to, secret }), timeoutMs };
+      return await relay({ db: bus.db, subscribers: [accounting], until: Date.now() + forMs });
+    };
+  })
+  .extend(
+    'delivery',
+    ({ bus }) =>
+      async () =>
+        (await deliveriesOf(bus.db, 'accounting'))[0]!,
+  );
 
-beforeAll(async () => {
-  bus = await openBus(inject('postgresUrl'));
-  receiver = await openReceiver();
-  url = receiver.url;
-});
-afterAll(async () => {
-  await receiver.close();
-  await bus.close();
-});
-beforeEach(async () => {
-  await bus.reset();
-  receiver.got = [];
-});
-
-/** Emits one event and has it delivered to the server, or to another address. */
-async function deliver({ to = url, timeoutMs = 5 * SECOND, forMs = 45 * SECOND } = {}): Promise<RelayReport> {
-  await emit(bus.db, 'payment.captured', payloadOf('payment.captured', { bookingId: 'bkg_blåbær' }), {
-    correlationId: 'req-1',
-    causationId: 'evt-0',
-    orderingKey: 'solvik',
-    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
-  });
-  const accounting = { ...remoteSubscriber({ name: 'accounting', url: to, secret }), timeoutMs };
-  return await relay({ db: bus.db, subscribers: [accounting], until: Date.now() + forMs });
-}
-
-const delivery = async () => (await deliveriesOf(bus.db, 'accounting'))[0]!;
-
-describe('what a component elsewhere is handed', () => {
-  it('is a CloudEvent in JSON, under a signature that the Standard Webhooks SDK verifies', async () => {
+describe('the request to a component elsewhere', () => {
+  test('a component elsewhere is handed a CloudEvent whose signature the Standard Webhooks SDK verifies', async ({
+    bus,
+    receiver,
+    deliver,
+  }) => {
     receiver.behave = answer(204);
     await deliver();
     const [stored] = await rows<{ id: string; seq: number; at: number }>(
@@ -84,18 +81,7 @@ describe('what a component elsewhere is handed', () => {
     }
   });
 
-  it('does not verify when a byte of it is changed or under another secret', async () => {
-    receiver.behave = answer(204);
-    await deliver();
-    const [{ headers, body }] = receiver.got as [Got];
-    expect(() => new Webhook(secret).verify(body.replace('62500', '62501'), headers)).toThrow(
-      'No matching signature',
-    );
-    const other = `whsec_${Buffer.alloc(32, 6).toString('base64')}`;
-    expect(() => new Webhook(other).verify(body, headers)).toThrow('No matching signature');
-  });
-
-  it('leaves out the attributes that the event does not have', () => {
+  test('a CloudEvent leaves out the attributes that its event does not have', () => {
     const event = cloudEvent({
       id: 'id',
       topic: 'payment.captured',
@@ -115,19 +101,22 @@ describe('what a component elsewhere is handed', () => {
   });
 });
 
-describe('what a component elsewhere answers', () => {
-  it.each([200, 201, 202, 204, 299])('%i is delivered', async (status) => {
-    receiver.behave = answer(status);
-    expect(await deliver()).toMatchObject({ delivered: 1, failed: 0, waited: 0, deadLettered: 0 });
-    expect(await delivery()).toMatchObject({ state: 'delivered', attempts: 1 });
-  });
+describe('the answer of a component elsewhere', () => {
+  test.for([200, 201, 202, 204, 299])(
+    'an event is delivered by the answer %i',
+    async (status, { receiver, deliver, delivery }) => {
+      receiver.behave = answer(status);
+      expect(await deliver()).toMatchObject({ delivered: 1, failed: 0, waited: 0, deadLettered: 0 });
+      expect(await delivery()).toMatchObject({ state: 'delivered', attempts: 1 });
+    },
+  );
 
-  it('200 is delivered even when the body after it never ends', async () => {
+  test('an event is delivered by an answer 200 whose body never ends', async ({ receiver, deliver }) => {
     receiver.behave = (response) => response.writeHead(200).write('so far');
     expect(await deliver()).toMatchObject({ delivered: 1 });
   });
 
-  it('410 is dead-lettered at once', async () => {
+  test('an event is dead-lettered at once by the answer 410', async ({ receiver, deliver, delivery }) => {
     receiver.behave = answer(410);
     expect(await deliver()).toMatchObject({ delivered: 0, failed: 0, deadLettered: 1 });
     expect(await delivery()).toMatchObject({
@@ -137,9 +126,9 @@ describe('what a component elsewhere answers', () => {
     });
   });
 
-  it.each([429, 503])(
-    '%i with Retry-After in seconds waits so long, and burns no attempt',
-    async (status) => {
+  test.for([429, 503])(
+    'a delivery waits the seconds of Retry-After in an answer %i, and burns no attempt',
+    async (status, { receiver, deliver, delivery }) => {
       receiver.behave = answer(status, { 'retry-after': '120' });
       const before = Date.now();
       expect(await deliver()).toMatchObject({ waited: 1, failed: 0 });
@@ -150,33 +139,40 @@ describe('what a component elsewhere answers', () => {
     },
   );
 
-  it.each([429, 503])('%i with Retry-After as an HTTP date waits until then', async (status) => {
-    const date = new Date(Date.now() + 10 * MINUTE).toUTCString();
-    receiver.behave = answer(status, { 'retry-after': date });
-    const before = Date.now();
-    expect(await deliver()).toMatchObject({ waited: 1, failed: 0 });
-    const { nextAttemptAt, attempts } = await delivery();
-    expect(attempts).toBe(0);
-    // It is a wait from the answer, on whatever clock the database has.
-    expect(Math.abs(nextAttemptAt! - Date.parse(date))).toBeLessThanOrEqual(Date.now() - before + SECOND);
-  });
+  test.for([429, 503])(
+    'a delivery waits until the HTTP date of Retry-After in an answer %i',
+    async (status, { receiver, deliver, delivery }) => {
+      const date = new Date(Date.now() + 10 * MINUTE).toUTCString();
+      receiver.behave = answer(status, { 'retry-after': date });
+      const before = Date.now();
+      expect(await deliver()).toMatchObject({ waited: 1, failed: 0 });
+      const { nextAttemptAt, attempts } = await delivery();
+      expect(attempts).toBe(0);
+      // It is a wait from the answer, on whatever clock the database has.
+      expect(Math.abs(nextAttemptAt! - Date.parse(date))).toBeLessThanOrEqual(Date.now() - before + SECOND);
+    },
+  );
 
-  it('no Retry-After parks the lane for more than a day', async () => {
+  test('a Retry-After of more than a day lets the lane wait for a day', async ({
+    receiver,
+    deliver,
+    delivery,
+  }) => {
     receiver.behave = answer(503, { 'retry-after': '99999999' });
     expect(await deliver()).toMatchObject({ waited: 1 });
     expect((await delivery()).nextAttemptAt).toBeLessThanOrEqual(Date.now() + DAY);
   });
 
-  it.each(['0', '-5', '0.5', 'Sun, 06 Nov 1994 08:49:37 GMT'])(
-    '503 with Retry-After %j does not make the relay ask without a pause',
-    async (value) => {
+  test.for(['0', '-5', '0.5', 'Sun, 06 Nov 1994 08:49:37 GMT'])(
+    'the Retry-After %j does not make the relay ask again at once',
+    async (value, { receiver, deliver }) => {
       receiver.behave = answer(503, { 'retry-after': value });
       await deliver({ forMs: 300 });
       expect(receiver.got.length).toBeLessThanOrEqual(2);
     },
   );
 
-  it.each([
+  test.for([
     [429, {}],
     [503, {}],
     [503, { 'retry-after': 'soon' }],
@@ -187,34 +183,44 @@ describe('what a component elsewhere answers', () => {
     [401, {}],
     [404, {}],
     [304, {}],
-  ])('%i with %j is a failure', async (status, headers) => {
-    receiver.behave = answer(status, headers);
-    expect(await deliver()).toMatchObject({ delivered: 0, failed: 1, waited: 0, deadLettered: 0 });
-    expect(await delivery()).toMatchObject({
-      state: 'failing',
-      attempts: 1,
-      log: [{ outcome: 'failed', message: `the subscriber answered ${status}` }],
-    });
-  });
+  ] as const)(
+    'an attempt has failed by the answer %i with %j',
+    async ([status, headers], { receiver, deliver, delivery }) => {
+      receiver.behave = answer(status, headers);
+      expect(await deliver()).toMatchObject({ delivered: 0, failed: 1, waited: 0, deadLettered: 0 });
+      expect(await delivery()).toMatchObject({
+        state: 'failing',
+        attempts: 1,
+        log: [{ outcome: 'failed', message: `the subscriber answered ${status}` }],
+      });
+    },
+  );
 
-  it.each([301, 302, 303, 307, 308])('%i is a failure, and is not followed', async (status) => {
-    receiver.behave = answer(status, { location: url });
-    expect(await deliver()).toMatchObject({ delivered: 0, failed: 1 });
-    expect(receiver.got).toHaveLength(1);
-  });
+  test.for([301, 302, 303, 307, 308])(
+    'an attempt has failed by the redirect %i, which is not followed',
+    async (status, { receiver, deliver }) => {
+      receiver.behave = answer(status, { location: receiver.url });
+      expect(await deliver()).toMatchObject({ delivered: 0, failed: 1 });
+      expect(receiver.got).toHaveLength(1);
+    },
+  );
 
-  it('none, because nobody listens, is a failure', async () => {
+  test('an attempt has failed when nobody listens', async ({ deliver, delivery }) => {
     expect(await deliver({ to: `http://127.0.0.1:${await freePort()}/` })).toMatchObject({ failed: 1 });
     expect(await delivery()).toMatchObject({ state: 'failing', attempts: 1 });
   });
 
-  it('none, because the connection is reset, is a failure', async () => {
+  test('an attempt has failed when the connection is reset', async ({ receiver, deliver }) => {
     receiver.behave = (_, request) => request.socket.resetAndDestroy();
     expect(await deliver()).toMatchObject({ delivered: 0, failed: 1 });
     expect(receiver.got).toHaveLength(1);
   });
 
-  it('none within the time limit is a failure, and the connection is let go', async () => {
+  test('an attempt has failed without an answer within its time limit, and the connection is closed', async ({
+    receiver,
+    deliver,
+    delivery,
+  }) => {
     let whenClosed: () => void;
     const closed = new Promise<void>((resolve) => (whenClosed = resolve));
     receiver.behave = (_, request) => request.socket.once('close', () => whenClosed());
@@ -223,11 +229,15 @@ describe('what a component elsewhere answers', () => {
     expect(await delivery()).toMatchObject({ state: 'failing', attempts: 1, log: [{ kind: 'timeout' }] });
   });
 
-  it('is remembered under the same id: the next attempt says that it is the second', async () => {
+  test('the second attempt comes under the same id and says that it is the second', async ({
+    bus,
+    receiver,
+    deliver,
+  }) => {
     receiver.behave = answer(500);
     await deliver();
     receiver.behave = answer(204);
-    const accounting = remoteSubscriber({ name: 'accounting', url, secret });
+    const accounting = remoteSubscriber({ name: 'accounting', url: receiver.url, secret });
     const now = Date.now() + 2 * MINUTE;
     await relay({ db: bus.db, subscribers: [accounting], until: Date.now() + 45 * SECOND, now });
     expect(receiver.got.map(({ headers }) => headers['x-attempt'])).toEqual(['1', '2']);
@@ -236,8 +246,8 @@ describe('what a component elsewhere answers', () => {
   });
 });
 
-it('a component that the catalog does not list is refused by the name of its variable', () => {
-  expect(() => remoteSubscriber({ name: 'acounting', url, secret })).toThrow(
+test('a component that the catalog does not list is refused by the name of its variable', () => {
+  expect(() => remoteSubscriber({ name: 'acounting', url: 'https://accounting.example/', secret })).toThrow(
     'SUBSCRIBER_ACOUNTING_URL must have a subscriber of the catalog in its name, not acounting',
   );
 });

@@ -117,7 +117,7 @@ describe('the chat', () => {
     return { post, answers };
   }
 
-  test('of a day can’t be used up by five /64 networks of one customer: a /56 has a fifth of it', async () => {
+  test('a /56 network has a fifth of the chat’s day, so that five /64 networks cannot use it up', async () => {
     const { post, answers } = await askFrom([0, 1, 2, 3, 4].map(ofHousehold), 4);
     expect(allowed(answers)).toBe(8);
     expect(answers.at(-1)?.headers.get('ratelimit')).toBe('"chat-day-56";r=0;t=43200');
@@ -126,7 +126,7 @@ describe('the chat', () => {
     expect((await post('2001:db8:2::1', question)).status).toBe(200);
   });
 
-  test('of a day can’t be used up by one /48: it has a quarter of it', async () => {
+  test('a /48 network has a quarter of the chat’s day', async () => {
     const { post, answers } = await askFrom(
       Array.from({ length: 30 }, (_, index) => ofCompany(index)),
       3,
@@ -136,7 +136,7 @@ describe('the chat', () => {
     expect((await post('198.51.100.1', question)).status).toBe(200);
   });
 
-  test('tells whoever calls from IPv6 of the wider limits, and nobody else', async () => {
+  test('only callers from IPv6 are told of the limits of wider networks', async () => {
     const post = await start('chat', variables);
     const policyOf = async (address: string) =>
       (await post(address, question)).headers.get('ratelimit-policy');
@@ -147,7 +147,7 @@ describe('the chat', () => {
     expect(await policyOf('::ffff:192.0.2.9')).toBe('"chat-min";q=100;w=60, "chat-day";q=4;w=86400');
   });
 
-  test('leaves a network its part of the day when the model could not be reached', async () => {
+  test('a chat without a model costs a network nothing of its day', async () => {
     const nowhere = `https://127.0.0.1:${await freePort()}`;
     const post = await start('chat', { ...variables, ANTHROPIC_BASE_URL: nowhere });
     for (let index = 0; index < 20; index++) {
@@ -156,7 +156,7 @@ describe('the chat', () => {
     }
   });
 
-  test('has its day’s budget again when the model could not be reached', async () => {
+  test('a chat without a model costs the day’s budget nothing', async () => {
     const nowhere = `https://127.0.0.1:${await freePort()}`;
     const post = await start('chat', { CHAT_DAILY_BUDGET: '2', ANTHROPIC_BASE_URL: nowhere });
     for (let call = 0; call < 5; call++)
@@ -165,7 +165,7 @@ describe('the chat', () => {
 });
 
 describe('the form for inquiries', () => {
-  test('takes ten inquiries of a hundred /64 networks of one customer in ten minutes, twenty of a /48', async () => {
+  test('a /56 network may send ten inquiries in ten minutes, and a /48 network twenty', async () => {
     const post = await start('inquiry');
     const household: Answer[] = [];
     for (let index = 0; index < 100; index++) household.push(await post(ofHousehold(index), another()));
@@ -179,7 +179,7 @@ describe('the form for inquiries', () => {
     expect((await post('2001:db8:2::1', another())).status).toBe(200);
   });
 
-  test('leaves a customer a quarter of the day at most, and one visitor a tenth', async () => {
+  test('a visitor has a tenth of the day’s inquiries, and a network at most a quarter', async () => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '120' });
     const sendFrom = async (addressOf: (index: number) => string) => {
       let sent = 0;
@@ -196,7 +196,7 @@ describe('the form for inquiries', () => {
     expect(await sendFrom((index) => ofCompany(index + 10))).toBe(6);
   });
 
-  test('sends no more mails in a day than INQUIRY_DAILY_BUDGET, over all visitors, and says when to come back', async () => {
+  test('no more mails are sent in a day than INQUIRY_DAILY_BUDGET, over all visitors', async () => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '5' });
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, index) => post(`192.0.2.${index}`, another())),
@@ -211,7 +211,7 @@ describe('the form for inquiries', () => {
     expect((await post('192.0.2.99', another())).status).toBe(200);
   });
 
-  test('has a budget of 500 mails a day where the environment says nothing', async () => {
+  test('the budget of inquiries is 500 mails a day by default', async () => {
     vi.resetModules();
     const { readConfig } = await import('../../lib/config.ts');
     expect(readConfig().rates.inquiryDailyBudget).toBe(500);
@@ -220,7 +220,7 @@ describe('the form for inquiries', () => {
     );
   });
 
-  test('takes nothing of the day for what was sent before, for a honeypot and for what is not valid', async () => {
+  test('repeated, invalid and honeypot inquiries cost the day nothing', async () => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '2', INQUIRY_RATE_PER_10_MINUTES: '50' });
     const first = another();
     await post('192.0.2.1', first, { 'idempotency-key': 'k' });
@@ -244,7 +244,7 @@ describe('the form for inquiries', () => {
     ['is down twice', [500, 503], false],
     ['is down, and then refuses the key', [500, 401], false],
     ['hangs up', ['reset'], false],
-  ])('a provider that %s (%j): the day has its mail again: %s', async (_, behaviours, isGivenBack) => {
+  ])('a mail provider that %s (%j) gives the day its mail back: %s', async (_, behaviours, isGivenBack) => {
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '1' });
     sendgrid.behave(behaviours);
     expect((await post('192.0.2.1', another())).status).toBe(502);
@@ -252,7 +252,7 @@ describe('the form for inquiries', () => {
     expect((await post('192.0.2.2', another())).status).toBe(isGivenBack ? 200 : 429);
   });
 
-  test('has its day’s budget again when the mail provider could not be reached', async () => {
+  test('an unreachable mail provider costs the day nothing', async () => {
     const nowhere = `https://127.0.0.1:${await freePort()}`;
     const post = await start('inquiry', { INQUIRY_DAILY_BUDGET: '1', SENDGRID_BASE_URL: nowhere });
     for (const address of ['192.0.2.1', '192.0.2.2'])
@@ -277,7 +277,7 @@ test.each(['chat', 'inquiry'] as const)(
 describe('typing errors', () => {
   const wrong = () => ({ ...another(), email: 'sigrid' });
 
-  test('leave a town hall its five inquiries', async () => {
+  test('typing errors leave a visitor the five inquiries', async () => {
     const post = await start('inquiry');
     const send = (body: object) => post('192.0.2.7', body);
     for (let call = 1; call <= 20; call++) {
@@ -294,7 +294,7 @@ describe('typing errors', () => {
     expect((await send(wrong())).status).toBe(429);
   });
 
-  test('are refused as a flood once they are fifty more than the inquiries, of one visitor and no other', async () => {
+  test('fifty typing errors beyond the inquiries are refused as a flood, for that visitor only', async () => {
     const post = await start('inquiry');
     const answers = [];
     for (let call = 1; call <= 56; call++) answers.push(await post('192.0.2.7', wrong()));
@@ -304,7 +304,7 @@ describe('typing errors', () => {
     expect((await post('192.0.2.8', another())).status).toBe(200);
   });
 
-  test('that are no JSON at all leave them too', async () => {
+  test('bodies that are not JSON leave a visitor the inquiries', async () => {
     const post = await start('inquiry', { INQUIRY_RATE_PER_10_MINUTES: '1' });
     const form = { 'content-type': 'application/json; charset=utf-8' };
     for (let call = 1; call <= 3; call++) expect((await post('192.0.2.7', [], form)).status).toBe(400);
@@ -324,12 +324,12 @@ describe('typing errors', () => {
     expect(sendgrid.mails).toHaveLength(5);
   }
 
-  test('among many inquiries at once let no sixth through, and take none of the five', async () => {
+  test('typing errors among many inquiries at once let exactly five through', async () => {
     await burst({});
   });
 
   test.skipIf(!redisServerPath)(
-    'among many inquiries at once, counted in Redis, let no sixth through, and take none of the five',
+    'typing errors among many inquiries at once, counted in Redis, let exactly five through',
     async () => {
       const server = await startRedis();
       const rest = await startRedisRest(server.port);

@@ -1,7 +1,10 @@
 import { inject } from 'vitest';
 
-import { openBus, recordingLedger } from './bus.ts';
+import { openBus } from './bus.ts';
+import { ledger as makeLedger } from './ledger.ts';
 import { test as base } from './output-test.ts';
+
+export type MakeLedger = typeof makeLedger;
 
 /**
  * Vitest's `test` for what needs a database, with fixtures that a test names to use them:
@@ -21,13 +24,13 @@ import { test as base } from './output-test.ts';
  * - `database`: the same database for `test.beforeAll(async ({ database }) => …)`, which adds the tables or settings
  *   that the whole file needs.
  * - `handed`: the numbers of the payments that the test's ledgers were handed, oldest first.
- * - `ledger(then?)`: makes a ledger that writes to `handed`, and then does `then` with each number.
+ * - `ledger(then?, options?)`: makes a ledger that writes to `handed`, and then calls `then(number, context, event)`.
  * - `output`: what the test wrote to standard output and standard error.
  *
  * A file with fixtures of its own extends it again: `const test = busTest.extend('kicks', () => ({ count: 0 }))`.
  */
 export const test = base
-  // oxlint-disable-next-line no-empty-pattern -- Vitest takes nothing else for a first argument.
+
   .extend('database', { scope: 'file' }, async ({}, { onCleanup }) => {
     const database = await openBus(inject('postgresUrl'));
     onCleanup(() => database.close());
@@ -40,7 +43,10 @@ export const test = base
   .extend('handed', (): number[] => [])
   .extend(
     'ledger',
-    ({ handed }) =>
-      (then?: (payment: number) => unknown) =>
-        recordingLedger(handed, then),
+    ({ handed }): MakeLedger =>
+      (then, options) =>
+        makeLedger((payment, context, event) => {
+          handed.push(payment);
+          return then?.(payment, context, event);
+        }, options),
   );

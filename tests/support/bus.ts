@@ -7,12 +7,11 @@ import { connect } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
 import type { LaneOutcome, Settled } from '../../lib/deliveries/settle.ts';
-import { turn } from '../../lib/deliveries/turn.ts';
+import { takeTurn } from '../../lib/deliveries/turn.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import type { RelayOptions, RelayReport } from '../../lib/relay/relay.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import type { PastAttempt } from '../../drizzle/schema.ts';
 import { createDatabase } from './postgres.ts';
@@ -86,7 +85,7 @@ export async function drain(
 /** Records outcomes as a relay does whose time is up. */
 export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Promise<Settled> {
   const nothingNew = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false, now: null };
-  const { settled } = await turn(db, { outcomes, ...nothingNew });
+  const { settled } = await takeTurn(db, { outcomes, ...nothingNew });
   return settled!;
 }
 
@@ -101,19 +100,14 @@ export async function drainLive(
   return await relay({ db, subscribers, until: Date.now() + 45_000 });
 }
 
-/** A ledger that writes down the numbers of the payments that it is handed, and then does this with each. */
-export const recordingLedger = (handed: number[], then: (payment: number) => unknown = () => undefined) =>
-  subscriber('ledger', {
-    'payment.captured': ({ payload }) => {
-      handed.push(payload.amountMinor);
-      return then(payload.amountMinor);
-    },
-  });
-
 /** A payload that fits, with the catalog's example for all that is not given. */
 export function payloadOf<Name extends TopicName>(topic: Name, fields: object = {}): PayloadInput<Name> {
   return { ...catalog[topic].example, ...fields } as PayloadInput<Name>;
 }
+
+/** The whole numbers of this range, both ends included. */
+export const numbers = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, index) => from + index);
 
 /** A payment that is told from others by its amount. */
 export const payment = (number: number) => payloadOf('payment.captured', { amountMinor: number });
@@ -186,6 +180,8 @@ export async function openTransaction(url: string): Promise<OpenTransaction> {
 }
 
 export interface StoredDelivery {
+  /** As operators name it. */
+  readonly id: string;
   readonly subscriber: string;
   readonly orderingKey: string;
   readonly eventId: string;
@@ -202,16 +198,26 @@ export interface StoredDelivery {
 export async function deliveriesOf(db: Database, subscriber?: string): Promise<StoredDelivery[]> {
   return await rows<StoredDelivery>(
     db,
-    `select subscriber, coalesce(lane_key, ordering_key) as "orderingKey", event_id::text as "eventId", state::text, attempts,
+    `select lane_id || '-' || position as id, subscriber, coalesce(lane_key, ordering_key) as "orderingKey", event_id::text as "eventId", state::text, attempts,
        (extract(epoch from next_attempt_at) * 1000)::float8 as "nextAttemptAt",
        (extract(epoch from delivered_at) * 1000)::float8 as "deliveredAt",
        (extract(epoch from dead_lettered_at) * 1000)::float8 as "deadLetteredAt",
        attempt_log as log
      from deliveries join lanes on lanes.id = lane_id
      where $1::text is null or subscriber = $1
-     order by topic, subscriber, 2, position`,
+     order by topic, subscriber, "orderingKey", position`,
     [subscriber ?? null],
   );
+}
+
+/** The states of a subscriber's deliveries, in the order of their lanes. */
+export async function statesOf(db: Database, subscriber = 'ledger'): Promise<string[]> {
+  return (await deliveriesOf(db, subscriber)).map(({ state }) => state);
+}
+
+/** The ids of a subscriber's deliveries, in the order of their lanes. */
+export async function deliveryIdsOf(db: Database, subscriber = 'ledger'): Promise<string[]> {
+  return (await deliveriesOf(db, subscriber)).map(({ id }) => id);
 }
 
 /** The states of the events, oldest first. */

@@ -6,19 +6,18 @@ import { test as base, vi } from 'vitest';
  * - `output`: what the test wrote to standard output and standard error, which stay silent until the next test.
  */
 export const test = base.extend('output', (): Output => {
-  let text = '';
+  const writes: string[] = [];
   for (const stream of [process.stdout, process.stderr])
-    vi.spyOn(stream, 'write').mockImplementation((written) => {
-      text += String(written);
-      return true;
-    });
+    vi.spyOn(stream, 'write').mockImplementation((text) => writes.push(String(text)) > 0);
+  const text = () => writes.join('');
   const lines = () =>
-    text
+    text()
       .split('\n')
       .filter((line) => line.startsWith('{'))
       .map((line) => JSON.parse(line) as LogLine);
   return {
-    text: () => text,
+    writes,
+    text,
     lines,
     linesOf: (message) => lines().filter((line) => line['message'] === message),
   };
@@ -26,6 +25,8 @@ export const test = base.extend('output', (): Output => {
 
 /** What a test wrote so far. */
 export interface Output {
+  /** Each call of `write`, which is one system call. */
+  readonly writes: string[];
   readonly text: () => string;
   /** The lines of the log among it. */
   readonly lines: () => LogLine[];

@@ -44,7 +44,7 @@ function validatorOf(topic: string) {
 }
 
 describe('the AsyncAPI document', () => {
-  test('is AsyncAPI 3.0 to the parser of the AsyncAPI project', async () => {
+  test('the document is valid AsyncAPI 3.0 to the project’s own parser', async () => {
     const { document: parsed, diagnostics } = await new Parser().parse(text);
     // It would have us write version 3.1.0.
     const found = diagnostics.filter(({ code }) => code !== 'asyncapi-latest-version');
@@ -53,7 +53,7 @@ describe('the AsyncAPI document', () => {
     expect(parsed?.channels().length).toBe(rows.length);
   });
 
-  test('would be refused by the parser for one reference that leads nowhere', async () => {
+  test('the parser refuses a reference that leads nowhere', async () => {
     const channel = {
       ...document.channels['payment.captured'],
       messages: { event: { $ref: '#/components/gone' } },
@@ -68,7 +68,7 @@ describe('the AsyncAPI document', () => {
     );
   });
 
-  test('has an operation for each producer and each subscriber of every topic, and no other', () => {
+  test('the document has an operation for each producer and subscriber of every topic', () => {
     const told = Object.entries(document.operations).map(
       ([name, { action, channel }]) => `${name.split('.')[0]} ${action} ${channel.$ref}`,
     );
@@ -79,7 +79,7 @@ describe('the AsyncAPI document', () => {
     expect(told.toSorted()).toEqual(expected.toSorted());
   });
 
-  test('says of each channel what it is ordered by', () => {
+  test('the document says what each channel is ordered by', () => {
     const told = Object.entries(document.channels).map(([topic, channel]) => [
       topic,
       channel['x-ordered-by'],
@@ -87,7 +87,7 @@ describe('the AsyncAPI document', () => {
     expect(told).toEqual(rows.map(([topic, { orderedBy }]) => [topic, orderedBy]));
   });
 
-  test('says when a subscriber is asked again, and that it is asked with a signature', () => {
+  test('the document describes the retries and the signature', () => {
     expect([1, 2, 3, 4, 5].map((attempt) => waitAfter(attempt, 5))).toEqual([
       1 * MINUTE,
       5 * MINUTE,
@@ -101,7 +101,7 @@ describe('the AsyncAPI document', () => {
     ]);
   });
 
-  test('marks what is personal data, and leaves nothing of our own mark', () => {
+  test('the document marks personal data without our own keyword', () => {
     expect(text.match(/"x-personal-data":true/g)!.length).toBeGreaterThan(20);
     expect(text).not.toContain('"personal"');
   });
@@ -132,12 +132,12 @@ describe('a message', () => {
 
   const TRACEPARENT = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-  test.each(rows)('%s is described as subscribers elsewhere get it, with an example like it', (topic) => {
+  test.each(rows)('a message of %s is described as remote subscribers get it', (topic) => {
     expect(validatorOf(topic)(sent[topic])).toEqual([]);
     expect(document.components.messages[topic]!.examples[0].payload).toEqual(sent[topic]);
   });
 
-  test('with all that an event may have is described by just these names', () => {
+  test('a message with every attribute has just the described names', () => {
     const event = cloudEvent({
       ...eventOf('payment.captured', catalog['payment.captured']),
       causationId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
@@ -150,7 +150,7 @@ describe('a message', () => {
     expect(Object.keys(properties).toSorted()).toEqual(Object.keys(attributes).toSorted());
   });
 
-  test('comes with the headers that are described, and no others', async () => {
+  test('a message comes with the described headers, and no others', async () => {
     let headers: Record<string, string> = {};
     vi.stubGlobal('fetch', async (_: string, init: { headers: Record<string, string> }) => {
       headers = init.headers;
@@ -179,12 +179,12 @@ describe('a message', () => {
     ['without its payload', { data: undefined }],
     ['whose payload lacks a field', { data: { intentId: 'pi_1' } }],
     ['that was created at no instant', { time: '2026-02-21' }],
-  ])('%s does not fit', (_, change) => {
+  ])('a message with %s does not fit its description', (_, change) => {
     const event = JSON.parse(JSON.stringify({ ...sent['payment.captured'], ...change })) as unknown;
     expect(validatorOf('payment.captured')(event)).not.toEqual([]);
   });
 
-  test('may have fields that nobody knows yet', () => {
+  test('a message may have fields that nobody knows yet', () => {
     const event = { ...sent['payment.captured'], later: 1 };
     expect(validatorOf('payment.captured')(event)).toEqual([]);
   });

@@ -61,18 +61,18 @@ function misnamed(schema: z.ZodType, path: string): string[] {
 }
 
 describe('every text in the payload of every topic', () => {
-  test.each(rows)('is an id, a code or personal data by its own declaration: %s', (name, row) => {
+  test.each(rows)('every text of the payload is declared an id, a code or personal data: %s', (name, row) => {
     expect(undecided(row.payload, name)).toEqual([]);
   });
 
   test.each(rows)(
-    'is personal data where its name says so, unless it is one of a closed list: %s',
+    'a text with the name of personal data is declared so, unless its values are listed: %s',
     (name, row) => {
       expect(misnamed(row.payload, name)).toEqual([]);
     },
   );
 
-  test('is not taken for an id by its name: nationalId has to be personal', () => {
+  test('nationalId has to be personal although its name ends like an id', () => {
     expect(misnamed(z.object({ payer: z.object({ nationalId: id }) }), 'some.topic')).toEqual([
       'some.topic.payer.nationalId',
     ]);
@@ -102,7 +102,7 @@ describe('every text in the payload of every topic', () => {
     ['anything', z.unknown()],
     ['what comes later', z.lazy(() => z.string())],
     ['two at once', z.intersection(z.object({ a: z.string() }), z.object({ b: z.string() }))],
-  ])('is missed without one, and the message says what to write: %s', (_, schema) => {
+  ])('a text without a declaration is found, with what to write: %s', (_, schema) => {
     expect(undecided(z.object({ field: schema }), 'some.topic')).toEqual([
       expect.stringMatching(
         /^some\.topic\.field.*is it personal data\? Write `id`.*`personal\(z\.string\(\)\)`/,
@@ -110,7 +110,7 @@ describe('every text in the payload of every topic', () => {
     ]);
   });
 
-  test('needs none where its type leaves no room for a person’s words', () => {
+  test('a text whose type leaves no room for words needs no declaration', () => {
     const closed = z.object({
       kind: z.enum(['a', 'b']),
       type: z.literal('c'),
@@ -123,7 +123,7 @@ describe('every text in the payload of every topic', () => {
     expect(undecided(closed, '')).toEqual([]);
   });
 
-  test('keeps its decision through limits, wrappers and unions', () => {
+  test('a declaration holds through limits, wrappers and unions', () => {
     const decided = z.object({
       one: id.max(20).optional(),
       two: code(z.string()).nullable(),
@@ -139,7 +139,7 @@ describe('every text in the payload of every topic', () => {
 });
 
 describe('an inquiry', () => {
-  test('hides all that the visitor may have typed, and tells its id alone', () => {
+  test('an inquiry shows its id alone, and nothing that the visitor typed', () => {
     const { payload } = hidePersonalData('inquiry.submitted', catalog['inquiry.submitted'].example, 1);
     expect(payload).toEqual({
       inquiryId: 'inq_5521',

@@ -9,11 +9,11 @@ const ONLY_PRODUCERS = ['http', 'inquiries', 'system'];
 const listedNames = fixedTopics.map(({ topic }) => topic);
 
 describe('the catalog', () => {
-  test('holds at least 112 topics', () => {
+  test('the catalog holds at least 112 topics', () => {
     expect(rows.length).toBeGreaterThanOrEqual(112);
   });
 
-  test.each(fixedTopics)('holds $topic to the letter of the owner’s list', (fixed) => {
+  test.each(fixedTopics)('the catalog holds $topic as the owner’s list has it', (fixed) => {
     const row = rows.find(([name]) => name === fixed.topic)?.[1];
     expect(row).toMatchObject({
       producer: fixed.producer,
@@ -23,35 +23,35 @@ describe('the catalog', () => {
     });
   });
 
-  test('marks the topics of the owner’s list, and no other, as listed', () => {
+  test('the topics of the owner’s list, and no others, are marked as listed', () => {
     const marked = rows.filter(([, row]) => row.listed).map(([name]) => name);
     expect(marked.toSorted()).toEqual(listedNames.toSorted());
   });
 
-  test('hands the events of a listed topic over in the order of the whole topic', () => {
+  test('the events of a listed topic are in the order of the whole topic', () => {
     const keyed = rows.filter(([, row]) => row.listed && row.orderingKey).map(([name]) => name);
     expect(keyed).toEqual([]);
   });
 
-  test('knows a topic by its own name only', () => {
+  test('a topic is known by its exact name only', () => {
     expect(isTopicName('payment.captured')).toBe(true);
     expect(isTopicName('payment.Captured')).toBe(false);
     expect(isTopicName('toString')).toBe(false);
     expect(isTopicName('__proto__')).toBe(false);
   });
 
-  test('accepts an e-mail address of a municipality with æ, ø or å in its domain', () => {
+  test('an e-mail address with æ, ø or å in its domain is accepted', () => {
     expect(email.safeParse('post@bærum.kommune.no').success).toBe(true);
     expect(email.safeParse('post at bærum').success).toBe(false);
   });
 });
 
 describe.each(rows)('%s', (name, row) => {
-  test('has a well-formed name', () => {
+  test('the topic has a well-formed name', () => {
     expect(name).toMatch(/^[a-z][a-z_]*(\.[a-z0-9][a-z0-9_]*)+$/);
   });
 
-  test('has a known producer and at least one known subscriber, each once', () => {
+  test('the topic has a known producer and known subscribers, each once', () => {
     expect([...subscriberNames(), ...ONLY_PRODUCERS]).toContain(row.producer);
     expect(row.subscribers.length).toBeGreaterThan(0);
     // The compiler compares them with the registry; a Postgres array takes letters without quotes.
@@ -59,16 +59,16 @@ describe.each(rows)('%s', (name, row) => {
     expect(new Set(row.subscribers).size).toBe(row.subscribers.length);
   });
 
-  test('has a sentence for a description and a version counted from 1', () => {
+  test('the topic has a sentence as its description, and a version counted from 1', () => {
     expect(row.description).toMatch(/^[A-Z].*\.$/);
     expect(row.version).toBeGreaterThanOrEqual(1);
   });
 
-  test('has an example that fits its schema and loses nothing to it', () => {
+  test('the topic’s example fits its schema and loses nothing to it', () => {
     expect(row.payload.parse(row.example)).toEqual(row.example);
   });
 
-  test('names its ordering key exactly when it has one, and the example has that key', () => {
+  test('the topic names its ordering key exactly when it has one', () => {
     expect(row.orderedBy === undefined).toBe(row.orderingKey === undefined);
     if (row.orderingKey === undefined || row.orderedBy === undefined) return;
     const key = row.orderingKey(row.payload.parse(row.example));

@@ -1,8 +1,8 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import { GONE, KILLED, WOKEN } from '../chaos/history.ts';
 import type { DeliveryVersion } from '../chaos/history.ts';
-import { A, B, KEY, Story } from '../chaos/story.ts';
+import { A, B, KEY, Story } from '../support/story.ts';
 
 const ok = (t: number) => ({ end: 'ok', t }) as const;
 
@@ -35,11 +35,11 @@ const to = (subscribers: readonly string[]) => {
 };
 
 describe('the checker of the chaos runs', () => {
-  it('finds nothing in a history that keeps all promises', () => {
+  test('the checker finds nothing in a history that keeps all promises', () => {
     expect(good().broken).toEqual([]);
   });
 
-  it('finds nothing in one with a retry, a crash, a relay that took over and a replay', () => {
+  test('the checker finds nothing in a history with a retry, a crash, a takeover and a replay', () => {
     const story = claimed()
       .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
       .lane(130, 'relay-1', { token: null, dueAt: 60_120 })
@@ -73,13 +73,13 @@ describe('the checker of the chaos runs', () => {
   describe('promise 1, every committed event and no other', () => {
     const events = good().history.events;
 
-    it('condemns a committed event that is gone', () => {
+    test('the checker condemns a committed event that is gone', () => {
       expect(
         good().ends({ emits: [{ release: 'present', id: 'c', tag: 'event 3', fate: 'committed' }] }).broken,
       ).toEqual(['outcome: event 3 was committed and is gone']);
     });
 
-    it('condemns a rolled-back event that is there, and one that was handed over', () => {
+    test('the checker condemns a rolled-back event that is there, and one that was handed over', () => {
       const emits = [{ release: 'present', id: B, tag: 'event 2', fate: 'rolled back' }] as const;
       expect(good().ends({ emits }).broken).toEqual(['outcome: event 2 was rolled back and is there']);
       expect(good().ends({ emits, events: events.slice(0, 1) }).broken).toContain(
@@ -87,13 +87,13 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
-    it('lets an event be there or not whose commit was left without an answer', () => {
+    test('the checker accepts an event either way when its commit was left without an answer', () => {
       expect(
         good().ends({ emits: [{ release: 'present', id: B, tag: 'event 2', fate: 'unknown' }] }).broken,
       ).toEqual([]);
     });
 
-    it('condemns an event that was never fanned out, and a subscriber that was left out', () => {
+    test('the checker condemns an event that was never fanned out, and a subscriber that was left out', () => {
       expect(good().ends({ markers: 1 }).broken).toEqual(['outcome: 1 events still wait for fan-out']);
       expect(good().ends({ releases: to(['ledger', 'audit']) }).broken).toEqual([
         'outcome: there is no delivery to audit',
@@ -101,30 +101,30 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    it('condemns a delivery to a subscriber that the event was not emitted for', () => {
+    test('the checker condemns a delivery to a subscriber that the event was not emitted for', () => {
       expect(good().ends({ releases: to([]) }).broken).toEqual([
-        'outcome: there is a delivery to ledger, whom it was not emitted for',
-        'outcome: there is a delivery to ledger, whom it was not emitted for',
+        'outcome: there is a delivery to ledger, which the event was not emitted for',
+        'outcome: there is a delivery to ledger, which the event was not emitted for',
       ]);
     });
 
-    it('holds an event to the catalog of the release that emitted it', () => {
+    test('the checker holds an event to the catalog of the release that emitted it', () => {
       const { emits } = good().history;
       const ofNext = emits.map((emit) => ({ ...emit, release: 'next' as const }));
       const releases = { ...to([]), next: to(['ledger']).next };
       expect(good().ends({ releases, emits: ofNext }).broken).toEqual([]);
     });
 
-    it('condemns a delivery that is still open in the end', () => {
+    test('the checker condemns a delivery that is still open in the end', () => {
       const story = half()
         .lane(140, 'relay-1', { ...FREE, head: 1 })
         .delivery(140, 'relay-1', 1, DELIVERED);
       expect(story.ends({ events: [events[0]!, { ...events[1]!, state: 'pending' }] }).broken).toEqual([
-        'outcome: the delivery to ledger is still pending, long after all trouble was over',
+        'outcome: the delivery to ledger is still pending, long after the last fault',
       ]);
     });
 
-    it('condemns what was marked delivered though no handler returned', () => {
+    test('the checker condemns a delivery marked delivered though no handler returned', () => {
       const story = settled(half().call(121, 'relay-1', 2, { end: 'threw', t: 130 }), 140, 'relay-1');
       expect(story.broken).toEqual([
         'outcome: it was marked delivered to ledger 1 times, but the handler returned 0 times',
@@ -133,7 +133,7 @@ describe('the checker of the chaos runs', () => {
   });
 
   describe('promise 2, in order and one after the other', () => {
-    it('condemns a position before an older event', () => {
+    test('the checker condemns a position before an older event', () => {
       const [first, second] = good().history.events;
       const events = [{ ...first!, createdAt: '2031-05-04T10:00:00.000003Z' }, second!];
       expect(good().ends({ events }).broken).toEqual([
@@ -141,7 +141,7 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    it('tells events of the same microsecond by their seq', () => {
+    test('the checker tells events of the same microsecond by their seq', () => {
       const events = good().history.events.map((event, index) => ({
         ...event,
         createdAt: '2031-05-04T10:00:00.000001Z',
@@ -152,7 +152,7 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    it('condemns an event that is handed over while the one ahead of it waits for its retry', () => {
+    test('the checker condemns an event that is handed over while the one ahead of it waits for its retry', () => {
       const story = claimed()
         .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
         .call(121, 'relay-1', 2, ok(130))
@@ -162,7 +162,7 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
-    it('takes an event for settled once its relay knows it or the database does, and not by what another relay knows', () => {
+    test('the checker takes an event for settled once its own relay or the database knows it', () => {
       const story = () =>
         claimed().call(110, 'relay-1', 1, ok(125)).lane(20_400, 'relay-2', { token: 'two', dueAt: 40_600 });
       const overtakes = 'order: ledger was handed event 2 before the event ahead of it was settled';
@@ -176,7 +176,7 @@ describe('the checker of the chaos runs', () => {
       expect(settled(late, 20_440, 'relay-2').broken).toEqual([]);
     });
 
-    it('lets transactional handlers share a commit, and condemns one that commits before the one ahead of it', () => {
+    test('the checker lets transactional handlers share a commit, and condemns one that commits before the one ahead of it', () => {
       const effects = [A, B].map((eventId) => ({ eventId, subscriber: 'ledger' }));
       expect(good().withTransactions().ends({ effects }).broken).toEqual([]);
       const story = half()
@@ -190,7 +190,7 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    it('condemns two handlers of a lane at once', () => {
+    test('the checker condemns two handlers of a lane at once', () => {
       const story = claimed()
         .call(110, 'relay-1', 1, null)
         .call(120, 'relay-1', 1, ok(125))
@@ -200,7 +200,7 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
-    it('condemns a call without a claim, and one after the lease was over', () => {
+    test('the checker condemns a call without a claim, and one after the lease was over', () => {
       expect(settled(half().call(121, 'relay-2', 2, ok(130)), 140, 'relay-1').broken).toContain(
         'holder: relay-2 called ledger without a claim',
       );
@@ -209,12 +209,12 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    it('excuses a relay that was woken just before', () => {
+    test('the checker excuses a relay that was woken just before', () => {
       const story = half().fault(20_350, WOKEN, 'relay-1').call(20_400, 'relay-1', 2, ok(20_410));
       expect(settled(story, 20_420, 'relay-1').broken).toEqual([]);
     });
 
-    it('condemns a lease that is over before the time of the handler is', () => {
+    test('the checker condemns a lease that is over before the time of the handler is', () => {
       const story = new Story()
         .lane(50, 'relay-1', {})
         .delivery(50, 'relay-1', 1)
@@ -231,7 +231,7 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    it('condemns a relay that takes a lane which another one holds, and one that settles in it', () => {
+    test('the checker condemns a relay that takes a lane which another one holds, and one that settles in it', () => {
       const taken = claimed().lane(105, 'relay-2', { token: 'two', dueAt: 20_305 });
       expect(taken.broken).toContain(
         'holder: relay-2 took the lane of ledger that relay-1 held for another 20195 ms',
@@ -241,7 +241,7 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    it('lets any relay lengthen a lane', () => {
+    test('the checker lets any relay lengthen a lane', () => {
       const story = half().lane(125, 'relay-2', { tail: 3 }).call(126, 'relay-1', 2, ok(130));
       expect(settled(story, 140, 'relay-1').broken).toEqual([]);
     });
@@ -271,7 +271,7 @@ describe('the checker of the chaos runs', () => {
         .delivery(60_230, by, 1, DELIVERED)
         .delivery(60_230, by, 2, DELIVERED);
 
-    it('lets different keys run side by side and pass each other, and no key overtake itself', () => {
+    test('the checker lets different keys run side by side and pass each other, and no key overtake itself', () => {
       const sideBySide = (second: string) =>
         settled(
           shared(KEY, second).call(110, 'relay-1', 1, null).call(115, 'relay-1', 2, ok(120)),
@@ -287,18 +287,18 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
-    it('lets a key in trouble be handed over from a lane of its own, by whoever claims that', () => {
+    test('the checker lets any relay claim the lane of a key in trouble', () => {
       expect(through(inTrouble(KEY), 'relay-2').broken).toEqual([]);
     });
 
-    it('condemns what is handed over from the shared lane while its key has one of its own', () => {
+    test('the checker condemns a call from the shared lane while its key has a lane of its own', () => {
       const story = inTrouble('another key')
         .lane(140, 'relay-2', { token: 'three', dueAt: 20_340 })
         .call(150, 'relay-2', 1, ok(160), { attempt: 2 });
       expect(story.broken).toContain('holder: relay-2 called ledger without a claim');
     });
 
-    it('condemns what is handed over under a claim of the shared lane from when its key had one of its own', () => {
+    test('the checker condemns a call under a claim of the shared lane from before its key left it', () => {
       const story = through(
         inTrouble(KEY).lane(60_210, 'relay-2', { token: 'three', dueAt: 80_410 }),
         'relay-1',
@@ -306,7 +306,7 @@ describe('the checker of the chaos runs', () => {
       expect(story.broken).toContain('holder: relay-2 called ledger without a claim');
     });
 
-    it('lets a key take its lease along while its handler runs, and condemns who takes it over too early', () => {
+    test('the checker lets a key take its lease along, and condemns a relay that takes it over too early', () => {
       const leaves = () =>
         shared(KEY, 'another key')
           .call(110, 'relay-1', 1, null)
@@ -326,7 +326,7 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
-    it('condemns who gives a key a lane of its own out of a lane that it does not hold, or deletes one', () => {
+    test('the checker condemns a relay that splits or deletes a lane that it does not hold', () => {
       const given = shared(KEY, KEY).lane(110, 'relay-2', { id: '2', dueAt: 60_000 });
       expect(given.broken).toContain(
         'holder: relay-2 gave a key of ledger a lane of its own, out of one that relay-1 held',
@@ -345,7 +345,7 @@ describe('the checker of the chaos runs', () => {
       log: [failed],
     } as const;
 
-    it('condemns an attempt too many', () => {
+    test('the checker condemns an attempt too many', () => {
       const story = half().call(121, 'relay-1', 2, ok(130), { attempt: 3 });
       story.lane(140, 'relay-1', FREE).delivery(140, 'relay-1', 1, DELIVERED);
       expect(story.delivery(140, 'relay-1', 2, { ...DELIVERED, attempts: 3 }).broken).toEqual([
@@ -354,7 +354,7 @@ describe('the checker of the chaos runs', () => {
       ]);
     });
 
-    it('condemns an attempt that failed of what another handler threw, in a shared commit or a batch', () => {
+    test('the checker condemns an attempt that failed of another handler’s error', () => {
       for (const kind of ['as_planned', 'not_taken']) {
         const log = [{ ...failed, kind }];
         const innocent = () =>
@@ -367,7 +367,7 @@ describe('the checker of the chaos runs', () => {
       }
     });
 
-    it('excuses a batch whose transaction one of its events broke', () => {
+    test('the checker excuses a batch whose transaction one of its events broke', () => {
       const log = [{ ...failed, kind: '22012' }];
       const broken = (story: Story) =>
         settled(
@@ -379,14 +379,14 @@ describe('the checker of the chaos runs', () => {
       expect(broken(claimed())).toHaveLength(1);
     });
 
-    it('condemns a wait that is shorter than the schedule', () => {
+    test('the checker condemns a wait that is shorter than the schedule', () => {
       const story = claimed()
         .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
         .delivery(130, 'relay-1', 1, { ...failing, nextAttemptAt: 59_000 });
       expect(story.broken).toContain('wait: after attempt 1 it waits 58880 ms, not 60000');
     });
 
-    it('condemns a call before the time that was stored', () => {
+    test('the checker condemns a call before the time that was stored', () => {
       const story = claimed()
         .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
         .lane(130, 'relay-1', { token: null, dueAt: 60_120 })
@@ -396,7 +396,7 @@ describe('the checker of the chaos runs', () => {
       expect(story.broken).toContain('wait: ledger was handed event 1 30110 ms too early');
     });
 
-    it('condemns a call before the time that the handler asked for', () => {
+    test('the checker condemns a call before the time that the handler asked for', () => {
       const waited = { outcome: 'waited', attempt: 1, kind: 'RetryAfter' };
       const story = claimed()
         .call(110, 'relay-1', 1, { end: 'waits', t: 120, ms: 9000 })
@@ -420,11 +420,11 @@ describe('the checker of the chaos runs', () => {
         .lane(145, 'relay-1', FREE)
         .delivery(145, 'relay-1', 2, DELIVERED);
 
-    it('finds nothing when each delivery had its effect', () => {
+    test('the checker finds nothing when each delivery had its effect', () => {
       expect(transactional().ends({ effects: [effect(A), effect(B)] }).broken).toEqual([]);
     });
 
-    it('condemns a lost effect, one that came twice, and one of nothing', () => {
+    test('the checker condemns a lost, a repeated and an invented effect', () => {
       expect(transactional().ends({ effects: [effect(A)] }).broken).toEqual([
         'effects: it was delivered to ledger 1 times and had its effect 0 times',
       ]);
@@ -438,14 +438,14 @@ describe('the checker of the chaos runs', () => {
   });
 
   describe('promise 5, states', () => {
-    it('condemns an event in another state than the worst of its deliveries', () => {
+    test('the checker condemns an event in another state than the worst of its deliveries', () => {
       const [first, second] = good().history.events;
       expect(good().ends({ events: [first!, { ...second!, state: 'failing' }] }).broken).toEqual([
         'consistency: it is failing, and the worst of its deliveries is delivered',
       ]);
     });
 
-    it('condemns an orphan, and a second delivery to the same subscriber', () => {
+    test('the checker condemns an orphan, and a second delivery to the same subscriber', () => {
       const story = good()
         .delivery(150, 'relay-1', 3, { ...DELIVERED, eventId: A })
         .ends({
@@ -460,7 +460,7 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
-    it('passes on what the tables contradict each other in', () => {
+    test('the checker passes on contradictions between the tables', () => {
       expect(good().ends({ contradictions: [`counters: ${A}`] }).broken).toEqual([
         `consistency: counters: ${A}`,
       ]);
@@ -475,7 +475,7 @@ describe('the checker of the chaos runs', () => {
         .delivery(210, 'operator', 1, { ...DELIVERED, ...more })
         .broken.filter((what) => what.startsWith('history'));
 
-    it('condemns a replay that another event or no history comes back from', () => {
+    test('the checker condemns a replay that loses its event or its history', () => {
       expect(broken({ ...back, eventId: B })).toContain('history: another event has taken its position');
       expect(broken(back, { log: [] })).toContain('history: entries of its history are gone');
       expect(broken({ ...back, log: [] })).toContain(
@@ -483,7 +483,7 @@ describe('the checker of the chaos runs', () => {
       );
     });
 
-    it('condemns a replay without fresh attempts, and of what had not ended', () => {
+    test('the checker condemns a replay without fresh attempts, or of an open delivery', () => {
       expect(broken({ ...back, attempts: 1 })).toContain(
         'history: a replay left it pending after 1 attempts',
       );
@@ -491,21 +491,21 @@ describe('the checker of the chaos runs', () => {
       expect(early).toContain('history: it was replayed while it was pending');
     });
 
-    it('condemns a call whose delivery a crash of the database has taken back', () => {
+    test('the checker condemns a call whose delivery a database crash has undone', () => {
       const story = good().call(150, 'relay-1', 3, ok(160));
       expect(story.broken).toContain(
         "history: ledger was handed event 3 as 1-3, which is not there or another event's",
       );
     });
 
-    it('condemns an end that is taken back without a replay', () => {
+    test('the checker condemns an end state that is undone without a replay', () => {
       expect(broken({ state: 'dead_lettered' })).toContain(
         'history: it went from delivered to dead_lettered without a replay',
       );
     });
   });
 
-  it('condemns deadlocks: promise 7', () => {
+  test('the checker condemns deadlocks', () => {
     expect(good().error(150, 'relay-1', '40P01').broken).toEqual([
       'deadlock: relay-1 was the victim of a deadlock',
     ]);
@@ -515,7 +515,7 @@ describe('the checker of the chaos runs', () => {
     );
   });
 
-  it('condemns a relay whose process ends by itself, and no other: promise 8', () => {
+  test('the checker condemns a relay whose process ends by itself, and no other', () => {
     expect(good().fault(150, GONE, 'relay-1').broken).toEqual([
       'survival: the process of relay-1 ended by itself',
     ]);
@@ -523,7 +523,7 @@ describe('the checker of the chaos runs', () => {
   });
 
   describe('promise 9, only versions that a release knows', () => {
-    it('condemns a handler of the older release that was handed the newer version', () => {
+    test('the checker condemns an older release that was handed a newer version', () => {
       const story = half().call(121, 'relay-1', 2, ok(130), { version: 2 });
       expect(settled(story, 140, 'relay-1').broken).toEqual([
         'version: ledger of the present release was handed event 2 in version 2; it knows 1',

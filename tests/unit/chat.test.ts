@@ -22,7 +22,7 @@ describe('a chat request', () => {
     ['8000 characters of system', request({ system: 'æ'.repeat(8000) })],
     ['8000 emojis of system, which are twice as many UTF-16 units', request({ system: '🏟'.repeat(8000) })],
     ['a long message', request({ messages: [user('a'.repeat(50_000))] })],
-  ])('is taken with %s', (_, body) => {
+  ])('a chat request is accepted with %s', (_, body) => {
     expect(wrongIn(body)).toEqual([]);
   });
 
@@ -62,16 +62,16 @@ describe('a chat request', () => {
     ['null in place of a message', request({ messages: [null] }), 'messages.0'],
     ['null in place of the body', null, ''],
     ['a list in place of the body', [], ''],
-  ])('is refused with %s', (_, body, path) => {
+  ])('a chat request is refused with %s', (_, body, path) => {
     expect(wrongIn(body)).toContain(path);
   });
 
-  test('has half an emoji at a cut repaired, and is otherwise passed on to the letter', () => {
+  test('half an emoji is repaired, and all else is passed on unchanged', () => {
     const parsed = chatRequest.parse(request({ system: ' Halvt \uD83C', messages: [user('\n🏟 \uDFDF.')] }));
     expect(parsed).toEqual({ system: ' Halvt \uFFFD', messages: [user('\n🏟 \uFFFD.')] });
   });
 
-  test('loses fields that nobody knows', () => {
+  test('unknown fields of a chat request are dropped', () => {
     expect(chatRequest.parse(request({ model: 'claude-opus-5', temperature: 2 }))).toEqual(request());
   });
 });
@@ -83,7 +83,7 @@ describe('the cost of a call', () => {
     [{ input: 100_001, output: 1000 }, 0.052_501],
     [{ input: 200, output: 50 }, 0.000_045],
     [{ input: 0, output: 0 }, 0],
-  ])('of %o is $%d', (use, dollars) => {
+  ])('the cost of the call %o is $%d', (use, dollars) => {
     expect(costUsd('claude-haiku-5-5', use)).toBeCloseTo(dollars, 6);
   });
 

@@ -71,11 +71,11 @@ describe('what tail tells', () => {
   const later = (ms: number) => new Date(Date.parse(NOW) + ms).toISOString();
   const delivered = (...newest: number[]) => ({ delivered: hoursOf(...newest), deadLettered: hoursOf() });
 
-  test('is nothing where nothing has moved', () => {
+  test('tail writes nothing where nothing has moved', () => {
     expect(changesBetween(view(), view({ generatedAt: later(2000) }))).toEqual([]);
   });
 
-  test('is deliveries a second, also across a full hour, when the oldest hour falls away', () => {
+  test('tail writes deliveries a second, also across a full hour', () => {
     const sameHour = view({ generatedAt: later(2000), hours: delivered(5, 13) });
     expect(changesBetween(view(), sameHour)).toMatchObject([{ type: 'counts', deliveriesPerSecond: 3 }]);
     // The hour that was the newest, with 7, ended with 9, and 4 have come since.
@@ -85,7 +85,7 @@ describe('what tail tells', () => {
     expect(grown(view(), twoDaysOn, 'delivered')).toBe(22 + 5);
   });
 
-  test('is a relay that stopped, a pause, and a topic that a transaction holds back', () => {
+  test('tail writes a stopped relay, a pause, and a held-back topic', () => {
     const relay = { state: 'stalled', lastPassAt: NOW, runsHere: true, lagSeconds: 0 } as const;
     const troubled = view({ relay }, { paused: true }, { heldBackSince: NOW });
     expect(changesBetween(view(), troubled).map(({ type }) => type)).toEqual([
@@ -103,7 +103,7 @@ describe('what tail tells', () => {
   const item = (deliveryId: string, deadLetteredAt: string) =>
     ({ deliveryId, deadLetteredAt }) as DeadLetterItem;
 
-  test('is a dead letter once, again when it died again, and not one that was merely beyond the first page', () => {
+  test('tail writes a dead letter once, and again when it died again', () => {
     const seen = new DeadLettersSeen([item('1-9', later(9)), item('1-5', later(5))], false);
     expect(seen.isNew(item('1-9', later(9)))).toBe(false);
     expect(seen.isNew(item('1-2', later(2)))).toBe(false);
@@ -128,7 +128,7 @@ describe('what tail tells', () => {
     isMoreBehind: false,
   });
 
-  test('is a failing lane at each attempt, and that it flows again once nothing fails', () => {
+  test('tail writes each attempt of a failing lane, and its recovery', () => {
     const failing = view({}, { failing: 1, lastFailedAt: NOW });
     const lanes = new HeldLanesSeen();
     expect(haveFailuresChanged(view(), failing, 'payment.captured')).toBe(true);
@@ -145,7 +145,7 @@ describe('what tail tells', () => {
     ]);
   });
 
-  test('is one line, as wide as the terminal', () => {
+  test('tail writes each thing on one line of the terminal', () => {
     const pane = (columns: number | null) => ({ columns, paint: (_: string, text: string) => text });
     const happening = { at: NOW, type: 'failing_lane', topic: 'payment.captured', ...lane(1) } as const;
     expect(lineOf(happening, pane(null))).toBe(

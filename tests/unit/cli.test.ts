@@ -8,7 +8,7 @@ import { table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
 import { cutTo, hang, padTo, printable, printableJson, wrapTo } from '../../cli/text.ts';
-import { whenText } from '../../lib/operators/page/instants.ts';
+import { timeText } from '../../lib/operators/page/instants.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -32,7 +32,7 @@ describe('the name that was probably meant', () => {
     ['xyzzy', null],
     ['t', null],
     ['', null],
-  ])('of %j is %j', (written, meant) => {
+  ])('the name meant by %j is %j', (written, meant) => {
     expect(nearest(written, commands)).toBe(meant);
   });
 });
@@ -46,7 +46,7 @@ describe('a command line', () => {
   };
   const parsed = (...args: string[]) => parse(args, options);
 
-  test('is taken apart, options before and after what they belong to', () => {
+  test('options may stand before and after their command', () => {
     const given = parsed(
       '--yes',
       'a',
@@ -75,20 +75,23 @@ describe('a command line', () => {
     [['--topic='], '--topic is empty.', 'Write --topic <topic>, or leave it out.'],
     [['--delivery', '', '--yes'], '--delivery is empty.', 'Write --delivery <id>, or leave it out.'],
     [['--yes=no'], '--yes takes no value.', 'Write --yes.'],
-  ])('like %j is refused', (args, message, advice) => {
+  ])('the command line %j is refused', (args, message, advice) => {
     expect(() => parsed(...args)).toThrow(expect.objectContaining({ exitCode: 2, message, advice }));
   });
 
-  test.each(['0', '101', '-1', '1.5', 'ten', '1e1'])('takes %j for no number from 1 to 100', (number) => {
-    const given = parsed(`--limit=${number}`);
-    expect(() => given.wholeNumber('limit', 1, 100)).toThrow(
-      `--limit: '${number}' is not a whole number from 1 to 100.`,
-    );
-  });
+  test.each(['0', '101', '-1', '1.5', 'ten', '1e1'])(
+    'the value %j is not a number from 1 to 100',
+    (number) => {
+      const given = parsed(`--limit=${number}`);
+      expect(() => given.wholeNumber('limit', 1, 100)).toThrow(
+        `--limit: '${number}' is not a whole number from 1 to 100.`,
+      );
+    },
+  );
 });
 
 describe('text for a terminal', () => {
-  test('is cut and padded by cells: CJK and emoji take two, combining marks and colours none', () => {
+  test('text is cut and padded by cells', () => {
     expect(cutTo(5, 'bærumsverk')).toBe('bæru…');
     expect(cutTo(4, '漢字漢')).toBe('漢…');
     expect(cutTo(5, 'bærum')).toBe('bærum');
@@ -99,7 +102,7 @@ describe('text for a terminal', () => {
     expect(padTo(5, '\u001B[31mred\u001B[39m')).toBe('\u001B[31mred\u001B[39m  ');
   });
 
-  test('is wrapped by cells, and further lines hang below the first', () => {
+  test('text is wrapped by cells, with further lines below the first', () => {
     expect(wrapTo(4, '漢字 漢字')).toBe('漢字\n漢字');
     expect(wrapTo(null, 'one two three')).toBe('one two three');
     expect(hang('a  ', 'one two three', 10)).toBe('a  one two\n   three');
@@ -108,7 +111,7 @@ describe('text for a terminal', () => {
     );
   });
 
-  test('of strangers can not move the cursor, ring, hide or turn the text round', () => {
+  test('a stranger’s text cannot control the terminal', () => {
     const stranger = 'a\u001B[2Jb\u0007c\u009Bd\u202Ee\u200Bf\ng\u2066h';
     expect(printable({ list: [stranger], number: 1, none: null })).toEqual({
       list: ['a�[2Jb�c�d�e�f g�h'],
@@ -118,7 +121,7 @@ describe('text for a terminal', () => {
     expect(printable('👩‍👧')).toBe('👩‍👧');
   });
 
-  test('as JSON has what JSON lets through escaped, and stays the same JSON', () => {
+  test('JSON for a terminal escapes control characters and stays the same JSON', () => {
     const value = { text: 'a\u001Bb\u009Bc\u202Ed\u2028e\u007Ff\nø\u{E0001}', list: [1] };
     const json = printableJson(value, 2);
     expect(json).toMatch(/^[\n\x20-\x7Eø]+$/);
@@ -139,7 +142,7 @@ describe('a table', () => {
     ['inquiry', '7', '', ''],
   ];
 
-  test('aligns its columns and leaves out those that nobody filled', () => {
+  test('a table aligns its columns and leaves out empty ones', () => {
     expect(table(pane(null), columns, rows)).toBe(
       [
         'topic                          dead  about',
@@ -149,7 +152,7 @@ describe('a table', () => {
     );
   });
 
-  test('fits the terminal: first the widest is cut, then what is optional left out', () => {
+  test('a table fits the terminal by cutting its widest column, then leaving out optional ones', () => {
     expect(table(pane(52), columns, rows).split('\n')[1]).toBe(
       'payment.captured.and.…  1,204  a booking of long ago',
     );
@@ -167,7 +170,7 @@ describe('a table', () => {
   });
 });
 
-test('a table on a narrow terminal keeps what it is about, cut short, before the rest', () => {
+test('a table on a narrow terminal keeps its main column', () => {
   const columns = [
     { title: 'topic', isFlexible: true },
     { title: 'dead', align: 'right' },
@@ -191,11 +194,11 @@ describe('colours', () => {
     [false, { FORCE_COLOR: '' }, true],
     [true, { FORCE_COLOR: '0' }, false],
     [true, { FORCE_COLOR: '1', NO_COLOR: '1' }, true],
-  ])('on a terminal (%j) with %j: %j', (isTTY, env, expected) => {
+  ])('colours on a terminal (%j) with %j are on: %j', (isTTY, env, expected) => {
     expect(takesColours({ isTTY }, env)).toBe(expected);
   });
 
-  test('and a width are a terminal’s only', () => {
+  test('only a terminal has colours and a width', () => {
     const written: string[] = [];
     const stream = { columns: 80, write: (text: string | Uint8Array) => written.push(String(text)) > 0 };
     const onTerminal = paneOf({ ...stream, isTTY: true }, {});
@@ -209,12 +212,12 @@ describe('colours', () => {
   });
 });
 
-test('times are Oslo’s, in summer and winter, and say the day where it is another', () => {
-  expect(whenText('2026-11-21T13:32:07.000Z', '2026-11-21T20:00:00.000Z')).toBe('14:32:07');
-  expect(whenText('2026-07-01T13:32:07.000Z', '2026-07-01T20:00:00.000Z')).toBe('15:32:07');
+test('times are in Oslo, with the day where it is another', () => {
+  expect(timeText('2026-11-21T13:32:07.000Z', '2026-11-21T20:00:00.000Z')).toBe('14:32:07');
+  expect(timeText('2026-07-01T13:32:07.000Z', '2026-07-01T20:00:00.000Z')).toBe('15:32:07');
   // Just past midnight in Oslo, and not yet in UTC.
-  expect(whenText('2026-11-21T22:59:00.000Z', '2026-11-21T23:01:00.000Z')).toBe('Sat 23:59');
-  expect(whenText('2026-10-21T12:00:00.000Z', '2026-11-21T12:00:00.000Z')).toBe('21 Oct 2026 14:00');
+  expect(timeText('2026-11-21T22:59:00.000Z', '2026-11-21T23:01:00.000Z')).toBe('Sat 23:59');
+  expect(timeText('2026-10-21T12:00:00.000Z', '2026-11-21T12:00:00.000Z')).toBe('21 Oct 2026 14:00');
 });
 
 describe('the command line', () => {
@@ -230,7 +233,7 @@ describe('the command line', () => {
     return { code, out: out.join('\n'), err: err.join('\n') };
   }
 
-  test('without a command shows what there is, and ends with 2', async () => {
+  test('the program without a command lists its commands and ends with 2', async () => {
     const { code, out, err } = await said();
     expect([code, out]).toEqual([2, '']);
     for (const name of ['topics', 'dead-letters', 'replay', 'doctor', 'tick', 'tail'])
@@ -238,7 +241,7 @@ describe('the command line', () => {
   });
 
   test.each(['topics', 'dead-letters', 'replay', 'doctor', 'tick', 'tail'])(
-    'has help with examples for %s, asked for in three ways',
+    'the command %s has help with examples, asked for in three ways',
     async (name) => {
       const { code, out, err } = await said(name, '--help');
       expect([code, err]).toEqual([0, '']);
@@ -273,14 +276,14 @@ describe('the command line', () => {
     [['replay', 'payment.captured', '--since', '24h', '--subscriber', '', '--yes'], '--subscriber is empty'],
     [['dead-letters', '1-2', '--topic', 'x'], '--topic filters the list'],
     [['dead-letters', '--reveal', 'because'], '--reveal needs a delivery id'],
-  ])('like %j ends with 2 and says why', async (args, words) => {
+  ])('the arguments %j end with 2 and the reason', async (args, words) => {
     vi.stubEnv('POSTBUD_TOKEN', 'a.token.of-the-tests');
     const { code, out, err } = await said(...args);
     expect([code, out]).toEqual([2, '']);
     expect(err).toContain(words);
   });
 
-  test('takes no token that others can see, and does not repeat it', async () => {
+  test('a token in the arguments is refused and not repeated', async () => {
     for (const args of [['--token', 'a.secret'], ['--token=a.secret']]) {
       const { code, err } = await said('topics', ...args);
       expect(code).toBe(2);

@@ -25,7 +25,7 @@ function refused(variables: Record<string, string>): InvalidConfiguration {
 }
 
 describe('with nothing set', () => {
-  test('there is an embedded database, port 3000 and the demo, and all that needs a secret is off', () => {
+  test('without variables there is an embedded database, port 3000 and the demo', () => {
     const unset = { scheme: 'standard', secrets: [] };
     expect(readConfig()).toMatchObject({
       database: { kind: 'embedded', dataDir: '.data' },
@@ -50,7 +50,7 @@ describe('with nothing set', () => {
     'SUBSCRIBER_LEDGER_URL',
     'SUBSCRIBER_LEDGER_SECRET',
     'SUBSCRIBER_LEDGER_BATCH',
-  ])('%s empty or blank is the same as unset', (variable) => {
+  ])('the variable %s is unset when it is empty or blank', (variable) => {
     const unset = readConfig();
     expect(readConfig({ [variable]: '' })).toEqual(unset);
     expect(readConfig({ [variable]: ' \t' })).toEqual(unset);
@@ -86,7 +86,7 @@ describe('a wrong value is refused with its variable and what it must be', () =>
       'must be one of standard, stripe, vipps, criipto, github-style',
     ],
     ['SUBSCRIBER_LEDGER_URL', 'ledger.example.no', 'must be a URL that starts with https:// or http://'],
-  ])('%s=%s', (variable, value, should) => {
+  ])('the wrong variable %s=%s is refused with its name and what it must be', (variable, value, should) => {
     const error = refused({ [variable]: value });
     expect(error).toMatchObject({ code: 'invalid_configuration', variable });
     expect(error.message).toMatch(new RegExp(`^${variable} must be `));
@@ -94,7 +94,7 @@ describe('a wrong value is refused with its variable and what it must be', () =>
   });
 
   test.each(['postgres://u:kanari#fugl@db.example.no/db', 'postgres://u:p@db.example.no:99999/db'])(
-    'DATABASE_URL=%s, which is no URL',
+    'DATABASE_URL=%s, which is not a URL, is refused',
     (value) => {
       const error = refused({ DATABASE_URL: value });
       expect(error.variable).toBe('DATABASE_URL');
@@ -102,7 +102,7 @@ describe('a wrong value is refused with its variable and what it must be', () =>
     },
   );
 
-  test('and is not repeated in the message, since it may be a secret', () => {
+  test('a wrong value, which may be a secret, is not repeated in the message', () => {
     const value = 'kanarifugl';
     for (const variable of ['CRON_SECRET', 'OPERATOR_JWT_SECRET', 'DATABASE_URL', 'OPERATOR_JWKS_URL']) {
       expect(refused({ [variable]: value }).message).not.toContain(value);
@@ -119,12 +119,12 @@ describe('the database', () => {
     ['postgres://u:p@db.example.no/neon.tech', undefined, 'postgres'],
     ['postgres://u:p@localhost/db', 'neon', 'neon'],
     ['postgres://u:p@ep-cool-1.eu-central-1.aws.neon.tech/db', 'pg', 'postgres'],
-  ])('of %s with DATABASE_DRIVER %s is reached by the driver for %s', (url, driver, kind) => {
+  ])('the database %s with DATABASE_DRIVER %s is reached by the driver for %s', (url, driver, kind) => {
     const { database } = readConfig({ DATABASE_URL: url, ...(driver && { DATABASE_DRIVER: driver }) });
     expect(database).toEqual({ kind, url });
   });
 
-  test('is embedded in DATA_DIR, or where a memory:// or file:// URL says', () => {
+  test('the embedded database is in DATA_DIR, or where a memory:// or file:// URL says', () => {
     expect(readConfig({ DATA_DIR: '/tmp/elsewhere' })).toMatchObject({
       dataDir: '/tmp/elsewhere',
       database: { kind: 'embedded', dataDir: '/tmp/elsewhere' },
@@ -134,7 +134,7 @@ describe('the database', () => {
     }
   });
 
-  test('is missing in a deployment without DATABASE_URL: a disk there is gone with its function', () => {
+  test('a deployment without DATABASE_URL has no database', () => {
     expect(readConfig({ VERCEL: '1' })).toMatchObject({ deployed: true, database: { kind: 'none' } });
     expect(readConfig({ VERCEL: '1', DATABASE_URL: 'postgres://h/db' }).database.kind).toBe('postgres');
   });
@@ -150,13 +150,13 @@ describe('the environment', () => {
     [{ VERCEL: '1', VERCEL_ENV: 'preview' }, 'Preview'],
     [{ VERCEL_ENV: 'preview' }, 'Preview'],
     [{ VERCEL_ENV: 'production' }, 'Production'],
-  ])('of %j is called %s', (variables, name) => {
+  ])('the environment of %j is called %s', (variables, name) => {
     expect(readConfig(variables).environment).toBe(name);
   });
 });
 
 describe('webhooks', () => {
-  test('take several secrets, with any white space between them', () => {
+  test('a webhook provider may have several secrets with white space between them', () => {
     const { webhooks } = readConfig({
       WEBHOOK_CARDPAYMENTS_SECRET: ' new-secret  old-secret\n',
       WEBHOOK_CARDPAYMENTS_SCHEME: 'stripe',
@@ -164,7 +164,7 @@ describe('webhooks', () => {
     expect(webhooks.cardpayments).toEqual({ scheme: 'stripe', secrets: ['new-secret', 'old-secret'] });
   });
 
-  test('of two providers that share a secret and a scheme are told', () => {
+  test('two webhook providers that share a secret and a scheme are found', () => {
     const shared = (environment: Record<string, string>) =>
       providersWithSharedSecrets(readConfig(environment).webhooks);
     const both = {
@@ -184,7 +184,7 @@ describe('operators', () => {
     OPERATOR_JWT_AUDIENCE: 'postbud',
   };
 
-  test('have a shared secret with an issuer and an audience of our own', () => {
+  test('operators with a shared secret have our own issuer and audience', () => {
     expect(readConfig({ OPERATOR_JWT_SECRET: 'x'.repeat(32) }).operators).toEqual({
       kind: 'secret',
       issuer: 'postbud',
@@ -194,11 +194,11 @@ describe('operators', () => {
     });
   });
 
-  test('have a secret counted in bytes, not letters', () => {
+  test('the length of the operators’ secret is counted in bytes', () => {
     expect(readConfig({ OPERATOR_JWT_SECRET: 'ø'.repeat(16) }).operators.kind).toBe('secret');
   });
 
-  test('have a key server with an issuer and an audience, none of which may be left out', () => {
+  test('operators with a key server need its issuer and audience', () => {
     expect(readConfig(jwks).operators).toEqual({
       kind: 'jwks',
       url: jwks.OPERATOR_JWKS_URL,
@@ -213,14 +213,14 @@ describe('operators', () => {
     }
   });
 
-  test('have a secret or a key server, not both', () => {
+  test('operators have a secret or a key server, not both', () => {
     const error = refused({ ...jwks, OPERATOR_JWT_SECRET: 'x'.repeat(32) });
     expect(error.message).toBe('OPERATOR_JWKS_URL must not be set when OPERATOR_JWT_SECRET is');
   });
 });
 
 describe('remote subscribers', () => {
-  test('have a name, a URL and a secret', () => {
+  test('a remote subscriber has a name, a URL and a secret', () => {
     expect(
       readConfig({
         SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
@@ -238,7 +238,7 @@ describe('remote subscribers', () => {
     ['on', true],
     ['off', false],
     [' ', undefined],
-  ])('with _BATCH=%j take batches: %s', (value, isBatch) => {
+  ])('a remote subscriber with _BATCH=%j takes batches: %s', (value, isBatch) => {
     const [ledger] = readConfig({
       SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
       SUBSCRIBER_LEDGER_SECRET: SECRET,
@@ -247,7 +247,7 @@ describe('remote subscribers', () => {
     expect(ledger!.isBatch).toBe(isBatch);
   });
 
-  test.each(['yes', 'On', '100'])('can not have _BATCH=%s', (value) => {
+  test.each(['yes', 'On', '100'])('a remote subscriber with _BATCH=%s is refused', (value) => {
     const error = refused({
       SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
       SUBSCRIBER_LEDGER_SECRET: SECRET,
@@ -262,7 +262,7 @@ describe('remote subscribers', () => {
     ['one without its prefix', SECRET.slice(6)],
     ['one of fewer than 24 bytes', `whsec_${Buffer.alloc(23).toString('base64')}`],
     ['one that is not base64', `whsec_${'å'.repeat(32)}`],
-  ])('must have a secret that signs: not %s', (_, secret) => {
+  ])('a remote subscriber with the secret %s is refused', (_, secret) => {
     const error = refused({
       SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
       ...(secret !== undefined && { SUBSCRIBER_LEDGER_SECRET: secret }),
@@ -271,7 +271,7 @@ describe('remote subscribers', () => {
     expect(error.message).toContain('must be whsec_ and the base64 of 24 to 64 random bytes');
   });
 
-  test('that the catalog does not know, or with a wrong variable, wait, and the log says why', () => {
+  test('deliveries to a remote subscriber that is unknown or wrong wait, and the log says why', () => {
     const lines: object[] = [];
     logTo((line) => lines.push(line));
     const { remoteSubscribers } = readConfig({
@@ -305,7 +305,7 @@ describe('remote subscribers', () => {
     ]);
   });
 
-  test('for notifications that can not be mailed wait: unset nothing is mailed, but a slip must not lose a mail', () => {
+  test('deliveries to notifications wait while a variable of the mail is wrong', () => {
     logTo(() => undefined);
     const names = (variables: Record<string, string>) =>
       subscribersOf(readConfig({ VERCEL: '1', ...variables })).map(({ name }) => name);
@@ -339,7 +339,7 @@ describe('in a deployment', () => {
     return wrongVariables().map(({ message }) => message);
   };
 
-  test.each(SERVICES)('%s begins with https://', (variable) => {
+  test.each(SERVICES)('the URL %s begins with https:// in a deployment', (variable) => {
     for (const url of ['http://service.example.no', 'HTTP://service.example.no', 'http://127.0.0.1:1']) {
       expect(wrong({ VERCEL: '1', [variable]: url })).toEqual([
         `${variable} must be a URL that starts with https:// in a deployment`,
@@ -349,12 +349,12 @@ describe('in a deployment', () => {
     expect(wrong({ VERCEL: '1', [variable]: 'https://service.example.no' })).toEqual([]);
   });
 
-  test('no variable that ends in URL or ENDPOINT is left out of that rule', () => {
+  test('every variable that ends in URL or ENDPOINT needs https:// in a deployment', () => {
     const names = Object.keys(environmentOf({})).filter((name) => /_(URL|ENDPOINT)$/.test(name));
     expect(names.toSorted()).toEqual([...SERVICES.slice(0, -1), 'DATABASE_URL'].toSorted());
   });
 
-  test.each(['memory://', 'file:///tmp/there'])('the database is Postgres, and not %s', (url) => {
+  test.each(['memory://', 'file:///tmp/there'])('the database of a deployment is not %s', (url) => {
     expect(wrong({ VERCEL: '1', DATABASE_URL: url })).toEqual([
       expect.stringMatching(/^DATABASE_URL must be the URL of a Postgres server in a deployment/),
     ]);
@@ -362,7 +362,7 @@ describe('in a deployment', () => {
   });
 });
 
-test('all that is wrong is found at once, each variable once', () => {
+test('all wrong variables are found at once, each once', () => {
   const variables = {
     PORT: 'http',
     FROM_EMAIL: 'nobody',

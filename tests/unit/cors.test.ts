@@ -56,7 +56,7 @@ describe('an origin', () => {
   const listed = withCors({ CORS_ORIGINS: `${SITE}, https://site.no,http://intranet:8080` });
 
   test.each([SITE, 'https://site.no', 'http://intranet:8080'])(
-    'that is listed, %s, may call',
+    'a page of the listed origin %s may call',
     async (origin) => {
       await expectAllowed(listed, origin);
     },
@@ -88,7 +88,7 @@ describe('an origin', () => {
     ['that is empty', ''],
     ['*', '*'],
     ['of this machine', 'http://localhost:3000'],
-  ])('%s may not call', async (_, origin) => {
+  ])('a page of an origin %s may not call', async (_, origin) => {
     await expectForeign(listed, origin);
   });
 });
@@ -101,7 +101,7 @@ describe('a star in a listed origin', () => {
     'https://pr-17.preview.site.no',
     'https://xn--brum-woa.preview.site.no',
     'https://www.pr-17.site.org:8443',
-  ])('stands for a label: %s may call', async (origin) => {
+  ])('a star stands for a label: %s may call', async (origin) => {
     await expectAllowed(preview, origin);
   });
 
@@ -124,7 +124,7 @@ describe('a star in a listed origin', () => {
     ['a port that is not listed', 'https://a.preview.site.no:8443'],
     ['a star', 'https://*.preview.site.no'],
     ['two labels in the middle', 'https://www.a.b.site.org:8443'],
-  ])('does not stand for %s', async (_, origin) => {
+  ])('a star for a label does not stand for %s', async (_, origin) => {
     await expectForeign(preview, origin);
   });
 });
@@ -133,7 +133,7 @@ describe('a star in a label of a listed origin', () => {
   const preview = withCors({ CORS_ORIGINS: 'https://site-*-team.vercel.app' });
 
   test.each(['https://site-git-main-team.vercel.app', 'https://site-x-team.vercel.app'])(
-    'stands for a part of it: %s may call',
+    'a star in a label stands for a part of it: %s may call',
     async (origin) => {
       await expectAllowed(preview, origin);
     },
@@ -144,7 +144,7 @@ describe('a star in a label of a listed origin', () => {
     ['a dot', 'https://site-a.b-team.vercel.app'],
     ['another name', 'https://evil-site-x-team.vercel.app'],
     ['another team', 'https://site-x-team-evil.vercel.app'],
-  ])('does not stand for %s', async (_, origin) => {
+  ])('a star in a label does not stand for %s', async (_, origin) => {
     await expectForeign(preview, origin);
   });
 });
@@ -174,7 +174,7 @@ describe('a star that strangers could stand for', () => {
     'https://site-*.vercel.app',
     'https://www.*.vercel.app',
     'http://10.0.0.*',
-  ])('is refused, with what would be right: %s', (origin) => {
+  ])('the origin %s, which strangers could have, is refused with an example', (origin) => {
     expect(() => readConfig({ CORS_ORIGINS: `${SITE},${origin}` }).cors).toThrow(
       expect.objectContaining({
         variable: 'CORS_ORIGINS',
@@ -197,11 +197,11 @@ describe('a star that strangers could stand for', () => {
     'https://*--site.netlify.app',
     'https://*.site.pages.dev',
     'https://www.*.example.org:8443',
-  ])('is not one behind which there is a name of one’s own: %s', (origin) => {
+  ])('the origin %s, which has a name of its own behind the star, is accepted', (origin) => {
     expect(readConfig({ CORS_ORIGINS: origin }).cors.origins).toEqual([origin]);
   });
 
-  test('is refused with an example for the host that it is at', () => {
+  test('the example of a refused origin is for the same host', () => {
     expect(() => readConfig({ CORS_ORIGINS: 'https://*.vercel.app' }).cors).toThrow(
       'CORS_ORIGINS must have a name of your own behind a star, for example https://site-*-team.vercel.app: https://*.vercel.app lets the pages of strangers call',
     );
@@ -254,14 +254,14 @@ describe('without CORS_ORIGINS', () => {
 });
 
 describe('a caller without an Origin', () => {
-  test('is let through, and the answer varies all the same', async () => {
+  test('a caller without an Origin is let through, and the answer varies by Origin', async () => {
     const response = await call(withCors({ CORS_ORIGINS: SITE }));
     expect([response.status, granted(response), response.headers.get('vary')]).toEqual([200, null, 'Origin']);
   });
 });
 
 describe('a preflight', () => {
-  test('is answered 204 with what may be sent and for how long that holds, without a body', async () => {
+  test('a preflight is answered 204 with the allowed methods, headers and their time', async () => {
     const handle = vi.fn(async () => new Response());
     const response = await call(withCors({ CORS_ORIGINS: SITE }, handle), SITE, 'OPTIONS');
     expect([response.status, await response.text()]).toEqual([204, '']);
@@ -297,7 +297,7 @@ describe('every answer to a listed origin', () => {
   } as const satisfies Record<string, readonly [number, () => Promise<Response>]>;
 
   test.each(Object.entries(answers))(
-    '%s: can be read, with its limits, and without credentials',
+    '%s can be read by a listed origin, with its limits and without credentials',
     async (_, row) => {
       const [status, handle] = row;
       const response = await call(withCors({ CORS_ORIGINS: SITE }, handle), SITE);
@@ -314,7 +314,7 @@ describe('every answer to a listed origin', () => {
   );
 
   test.each(['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH'])(
-    'a 405 to %s too, which lists OPTIONS',
+    'a 405 to %s can be read by a listed origin, and lists OPTIONS',
     async (method) => {
       const response = await call(withCors({ CORS_ORIGINS: SITE }), SITE, method);
       expect([response.status, granted(response), response.headers.get('allow')]).toEqual([
@@ -325,7 +325,7 @@ describe('every answer to a listed origin', () => {
     },
   );
 
-  test('keeps what else the answer varies by', async () => {
+  test('an answer keeps its own Vary beside Origin', async () => {
     const handle = async () => new Response('', { headers: { vary: 'Accept' } });
     const response = await call(withCors({ CORS_ORIGINS: SITE }, handle), SITE);
     expect(response.headers.get('vary')).toBe('Accept, Origin');
@@ -339,21 +339,24 @@ describe('an endpoint for any page', () => {
     handle: async () => Response.json({}),
   });
 
-  test.each([SITE, 'null', undefined])('answers *, to the origin %s', async (origin) => {
-    for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST']) {
-      const response = await call(open, origin, method);
-      expect([granted(response), response.headers.get('access-control-allow-credentials')]).toEqual([
-        '*',
-        null,
-      ]);
-    }
-  });
+  test.each([SITE, 'null', undefined])(
+    'an endpoint for any page answers * to the origin %s',
+    async (origin) => {
+      for (const method of ['GET', 'HEAD', 'OPTIONS', 'POST']) {
+        const response = await call(open, origin, method);
+        expect([granted(response), response.headers.get('access-control-allow-credentials')]).toEqual([
+          '*',
+          null,
+        ]);
+      }
+    },
+  );
 });
 
 describe('an endpoint that declares no CORS', () => {
   const closed = guardedEndpoint({ methods: ['POST'], handle: async () => Response.json({}) });
 
-  test('has no header of it on any answer, and no OPTIONS', async () => {
+  test('an endpoint without CORS has none of its headers, and no OPTIONS', async () => {
     for (const method of ['POST', 'OPTIONS', 'GET']) {
       const response = await call(closed, SITE, method);
       const names = [...response.headers.keys()].filter((name) => /^(access-control-|vary)/.test(name));

@@ -62,6 +62,21 @@ describe.for(documents)('%s', (document) => {
   });
 });
 
+test('The log messages that the documents quote are in the code.', () => {
+  const code = readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.ts'))
+    .map((path) => read(`lib/${path}`))
+    .join('\n');
+  const quoted = documents.flatMap((document) =>
+    Array.from(
+      read(document).matchAll(/`((?:a|the|webhooks?) [a-z][a-z ]+[a-z: ]*)`/g),
+      ([, message]) => message!,
+    ),
+  );
+  expect(quoted.length).toBeGreaterThan(5);
+  expect(quoted.filter((message) => !code.includes(`'${message}`))).toEqual([]);
+});
+
 describe('docs/configuration.md', () => {
   const text = read('docs/configuration.md');
   const named = new Set(Array.from(text.matchAll(/^\|[^|]*/gm), ([cell]) => namesIn(cell)).flat());

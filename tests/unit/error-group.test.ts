@@ -23,7 +23,7 @@ describe('one group holds messages that differ in', () => {
     ['a masked address', 'no account of [hidden]', 'no account of [hidden]'],
     ['white space', 'two\n lines', 'two lines'],
     ['how long it took', 'timeout after 10000 ms', 'timeout after 9 ms'],
-  ])('%s', (_, one, other) => {
+  ])('messages that differ only in %s are one group', (_, one, other) => {
     expect(group(one)).toEqual(group(other));
     expect(group(one).message).not.toMatch(/\d/);
   });
@@ -37,17 +37,17 @@ describe('other groups hold', () => {
     ['another kind', group('refused', 'RangeError')],
     ['another subscriber', group('refused', 'TypeError', 'accounting')],
     ['another topic', group('refused', 'TypeError', 'ledger', 'invoice.paid')],
-  ])('%s', (_, { key }) => {
+  ])('messages that differ in %s are two groups', (_, { key }) => {
     expect(key).not.toBe(usual);
   });
 
-  test('another status of HTTP, which says what went wrong', () => {
+  test('messages with another HTTP status are another group', () => {
     expect(group('HTTP 500').key).not.toBe(group('HTTP 503').key);
     expect(group('HTTP 404').message).toBe('HTTP 404');
     expect(group('HTTP 302').key).toBe(group('HTTP 200').key);
   });
 
-  test('names whose parts run together otherwise', () => {
+  test('names whose parts would run together are other groups', () => {
     expect(group('c', 'b', 'a').key).not.toBe(group('c', 'b', 'a ').key);
     expect(errorGroupOf('a', 'b c', 'd', 'e').key).not.toBe(errorGroupOf('a b', 'c', 'd', 'e').key);
     expect(errorGroupOf('a', 'b', 'c", "d', 'e').key).not.toBe(errorGroupOf('a', 'b', 'c', 'd", "e').key);
@@ -55,22 +55,22 @@ describe('other groups hold', () => {
 });
 
 describe('a group', () => {
-  test('is named by sixteen hex digits, the same for ever', () => {
+  test('a group is named by sixteen hex digits that never change', () => {
     expect(group('refused').key).toMatch(/^[0-9a-f]{16}$/);
     expect(group('refused')).toEqual(group('refused'));
   });
 
-  test('keeps the words of its message', () => {
+  test('a group keeps the words of its message', () => {
     expect(group('Cannot read properties of undefined (reading "amount")').message).toBe(
       'Cannot read properties of undefined (reading "amount")',
     );
   });
 
-  test('of an empty message has one all the same', () => {
+  test('an empty message has a group, too', () => {
     expect(group('')).toMatchObject({ kind: 'TypeError', message: '' });
   });
 
-  test('tells long messages apart by their beginnings, and holds no half of a surrogate pair', () => {
+  test('long messages are told apart by their beginnings, cut between characters', () => {
     const long = (end: string) => `${'so much to say '.repeat(30)}${end}`;
     expect(group(long('a')).key).toBe(group(long('b')).key);
     expect(group(long('a')).message).toHaveLength(300);
@@ -78,7 +78,7 @@ describe('a group', () => {
     expect(emoji.isWellFormed()).toBe(true);
   });
 
-  test('takes no longer for a message that was made to be slow', () => {
+  test('a message made to be slow is grouped at once', () => {
     const tookMs = cpuMs(() => {
       group('1-'.repeat(1000));
       group('…:'.repeat(1000));

@@ -19,7 +19,7 @@ beforeEach(() => {
 afterEach(() => vi.restoreAllMocks());
 
 describe('an endpoint', () => {
-  test('answers what its handler answers, whatever its body, and is not to be cached', async () => {
+  test('an endpoint answers what its handler answers, with no-store', async () => {
     const { fetch } = guardedEndpoint({
       methods: ['GET'],
       handle: async () => Response.json({ ok: true }, { status: 202 }),
@@ -31,7 +31,7 @@ describe('an endpoint', () => {
     expect(await response.json()).toEqual({ ok: true });
   });
 
-  test('leaves a handler its own cache-control', async () => {
+  test('a handler may set its own cache-control', async () => {
     const headers = { 'cache-control': 'max-age=60' };
     const { fetch } = guardedEndpoint({
       methods: ['GET'],
@@ -40,7 +40,7 @@ describe('an endpoint', () => {
     expect((await fetch(get())).headers.get('cache-control')).toBe('max-age=60');
   });
 
-  test('adds its headers to answers whose headers cannot be changed', async () => {
+  test('a redirect, whose headers cannot be changed, carries the request id too', async () => {
     const { fetch } = guardedEndpoint({
       methods: ['GET'],
       handle: async () => Response.redirect('https://postbud.example/there', 303),
@@ -53,7 +53,7 @@ describe('an endpoint', () => {
     expect(response.headers.get('x-request-id')).toMatch(UUID);
   });
 
-  test('passes a stream on as it comes', async () => {
+  test('a stream is passed on piece by piece', async () => {
     let more: (text: string | null) => void = () => undefined;
     const body = new ReadableStream<Uint8Array>({
       start(controller) {
@@ -69,7 +69,7 @@ describe('an endpoint', () => {
   });
 
   test.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'GET', 'HEAD', 'PURGE'])(
-    'that takes POST answers 405 to %s, names POST and calls nothing',
+    'an endpoint that takes POST answers 405 to %s and names POST',
     async (method) => {
       const handle = vi.fn(async () => new Response());
       const response = await guardedEndpoint({ methods: ['POST'], handle }).fetch(
@@ -82,7 +82,7 @@ describe('an endpoint', () => {
     },
   );
 
-  test('that takes GET takes HEAD too, and answers it without a body', async () => {
+  test('an endpoint that takes GET answers HEAD without a body', async () => {
     const { fetch } = guardedEndpoint({ methods: ['GET'], handle: async () => Response.json({ ok: true }) });
     const response = await fetch(new Request(ADDRESS, { method: 'HEAD' }));
     expect([response.status, await response.text()]).toEqual([200, '']);
@@ -90,7 +90,7 @@ describe('an endpoint', () => {
     expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
   });
 
-  test('writes one line for each request, without its query', async () => {
+  test('each request leaves one log line, without its query', async () => {
     const { fetch } = guardedEndpoint({
       methods: ['GET'],
       handle: async () => new Response('', { status: 201 }),
@@ -110,7 +110,7 @@ describe('an endpoint', () => {
     ]);
   });
 
-  test('cuts a path that is too long for a log', async () => {
+  test('a long path is cut in the log', async () => {
     const { fetch } = guardedEndpoint({ methods: ['GET'], handle: async () => new Response() });
     await fetch(get({}, `/${'a'.repeat(5000)}`));
     expect(lines[0]!.length).toBeLessThan(500);
@@ -125,7 +125,7 @@ describe('the id of a request', () => {
     },
   });
 
-  test('is a new one, the same in the header, the problem, the log and for the handler', async () => {
+  test('a request gets one new id, in its header, its problem, its log line and for its handler', async () => {
     const response = await fetch(get());
     const id = response.headers.get('x-request-id');
     expect(id).toMatch(UUID);
@@ -138,11 +138,11 @@ describe('the id of a request', () => {
     ['x-request-id', 'req_1.A:b-c'],
     ['x-request-id', 'a'.repeat(128)],
     ['x-vercel-id', 'arn1::fra1::x7k2p-1771581600000-0a1b2c'],
-  ])('is the %s it came with (%s)', async (header, id) => {
+  ])('a request keeps the %s that it came with (%s)', async (header, id) => {
     expect((await fetch(get({ [header]: id }))).headers.get('x-request-id')).toBe(id);
   });
 
-  test('is a new one for whoever calls anonymously, and so is the trace', async () => {
+  test('an anonymous request gets a new id and no trace of its caller', async () => {
     const headers = {
       'x-request-id': 'req-1',
       'x-vercel-id': 'fra1::x',
@@ -164,7 +164,7 @@ describe('the id of a request', () => {
   });
 
   test.each(['', 'a'.repeat(129), 'a b', 'a,b', '<script>', 'a"b', 'å'])(
-    'is a new one instead of %j',
+    'a request gets a new id instead of %j',
     async (id) => {
       expect((await fetch(get({ 'x-request-id': id }))).headers.get('x-request-id')).toMatch(UUID);
     },
@@ -172,7 +172,7 @@ describe('the id of a request', () => {
 });
 
 describe('a problem', () => {
-  test('is answered as RFC 9457 has it, with its headers and issues', async () => {
+  test('a problem is answered in the form of RFC 9457, with its issues', async () => {
     const issues = [
       { path: 'email', pointer: '/email', code: 'invalid_email', message: 'Write an address.' },
     ];
@@ -192,12 +192,12 @@ describe('a problem', () => {
     });
   });
 
-  test('without issues has no such member', async () => {
+  test('a problem without issues has no such member', async () => {
     const response = await answerTo(new Problem('incomplete_body'));
     expect(await response.json()).not.toHaveProperty('issues');
   });
 
-  test('tells when to come back where something is not there', async () => {
+  test('a problem of something unavailable carries Retry-After', async () => {
     const response = await answerTo(new Problem('chat_not_configured', { retryAfterSeconds: 7 }));
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '7']);
     expect(await response.json()).toMatchObject({
@@ -206,13 +206,13 @@ describe('a problem', () => {
     });
   });
 
-  test('may carry headers of its own', async () => {
+  test('a problem may carry headers of its own', async () => {
     const headers = { 'www-authenticate': 'Bearer' };
     const response = await answerTo(new Problem('unauthorized', { headers }));
     expect(response.headers.get('www-authenticate')).toBe('Bearer');
   });
 
-  test('does not tell its reason', async () => {
+  test('a problem does not show its reason', async () => {
     const response = await answerTo(new Problem('incomplete_body', { reason: 'kanari' }));
     expect(await response.text()).not.toContain('kanari');
   });
@@ -230,35 +230,38 @@ describe('anything else that is thrown', () => {
     ["Node's", Object.assign(new Error('kanari'), { code: 'ERR_INVALID_URL', input: 'kanari' })],
     ['text', 'kanari'],
     ['nothing', undefined],
-  ])('is a 500 that tells nothing, and its text is not in the log (%s)', async (_, thrown) => {
-    const response = await answerTo(thrown);
-    expect(response.status).toBe(500);
-    expect(await response.clone().json()).toMatchObject({
-      title: 'Internal Server Error',
-      code: 'internal_error',
-    });
-    expect(await response.text()).not.toContain('kanari');
-    expect(lines.join('')).not.toContain('kanari');
-    expect(logged()[0]).toMatchObject({ level: 'error', message: 'a request failed' });
-  });
+  ])(
+    'an unexpected error is answered 500 and its text is neither answered nor logged (%s)',
+    async (_, thrown) => {
+      const response = await answerTo(thrown);
+      expect(response.status).toBe(500);
+      expect(await response.clone().json()).toMatchObject({
+        title: 'Internal Server Error',
+        code: 'internal_error',
+      });
+      expect(await response.text()).not.toContain('kanari');
+      expect(lines.join('')).not.toContain('kanari');
+      expect(logged()[0]).toMatchObject({ level: 'error', message: 'a request failed' });
+    },
+  );
 
-  test('is logged by its name, its SQLSTATE also when wrapped, and where it was thrown', async () => {
+  test('an unexpected error is logged with its name, its SQLSTATE and its stack', async () => {
     await answerTo(new TypeError('kanari', { cause: Object.assign(new Error(), { code: '40001' }) }));
     expect(logged()[0]).toMatchObject({ error: 'TypeError', code: '40001' });
     expect(lines[0]).toContain('http.test.ts');
   });
 
-  test('is logged with its message when it is our own', async () => {
+  test('an error of ours is logged with its message', async () => {
     await answerTo(new InvalidPayload('payment.captured', [{ path: 'bookingId', message: 'is missing' }]));
     expect(logged()[0]).toMatchObject({
       error: 'InvalidPayload',
       code: 'invalid_payload',
-      detail: 'the payload does not fit payment.captured: bookingId: is missing',
+      detail: 'the payload does not match payment.captured: bookingId: is missing',
     });
   });
 });
 
-test('a wrong variable is a 503 that names it in the log only', async () => {
+test('a wrong variable is answered 503 and named only in the log', async () => {
   const response = await answerTo(new InvalidConfiguration('CRON_SECRET', 'must be kanari'));
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '60']);
   const text = await response.text();
@@ -271,23 +274,23 @@ test('a wrong variable is a 503 that names it in the log only', async () => {
 describe('a body', () => {
   const bytes = Buffer.from([0x7b, 0xff, 0x00, 0x0d, 0x0a, 0x7d]);
 
-  test('is returned byte by byte, in however many pieces it comes', async () => {
+  test('a body is read byte for byte, in any number of pieces', async () => {
     expect(Buffer.from(await readBody(post(bytes), 6))).toEqual(bytes);
     const pieces = Array.from(bytes, (byte) => Uint8Array.of(byte));
     expect(Buffer.from(await readBody(post(streamOf(pieces)), 6))).toEqual(bytes);
   });
 
-  test('may be absent or empty', async () => {
+  test('a body may be absent or empty', async () => {
     expect(await readBody(new Request(ADDRESS, { method: 'POST' }), 6)).toHaveLength(0);
     expect(await readBody(post(''), 6)).toHaveLength(0);
     expect(await readBody(post(streamOf([])), 6)).toHaveLength(0);
   });
 
-  test('of exactly the limit is taken', async () => {
+  test('a body of exactly the limit is read', async () => {
     expect(await readBody(post(streamOf([Buffer.alloc(4), Buffer.alloc(2)])), 6)).toHaveLength(6);
   });
 
-  test('that declares more than the limit is refused without a byte read', async () => {
+  test('a body that declares more than the limit is refused unread', async () => {
     const stream = streamOf([bytes]);
     await expect(readBody(post(stream, { 'content-length': '7' }), 6)).rejects.toMatchObject(TOO_LARGE);
     expect(stream.pulled()).toBe(0);
@@ -298,14 +301,14 @@ describe('a body', () => {
     ['says nothing of its length', {}],
     ['lies about it', { 'content-length': '1' }],
     ['writes nonsense about it', { 'content-length': 'some' }],
-  ])('that %s is read no further than the limit', async (_, headers: Record<string, string>) => {
+  ])('a body that %s is read no further than the limit', async (_, headers: Record<string, string>) => {
     const stream = streamOf(Array.from({ length: 1000 }, () => Buffer.alloc(4)));
     await expect(readBody(post(stream, headers), 10)).rejects.toMatchObject(TOO_LARGE);
     expect(stream.pulled()).toBeLessThan(6);
     expect(stream.isCancelled()).toBe(false);
   });
 
-  test('that breaks off is a 400', async () => {
+  test('a body that breaks off is refused with 400', async () => {
     const broken = new ReadableStream<Uint8Array>({
       start: (controller) => controller.enqueue(bytes),
       pull: (controller) => controller.error(new Error('socket hang up')),
@@ -314,7 +317,7 @@ describe('a body', () => {
   });
 
   test.each(['gzip', 'br', 'deflate', 'zstd', 'identity, gzip', 'gzip, identity', 'x'])(
-    'with content-encoding %s is a 415 that says what is taken',
+    'a body with the content-encoding %s is refused with 415',
     async (encoding) => {
       await expect(readBody(post(bytes, { 'content-encoding': encoding }), 6)).rejects.toMatchObject({
         status: 415,
@@ -324,8 +327,49 @@ describe('a body', () => {
     },
   );
 
-  test.each(['identity', 'Identity', ''])('with content-encoding %j is taken', async (encoding) => {
+  test.each(['identity', 'Identity', ''])('a body with the content-encoding %j is read', async (encoding) => {
     expect(await readBody(post(bytes, { 'content-encoding': encoding }), 6)).toHaveLength(6);
+  });
+});
+
+describe('nosniff', () => {
+  const answers: Readonly<Record<string, () => Promise<Response>>> = {
+    JSON: async () => Response.json({}),
+    'a stream': async () =>
+      new Response(new Blob(['data: x\n\n']).stream(), { headers: { 'content-type': 'text/event-stream' } }),
+    nothing: async () => new Response(null, { status: 204 }),
+    'a redirect': async () => Response.redirect('https://postbud.example/', 303),
+    'not modified': async () => new Response(null, { status: 304 }),
+    'a problem': () => Promise.reject(new Problem('provider_rejected')),
+    'an error': () => Promise.reject(new TypeError('x')),
+    'a wrong variable': () => Promise.reject(new InvalidConfiguration('X', 'x')),
+  };
+
+  test.each(Object.entries(answers))(
+    'an endpoint’s answer has nosniff when its handler answers %s',
+    async (_, handle) => {
+      for (const body of [undefined, { schema: z.unknown(), limitBytes: 9 }]) {
+        const { fetch } = body
+          ? guardedEndpoint({ methods: ['POST'], body, handle })
+          : guardedEndpoint({ methods: ['POST'], handle });
+        const headers = { 'content-type': 'application/json' };
+        const request = new Request(ADDRESS, { method: 'POST', body: '{}', headers });
+        const response = await fetch(request);
+        expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+      }
+    },
+  );
+
+  test('a problem whose page cannot be written has nosniff', async () => {
+    const { fetch } = guardedEndpoint({
+      methods: ['GET'],
+      handle: () => Promise.reject(new Problem('not_found')),
+      problemAnswer: () => {
+        throw new Error('x');
+      },
+    });
+    const response = await fetch(get());
+    expect([response.status, response.headers.get('x-content-type-options')]).toEqual([404, 'nosniff']);
   });
 });
 
@@ -354,7 +398,7 @@ describe('a value from outside', () => {
     [{ limit: 11 }, 'limit: expected at most 10, got 11'],
     [{ kind: 'none' }, 'kind: expected some or all, got "none"'],
     [{ topic: 5 }, 'topic: expected a topic'],
-  ])('%j is refused with what is wrong and what would be right', (value, detail) => {
+  ])('the value %j is refused with what is wrong and what would be right', (value, detail) => {
     expect(() => requireValid(value, schema)).toThrow(expect.objectContaining({ status: 400, detail }));
   });
 });
@@ -367,7 +411,7 @@ describe('the type of a body', () => {
     'Application/JSON; charset=utf8',
     'application/json; boundary=x',
     'application/json;',
-  ])('may be %s', (type) => {
+  ])('a body may have the type %s', (type) => {
     expect(() => requireJson(post('{}', { 'content-type': type }))).not.toThrow();
   });
 
@@ -387,13 +431,13 @@ describe('the type of a body', () => {
     'application/*',
     'json',
     ' ',
-  ])('must not be %j', (type) => {
+  ])('a body of the type %j is refused', (type) => {
     expect(() => requireJson(post('{}', { 'content-type': type }))).toThrow(
       expect.objectContaining({ status: 415, code: 'unsupported_media_type' }),
     );
   });
 
-  test('must not be missing', () => {
+  test('a body without a type is refused', () => {
     expect(() => requireJson(new Request(ADDRESS, { method: 'POST', body: Buffer.from('{}') }))).toThrow(
       expect.objectContaining({ status: 415 }),
     );

@@ -25,7 +25,7 @@ function mailOf(fields: object = {}) {
 const XSS = `"'><script>alert(1)</script><img src=x onerror=alert(1)>&amp;`;
 
 describe('the mail about an inquiry', () => {
-  test('has every value in both forms', () => {
+  test('the mail has every value, as text and as HTML', () => {
     const { html, text } = mailOf();
     for (const part of [html, text]) {
       for (const value of [
@@ -51,7 +51,7 @@ describe('the mail about an inquiry', () => {
     }
   });
 
-  test('has no row for what was left out', () => {
+  test('the mail has no row for an empty field', () => {
     const { html, text } = mailOf({ phone: '', summary: '', message: '', contextSummary: '' });
     for (const part of [html, text]) {
       expect(part).not.toMatch(/Telefon|Sammendrag|Melding|chatboten|undefined|null/);
@@ -59,7 +59,7 @@ describe('the mail about an inquiry', () => {
   });
 
   test.each(['name', 'organization', 'topic', 'persona', 'summary', 'message', 'contextSummary'])(
-    'escapes %s wherever it stands',
+    'the mail escapes %s wherever it stands',
     (field) => {
       const plain = mailOf({ [field]: 'X' }).html;
       const { html } = mailOf({ [field]: XSS });
@@ -72,7 +72,7 @@ describe('the mail about an inquiry', () => {
     },
   );
 
-  test('escapes what is odd in a phone number and an address', () => {
+  test('the mail escapes a phone number and an address', () => {
     const { html } = mailOf({ phone: `"><b>+47 400 00 456`, email: `o'brien@bærum.kommune.no` });
     expect(html).toContain('&quot;&gt;&lt;b&gt;+47 400 00 456');
     expect(html).toContain('href="tel:+4740000456"');
@@ -80,17 +80,17 @@ describe('the mail about an inquiry', () => {
     expect(html).toContain('href="mailto:o&#39;brien@xn--brum-voa.kommune.no"');
   });
 
-  test('links no phone number that is none', () => {
+  test('the mail links only real phone numbers', () => {
     expect(mailOf({ phone: 'ring resepsjonen' }).html).not.toContain('tel:');
   });
 
-  test('keeps each value’s direction to itself, and takes overrides out', () => {
+  test('a value’s text direction ends with the value, and overrides are removed', () => {
     const { html, text, subject } = mailOf({ name: 'שלום\u202Eevil\u202C', topic: '\u2067abc' });
     expect(html).toContain('<bdi>שלוםevil</bdi>');
     expect(html + text + subject).not.toMatch(/[\u202A-\u202E\u2066-\u2069]/);
   });
 
-  test('keeps lines and indents of long texts', () => {
+  test('the mail keeps the lines and indents of long texts', () => {
     const { html, text } = mailOf();
     expect(html).toContain('Hei!<br /><br />  Vi har 14 haller.');
     expect(text).toContain('> Hei!\n> \n>   Vi har 14 haller.');
@@ -104,11 +104,11 @@ describe('the mail about an inquiry', () => {
     expect(text.split('\n').filter((line) => line.startsWith('Referanse:'))).toEqual(['Referanse: inq-1']);
   });
 
-  test.each(['__proto__', 'constructor', 'toString'])('persona %s is only a word', (persona) => {
+  test.each(['__proto__', 'constructor', 'toString'])('the persona %s is only a word', (persona) => {
     expect(mailOf({ persona }).text).toContain(`Rolle:        ${persona}`);
   });
 
-  test('has a subject of 150 characters at most, and no half of an emoji', () => {
+  test('the subject has 150 characters at most, cut between characters', () => {
     expect(mailOf().subject).toBe('[kontakt-salg] Demo av hallbooking – Bærum kommune');
     for (const shift of ['', 'a']) {
       const { subject } = mailOf({ topic: `${shift}${'👋'.repeat(90)}`, organization: 'b'.repeat(200) });
@@ -118,11 +118,11 @@ describe('the mail about an inquiry', () => {
     }
   });
 
-  test('is counted by the provider as one of a few kinds', () => {
+  test('the mail has one of a few categories for the provider’s statistics', () => {
     expect(mailOf({ source: 'kontakt-hva-som-helst' }).categories).toEqual(['inquiry', 'kontakt']);
   });
 
-  test('loads nothing from elsewhere', () => {
+  test('the mail loads nothing from elsewhere', () => {
     expect(mailOf().html).not.toMatch(/\b(src|background)=|url\(|@import|<link|<script/);
     expect(mailOf().html).toContain('<html lang="nb">');
   });

@@ -46,7 +46,7 @@ describe('the fields of an inquiry', () => {
   });
 
   test.each(['phone', 'summary', 'message', 'contextSummary'] as const)(
-    '%s may be left out, null or blank, which is the same',
+    '%s may be left out, null or blank, with the same result',
     (field) => {
       for (const value of [undefined, null, '', '  ']) {
         expect(inquiryRequest.parse({ ...inquiry, [field]: value })[field]).toBeUndefined();
@@ -111,7 +111,7 @@ describe('the fields of an inquiry', () => {
     expect(sourceKind(inquiryRequest.parse({ ...inquiry, source }))).toBe(kind);
   });
 
-  test('source is one line, whatever it came as', () => {
+  test('the source becomes one line', () => {
     const source = ' kontakt-om\r\noss\u0000\t2\u2028x ';
     expect(inquiryRequest.parse({ ...inquiry, source }).source).toBe('kontakt-om oss 2 x');
   });
@@ -129,7 +129,7 @@ describe('the fields of an inquiry', () => {
     expect(issuesOf({ source: `kontakt-${'a'.repeat(73)}` })).toEqual(['source: too_big']);
   });
 
-  test('every wrong field has an issue', () => {
+  test('every wrong field of an inquiry has an issue', () => {
     expect(issuesOf({ name: '', email: 'x', topic: 1, message: 'a'.repeat(10_001), source: 'x' })).toEqual([
       'name: too_small',
       'email: invalid_email',
@@ -145,18 +145,18 @@ describe('the fields of an inquiry', () => {
   });
 
   test.each(['summary', 'message', 'contextSummary'] as const)(
-    '%s keeps its lines and tabs only',
+    '%s keeps its lines and tabs, and loses other controls',
     (field) => {
       const value = '\n a\r\n\tb\rc\u2029d\u0000\u001B\u202E 👨‍👩‍👧 \n\n';
       expect(inquiryRequest.parse({ ...inquiry, [field]: value })[field]).toBe('a\n\tb\nc\nd 👨‍👩‍👧');
     },
   );
 
-  test('lengths are those of what is left', () => {
+  test('lengths are counted after the clean-up', () => {
     expect(issuesOf({ name: ` ${'a'.repeat(120)}\r\n` })).toEqual([]);
   });
 
-  test('unknown fields are dropped', () => {
+  test('unknown fields of an inquiry are dropped', () => {
     expect(inquiryRequest.parse({ ...inquiry, bcc: 'x@example.no' })).not.toHaveProperty('bcc');
   });
 });

@@ -35,7 +35,7 @@ const fail = () => {
 };
 
 describe('a lane', () => {
-  it('is gone on with only when its lease is long enough once it is known, not when it was asked for', async () => {
+  it('a lane goes on only when its lease is long enough at its arrival', async () => {
     let now = 0;
     const called: string[] = [];
     let finish = () => {};
@@ -67,7 +67,7 @@ describe('a lane', () => {
     expect(called).toEqual(['event 1 at 0 s', `event 2 at ${now / SECOND} s`]);
   });
 
-  it('does nothing before it is started', async () => {
+  it('a lane run does nothing before it is started', async () => {
     const { handed, noted } = noting();
     const run = new LaneRun(laneOf(noted, ['a']), 0, options());
     await sleep(1);
@@ -76,7 +76,7 @@ describe('a lane', () => {
     expect(handed).toEqual([1]);
   });
 
-  it('gives its deliveries the ids of the lane that they were fanned out to', async () => {
+  it('deliveries keep the ids of the lane that they were fanned out to', async () => {
     const ids: string[] = [];
     const seen = ledger((_, { deliveryId }) => void ids.push(deliveryId));
     await runLane(laneOf(seen, ['a', 'b'], { id: '17', home: '4' }));
@@ -119,19 +119,16 @@ describe('in a shared lane', () => {
       },
       7 * SECOND,
     ],
-  ])(
-    'a key that %s stops, the others go on, and the head passes what moves with it',
-    async (_, act, waitMs) => {
-      const { handed, noted } = noting((position) => (position === 2 ? act() : undefined));
-      const outcome = await runLane(laneOf(noted, ['a', 'b', 'b', 'a', 'b']));
-      expect(handed).toEqual([1, 2, 4]);
-      expect(outcome).toMatchObject({ from: 0, to: 5, retryAtMs: null, carefulTo: null });
-      expect(positionsOf(outcome!.delivered)).toEqual([1, 4]);
-      expect(outcome!.unfinished).toMatchObject([{ position: 2, nextAttemptAtMs: waitMs }]);
-    },
-  );
+  ])('a key that %s stops while the others go on', async (_, act, waitMs) => {
+    const { handed, noted } = noting((position) => (position === 2 ? act() : undefined));
+    const outcome = await runLane(laneOf(noted, ['a', 'b', 'b', 'a', 'b']));
+    expect(handed).toEqual([1, 2, 4]);
+    expect(outcome).toMatchObject({ from: 0, to: 5, retryAtMs: null, carefulTo: null });
+    expect(positionsOf(outcome!.delivered)).toEqual([1, 4]);
+    expect(outcome!.unfinished).toMatchObject([{ position: 2, nextAttemptAtMs: waitMs }]);
+  });
 
-  it('a dead letter lets its key go on', async () => {
+  it('a dead letter lets its key go on in a shared lane', async () => {
     const { handed, noted } = noting((position) => {
       if (position === 1) throw new PermanentError('never');
     });
@@ -140,7 +137,7 @@ describe('in a shared lane', () => {
     expect(outcome).toMatchObject({ to: 3, unfinished: [{ position: 1, nextAttemptAtMs: null }] });
   });
 
-  it('a key that is early stays where it is, and the lane is looked at again then', async () => {
+  it('a key that is early stops until then', async () => {
     const { handed, noted } = noting();
     const lane = laneOf(noted, ['a', { key: 'b', nextAttemptAtMs: 5 * SECOND }, 'b', 'a']);
     const outcome = await runLane(lane);
@@ -149,7 +146,7 @@ describe('in a shared lane', () => {
     expect(positionsOf(outcome!.delivered)).toEqual([1, 4]);
   });
 
-  it('the head waits for a handler that is under way, and what is delivered beyond it is settled all the same', async () => {
+  it('the head waits for a running handler, and deliveries beyond it are settled', async () => {
     const slow = gate();
     const { noted } = noting((position) =>
       position === 2 ? slow.opened : position === 3 ? fail() : undefined,
@@ -168,14 +165,14 @@ describe('in a shared lane', () => {
     expect(positionsOf(rest.delivered)).toEqual([2, 5]);
   });
 
-  it('nothing more is begun once time is up, of whatever key', async () => {
+  it('no handler is begun once time is up', async () => {
     const { handed, noted } = noting();
     const outcome = await runLane(laneOf(noted, ['a', 'b', 'c', 'a']), { isOver: () => handed.length === 2 });
     expect(handed).toEqual([1, 2]);
     expect(outcome).toMatchObject({ to: 2, retryAtMs: null });
   });
 
-  it('nothing more is begun, and nothing settled, once another relay has it', async () => {
+  it('nothing is begun or settled once another relay has the lane', async () => {
     const held = gate();
     const { handed, noted } = noting(() => held.opened);
     const run = new LaneRun(laneOf(noted, ['a', 'b', 'a', 'b']), 0, options());
@@ -188,7 +185,7 @@ describe('in a shared lane', () => {
     expect(run.yieldOutcome(false)).toBeNull();
   });
 
-  it('several keys wait for one longer lease', async () => {
+  it('several keys wait for one renewed lease', async () => {
     let now = 0;
     const held = gate();
     const { handed, noted } = noting((position) => (position <= 2 ? held.opened : undefined));
@@ -211,7 +208,7 @@ describe('in a shared lane', () => {
     expect(run.yieldOutcome(false)).toMatchObject({ from: 2, to: 4, keepUntilMs: null });
   });
 
-  it('the first of a relay that died has failed, and the others go one by one', async () => {
+  it('the first delivery of a dead relay has failed, and the others go one by one', async () => {
     const { handed, noted } = noting();
     const outcome = await runLane(laneOf(noted, ['a', 'b', 'a', 'c'], { lapsedAtMs: 0 }));
     expect(handed).toEqual([]);
@@ -221,7 +218,7 @@ describe('in a shared lane', () => {
     ]);
   });
 
-  it('what is of a newer version is left to a newer release, but for what moves with its key', async () => {
+  it('a delivery of a newer version waits for a newer release', async () => {
     const { handed, noted } = noting((position) => (position === 1 ? fail() : undefined));
     const unreadable = deliveriesAt(3, [
       { key: 'a', version: 2 },
@@ -245,7 +242,7 @@ describe('a batch', () => {
     return { handed, noted: attachBatches('ledger', { 'payment.captured': handle }, more) };
   }
 
-  it('holds a hundred events at most, in order, and of several keys', async () => {
+  it('a batch holds a hundred events at most, in order, of several keys', async () => {
     const { handed, noted } = inBatches();
     const outcome = await runLane(
       laneOf(
@@ -258,7 +255,7 @@ describe('a batch', () => {
     expect(outcome).toMatchObject({ to: 150, unfinished: [] });
   });
 
-  it('tells of each of its deliveries', async () => {
+  it('a batch reports each of its deliveries', async () => {
     const seen: unknown[] = [];
     const { noted } = inBatches((_, { deliveries, attemptedAt, signal }) => {
       seen.push(deliveries, attemptedAt, signal.aborted);
@@ -274,7 +271,7 @@ describe('a batch', () => {
     ]);
   });
 
-  it('is taken as far as its handler says: the next has failed, and those behind it were not handed over', async () => {
+  it('a batch is taken as far as its handler says, and the next one has failed', async () => {
     const { handed, noted } = inBatches(() => (handed.length === 1 ? 2 : undefined));
     const outcome = await runLane(laneOf(noted, ['', '', '', ''], { isShared: false }));
     expect(handed).toEqual([[1, 2, 3, 4]]);
@@ -285,7 +282,7 @@ describe('a batch', () => {
     ]);
   });
 
-  it('of a shared lane goes on behind what was not taken, with the other keys', async () => {
+  it('the other keys of a shared lane go on behind an event that was not taken', async () => {
     const { handed, noted } = inBatches(() => (handed.length === 1 ? 1 : undefined));
     const outcome = await runLane(laneOf(noted, ['a', 'b', 'a', 'b', 'c']));
     expect(handed).toEqual([
@@ -317,7 +314,7 @@ describe('a batch', () => {
       },
     ],
     ['null fails with', () => null, { kind: 'wrong_count' }],
-  ])('whose handler throws or returns %s its first', async (_, act, expected) => {
+  ])('a batch whose handler throws or returns %s its first', async (_, act, expected) => {
     for (const later of [act, async () => act()]) {
       const { handed, noted } = inBatches(later);
       const outcome = await runLane(laneOf(noted, ['', '', ''], { isShared: false }));
@@ -326,7 +323,7 @@ describe('a batch', () => {
     }
   });
 
-  it('goes on behind its first when that is given up', async () => {
+  it('a batch goes on behind its first when that is dead-lettered', async () => {
     const { handed, noted } = inBatches(() => {
       if (handed.length === 1) throw new PermanentError('never');
     });
@@ -338,7 +335,7 @@ describe('a batch', () => {
     expect(outcome).toMatchObject({ to: 3, unfinished: [{ position: 1, nextAttemptAtMs: null }] });
   });
 
-  it('that overruns its time limit fails with its first', async () => {
+  it('a batch that overruns its time limit fails its first', async () => {
     const never = { ...inBatches(() => new Promise(() => undefined)).noted, timeoutMs: 10 };
     const outcome = await runLane(laneOf(never, ['', ''], { isShared: false }));
     expect(outcome).toMatchObject({ to: 0, unfinished: [{ position: 1, kind: 'timeout' }] });
@@ -347,19 +344,19 @@ describe('a batch', () => {
   it.each([
     ['failed twice', 5, 2],
     ['has its last attempt', 2, 1],
-  ])('holds one that %s alone, so that nothing else can fail it', async (_, maxAttempts, attempts) => {
+  ])('an event that %s has a batch of its own', async (_, maxAttempts, attempts) => {
     const { handed, noted } = inBatches(undefined, { maxAttempts });
     await runLane(laneOf(noted, [{ key: 'a', attempts }, 'b', 'c', { key: 'd', attempts }, 'e']));
     expect(handed).toEqual([[1], [2, 3], [4], [5]]);
   });
 
-  it('begins with one that failed once, and goes on behind it as before', async () => {
+  it('a batch may begin with an event that failed once', async () => {
     const { handed, noted } = inBatches();
     await runLane(laneOf(noted, [{ key: 'a', attempts: 1 }, 'b']));
     expect(handed).toEqual([[1, 2]]);
   });
 
-  it('ends before one that is early', async () => {
+  it('a batch ends before an event that is early', async () => {
     const { handed, noted } = inBatches();
     const early = { key: 'b', nextAttemptAtMs: SECOND };
     const outcome = await runLane(laneOf(noted, ['a', early, 'c', 'b']));
@@ -367,7 +364,7 @@ describe('a batch', () => {
     expect(outcome).toMatchObject({ to: 1, retryAtMs: SECOND });
   });
 
-  it('that is cut off by the end of its relay was not tried', async () => {
+  it('a batch cut off by the end of its relay counts as not tried', async () => {
     const stop = new AbortController();
     const { noted } = inBatches(async () => {
       stop.abort();

@@ -42,7 +42,7 @@ test.each([
 });
 
 describe('lines that are written together', () => {
-  test('are one write, each a line as any other', async () => {
+  test('lines written together are one write', async () => {
     const { LogBatch } = await logOf('info');
     const lines = new LogBatch();
     lines.write();
@@ -64,7 +64,7 @@ describe('lines that are written together', () => {
     ]);
   });
 
-  test('go one by one to where else the log is sent', async () => {
+  test('lines written together go one by one to another destination', async () => {
     const { LogBatch, logTo } = await logOf('info');
     const told: unknown[] = [];
     logTo((line) => told.push(line));

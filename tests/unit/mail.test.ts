@@ -16,7 +16,7 @@ test.each([
   ['a@ex%61mple.no', 'a@'],
   ['a@example.no b', 'a@'],
   ['a@exa\u202Emple.no', 'a@'],
-])('%s is for the name system %s', (address, ascii) => {
+])('the address %s is written %s for the name system', (address, ascii) => {
   expect(asciiAddress(address)).toBe(ascii);
 });
 
@@ -51,12 +51,12 @@ describe('a mail', () => {
     [{ residency: 'eu' }, 'https://api.eu.sendgrid.com/v3/mail/send'],
     [{ residency: 'eu', baseUrl: 'http://127.0.0.1:1' }, 'http://127.0.0.1:1/v3/mail/send'],
     [{ residency: 'eu', baseUrl: 'http://127.0.0.1:1/' }, 'http://127.0.0.1:1/v3/mail/send'],
-  ] as const)('with %j goes to %s', async (fields, url) => {
+  ] as const)('a mail with %j goes to %s', async (fields, url) => {
     const request = await handedOver(fields);
     expect([request.url, request.headers.get('authorization')]).toEqual([url, 'Bearer SG.key']);
   });
 
-  test('has its addresses as the name system knows them, each once', async () => {
+  test('a mail has each address once, as the name system knows it', async () => {
     const request = await handedOver({});
     expect(await request.json()).toMatchObject({
       personalizations: [{ to: [{ email: 'til@xn--brum-voa.kommune.no' }] }],

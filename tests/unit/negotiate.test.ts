@@ -30,7 +30,7 @@ describe('a caller', () => {
     ['that is Java’s own', 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2', 'HTML'],
     ['that says nothing', undefined, 'JSON'],
     ['that says nothing at all', '', 'JSON'],
-  ] as const)('%s gets what it expects', (_, accept, expected) => {
+  ] as const)('%s gets the type that it expects', (_, accept, expected) => {
     expect(answerTo(accept)).toBe(expected);
   });
 });
@@ -48,7 +48,7 @@ describe('Accept is taken by its qualities', () => {
     ['text/html;q=1.000, application/json;q=1', 'JSON'],
     ['text/html;q=0.5, */*;q=0.1', 'HTML'],
     ['text/html;q=0.1, */*;q=0.5', 'JSON'],
-  ] as const)('%s is %s', (accept, expected) => {
+  ] as const)('the Accept header %s chooses %s by its qualities', (accept, expected) => {
     expect(answerTo(accept)).toBe(expected);
   });
 });
@@ -65,7 +65,7 @@ describe('the range that names a type most closely decides on it', () => {
     ['text/html, text/*;q=0.1, application/json;q=0.2', 'HTML'],
     ['application/*;q=0, */*', 'HTML'],
     ['text/html;q=0.3, text/html;q=0.9, application/json;q=0.5', 'JSON'],
-  ] as const)('%s is %s', (accept, expected) => {
+  ] as const)('the Accept header %s chooses %s by its closest range', (accept, expected) => {
     expect(answerTo(accept)).toBe(expected);
   });
 });
@@ -84,11 +84,11 @@ describe('nothing that is here is acceptable', () => {
     'application/json;odata=verbose',
     'text/html;charset=iso-8859-1',
     '*/html',
-  ])('in %s, and the answer is 406', (accept) => {
+  ])('the Accept header %s is refused with 406', (accept) => {
     expect(answerTo(accept)).toBe(406);
   });
 
-  test('and the problem says what to write', () => {
+  test('a 406 says what to write in Accept', () => {
     const headers = new Headers({ accept: 'image/png' });
     expect(() => requireAcceptable(headers)).toThrow(Problem);
     expect(() => requireAcceptable(headers)).toThrow(/Send Accept: text\/html or Accept: application\/json/);
@@ -109,7 +109,7 @@ describe('parameters', () => {
     ['application/problem+json, text/html;q=0.2', 'HTML'],
     ['application/problem+json, application/json, text/html;q=0.5', 'JSON'],
     ['application/problem+json;q=0.1, */*;q=0.5', 'JSON'],
-  ] as const)('in %s make it %s', (accept, expected) => {
+  ] as const)('the parameters of %s choose %s', (accept, expected) => {
     expect(answerTo(accept)).toBe(expected);
   });
 });
@@ -127,7 +127,7 @@ describe('what is no media range counts as left out', () => {
     ['garbage, image/png', 406],
     ['text/html,"', 'HTML'],
     ['__proto__/constructor', 406],
-  ] as const)('%s is %s', (accept, expected) => {
+  ] as const)('the Accept header %s chooses %s although it holds no media range', (accept, expected) => {
     expect(answerTo(accept)).toBe(expected);
   });
 
@@ -135,12 +135,12 @@ describe('what is no media range counts as left out', () => {
     ['of many ranges', 'text/html,'.repeat(20_000)],
     ['of one range', `text/html;x=${'y'.repeat(200_000)}`],
     ['of quotes', '"\\'.repeat(100_000)],
-  ])('a header longer than any browser’s, %s, is JSON at once', (_, accept) => {
+  ])('a header longer than any browser’s, %s, is answered with JSON at once', (_, accept) => {
     expect(answerTo(accept)).toBe('JSON');
     expect(cpuMs(() => answerTo(accept))).toBeLessThan(50);
   });
 
-  test('one of quotes that is just short enough is read at once too', () => {
+  test('a long header of quotes is read at once', () => {
     const tookMs = cpuMs(() => {
       for (const part of ['"\\', '"', '",', ';x="', ',']) answerTo(part.repeat(2000 / part.length));
     });

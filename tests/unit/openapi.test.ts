@@ -27,7 +27,7 @@ test.each(texts)('docs/%s.json is current (else run: npm run descriptions)', (na
 });
 
 describe('docs/openapi.json', () => {
-  test('is OpenAPI 3.1 to an independent validator', async () => {
+  test('the document is valid OpenAPI 3.1 to an independent validator', async () => {
     const validator = new Validator();
     const { valid, errors } = await validator.validate(JSON.parse(text) as Record<string, unknown>);
     expect(errors ?? []).toEqual([]);
@@ -35,12 +35,12 @@ describe('docs/openapi.json', () => {
     expect(validator.version).toBe('3.1');
   });
 
-  test('would be refused by the validator for an answer without a description', async () => {
-    const broken = text.replace('"description": "It runs."', '"summary": "It runs."');
+  test('the validator refuses an answer without a description', async () => {
+    const broken = text.replace('"description": "The server runs."', '"summary": "The server runs."');
     expect((await new Validator().validate(JSON.parse(broken) as Record<string, unknown>)).valid).toBe(false);
   });
 
-  test('has no reference that leads nowhere', () => {
+  test('every reference of the document leads somewhere', () => {
     const references = Array.from(text.matchAll(/"\$ref": "#\/([^"]+)"/g), ([, path]) => path!);
     expect(references.length).toBeGreaterThan(100);
     for (const path of references) {
@@ -51,11 +51,11 @@ describe('docs/openapi.json', () => {
     }
   });
 
-  test('has the version of the package', () => {
+  test('the document has the version of the package', () => {
     expect(VERSION).toBe(packageJson.version);
   });
 
-  test('names each operation once, and links to those that there are', () => {
+  test('the document names each operation once, and links to existing ones', () => {
     const ids = operations.map(({ operationId }) => operationId);
     expect(new Set(ids).size).toBe(ids.length);
     const links = operations.flatMap(({ responses }) =>
@@ -68,13 +68,13 @@ describe('docs/openapi.json', () => {
 describe('what is described', () => {
   const described = operations.map(({ method, path }) => `${method} ${path}`);
 
-  test('is every route of the operators’ functions, and no other', () => {
+  test('the document describes every route of the operators’ functions, and no other', () => {
     const expected = operatorRoutes.map(({ method, path }) => `${method.toUpperCase()} ${path}`);
     const ofOperators = described.filter((line) => line.includes(' /platform/event-bus'));
     expect(ofOperators.toSorted()).toEqual(expected.toSorted());
   });
 
-  test('leads to every file of api/, through the rewrites of vercel.json', () => {
+  test('the document’s paths lead to every file of api/ through vercel.json', () => {
     const files = readdirSync(new URL('../../api/', import.meta.url), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts'))
       .map((file) => `/api/${file.replace(/(\/index)?\.ts$/, '').replaceAll(/\[(\w+)\]/g, ':$1')}`);
@@ -87,7 +87,7 @@ describe('what is described', () => {
     expect([...new Set(led)].toSorted()).toEqual(files.toSorted());
   });
 
-  test('tells of every code where it comes', () => {
+  test('the document lists every problem code at the operations that answer it', () => {
     const told = operations.flatMap(({ responses }) =>
       Object.values(responses).flatMap(({ content }) => {
         const { allOf } = (content?.['application/problem+json']?.schema ?? {}) as {
@@ -105,13 +105,13 @@ describe('what is described', () => {
 describe.each(operations)('$method $path', (operation) => {
   const exchanges = exchangesOf(operation);
 
-  test('has examples, each of another name', () => {
+  test('the operation has examples of different names', () => {
     const names = exchanges.map(({ name }) => name);
     expect(names.length).toBeGreaterThan(0);
     expect(new Set(names).size).toBe(names.length);
   });
 
-  test('has every parameter of its path, with a value in every example', () => {
+  test('the operation has every parameter of its path, with a value in every example', () => {
     const inPath = Array.from(operation.path.matchAll(/\{(\w+)\}/g), ([, name]) => name!);
     const parameters = (operation.parameters ?? []).filter(({ in: place }) => place === 'path');
     expect(parameters.map(({ name }) => name)).toEqual(inPath);
@@ -120,7 +120,7 @@ describe.each(operations)('$method $path', (operation) => {
     }
   });
 
-  test('shows answers that fit their schemas', () => {
+  test('the operation’s answers fit their schemas', () => {
     for (const { content = {} } of Object.values(operation.responses)) {
       for (const { schema, examples = {} } of Object.values(content)) {
         for (const [name, { value }] of Object.entries(examples)) {
@@ -130,7 +130,7 @@ describe.each(operations)('$method $path', (operation) => {
     }
   });
 
-  test('shows requests that fit their schemas where they succeed', () => {
+  test('the operation’s successful requests fit their schemas', () => {
     const succeed = exchanges.filter(({ status }) => status < 400).map(({ name }) => name);
     for (const { schema, examples = {} } of Object.values(operation.requestBody?.content ?? {})) {
       for (const name of succeed) {

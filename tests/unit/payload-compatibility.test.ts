@@ -38,7 +38,7 @@ describe('a change that is compatible', () => {
     ['a mark that a field is personal', person, z.object({ name: personal(name) })],
     ['another order of fields and values', kept, z.object({ state: z.enum(['done', 'open']), name })],
     ['another order of alternatives', z.union([name, z.int()]), z.union([z.int(), name])],
-  ])('is %s', (_, was, is) => {
+  ])('a change that is %s is compatible', (_, was, is) => {
     expect(told(was, is)).toEqual([]);
   });
 });
@@ -71,7 +71,7 @@ describe('a change that breaks subscribers', () => {
     [z.record(name, z.int()), z.record(name, z.number()), '/a/* is now number, was integer'],
     [z.strictObject({}), z.looseObject({}), '/a/* is now taken'],
     [person, z.object({ name: name.optional() }), '/a/name is no longer required'],
-  ])('is seen (%#)', (was, is, what) => {
+  ])('a change that breaks subscribers is found (%#)', (was, is, what) => {
     const [before, after] = [
       z.object({ a: was }),
       what === '/a was removed' ? z.object({}) : z.object({ a: is }),
@@ -79,7 +79,7 @@ describe('a change that breaks subscribers', () => {
     expect(told(before, after)).toEqual([`${what} (subscribers)`]);
   });
 
-  test('breaks stored events the other way round', () => {
+  test('a change that breaks subscribers breaks stored events the other way round', () => {
     expect(toldOf(z.number(), z.int())).toEqual(['/a is now integer, was number (stored events)']);
     expect(toldOf(z.enum(['x', 'y']), z.enum(['x']))).toEqual(['/a may no longer be "y" (stored events)']);
     expect(toldOf(name, name.max(2))).toEqual(['/a has maxLength 2, had none (stored events)']);
@@ -94,12 +94,12 @@ describe('a change that breaks subscribers', () => {
 });
 
 describe('a change that breaks stored events', () => {
-  test('is a new required field, and an optional one that becomes required', () => {
+  test('a field that is or becomes required breaks stored events', () => {
     expect(told(z.object({}), person)).toEqual(['/name is new and required (stored events)']);
     expect(told(person.partial(), person)).toEqual(['/name is now required (stored events)']);
   });
 
-  test('is a rule for a field where any was let in', () => {
+  test('a rule for a field that had none breaks stored events', () => {
     expect(told(z.looseObject({}), z.looseObject({ name: name.optional() }))).toEqual([
       '/name now has a rule, had none of its own (stored events)',
     ]);
@@ -121,15 +121,15 @@ describe('a change that breaks both', () => {
       z.tuple([z.int()]),
       both('/a has another items, which nobody has taught us to compare'),
     ],
-  ])('is told to both (%#)', (was, is, expected) => {
+  ])('a change that breaks both is reported for both (%#)', (was, is, expected) => {
     expect(toldOf(was, is)).toEqual(expected);
   });
 
-  test('is one under a field whose name needs an escape in a pointer', () => {
+  test('a change under a field with an escaped name is found', () => {
     expect(told(z.object({ 'a/b~c': name }), z.object({ 'a/b~c': z.int() }))[0]).toMatch(/^\/a~1b~0c /);
   });
 
-  test('is not hidden by a field that has the name of an annotation', () => {
+  test('a change is not hidden by a field with the name of an annotation', () => {
     expect(told(z.object({ title: name }), z.object({}))).toEqual(['/title was removed (subscribers)']);
     expect(
       told(z.object({ of: z.object({ title: name }) }), z.object({ of: z.object({ title: z.int() }) }))[0],
@@ -151,11 +151,11 @@ describe('the kept versions', () => {
   const kept = { happened: { 1: schema(person) } };
   const update = (row: Topic, known = kept) => updatedVersions(known, { happened: row });
 
-  test('take in a new topic', () => {
+  test('the kept versions take in a new topic', () => {
     expect(updatedVersions({}, { happened: entry(person) })).toEqual({ versions: kept, breaks: [] });
   });
 
-  test('take in an optional field, which from then on is promised', () => {
+  test('the kept versions take in an optional field, which is promised from then on', () => {
     const { versions, breaks } = update(entry(person.extend({ age: z.int().optional() })));
     expect(breaks).toEqual([]);
     expect(updatedVersions(versions, { happened: entry(person) }).breaks[0]?.message).toContain(
@@ -163,7 +163,7 @@ describe('the kept versions', () => {
     );
   });
 
-  test('do not take in a break, and say what broke, for whom and what to do', () => {
+  test('the kept versions refuse a break, and say what broke, for whom and what to do', () => {
     const { versions, breaks } = update(entry(z.object({ name: z.int() })));
     expect(versions).toEqual(kept);
     expect(breaks.map(({ message }) => message)).toEqual([
@@ -175,26 +175,26 @@ describe('the kept versions', () => {
     ]);
   });
 
-  test('take in any change as the next version, beside the older one', () => {
+  test('the kept versions take in any change as the next version', () => {
     const { versions, breaks } = update(entry(z.object({ name: z.int() }), 2));
     expect(breaks).toEqual([]);
     expect(versions).toEqual({ happened: { 1: schema(person), 2: schema(z.object({ name: z.int() })) } });
   });
 
-  test('refuse a version that leaves one out, and one that was before', () => {
+  test('the kept versions refuse a version that skips one or goes back', () => {
     expect(update(entry(person, 3)).breaks[0]?.message).toContain('Set version: 2.');
     const two = { happened: { 1: schema(person), 2: schema(person) } };
-    expect(update(entry(person, 1), two).breaks[0]?.message).toContain('went back to version 1 from 2');
+    expect(update(entry(person, 1), two).breaks[0]?.message).toContain('went back from version 2 to 1');
   });
 
-  test('refuse that a topic goes', () => {
+  test('the kept versions refuse to lose a topic', () => {
     const { versions, breaks } = updatedVersions(kept, {});
     expect(versions).toEqual(kept);
     expect(breaks[0]?.message).toContain('happened is no longer in the catalog');
   });
 });
 
-test('every payload of the catalog is what its version allows', () => {
+test('every payload of the catalog is compatible with its version', () => {
   const { breaks } = currentVersions();
   expect(breaks.map(({ message }) => message).join('\n\n')).toBe('');
 });

@@ -52,13 +52,13 @@ const TOPICS = topics().map(([topic]) => topic);
 const PERSONAL_TOPICS = TOPICS.filter((topic) => JSON.stringify(schemaOf(topic)).includes('"personal":true'));
 
 describe('what the schema marks as personal', () => {
-  test('is marked in the topics that carry it', () => {
+  test('personal data is marked in the topics that carry it', () => {
     expect(PERSONAL_TOPICS.length).toBeGreaterThan(60);
     expect(PERSONAL_TOPICS).toContain('inquiry.submitted');
     expect(PERSONAL_TOPICS).toContain('webhook.cardpayments.received');
   });
 
-  test.each(PERSONAL_TOPICS)('is hidden: %s', (topic) => {
+  test.each(PERSONAL_TOPICS)('every marked field is hidden: %s', (topic) => {
     const payload = withCanaries(schemaOf(topic), catalog[topic].example);
     expect(catalog[topic].payload.safeParse(payload).error).toBeUndefined();
     const { payload: shown, hidden, isValid } = hidePersonalData(topic, payload, 1);
@@ -73,7 +73,7 @@ describe('what the schema marks as personal', () => {
     expect(maskPersonalData(error, personalTexts(topic, payload, 1))).not.toMatch(CANARY);
   });
 
-  test.each(TOPICS)('is all that is hidden: %s', (topic) => {
+  test.each(TOPICS)('no unmarked field is hidden: %s', (topic) => {
     const example: object = catalog[topic].example;
     const { payload, hidden } = hidePersonalData(topic, example, 1);
     const marked = new Set(hidden.map(({ pointer }) => pointer.split('/')[1]));
@@ -83,7 +83,7 @@ describe('what the schema marks as personal', () => {
 });
 
 describe('what is hidden', () => {
-  test('is told by its place, and by what it is where the schema says so', () => {
+  test('a hidden value is named by its pointer, and by its kind where the schema has one', () => {
     const { payload, hidden } = hidePersonalData(
       'user.profile.updated',
       payloadOf('user.profile.updated', { name: 'Kari', phone: '40000456', email: 'kari@example.no' }),
@@ -97,7 +97,7 @@ describe('what is hidden', () => {
     ]);
   });
 
-  test('is a whole webhook’s body, whatever is in it', () => {
+  test('the whole body of a webhook is hidden', () => {
     const { payload, hidden } = hidePersonalData(
       'webhook.cardpayments.received',
       {
@@ -111,7 +111,7 @@ describe('what is hidden', () => {
     expect(hidden).toEqual([{ pointer: '/body', kind: null }]);
   });
 
-  test('is also what the schema does not know, though the payload fits', () => {
+  test('a field that the schema does not know is hidden, though the payload fits', () => {
     const { payload, isValid } = hidePersonalData(
       'payment.captured',
       payloadOf('payment.captured', { payer: 'Kari' }),
@@ -122,7 +122,7 @@ describe('what is hidden', () => {
   });
 
   test.each(['constructor', 'toString', 'valueOf', 'hasOwnProperty', '__proto__'])(
-    'is also what the schema does not know under the name %s, which every object has',
+    'an unknown field is hidden under the name %s, which every object has',
     (name) => {
       const written = JSON.stringify(payloadOf('payment.captured')).replace('{', `{"${name}":"Kari",`);
       const { payload } = hidePersonalData('payment.captured', JSON.parse(written), 1);
@@ -147,7 +147,7 @@ describe('a payload that does not fit its schema', () => {
   };
   const { payload, hidden, isValid } = hidePersonalData('payment.captured', misfit, 1);
 
-  test('shows what the schema names and does not mark, where that fits', () => {
+  test('a payload that does not fit shows the unmarked fields that do', () => {
     expect(isValid).toBe(false);
     expect(payload).toEqual({
       intentId: 'pi_3QxSolvik48213',
@@ -161,16 +161,19 @@ describe('a payload that does not fit its schema', () => {
     expect(hidden.map(({ pointer }) => pointer)).toContain('/[hidden]');
   });
 
-  test('names nothing in a list', () => {
+  test('a list where an object is expected is hidden as a whole', () => {
     expect(subjectOf('payment.captured', misfit, 1)).toBeNull();
   });
 
-  test.each(['Kari', 17, true, ['Kari'], '2026-02-21T18:45:02Z'])('may be no object at all: %j', (value) => {
-    const result = hidePersonalData('payment.captured', value, 1);
-    expect(result).toMatchObject({ isValid: false, payload: '[hidden]' });
-  });
+  test.each(['Kari', 17, true, ['Kari'], '2026-02-21T18:45:02Z'])(
+    'the payload %j, which is no object, is hidden',
+    (value) => {
+      const result = hidePersonalData('payment.captured', value, 1);
+      expect(result).toMatchObject({ isValid: false, payload: '[hidden]' });
+    },
+  );
 
-  test('gives its texts and free keys, so that an error does not repeat them', () => {
+  test('the texts and free keys of a payload that does not fit are masked in errors', () => {
     const masked = maskPersonalData(
       'no such Kari Lunde (010190-12345)',
       personalTexts('payment.captured', misfit, 1),
@@ -186,7 +189,7 @@ describe('a payload that this release does not know', () => {
     ['a newer version', 'payment.captured', 2],
     ['a topic that is not in the catalog', 'payment.chargeback.opened', 1],
     ['a name that every object has', 'toString', 1],
-  ])('is hidden as a whole: %s', (_, topic, version) => {
+  ])('an unknown payload is hidden as a whole: %s', (_, topic, version) => {
     expect(hidePersonalData(topic, payload, version)).toEqual({
       payload: '[hidden]',
       hidden: [{ pointer: '', kind: null }],
@@ -198,7 +201,7 @@ describe('a payload that this release does not know', () => {
     );
   });
 
-  test('is shown as today’s schema says where it is older', () => {
+  test('an older payload is shown by today’s schema', () => {
     expect(hidePersonalData('payment.captured', payload, 0).payload).toEqual({
       ...catalog['payment.captured'].example,
       '[hidden]': '[hidden]',
@@ -220,7 +223,7 @@ describe('a code', () => {
     'tel:+47-912-34-567',
     'Kari%20Lunde',
     'declined: see the note',
-  ])('is hidden where it does not look like one, though the payload fits: %s', (bookingId) => {
+  ])('a code that looks like something else is hidden: %s', (bookingId) => {
     const payload = payloadOf('booking.assigned', { bookingId });
     expect(hidePersonalData('booking.assigned', payload, 1)).toMatchObject({
       isValid: true,
@@ -237,7 +240,7 @@ describe('a code', () => {
     '4791234567',
     'org:999000111',
     'q+4791234567',
-  ])('is shown: %s', (bookingId) => {
+  ])('a code is shown: %s', (bookingId) => {
     const payload = payloadOf('booking.assigned', { bookingId });
     expect(hidePersonalData('booking.assigned', payload, 1)).toMatchObject({ payload: { bookingId } });
     expect(withoutPersonalData('booking.assigned', payload)).toMatchObject({ bookingId });
@@ -245,7 +248,7 @@ describe('a code', () => {
 });
 
 describe('what is kept without personal data', () => {
-  test('is what the schema names and does not mark: a field that it does not know is left out', () => {
+  test('a copy without personal data leaves out fields that the schema does not know', () => {
     const payload = payloadOf('payment.captured', { payer: 'Kari', payerRef: 'usr_1', constructor: 'Kari' });
     expect(withoutPersonalData('payment.captured', payload)).toEqual(catalog['payment.captured'].example);
   });
@@ -253,11 +256,11 @@ describe('what is kept without personal data', () => {
   test.each<[TopicName, object]>([
     ['ledger.entry.posted', { lines: [{ account: '1920', side: 'debit', amountMinor: 1, note: 'Kari' }] }],
     ['season.application.submitted', { wishes: [{ resourceId: 'res_1', wishedBy: 'Kari' }] }],
-  ])('leaves out what stands deeper, too: %s', (topic, fields) => {
+  ])('a copy without personal data leaves out nested fields, too: %s', (topic, fields) => {
     expect(JSON.stringify(withoutPersonalData(topic, payloadOf(topic, fields)))).not.toContain('Kari');
   });
 
-  test('is nothing of what has another shape than the schema says', () => {
+  test('a copy without personal data is empty for another shape than the schema’s', () => {
     expect(
       withoutPersonalData('payment.captured', { bookingId: { name: 'Kari' }, currency: ['Kari'] }),
     ).toEqual({});
@@ -270,11 +273,11 @@ describe('what an event is about', () => {
     ['booking.created', { bookingId: 'bkg_1' }, 'booking bkg_1'],
     ['inquiry.submitted', { inquiryId: 'inq_1' }, 'inquiry inq_1'],
     ['webhook.cardpayments.received', { eventId: 'evt_1' }, 'event evt_1'],
-  ])('%s', (topic, fields, subject) => {
+  ])('the subject of %s is shown', (topic, fields, subject) => {
     expect(subjectOf(topic, payloadOf(topic, fields), 1)).toContain(subject);
   });
 
-  test('is in words of its own', () => {
+  test('the subject of a webhook is in words of its own', () => {
     expect(subjectOf('booking.assigned', payloadOf('booking.assigned', { bookingId: 'bkg_1' }), 1)).toBe(
       'booking bkg_1',
     );

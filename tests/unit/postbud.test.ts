@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 beforeEach(() => vi.resetModules());
 afterEach(() => vi.unstubAllEnvs());
 
-test('a webhook secret that two providers have in common is told of once, and not shown', async () => {
+test('a webhook secret of two providers is reported once, and not shown', async () => {
   vi.stubEnv('WEBHOOK_CARDPAYMENTS_SECRET', 'shared-secret');
   vi.stubEnv('WEBHOOK_WALLETPAYMENTS_SECRET', 'own-secret');
   vi.stubEnv('WEBHOOK_IDENTITYPROVIDER_SECRET', 'shared-secret');

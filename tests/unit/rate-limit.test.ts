@@ -34,7 +34,7 @@ function conforms(create: () => Limiter): void {
 
   const allowed = async (limits = [minute], of = key) => (await take(limiter, of, limits)).isAllowed;
 
-  test('counts down to the limit and refuses the next call', async () => {
+  test('calls are counted down to the limit, and the next one is refused', async () => {
     const counts = [];
     for (let call = 1; call <= 5; call++) counts.push((await take(limiter, key, [minute])).counts[0]);
     expect(counts).toEqual(
@@ -48,7 +48,7 @@ function conforms(create: () => Limiter): void {
     );
   });
 
-  test('lets calls through again when the window ends, and not a millisecond sooner', async () => {
+  test('calls are let through again when the window ends, and not a millisecond sooner', async () => {
     for (let call = 1; call <= 3; call++) expect(await allowed()).toBe(true);
     vi.setSystemTime(NOON + MINUTE - 1);
     expect((await take(limiter, key, [minute])).counts).toMatchObject([
@@ -60,7 +60,7 @@ function conforms(create: () => Limiter): void {
     ]);
   });
 
-  test('says how long the window still lasts', async () => {
+  test('a count says how long its window still lasts', async () => {
     vi.setSystemTime(NOON + 18 * SECOND + 250);
     expect((await take(limiter, key, [minute, day])).counts).toMatchObject([
       { resetsInMs: 41_750 },
@@ -68,7 +68,7 @@ function conforms(create: () => Limiter): void {
     ]);
   });
 
-  test('counts against several limits at once, and tells of each', async () => {
+  test('a call counts against several limits at once', async () => {
     await take(limiter, key, [minute, day]);
     const { isAllowed, counts } = await take(limiter, key, [minute, day]);
     expect(isAllowed).toBe(true);
@@ -78,7 +78,7 @@ function conforms(create: () => Limiter): void {
     ]);
   });
 
-  test('does not count against a longer limit what a shorter one refused', async () => {
+  test('a call that a shorter limit refused does not count against a longer one', async () => {
     for (let call = 1; call <= 20; call++) await take(limiter, key, [minute, day]);
     expect((await take(limiter, key, [minute, day])).counts).toMatchObject([
       { limit: minute, isRefused: true },
@@ -94,18 +94,18 @@ function conforms(create: () => Limiter): void {
     ]);
   });
 
-  test('counts each key for itself', async () => {
+  test('each key is counted for itself', async () => {
     for (let call = 1; call <= 4; call++) await take(limiter, key, [minute]);
     expect(await allowed()).toBe(false);
     expect(await allowed([minute], `${key}-other`)).toBe(true);
   });
 
-  test('counts limits of different names for themselves, of the same window too', async () => {
+  test('limits of different names are counted apart, in the same window too', async () => {
     for (let call = 1; call <= 4; call++) await take(limiter, key, [minute]);
     expect(await allowed([{ ...minute, name: 'inquiry-min' }])).toBe(true);
   });
 
-  test('lets through as many of the calls made at once as the limit says', async () => {
+  test('of the calls made at once only as many as the limit are let through', async () => {
     const verdicts = await Promise.all(Array.from({ length: 50 }, () => take(limiter, key, [minute])));
     expect(verdicts.filter(({ isAllowed }) => isAllowed)).toHaveLength(3);
     const left = verdicts.filter(({ isAllowed }) => isAllowed).map(({ counts }) => counts[0]!.remaining);
@@ -113,7 +113,7 @@ function conforms(create: () => Limiter): void {
   });
 
   test.each([' ', 'æøå', 'a:b', 'a/b', '*', '__proto__', 'constructor', 'x'.repeat(500)])(
-    'takes the key %j',
+    'the key %j is counted like any other',
     async (odd) => {
       for (let call = 1; call <= 3; call++) expect(await allowed([minute], key + odd)).toBe(true);
       expect(await allowed([minute], key + odd)).toBe(false);
@@ -122,14 +122,14 @@ function conforms(create: () => Limiter): void {
 
   const taken = async (limit: Limit = minute) => (await take(limiter, key, [limit])).counts[0]!;
 
-  test('gives a call back once, however often it is asked to', async () => {
+  test('a call is given back once, however often that is asked for', async () => {
     const counts = [await taken(), await taken(), await taken()];
     const backs = await Promise.all([counts[1]!.giveBack(), counts[1]!.giveBack(), counts[1]!.giveBack()]);
     expect(backs.map(({ remaining }) => remaining)).toEqual([1, 1, 1]);
     expect([await allowed(), await allowed()]).toEqual([true, false]);
   });
 
-  test('gives a call back after others were refused, and none for those', async () => {
+  test('a counted call can be given back, and a refused one cannot', async () => {
     const counts = [await taken(), await taken(), await taken(), await taken(), await taken()];
     expect(counts.map(({ isRefused }) => isRefused)).toEqual([false, false, false, true, true]);
     expect(await counts[4]!.giveBack()).toMatchObject({ isRefused: true, remaining: 0 });
@@ -138,7 +138,7 @@ function conforms(create: () => Limiter): void {
     expect([await allowed(), await allowed()]).toEqual([true, false]);
   });
 
-  test('gives a call back to the window that counted it: a later one lets no more through', async () => {
+  test('a call is given back to the window that counted it, and not to a later one', async () => {
     const [old] = [await taken(), await taken()];
     vi.setSystemTime(NOON + MINUTE);
     expect((await taken()).remaining).toBe(2);
@@ -146,14 +146,14 @@ function conforms(create: () => Limiter): void {
     expect([await allowed(), await allowed(), await allowed()]).toEqual([true, true, false]);
   });
 
-  test('gives a call back when a new window has begun that nobody has called in', async () => {
+  test('a call given back after its window leaves the new window full', async () => {
     const old = await taken();
     vi.setSystemTime(NOON + 2 * MINUTE);
     expect(await old.giveBack()).toMatchObject({ remaining: 3 });
     expect((await taken()).remaining).toBe(2);
   });
 
-  test('keeps to the limit while calls are taken and given back at once', async () => {
+  test('the limit holds while calls are taken and given back at once', async () => {
     let held = 0;
     let most = 0;
     const call = async () => {
@@ -169,7 +169,7 @@ function conforms(create: () => Limiter): void {
     expect((await taken()).remaining).toBe(2);
   });
 
-  test('gives one limit’s call back and leaves the other’s counted', async () => {
+  test('a call may be given back to one limit and stay counted in the other', async () => {
     const { counts } = await take(limiter, key, [minute, day]);
     await counts[0]!.giveBack();
     expect((await take(limiter, key, [minute, day])).counts).toMatchObject([
@@ -178,7 +178,7 @@ function conforms(create: () => Limiter): void {
     ]);
   });
 
-  test('with no limits lets every call through', async () => {
+  test('a call without limits is let through', async () => {
     expect(await take(limiter, key, [])).toEqual({ isAllowed: true, counts: [] });
   });
 }
@@ -186,7 +186,7 @@ function conforms(create: () => Limiter): void {
 describe('a limiter in memory', () => {
   conforms(() => new MemoryLimiter());
 
-  test('takes its time from the clock that it is given', async () => {
+  test('a limiter in memory takes its time from its clock', async () => {
     let now = 59_999;
     const limiter = new MemoryLimiter({ now: () => now });
     expect((await take(limiter, 'a', [minute])).counts).toMatchObject([{ resetsInMs: 1, remaining: 2 }]);
@@ -194,7 +194,7 @@ describe('a limiter in memory', () => {
     expect((await take(limiter, 'a', [minute])).counts).toMatchObject([{ resetsInMs: MINUTE, remaining: 2 }]);
   });
 
-  test('is what there is without Redis', () => {
+  test('the limiter counts in memory without Redis', () => {
     expect(createLimiter(undefined)).toBeInstanceOf(MemoryLimiter);
   });
 
@@ -202,7 +202,7 @@ describe('a limiter in memory', () => {
     const once = { ...minute, limit: 1 };
     const taken = async (limiter: Limiter, key: string) => (await take(limiter, key, [once])).isAllowed;
 
-    test('forgets the one that called longest ago', async () => {
+    test('a limiter that keeps three keys forgets the one that called longest ago', async () => {
       const limiter = new MemoryLimiter({ keysKept: 3 });
       for (const key of ['a', 'b', 'c']) await taken(limiter, key);
       expect(await taken(limiter, 'a')).toBe(false);
@@ -211,7 +211,7 @@ describe('a limiter in memory', () => {
       expect(await taken(limiter, 'b')).toBe(true);
     });
 
-    test('remembers what all have used together, however many call', async () => {
+    test('the budget of all is remembered, however many keys call', async () => {
       const limiter = new MemoryLimiter({ keysKept: 3 });
       await takeBudget(limiter, 'budget', 1);
       for (let visitor = 0; visitor < 100; visitor++) await taken(limiter, `${visitor}`);
@@ -239,7 +239,7 @@ describe.skipIf(!redisServerPath)('a limiter in Redis', () => {
 
   conforms(() => new RedisLimiter({ ...rest, fallback }));
 
-  test('counts together with the limiters of other instances', async () => {
+  test('limiters of several instances count together in Redis', async () => {
     const limiters = [1, 2].map(() => new RedisLimiter({ ...rest, fallback }));
     const key = crypto.randomUUID();
     const verdicts = await Promise.all(
@@ -248,7 +248,7 @@ describe.skipIf(!redisServerPath)('a limiter in Redis', () => {
     expect(verdicts.filter(({ isAllowed }) => isAllowed)).toHaveLength(5);
   });
 
-  test('is what there is with Redis', async () => {
+  test('the limiter counts in Redis where there is one', async () => {
     const before = rest.commands.length;
     expect((await take(createLimiter(rest), 'a', [minute])).counts).toMatchObject([{ remaining: 2 }]);
     expect(rest.commands.length).toBeGreaterThan(before);
@@ -264,7 +264,7 @@ describe.skipIf(!redisServerPath)('a limiter in Redis', () => {
   };
   const lastCounter = () => rest.commands.findLast(([verb]) => String(verb).startsWith('eval'))![3];
 
-  test('leaves nothing in Redis for longer than its window, also what was given back', async () => {
+  test('a counter in Redis lasts no longer than its window, also after a call was given back', async () => {
     const { counts } = await take(new RedisLimiter({ ...rest, fallback }), crypto.randomUUID(), [minute]);
     const counter = lastCounter();
     for (const count of [undefined, counts[0]!]) {
@@ -274,14 +274,14 @@ describe.skipIf(!redisServerPath)('a limiter in Redis', () => {
     }
   });
 
-  test('counts nothing below zero where the window is gone when a call is given back', async () => {
+  test('a call given back after its counter is gone leaves none below zero', async () => {
     const { counts } = await take(new RedisLimiter({ ...rest, fallback }), crypto.randomUUID(), [minute]);
     await ask('del', lastCounter());
     expect(await counts[0]!.giveBack()).toMatchObject({ remaining: 3 });
     expect(await ask('get', lastCounter())).toBeNull();
   });
 
-  test('gives a call back for all instances', async () => {
+  test('a call given back by one instance is free for all', async () => {
     const [one, other] = [1, 2].map(() => new RedisLimiter({ ...rest, fallback }));
     const key = crypto.randomUUID();
     const { counts } = await take(one!, key, [{ ...minute, limit: 1 }]);
@@ -290,7 +290,7 @@ describe.skipIf(!redisServerPath)('a limiter in Redis', () => {
     expect((await take(other!, key, [{ ...minute, limit: 1 }])).isAllowed).toBe(true);
   });
 
-  test('keeps a call counted that cannot be given back, and does not fail', async () => {
+  test('a call that cannot be given back stays counted, without an error', async () => {
     const limiter = new RedisLimiter({ ...rest, fallback, patienceMs: 100 });
     const key = crypto.randomUUID();
     vi.spyOn(process.stdout, 'write').mockReturnValue(true);
@@ -304,7 +304,7 @@ describe.skipIf(!redisServerPath)('a limiter in Redis', () => {
     expect((await take(limiter, key, [day])).counts).toMatchObject([{ remaining: 0 }]);
   });
 
-  test('gives back in this process what was counted here, though Redis is back', async () => {
+  test('a call counted in the process is given back there, though Redis is back', async () => {
     const limiter = new RedisLimiter({ ...rest });
     const key = crypto.randomUUID();
     vi.spyOn(process.stdout, 'write').mockReturnValue(true);
@@ -329,30 +329,30 @@ describe('the key of a visitor', () => {
     Object.assign(new Request('https://postbud.example/a', { headers }), ip && { ip });
   const keyAt = (address: string) => platform.keysOf(from({ 'x-forwarded-for': address })).own;
 
-  test('says nothing of the address, and is one only with the secret', () => {
+  test('a visitor’s key does not show the address, and depends on the secret', () => {
     const key = keyAt('192.0.2.7');
     expect(key).toMatch(/^[A-Za-z0-9_-]{43}$/);
     const other = createVisitors({ isBehindPlatform: true, secret: 'another-token' });
     expect(other.keysOf(from({ 'x-forwarded-for': '192.0.2.7' })).own).not.toBe(key);
   });
 
-  test('is the same on every instance with the same secret', () => {
+  test('a visitor’s key is the same on every instance with the same secret', () => {
     const again = createVisitors({ isBehindPlatform: true, secret });
     expect(again.keysOf(from({ 'x-forwarded-for': '192.0.2.7' })).own).toBe(keyAt('192.0.2.7'));
   });
 
-  test('is another in every process that has no secret', () => {
+  test('a visitor’s key differs between processes without a secret', () => {
     const [one, other] = [1, 2].map(() => createVisitors({ isBehindPlatform: false }));
     expect(one!.keysOf(from({}))).not.toEqual(other!.keysOf(from({})));
     expect(one!.keysOf(from({}))).toEqual(one!.keysOf(from({})));
   });
 
-  test('is that of the first address that the platform forwards', () => {
+  test('a visitor’s key is that of the first address that the platform forwards', () => {
     expect(keyAt('192.0.2.7, 198.51.100.1')).toBe(keyAt('192.0.2.7'));
     expect(keyAt('198.51.100.1, 192.0.2.7')).not.toBe(keyAt('192.0.2.7'));
   });
 
-  test('is that of x-real-ip where nothing else is forwarded', () => {
+  test('a visitor’s key is that of x-real-ip where nothing else is forwarded', () => {
     expect(platform.keysOf(from({ 'x-real-ip': '192.0.2.7' })).own).toBe(keyAt('192.0.2.7'));
     expect(platform.keysOf(from({ 'x-real-ip': '198.51.100.1', 'x-forwarded-for': '192.0.2.7' })).own).toBe(
       keyAt('192.0.2.7'),
@@ -360,7 +360,7 @@ describe('the key of a visitor', () => {
   });
 
   test.each(['x-forwarded-for', 'x-real-ip', 'forwarded', 'cf-connecting-ip', 'x-vercel-forwarded-for'])(
-    'does not listen to %s where no platform writes it',
+    'a visitor’s key ignores %s where no platform writes it',
     (header) => {
       const spoofed = { [header]: '198.51.100.1' };
       expect(local.keysOf(from(spoofed))).toEqual(local.keysOf(from({})));
@@ -368,12 +368,12 @@ describe('the key of a visitor', () => {
     },
   );
 
-  test('is that of the socket in the local server, and one for all where it is not known', () => {
+  test('a visitor’s key is that of the socket in the local server, and one for all unknown sockets', () => {
     expect(local.keysOf(from({}, '192.0.2.7'))).not.toEqual(local.keysOf(from({}, '192.0.2.8')));
     expect(local.keysOf(from({}))).toEqual(local.keysOf(from({}, 'unix:/run/postbud.sock')));
   });
 
-  test('has beside it those of the wider networks of IPv6, which say nothing of the address either', () => {
+  test('a visitor of IPv6 has keys of the wider networks too, which do not show the address', () => {
     const at = (address: string) => platform.keysOf(from({ 'x-forwarded-for': address }));
     const [here, neighbour, sameCustomer, other] = [
       '2001:db8:1:200::1',
@@ -417,7 +417,7 @@ describe('the networks of an address', () => {
     ['192.0.2', 'local'],
     ['0x7f.1', 'local'],
     ['1::2::3', 'local'],
-  ])('of %j are %s, %s and %s', (address, own, wide?: string, wider?: string) => {
+  ])('the networks of %j are %s, %s and %s', (address, own, wide?: string, wider?: string) => {
     expect(networksOf(address)).toEqual({ own, ...(wide && { 56: wide, 48: wider }) });
   });
 });
@@ -436,7 +436,7 @@ describe('the headers of a limited answer', () => {
   });
   const headersOf = (...counts: Count[]) => rateLimitHeaders(limits, { isAllowed: true, counts });
 
-  test('name every limit, and what is left of the most pressing one', () => {
+  test('the headers name every limit, and the rest of the most pressing one', () => {
     expect(headersOf(count(0, 19, 42_000), count(1, 299, 4711_000))).toEqual({
       'ratelimit-policy': '"chat-min";q=20;w=60, "chat-day";q=300;w=86400',
       ratelimit: '"chat-min";r=19;t=42',
@@ -447,7 +447,7 @@ describe('the headers of a limited answer', () => {
     ['the one with fewer calls left', [count(0, 19, 42_000), count(1, 3, 5000)], '"chat-day";r=3;t=5'],
     ['of two alike the longer one', [count(0, 3, 42_000), count(1, 3, 50_000)], '"chat-day";r=3;t=50'],
     ['the one that refused', [count(0, 0, 99_000), count(1, 0, 50_000, true)], '"chat-day";r=0;t=50'],
-  ])('take for most pressing %s', (_, counts, ratelimit) => {
+  ])('the most pressing limit is %s', (_, counts, ratelimit) => {
     expect(headersOf(...counts).ratelimit).toBe(ratelimit);
   });
 
@@ -457,7 +457,7 @@ describe('the headers of a limited answer', () => {
     [1000, 1],
     [1001, 2],
     [59_001, 60],
-  ])('round %d ms up to %d seconds, in Retry-After too', (resetsInMs, seconds) => {
+  ])('the headers round %d ms up to %d seconds, in Retry-After too', (resetsInMs, seconds) => {
     const verdict = { isAllowed: false, counts: [count(0, 0, resetsInMs, true)] };
     expect(rateLimitHeaders(limits, verdict).ratelimit).toBe(`"chat-min";r=0;t=${seconds}`);
     expect(() => requireAllowed(limits, verdict)).toThrow(
@@ -471,7 +471,7 @@ describe('the headers of a limited answer', () => {
 });
 
 describe('the budget of a day', () => {
-  test('is one for all, refuses what is over it until midnight UTC, and then starts anew', async () => {
+  test('the budget of a day is one for all, and starts anew at midnight UTC', async () => {
     let now = NOON + 0.5;
     const limiter = new MemoryLimiter({ now: () => now });
     for (let call = 1; call <= 2; call++) await takeBudget(limiter, 'chat-budget', 2);
@@ -488,7 +488,7 @@ describe('the budget of a day', () => {
     await expect(takeBudget(limiter, 'chat-budget', 2)).resolves.toBeTruthy();
   });
 
-  test('has again what was given back', async () => {
+  test('a call given back is in the budget again', async () => {
     const limiter = new MemoryLimiter({ now: () => NOON });
     const [first] = [
       await takeBudget(limiter, 'chat-budget', 2),

@@ -47,6 +47,6 @@ describe('an attached subscriber', () => {
 
   it('refuses a topic that the catalog does not list it for', () => {
     // @ts-expect-error: the compiler refuses it too
-    expect(() => subscriber('audit', handlers)).toThrow('audit is no subscriber of payment.captured');
+    expect(() => subscriber('audit', handlers)).toThrow('audit is not a subscriber of payment.captured');
   });
 });

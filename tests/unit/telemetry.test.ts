@@ -42,11 +42,11 @@ describe('a traceparent', () => {
     `00-${TRACE}-${SPAN}`,
     `00-${TRACE}-${SPAN}-01-more`,
     `00-${TRACE}-${SPAN}-01\n`,
-  ])('that is %j is none', (text) => {
+  ])('the traceparent %j is not valid', (text) => {
     expect(contextOf(text)).toBeNull();
   });
 
-  test('is none outside all traces', () => {
+  test('there is no traceparent outside a trace', () => {
     expect([traceparent(), traceId()]).toEqual([null, null]);
   });
 });
@@ -62,7 +62,7 @@ describe('of an error', () => {
     (kind) => expect(safeKind(kind)).toBe('other'),
   );
 
-  test('the class is told, whatever was thrown', () => {
+  test('a span names the class of whatever was thrown', () => {
     expect([new RangeError('kanari'), 'kanari', undefined].map(classOf)).toEqual([
       'RangeError',
       'other',
@@ -71,7 +71,7 @@ describe('of an error', () => {
   });
 });
 
-test('a request is told by the route that is declared, where one is', async () => {
+test('a request’s span is named by its declared route', async () => {
   const lines: LogLine[] = [];
   logTo((line) => lines.push(line));
   const handle = async () => new Response();
@@ -93,7 +93,7 @@ test.each([
   ['OTEL_EXPORTER_OTLP_ENDPOINT', 'collector:4318'],
   ['OTEL_TRACES_SAMPLER', 'often'],
   ['OTEL_TRACES_SAMPLER_ARG', '2'],
-])('%s=%s is refused', (name, value) => {
+])('the variable %s=%s is refused', (name, value) => {
   vi.stubEnv(name, value);
   expect(wrongVariables()).toMatchObject([
     { variable: name, message: expect.stringMatching(new RegExp(`^${name} must `)) },

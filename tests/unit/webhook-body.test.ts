@@ -4,29 +4,29 @@ import { problemCodes } from '../../lib/http/problem-codes.ts';
 import { bodyProblems, type BodyProblem, parseWebhookBody } from '../../lib/webhooks/body.ts';
 
 describe('a body that can be stored', () => {
-  test('is returned as the object it is', () => {
+  test('a storable body is returned as an object', () => {
     expect(parse('{"id":"evt_1","data":{"amount":1200,"lines":[1,2.5,null,true,"blåbær 🫐"]}}')).toEqual({
       ok: true,
       body: { id: 'evt_1', data: { amount: 1200, lines: [1, 2.5, null, true, 'blåbær 🫐'] } },
     });
   });
 
-  test('may be empty, and may have white space around it', () => {
+  test('a storable body may be empty, with white space around it', () => {
     expect(parse(' \r\n\t{} ')).toEqual({ ok: true, body: {} });
   });
 
   test.each([
     ['objects', '{"a":'.repeat(63) + '{}' + '}'.repeat(63)],
     ['arrays in an object', '{"a":' + '['.repeat(63) + ']'.repeat(63) + '}'],
-  ])('may nest 64 levels of %s', (_, text) => {
+  ])('a storable body may nest 64 levels of %s', (_, text) => {
     expect(parse(text).ok).toBe(true);
   });
 
-  test('may hold every finite number', () => {
+  test('a storable body may hold every finite number', () => {
     expect(parse('{"a":[1.7976931348623157e308,5e-324,-0,9007199254740993]}').ok).toBe(true);
   });
 
-  test('may hold any object that JavaScript can serialise, short of what is refused below', () => {
+  test('a storable body may hold any JSON object that has no other fault', () => {
     const text = fc.string({ unit: 'grapheme' });
     const value = fc.jsonValue({ maxDepth: 8, stringUnit: 'grapheme' });
     fc.assert(
@@ -68,17 +68,17 @@ describe('a body that is refused', () => {
     ['the same below zero, in an array', 'unsupported_number', '{"a":[0,-1e309]}'],
   ];
 
-  test.each(refused)('has %s: %s', (_, reason, body) => {
+  test.each(refused)('a body with %s is refused as %s', (_, reason, body) => {
     expect(parse(body)).toEqual({ ok: false, reason });
   });
 
-  test('comes with a sentence for the sender, whatever the reason', () => {
+  test('every reason for a refused body has a sentence for the sender', () => {
     const reasons = new Set(refused.map(([, reason]) => reason));
     expect([...reasons].sort()).toEqual([...bodyProblems].sort());
     for (const code of bodyProblems) expect(problemCodes[code].detail).toMatch(/^[A-Z].+\.$/);
   });
 
-  test('never makes the parser throw', () => {
+  test('the parser never throws', () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => void parse(bytes)));
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(...'{}[]":,\\u0d8e1') }), (text) => void parse(text)),
@@ -87,7 +87,7 @@ describe('a body that is refused', () => {
 });
 
 describe('keys that mean something to JavaScript', () => {
-  test('are plain data and change no prototype', () => {
+  test('keys that mean something to JavaScript are plain data', () => {
     const parsed = parse(
       '{"__proto__":{"id":"evt_forged"},"constructor":{"prototype":{"id":"x"}},"toString":1}',
     );
@@ -98,7 +98,7 @@ describe('keys that mean something to JavaScript', () => {
     expect('id' in {}).toBe(false);
   });
 
-  test('are walked like any other', () => {
+  test('keys that mean something to JavaScript are checked like any other', () => {
     expect(parse('{"__proto__":{"a":"\\u0000"}}')).toEqual({ ok: false, reason: 'unsupported_text' });
   });
 });

@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
 
-// Generated, and held to the code by a test: to write it here would cost every cold start all schemas.
+// A test keeps this generated file current. Writing it at run time would build all schemas at every cold start.
 import document from '../../../docs/openapi.json' with { type: 'json' };
 
 const TEXT = JSON.stringify(document);
 
-/** Another for another text. */
+/** Changes with the document. */
 const ETAG = `"${createHash('sha256').update(TEXT).digest('base64url')}"`;
 
-/** Changes with a deployment, which callers may see five minutes late. */
+/** Callers may see a new deployment's document five minutes late. */
 const CACHE_CONTROL = 'public, max-age=300';
 
 /**
- * Answers with the OpenAPI document, or 304 to a caller that has it.
+ * Answers with the OpenAPI document, or 304 if the caller has the current one.
  *
  * @see https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2
  */
@@ -22,7 +22,7 @@ export function answerOpenApi({ headers: asked }: Request): Response {
   return new Response(TEXT, { headers: { ...headers, 'content-type': 'application/json' } });
 }
 
-/** Whoever compresses an answer on its way marks its tag as weak, which makes no difference here. */
+/** A proxy that compresses an answer marks its tag as weak; a weak match is enough here. */
 function hasIt(tags: string | null): boolean {
   const known = (tags ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
   return known.some((tag) => tag === ETAG || tag === '*');

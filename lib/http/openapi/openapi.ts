@@ -6,7 +6,7 @@ import { problem, problemValue } from '../problem-codes.ts';
 import { SchemaWriter } from './schema-writer.ts';
 import { VERSION } from '../../version.ts';
 
-/** An OpenAPI document, as far as we look into it ourselves. */
+/** An OpenAPI document: the fields that we read ourselves. */
 export interface OpenApi {
   readonly openapi: '3.1.0';
   readonly paths: Readonly<Record<string, object>>;
@@ -24,7 +24,7 @@ export function openApi(operations: readonly Operation[]): OpenApi {
   const paths = pathsOf(operations, new OperationWriter(schemas));
   const failure = {
     description:
-      'What any request may get besides: 500 `internal_error`, and, of another method, 405 `method_not_allowed` with `Allow`.',
+      'Any request may also get 500 `internal_error`; another method gets 405 `method_not_allowed` with `Allow`.',
     headers: {
       'X-Request-Id': { $ref: '#/components/headers/X-Request-Id' },
       'Cache-Control': { $ref: '#/components/headers/Cache-Control' },
@@ -41,7 +41,7 @@ export function openApi(operations: readonly Operation[]): OpenApi {
   return {
     openapi: '3.1.0',
     info: { title: 'Postbud', version: VERSION, summary: SUMMARY, description: DESCRIPTION },
-    servers: [{ url: '/', description: 'Where this document is served.' }],
+    servers: [{ url: '/', description: 'The server of this document.' }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     paths,
     components: {
@@ -71,40 +71,37 @@ function pathsOf(operations: readonly Operation[], writer: OperationWriter): Rec
 const SUMMARY = 'The public edge and the event bus of a booking platform for municipal venues.';
 
 const DESCRIPTION =
-  `Errors are \`application/problem+json\` (RFC 9457) everywhere; act on \`code\`, which is stable.
-\`HEAD\` comes with every \`GET\`. Another method than those described is a 405 with \`Allow\`. Operations that pages of
-other origins call answer \`OPTIONS\`. What the platform answers in our place is plain text with \`X-Vercel-Error\` and no
-request id: 413 for a body above 4.5 MB, 504 for what took too long.
+  `All errors are \`application/problem+json\` (RFC 9457). Act on \`code\`, which is stable. Every \`GET\` also answers
+\`HEAD\`; other methods get 405 with \`Allow\`. Operations that pages of other origins call also answer \`OPTIONS\`.
+Answers of the platform itself are plain text with \`X-Vercel-Error\` and no request id: 413 for a body above 4.5 MB, 504
+for a call that took too long.
 
-Operators send \`Authorization: Bearer <JWT>\` with a token that has the scope that the operation names. Browsers get a
-page where a program gets JSON, by \`Accept\`, and sign in with a cookie.
+Operators send \`Authorization: Bearer <JWT>\` with a token that has the operation's scope. Browsers, by their \`Accept\`,
+get a page where programs get JSON, and sign in with a cookie.
 
-Read over fields that you don't know: answers may gain some.
+Ignore fields that you do not know: answers may gain fields.
 
-Examples of one name belong together, in parameters, body and answer: that request gets an answer of that status and, if
-it is a problem, of that code. They are meant to be sent in their order, with \`Accept\` of the media type of the answer's
-example. An answer without a body lists them in \`x-examples\`; one with status 303 is for who accepts \`text/html\`. An
-example of a 401 is sent without credentials, one of \`insufficient_scope\` with a token that has no scope. \`x-events\`
-holds the schemas of what comes in server-sent events, \`x-limit-bytes\` the longest body that is taken.`.replaceAll(
-    /(?<!\n)\n(?!\n)/g,
-    ' ',
-  );
+The parameters, the body and the answer of an example share its name: that request gets an answer with that status and,
+for a problem, that code. Send examples in their order, with the media type of the answer as \`Accept\`. An answer without
+a body lists its examples in \`x-examples\`; an example of status 303 needs \`Accept: text/html\`. Send examples of 401
+without credentials, and those of \`insufficient_scope\` with a token without scopes. \`x-events\` has the schemas of
+server-sent events, \`x-limit-bytes\` the maximum length of the body.`.replaceAll(/(?<!\n)\n(?!\n)/g, ' ');
 
 const TAGS: Readonly<Record<Tag, string>> = {
-  Health: 'Whether it runs.',
+  Health: 'A probe of the process.',
   Descriptions: 'This document.',
-  Chat: 'What visitors of the marketing site ask the language model.',
-  Inquiry: 'What they write to the administrator.',
-  Webhooks: 'What payment and identity providers tell.',
-  Relay: 'What the platform’s clock calls.',
-  'Event bus': 'The operators’ view of the bus, and what they can do.',
+  Chat: 'Questions of the marketing site’s visitors to the language model.',
+  Inquiry: 'The visitors’ inquiries to the administrator.',
+  Webhooks: 'Notifications of payment and identity providers.',
+  Relay: 'The call of the platform’s cron.',
+  'Event bus': 'The operators’ view of the bus, and their actions.',
   'Sign-in': 'Sessions of the operators’ console.',
 };
 
 const REQUEST_ID = {
   in: 'header',
   name: 'X-Request-Id',
-  description: 'A name of the caller’s own for the request, which the answer repeats.',
+  description: 'The caller’s own id for the request. The answer repeats it.',
   schema: { type: 'string', pattern: '^[A-Za-z0-9._:-]{1,128}$' },
 };
 
@@ -113,14 +110,14 @@ const SECURITY_SCHEMES = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
-    description: 'An operator’s token. Its claim `scope` holds the scopes, with spaces between them.',
+    description: 'An operator’s token. Its claim `scope` lists the scopes, separated by spaces.',
   },
   operatorSession: {
     type: 'apiKey',
     in: 'cookie',
     name: '__Host-event-bus',
     description:
-      'The same token in a cookie, as signing in sets it. What changes something must come from our pages.',
+      'The same token in a cookie, set by signing in. Requests that change something must come from the console.',
   },
   cronSecret: { type: 'http', scheme: 'bearer', description: 'CRON_SECRET.' },
   webhookSignature: {
@@ -128,6 +125,6 @@ const SECURITY_SCHEMES = {
     in: 'header',
     name: 'webhook-signature',
     description:
-      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` with the provider’s secret. Other schemes sign in other headers.',
+      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` with the provider’s secret. Other schemes use other headers.',
   },
 };

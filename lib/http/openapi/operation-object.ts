@@ -17,7 +17,7 @@ const ORIGIN: Parameter = {
   schema: z.string(),
 };
 
-/** Writes operations as OpenAPI has them, their examples spread over parameters, body and answers. */
+/** Writes operations in OpenAPI's form, with each example split into parameters, body and answer. */
 export class OperationWriter {
   readonly #schemas: SchemaWriter;
 
@@ -56,7 +56,7 @@ export class OperationWriter {
       ...(description !== undefined && { description }),
       ...(place === 'path' && { required: true }),
       schema: this.#schemas.write(schema),
-      // Commas between the values rather than the name before each.
+      // Values separated by commas, instead of one parameter for each.
       ...(isList && { style: 'form', explode: false }),
       ...examplesOf(operation, ({ parameters }) => valueOf(parameters?.[name])),
     };
@@ -107,7 +107,7 @@ export class OperationWriter {
     return { schema: { type: 'string' }, 'x-events': Object.fromEntries(events) };
   }
 
-  /** Of the status, with the codes that it may have. */
+  /** Writes the problems of one status, with their codes. */
   #problem(operation: Operation, status: number): object {
     const codes = codesOf(operation, status);
     const narrowed = { properties: { status: { const: status }, code: { enum: codes } } };
@@ -162,18 +162,18 @@ function statusesOf({ problems }: Operation): readonly number[] {
 
 function codesOf({ problems }: Operation, status: number): readonly ProblemCode[] {
   const codes = problems.filter((code) => problemCodes[code].status === status);
-  // What can lack a setting can have a wrong one.
+  // A setting that can be missing can also be wrong.
   return status === 503 ? [...codes, 'misconfigured'] : codes;
 }
 
 const LIMITS: readonly HeaderName[] = ['RateLimit', 'RateLimit-Policy'];
 
-/** What problems of a status always have in their headers, and what only some of them have. */
+/** The headers that problems of a status always have, and those that only some have. */
 function problemHeaders(
   { access, isLimited }: Operation,
   status: number,
 ): [always: readonly HeaderName[], sometimes: readonly HeaderName[]] {
-  // A call is counted before its body is looked at, and after its type and length; one to sign in before all of it.
+  // A call is counted after its type and length are checked and before its body is; a sign-in before all of that.
   const limits = isLimited ? LIMITS : [];
   switch (status) {
     case 401:
@@ -195,7 +195,7 @@ function problemHeaders(
   }
 }
 
-/** @param always those that it has besides those of every answer. @param sometimes those that it may have. */
+/** @param always headers beyond those of every answer. @param sometimes optional headers. */
 function headersOf(
   { cors, hasPages }: Operation,
   always: readonly HeaderName[],
@@ -216,7 +216,7 @@ function headersOf(
   ]);
 }
 
-/** The headers that answers always have, as components. */
+/** The documented headers, as components. */
 export function headerComponents(): Readonly<Record<string, object>> {
   return Object.fromEntries(
     Object.entries(headers).map(([name, header]) => [name, { ...header, required: true }]),

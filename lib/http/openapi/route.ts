@@ -16,7 +16,7 @@ export const openApiRoute = {
     {
       in: 'header',
       name: 'If-None-Match',
-      description: 'The ETag of the document that the caller has.',
+      description: 'The ETag of the caller’s copy.',
       schema: z.string(),
     },
   ],
@@ -32,7 +32,7 @@ export const openApiRoute = {
       },
       headers: ['ETag'],
     },
-    { status: 304, description: 'The caller has it.', headers: ['ETag'] },
+    { status: 304, description: 'The caller’s copy is current.', headers: ['ETag'] },
   ],
   problems: [],
   examples: {
@@ -41,7 +41,7 @@ export const openApiRoute = {
       answer: answered({ openapi: '3.1.0', info: { title: 'Postbud', version: VERSION } }),
     },
     'whatever-is-kept': {
-      summary: 'Whatever the caller has, it is current',
+      summary: 'With any copy',
       parameters: { 'If-None-Match': '*' },
       answer: { status: 304 },
     },

@@ -8,18 +8,18 @@ import { DAY, MINUTE, SECOND } from '../../time.ts';
 import type { Scope } from '../../http/operation.ts';
 import type { Operator } from '../operator.ts';
 
-/** Holds the token of whoever signed in. By its prefix no other host, and nothing but HTTPS, can have set it. */
+/** Holds the token of a signed-in operator. The prefix guarantees that this host set it, over HTTPS. */
 export const SESSION_COOKIE = '__Host-event-bus';
 
 /**
- * Tells who asks, whatever they may do: by the token in `Authorization`, or else by that in the session's cookie.
+ * Authenticates an operator by the token in `Authorization` or, without one, in the session's cookie. Checks no scope.
  *
  * @throws Problem 401 without a valid token; 403 as `requireOwnPage` does, with the cookie; 503 as `verifyToken` does.
  * @see https://www.rfc-editor.org/rfc/rfc6750#section-3
  */
 export async function authenticate(request: Request, settings: OperatorSettings): Promise<Operator> {
   const { token, via } = tokenOf(request);
-  // A browser sends the cookie along with what other sites make it send, but never an Authorization header.
+  // A browser adds the cookie to requests that other sites trigger, but never an Authorization header.
   if (via === 'cookie') requireOwnPage(request);
   const { subject, name, scopes } = await verifyToken(token, settings);
   return { subject, name, scopes, via };
@@ -35,8 +35,8 @@ export function requireScope({ scopes }: Pick<Operator, 'scopes'>, scope: Scope)
 }
 
 /**
- * Requires that a request which changes something was sent by a page of ours. `SameSite` does not keep out our sibling
- * hosts, so the browser must say that the page was of this very origin.
+ * Requires that a request that changes something comes from a page of the console. `SameSite` lets sibling hosts in, so
+ * the browser must say that the page has this exact origin.
  *
  * @throws Problem 403 `cross_site_request`
  * @see https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
@@ -44,7 +44,7 @@ export function requireScope({ scopes }: Pick<Operator, 'scopes'>, scope: Scope)
 export function requireOwnPage(request: Request): void {
   if (request.method === 'GET' || request.method === 'HEAD') return;
   const site = request.headers.get('sec-fetch-site');
-  // Browsers leave the header out where there is no HTTPS, and did before 2023; they all send Origin.
+  // Browsers omit the header without HTTPS, and did before 2023; all of them send Origin.
   const isOwn =
     site === null
       ? request.headers.get('origin') === new URL(request.url).origin
@@ -53,14 +53,14 @@ export function requireOwnPage(request: Request): void {
   throw new Problem('cross_site_request');
 }
 
-/** The token of a session, whether valid or not; undefined where nobody has signed in. */
+/** Reads the token of a session without verifying it. @returns undefined without a session. */
 export function sessionToken({ headers }: Request): string | undefined {
   return parse(headers.get('cookie') ?? '', SESSION_COOKIE)[SESSION_COOKIE] || undefined;
 }
 
 function tokenOf(request: Request): { readonly token: string; readonly via: Operator['via'] } {
   const authorization = request.headers.get('authorization');
-  // One that is wrong is not passed over: whoever wrote it did not mean the cookie.
+  // A malformed header does not fall back to the cookie: the caller did not mean the cookie.
   const token =
     authorization === null
       ? sessionToken(request)
@@ -69,26 +69,26 @@ function tokenOf(request: Request): { readonly token: string; readonly via: Oper
   throw new Problem('unauthorized', { headers: { 'www-authenticate': 'Bearer' } });
 }
 
-/** What a valid token says. */
+/** The claims of a valid token. */
 export interface VerifiedToken extends Omit<Operator, 'via'> {
-  /** Seconds since 1970: as in the token, or when it is too old, whichever is first. */
+  /** Seconds since 1970: the token's `exp`, or the moment it becomes too old, whichever comes first. */
   readonly expiresAtSeconds: number;
 }
 
 /**
- * A token that is said to be good for longer was made as a password. It ends with its age before that, but whoever made
- * it counts on more.
+ * A token with a longer life was made as a password. It would be refused by its age anyway, which its owner would not
+ * expect.
  */
 const LONGEST_LIFE_SECONDS = (366 * DAY) / SECOND;
 
 /**
- * Verifies a token, whatever it allows. It ends when it says so, and once it is older than the settings allow.
+ * Verifies a token without checking scopes. It is valid until its `exp` and until it is older than the settings allow.
  *
  * @throws Problem 401 `invalid_token`, 503 when no key is configured or the key server does not answer.
  */
 export async function verifyToken(token: string, settings: OperatorSettings): Promise<VerifiedToken> {
   const { sub, exp, iat, name, scope } = await claimsOf(token, settings);
-  // A token may hold anything under the names; what is written down beside each act must be a text that a database takes.
+  // Claims may hold anything; the subject is recorded with each action, so Postgres must be able to store it.
   if (typeof sub !== 'string' || !sub.trim() || /\p{Cc}/u.test(sub)) throw invalidToken();
   if (exp === undefined || iat === undefined || exp - iat > LONGEST_LIFE_SECONDS) throw invalidToken();
   return {
@@ -103,14 +103,14 @@ async function claimsOf(token: string, settings: OperatorSettings): Promise<JWTP
   const options: JWTVerifyOptions = {
     issuer: settings.issuer,
     audience: settings.audience,
-    // Without these a token that lacks them passes.
+    // Without this option a token that lacks these claims passes.
     requiredClaims: ['exp', 'iat', 'sub', 'scope'],
     clockTolerance: 30,
-    // With it, a token that was issued in the future does not pass either.
+    // This also refuses tokens issued in the future.
     maxTokenAge: settings.maxAgeSeconds,
   };
   try {
-    // The algorithm goes with the key: a public key must never be taken for a shared secret.
+    // The algorithm depends on the key: a public key must never serve as a shared secret.
     if (settings.kind === 'secret') {
       const { payload } = await jwtVerify(token, settings.secret, { ...options, algorithms: ['HS256'] });
       return payload;
@@ -137,7 +137,7 @@ export function invalidToken(cause?: unknown): Problem {
 
 const keySets = new Map<string, ReturnType<typeof createRemoteJWKSet>>();
 
-/** One for each URL: it holds the keys that it has fetched. */
+/** A key set for each URL, which caches the keys it fetched. */
 function keySetOf(url: string) {
   const known = keySets.get(url);
   if (known) return known;
@@ -146,7 +146,7 @@ function keySetOf(url: string) {
   return keySet;
 }
 
-/** What jose throws when keys can't be had, rather than when the token is wrong. */
+/** Errors that jose throws when it cannot get keys, as opposed to errors of the token. */
 function isKeyServerDown(error: unknown): boolean {
   if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true;
   if (error instanceof TypeError) return true;

@@ -2,8 +2,8 @@ import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 
 /**
- * A page that asks for the same address again, from here: a `SameSite=Strict` cookie does not come along when a link of
- * another site, a chat or a mail, is followed, but it does now.
+ * Draws a page that reloads the same address. A browser that follows a link from another site, such as a chat or a mail,
+ * does not send a `SameSite=Strict` cookie; from this page it does.
  */
 export function bouncePage(url: URL): Html {
   return html`<!doctype html>

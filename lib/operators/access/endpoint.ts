@@ -17,7 +17,7 @@ import { signInPage } from './page.ts';
 import type { Answer, Bus, PageAnswer, PublicRoute, Route } from './route.ts';
 import type { Operator } from '../operator.ts';
 
-/** One of the operators' functions: its routes, and what all its pages show. */
+/** One of the operators' functions: its routes, and the facts that all its pages show. */
 export interface OperatorEndpointDeclaration {
   readonly settings: () => OperatorSettings;
   /** `Production`, `Preview` or `Local`. */
@@ -34,8 +34,8 @@ export interface OperatorEndpointDeclaration {
 /**
  * Makes a function for operators out of routes, with a page for browsers and JSON for programs.
  *
- * It is decided here, and nowhere else, who gets in: each route says for which scope it is. An unknown path is a 404,
- * another method a 405. Problems are pages too where a page is wanted, and a 401 holds the form to sign in with.
+ * Access is decided only here: each route names the scope it needs. An unknown path is answered 404, another method 405.
+ * Browsers get problems as pages; the page of a 401 is the sign-in form.
  */
 export function operatorEndpoint(declaration: OperatorEndpointDeclaration): Endpoint {
   return {
@@ -73,11 +73,11 @@ interface Asked {
   readonly url: URL;
   readonly isBounced: boolean;
   readonly wantsHtml: boolean;
-  /** Known once the token has been verified, for the page of whatever goes wrong after that. */
+  /** Set once the token has been verified, for the pages of later problems. */
   operator: Operator | null;
 }
 
-/** One for each request, so that what is found out on the way is at hand for any answer. */
+/** Makes an endpoint for one request, so that every answer knows what was established before it. */
 function endpointFor(declaration: OperatorEndpointDeclaration, request: Request): Endpoint {
   const asked = askedBy(declaration, request);
   const places = placesAt(asked.url.pathname, declaration.routes);
@@ -131,12 +131,12 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
   return pageResponse(given.page(context), given);
 }
 
-/** Writes a problem for whoever asked: as JSON, as a page, or as the form to sign in with. */
+/** Writes a problem as JSON, as a page, or as the sign-in form. */
 function problemAnswer(asked: Asked, problem: Problem, requestId: string): Response {
   if (!asked.wantsHtml) return problemResponse(problem, requestId);
   const { status, code, detail, issues = [] } = problem;
   if (status === 401) {
-    // Whoever comes without a token has done nothing wrong.
+    // A visitor without a token made no mistake, so the form shows no error.
     const wrong = code === 'unauthorized' ? null : detail;
     return pageResponse(signInPage({ next: nextAfter(asked), problem: wrong }), problem);
   }
@@ -145,7 +145,7 @@ function problemAnswer(asked: Asked, problem: Problem, requestId: string): Respo
   return pageResponse(problemPage({ status, title, code, detail, requestId, issues }, context), problem);
 }
 
-/** Where to go once signed in: to where one was going, or home after what must not be done by signing in. */
+/** The page to open after signing in: the requested one, or the overview after a request that changes something. */
 function nextAfter({ request, url }: Asked): string {
   return request.method === 'GET' ? url.pathname + url.search : HOME;
 }
@@ -182,7 +182,7 @@ function pageResponse(page: Html, { status = 200, headers = {} }: Details): Resp
   return new Response(page, { status, headers: { ...headers, 'content-type': 'text/html; charset=utf-8' } });
 }
 
-/** What is no page: JSON, or where a browser is to go. */
+/** Answers with JSON, or sends a browser on to another page. */
 function otherResponse({ wantsHtml: isBrowser }: Asked, given: Answer<never>): Response {
   const { json, headers = {} } = given;
   if (!('seeOther' in given)) return Response.json(json, { status: given.status ?? 200, headers });
@@ -190,12 +190,12 @@ function otherResponse({ wantsHtml: isBrowser }: Asked, given: Answer<never>): R
   return new Response(null, { status: 303, headers: { ...headers, location: given.seeOther } });
 }
 
-/** In the query of a request that comes from our own bounce page. */
+/** A query parameter that marks requests from our bounce page. */
 const BOUNCED = 'b';
 
 /**
- * A browser that follows a link from a mail or a chat leaves the session's cookie behind, since it is `SameSite=Strict`.
- * It brings it when a page of ours sends it to the same address, which is done once.
+ * A browser that follows a link from a mail or a chat omits the session's cookie, which is `SameSite=Strict`. It sends the
+ * cookie when a page of ours opens the same address again, which happens once.
  */
 function mayHaveLeftCookieBehind({ request, isBounced, wantsHtml: isBrowser }: Asked): boolean {
   const { method, headers } = request;
@@ -232,10 +232,10 @@ function placesAt(pathname: string, routes: readonly Route[]): readonly PlaceAt[
   });
 }
 
-/** @returns null where the path is not the route's. */
+/** @returns null for a path that does not match. */
 function parametersAt(pathname: string, path: string): Readonly<Record<string, string>> | null {
   const names = path.split('/');
-  // Functions are also called by the paths of their files, which begin with /api.
+  // A function also answers the path of its file, which begins with /api.
   const segments = pathname
     .replace(/^\/api(?=\/)/, '')
     .replace(/\/$/, '')
@@ -255,7 +255,7 @@ function parametersAt(pathname: string, path: string): Readonly<Record<string, s
   return Object.fromEntries(parameters);
 }
 
-/** @returns null for an escape that is none, and for control characters, which no database takes and no name has. */
+/** @returns null for a malformed escape and for control characters, which no name contains. */
 function decoded(segment: string): string | null {
   try {
     const value = decodeURIComponent(segment);

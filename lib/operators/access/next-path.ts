@@ -6,7 +6,7 @@ import { HOME } from '../page/links.ts';
  * @returns the path with its query; the overview's for anything else.
  */
 export function nextPath(wanted: string | null | undefined): string {
-  // The URL parser reads a backslash as a slash and drops tabs and line breaks: none of it belongs in a path of ours.
+  // URL parsers read a backslash as a slash and drop tabs and line breaks; our paths contain none of them.
   if (!wanted || wanted.length > 2000 || !/^\/[\x21-\x5b\x5d-\x7e]*$/.test(wanted)) return HOME;
   const base = 'https://console.invalid';
   if (!URL.canParse(wanted, base)) return HOME;
@@ -14,5 +14,5 @@ export function nextPath(wanted: string | null | undefined): string {
   return origin === base && PAGE.test(pathname) ? pathname + search : HOME;
 }
 
-/** No path of ours needs an escape, none has an empty segment, and nobody wants to sign in or out next. */
+/** Our paths need no escapes and have no empty segments; signing in or out is never the next page. */
 const PAGE = new RegExp(String.raw`^${HOME}(?!/sign-(in|out)/?$)(/[\w.~!$&'()*+,;=:@-]+)*/?$`);

@@ -1,11 +1,11 @@
-import { hiddenField } from '../page/acts.ts';
+import { hiddenField } from '../page/actions.ts';
 import { DEAD_ICON } from '../page/icons.ts';
 import { HOME } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { plainLayout } from '../page/layout.ts';
 
-/** The form that takes a token. @param next where to go then. @param problem why the last token did not do. */
+/** Draws the form that takes a token. @param next the page to go on to. @param problem why the last token was refused. */
 export function signInPage({
   next,
   problem,
@@ -18,8 +18,8 @@ export function signInPage({
     html`<form class="panel narrow" method="post" action="${HOME}/sign-in">
       <h1>Sign in to the event bus</h1>
       <p class="muted">
-        Paste the same bearer token you use with the API. It is kept in a cookie that scripts can’t read, for
-        as long as the token is valid and at most 8 hours.
+        Paste the bearer token that you use with the API. The browser keeps it in a cookie that scripts can’t
+        read, until the token expires, at most 8 hours.
       </p>
       ${problem !== null && problemAlert(problem)} ${hiddenField('next', next)}
       <label class="f">
@@ -31,7 +31,7 @@ export function signInPage({
           spellcheck="false"
           required
           autofocus
-          ${problem === null ? null : INVALID}
+          ${problem !== null && INVALID}
           data-token
         />
       </label>
@@ -40,10 +40,10 @@ export function signInPage({
   );
 }
 
-const INVALID = html` aria-invalid="true" aria-describedby="problem"`;
+const INVALID = html`aria-invalid="true" aria-describedby="problem"`;
 
 function problemAlert(problem: string): Html {
-  return html`<div class="alert" role="alert">
+  return html`<div class="alert dead" role="alert">
     ${DEAD_ICON}
     <p id="problem">${problem}</p>
   </div>`;

@@ -51,7 +51,7 @@ export interface Visit {
   /** The path's parameters, decoded; none is empty or holds a control character. */
   readonly parameters: Readonly<Record<string, string>>;
   readonly requestId: string;
-  /** Whether a browser asks, which gets a page. */
+  /** Whether the caller is a browser, which gets a page. */
   readonly wantsHtml: boolean;
   readonly settings: () => OperatorSettings;
   readonly bus: Bus;
@@ -61,7 +61,7 @@ export interface OperatorVisit extends Visit {
   readonly operator: Operator;
 }
 
-/** An answer as JSON and as a page, of which one is sent. @typeParam Context what the page is drawn with. */
+/** An answer as JSON and as a page; the caller gets one of them. @typeParam Context the page's context. */
 export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer) & {
   readonly json: unknown;
   readonly headers?: Readonly<Record<string, string>>;
@@ -89,7 +89,7 @@ interface Checked<Parameters extends Shape, Query, Body> extends Omit<OperatorVi
   readonly body: Body;
 }
 
-/** What an operator can see or do, declared once: the router, OpenAPI, the command line and the tests read it. */
+/** One thing that operators can see or do. The router, OpenAPI, the command line and the tests read this declaration. */
 export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
   /** Names the operation for links and for generated clients. */
   readonly id: string;

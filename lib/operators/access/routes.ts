@@ -31,14 +31,14 @@ export const signInRequest = z.object({
   token: z
     .string('paste a token')
     .trim()
-    // Whoever copies it from a command of curl has the scheme too.
+    // A token copied from a curl command comes with the scheme.
     .transform((token) => token.replace(/^bearer +/i, ''))
     .pipe(z.string().min(1, 'paste a token'))
     .meta({ minLength: 1, description: 'An operator’s token, with or without `Bearer` before it.' }),
-  next: z.string().optional().meta({ description: 'The page of the console to go on to.' }),
+  next: z.string().optional().meta({ description: 'The page of the console to open next.' }),
 });
 
-/** The page that sends a form; browsers say it. */
+/** Browsers say with it which page sends a form. */
 const fetchSite: Parameter = {
   in: 'header',
   name: 'Sec-Fetch-Site',
@@ -51,7 +51,7 @@ const SAME_ORIGIN = { 'Sec-Fetch-Site': 'same-origin' };
 
 const SEE_OTHER: DescribedAnswer = {
   status: 303,
-  description: 'The same, to a browser: the page to go on to.',
+  description: 'The same for a browser: redirects to the next page.',
   headers: ['Location', 'Set-Cookie'],
 };
 
@@ -61,13 +61,13 @@ export const showSignIn: PublicRoute = {
   path: SIGN_IN_PATH,
   tag: 'Sign-in',
   summary: 'Get the form that takes a token',
-  description: 'For people. Programs need no session: they send the token with every request.',
+  description: 'For people. Programs need no session: they send the token with each request.',
   access: 'anyone',
   hasPages: true,
   answers: [
     {
       status: 200,
-      description: 'The form, or to a program what to do instead.',
+      description: 'The form; for a program, a hint to send the token instead.',
       content: { [JSON_TYPE]: z.object({ detail: z.string() }), [HTML_TYPE]: z.string() },
     },
   ],
@@ -89,8 +89,8 @@ export const signIn: PublicRoute = {
   method: 'post',
   path: SIGN_IN_PATH,
   tag: 'Sign-in',
-  summary: 'Put a token into the session’s cookie',
-  description: 'For as long as the token is valid, and at most 8 hours.',
+  summary: 'Store a token in the session’s cookie',
+  description: 'The session lasts as long as the token is valid, at most 8 hours.',
   access: 'anyone',
   hasPages: true,
   isLimited: true,
@@ -100,7 +100,9 @@ export const signIn: PublicRoute = {
     {
       status: 200,
       description: 'Signed in.',
-      content: { [JSON_TYPE]: z.object({ next: z.string().meta({ description: 'Where to go on.' }) }) },
+      content: {
+        [JSON_TYPE]: z.object({ next: z.string().meta({ description: 'The page to open next.' }) }),
+      },
       headers: ['Set-Cookie'],
     },
     SEE_OTHER,
@@ -122,7 +124,7 @@ export const signIn: PublicRoute = {
   ],
   examples: {
     'a-token-that-is-none': {
-      summary: 'With a token that nobody has signed',
+      summary: 'With a token that is not signed by a known key',
       parameters: SAME_ORIGIN,
       json: { token: 'eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmVk' },
       answer: refused('invalid_token'),
@@ -143,7 +145,7 @@ export const signOut: PublicRoute = {
   method: 'post',
   path: SIGN_OUT_PATH,
   tag: 'Sign-in',
-  summary: 'Have the browser forget the session',
+  summary: 'Remove the session from the browser',
   description: 'The token stays valid until it expires.',
   access: 'anyone',
   hasPages: true,
@@ -192,20 +194,20 @@ async function startSession({ request, wantsHtml, settings }: Visit): Promise<An
   }
 }
 
-/** A day's work; whoever needs longer signs in again. */
+/** A working day; after that the operator signs in again. */
 const LONGEST_SESSION_SECONDS = (8 * HOUR) / SECOND;
 
-/** Browsers drop a cookie of more than 4,096 bytes, and say nothing. Attributes count in some of them. */
+/** Browsers silently drop cookies of more than 4,096 bytes. Some of them count the attributes. */
 const LONGEST_COOKIE_BYTES = 4000;
 
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'Strict' } as const;
 
-/** @throws Problem 400 `token_too_long`; 401, 403 or 503 for a token that may not see the console. */
+/** @throws Problem 400 `token_too_long`; 401, 403 or 503 for a token without access to the console. */
 async function sessionCookie(token: string, settings: OperatorSettings): Promise<string> {
   const { scopes, expiresAtSeconds } = await verifyToken(token, settings);
   requireScope({ scopes }, 'event-bus:read');
   const secondsLeft = Math.floor(expiresAtSeconds - Date.now() / SECOND);
-  // The verification lets clocks differ by a little; a browser's cookie would be gone at once.
+  // The verification tolerates a small clock difference, but the cookie would expire at once.
   if (secondsLeft <= 0) throw invalidToken();
   if (SESSION_COOKIE.length + token.length > LONGEST_COOKIE_BYTES) {
     throw new Problem('token_too_long', {
@@ -216,7 +218,7 @@ async function sessionCookie(token: string, settings: OperatorSettings): Promise
   return serialize(SESSION_COOKIE, token, { ...ATTRIBUTES, maxAge });
 }
 
-/** The token stays valid until it expires: this browser forgets it. */
+/** Removes the cookie. The token itself stays valid until it expires. */
 function endSession(): Answer<void> {
   return {
     json: { signedOut: true },

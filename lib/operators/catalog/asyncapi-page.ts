@@ -1,23 +1,22 @@
 import { COPY_ICON } from '../page/icons.ts';
-import { html } from '../../markup.ts';
-import type { Html } from '../../markup.ts';
 import { heading, layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { counted } from '../page/words.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
+import { quantity } from '../page/words.ts';
 
-interface Described {
+interface AsyncApiDocument {
   readonly channels: object;
   readonly operations: object;
 }
 
-/** The bus in AsyncAPI, to be copied into a tool; programs get it as JSON from the same address. */
-export function asyncApiPage(document: Described, context: PageContext): Html {
-  const [channels, operations] = [document.channels, document.operations].map(
-    (part) => Object.keys(part).length,
-  );
+/** Draws the AsyncAPI document, to be read or copied. Programs get it as JSON from the same address. */
+export function asyncApiPage(document: AsyncApiDocument, context: PageContext): Html {
+  const channels = Object.keys(document.channels).length;
+  const operations = Object.keys(document.operations).length;
   const content = html`${heading({
       title: 'AsyncAPI',
-      lead: `AsyncAPI 3.0 of all topics: ${counted(channels ?? 0, 'channel')}, ${counted(operations ?? 0, 'operation')}. Programs get it as JSON from this address.`,
+      lead: `All topics as AsyncAPI 3.0: ${quantity(channels, 'channel')}, ${quantity(operations, 'operation')}. This address also answers JSON, to programs.`,
       actions: html`<button class="btn" type="button" data-js data-copy="#asyncapi">
         ${COPY_ICON}<span>Copy</span>
       </button>`,

@@ -1,53 +1,41 @@
-import type { CatalogField, CatalogTopic, CatalogView } from './read.ts';
+import { payload } from '../dead-letters/payload.ts';
 import { searchWords } from '../overview/attention.ts';
 import { LOCK_ICON } from '../page/icons.ts';
+import { heading, layout } from '../page/layout.ts';
+import type { PageContext } from '../page/layout.ts';
 import { HOME, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { heading, layout } from '../page/layout.ts';
-import type { PageContext } from '../page/layout.ts';
-import { payload } from '../dead-letters/payload.ts';
-import { counted } from '../page/words.ts';
+import { card, emptyLine } from '../page/sections.ts';
+import { table } from '../page/table.ts';
+import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
+import { quantity } from '../page/words.ts';
+import type { CatalogField, CatalogTopic, CatalogView } from './read.ts';
 
-/** Every topic: who states it, who is handed it, and what an event of it carries. */
+/** Draws every topic with its producer, its subscribers and the fields of its payload. */
 export function catalogPage(view: CatalogView, context: PageContext): Html {
+  const path = `${HOME}/catalog`;
   const words = context.url.searchParams.get('q') ?? '';
-  const shown = view.topics.filter((topic) => searchWords(topic).includes(words.trim().toLowerCase()));
+  const matching = view.topics.filter((topic) => searchWords(topic).includes(words.trim().toLowerCase()));
   const content = html`${heading({
       title: 'Catalog',
       lead: leadOf(view),
-      actions: html`${filterForm(words)} <a class="btn" href="${HOME}/catalog/asyncapi">AsyncAPI</a>`,
+      actions: html`${topicFilter({ path, words })} <a class="btn" href="${path}/asyncapi">AsyncAPI</a>`,
     })}
-    ${shown.length === 0 && html`<div class="card"><p class="none muted">No topic matches “${words}”.</p></div>`}
+    ${matching.length === 0 && card(emptyLine(`No topic matches “${words}”.`))}
     <div id="topics">
-      ${[...byProducer(shown)].map(([producer, topics]) => producerSection(producer, topics))}
+      ${[...byProducer(matching)].map(([producer, topics]) => producerSection(producer, topics))}
     </div>
-    <p class="muted note" data-none hidden>No topic matches.</p>`;
+    ${NO_TOPIC_MATCHES}`;
   return layout({ title: 'Catalog', section: 'catalog', content }, context);
 }
 
 function leadOf({ topics }: CatalogView): string {
   const fixed = topics.filter(({ listed }) => listed).length;
-  return `${counted(topics.length, 'topic')}. ${fixed} marked “fixed” are the platform owner’s to the letter, the others are ours.`;
+  return `${quantity(topics.length, 'topic')}. ${fixed} “fixed” topics are defined by the platform owner; we define the rest.`;
 }
 
-function filterForm(words: string): Html {
-  return html`<form class="filters" method="get" action="${HOME}/catalog">
-    <label
-      ><span class="vh">Filter topics</span
-      ><input
-        type="search"
-        name="q"
-        value="${words}"
-        placeholder="Filter by topic, producer or subscriber"
-        size="36"
-        data-filter="#topics"
-    /></label>
-    <button class="btn" data-nojs>Filter</button>
-  </form>`;
-}
-
-/** In the order in which the producers come first. */
+/** Groups the topics, in the order of each producer's first topic. */
 function byProducer(topics: readonly CatalogTopic[]): ReadonlyMap<string, readonly CatalogTopic[]> {
   const producers = new Map<string, CatalogTopic[]>();
   for (const topic of topics)
@@ -56,12 +44,12 @@ function byProducer(topics: readonly CatalogTopic[]): ReadonlyMap<string, readon
 }
 
 function producerSection(producer: string, topics: readonly CatalogTopic[]): Html {
-  return html`<section class="producer" aria-labelledby="h-${producer}" data-group>
+  return html`<section aria-labelledby="h-${producer}" data-group>
     <div class="bar">
       <h2 id="h-${producer}">${producer}</h2>
-      <span class="muted small">${counted(topics.length, 'topic')}</span>
+      <span class="muted small">${quantity(topics.length, 'topic')}</span>
     </div>
-    <div class="card">${topics.map(topicDetails)}</div>
+    ${card(topics.map(topicDetails))}
   </section>`;
 }
 
@@ -75,9 +63,9 @@ function topicDetails(topic: CatalogTopic): Html {
     </summary>
     <div class="in">
       <p class="muted small">
-        Version ${version}.
-        ${orderedBy === null ? 'Delivered in the order of the whole topic.' : html`Delivered in order by <span class="mono">${orderedBy}</span>.`}
-        <a href="${topicPath(topic.topic)}">Its deliveries now<span class="vh"> on ${topic.topic}</span></a>
+        Version ${version}. Delivered in order
+        ${orderedBy === null ? 'over the whole topic' : html`per <span class="mono">${orderedBy}</span>`}.
+        <a href="${topicPath(topic.topic)}">Deliveries<span class="vh"> of ${topic.topic}</span></a>
       </p>
       <p class="subscribers">Subscribers: ${topic.subscribers.map(subscriberWords)}</p>
       ${fieldTable(topic.topic, topic.fields)}
@@ -90,28 +78,24 @@ ${payload(topic.example)}</pre>
 
 function subscriberWords({ subscriber, attached }: CatalogTopic['subscribers'][number]): Html {
   return html`<span class="subscriber"
-    ><span class="mono">${subscriber}</span>${!attached && html` <span class="tag">unattached</span>`}</span
+    ><span class="mono">${subscriber}</span>${!attached && html` <span class="tag">not attached</span>`}</span
   > `;
 }
 
 function fieldTable(topic: string, fields: readonly CatalogField[]): Html {
-  return html`<div class="scroll framed" tabindex="0" role="region" aria-label="Fields of ${topic}">
-    <table class="narrow-table">
-      <caption class="vh">
-        Fields of ${topic}
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">Field</th>
-          <th scope="col">Type</th>
-          <th scope="col">Required</th>
-          <th scope="col"><span class="vh">Personal data</span></th>
-        </tr>
-      </thead>
-      <tbody>
-        ${fields.map(fieldRow)}
-      </tbody>
-    </table>
+  return html`<div class="framed">
+    ${table({
+      name: `Fields of ${topic}`,
+      caption: `Fields of ${topic}`,
+      columns: [
+        'Field',
+        'Type',
+        'Required',
+        html`<th scope="col"><span class="vh">Personal data</span></th>`,
+      ],
+      rows: fields.map(fieldRow),
+      isNarrow: true,
+    })}
   </div>`;
 }
 

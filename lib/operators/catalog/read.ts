@@ -15,12 +15,14 @@ export const catalogView = z
           subscribers: z.array(z.object({ subscriber: z.string(), attached: z.boolean() })),
           description: z.string(),
           version: z.int().positive(),
-          listed: z.boolean().meta({ description: 'Fixed by the platform’s owner; the others are ours.' }),
+          listed: z
+            .boolean()
+            .meta({ description: 'Whether the platform owner defines the topic; we define the others.' }),
           orderedBy: shape.orderedBy,
           fields: z.array(
             z.object({
               path: z.string().meta({ description: 'Dotted; `[]` stands for the items of a list.' }),
-              type: z.string().meta({ description: 'In words.' }),
+              type: z.string().meta({ description: 'The type in words, for example `list of string`.' }),
               isRequired: z.boolean(),
               isPersonal: z.boolean(),
             }),
@@ -30,12 +32,12 @@ export const catalogView = z
         .meta({ id: 'CatalogTopic' }),
     ),
   })
-  .meta({ id: 'Catalog', description: 'What can happen.' });
+  .meta({ id: 'Catalog', description: 'The topics of this release.' });
 export type CatalogView = z.output<typeof catalogView>;
 export type CatalogTopic = CatalogView['topics'][number];
 export type CatalogField = CatalogTopic['fields'][number];
 
-/** Describes every topic, with who is attached in this process. */
+/** Describes every topic and its subscribers, with those attached in this process marked. */
 export function describeCatalog(attached: readonly AttachedSubscriber[]): CatalogView {
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
@@ -57,9 +59,9 @@ export function describeCatalog(attached: readonly AttachedSubscriber[]): Catalo
   return { topics };
 }
 
-/** The part of a JSON Schema that the page tells of. */
+/** The part of a JSON Schema that the page shows. */
 interface Schema {
-  /** Several where a field may be null and has no rule of its own. */
+  /** A list if a field may be null and has no rule of its own. */
   readonly type?: string | readonly string[];
   readonly format?: string;
   readonly enum?: readonly unknown[];

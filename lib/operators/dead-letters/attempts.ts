@@ -1,58 +1,49 @@
-import type { Attempt, DeadLetter } from './delivery.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, DOT_ICON, PERSON_ICON, WARNING_ICON } from '../page/icons.ts';
-import { duration, until, when } from '../page/instants.ts';
+import { duration, time, until } from '../page/instants.ts';
 import { replayedPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { failureTag, failureWords } from '../page/states.ts';
+import type { Attempt, DeadLetter } from './delivery.ts';
 
 type Try = Extract<Attempt, { readonly attempt: number }>;
-type Act = Exclude<Attempt, Try>;
+type OperatorAction = Exclude<Attempt, Try>;
 
-/** All that happened to a delivery, oldest first: its attempts, and what operators did between them. */
+/** Draws a delivery's history, oldest first: its attempts, and the operators' actions between them. */
 export function attemptTimeline({
   attempts,
   createdAt,
   event,
   nextAttemptAt,
-  generatedAt,
+  generatedAt: now,
 }: DeadLetter): Html {
   return html`<ol class="tl">
-    ${entry('', DOT_ICON, createdAt, generatedAt, html`Recorded by ${event.producer}`)}
+    ${entry('', DOT_ICON, createdAt, now, html`Recorded by ${event.producer}`)}
     ${attempts.map((attempt, index) =>
-      'by' in attempt ? actEntry(attempt, generatedAt) : tryEntry(attempt, attempts[index + 1], generatedAt),
+      'by' in attempt ? actionEntry(attempt, now) : tryEntry(attempt, attempts[index + 1], now),
     )}
     ${
       nextAttemptAt !== null &&
-      entry('', CLOCK_ICON, nextAttemptAt, generatedAt, html`Next try, ${until(nextAttemptAt, generatedAt)}`)
+      entry('', CLOCK_ICON, nextAttemptAt, now, html`Next attempt ${until(nextAttemptAt, now)}`)
     }
   </ol>`;
 }
 
-/** @param next what followed it: a failure that was replayed had been the last of its round. */
+/** @param next the entry after it: a failure right before a replay was the last of its round. */
 function tryEntry(attempt: Try, next: Attempt | undefined, now: string): Html {
   const took = html`<span class="muted">· ${duration(attempt.durationMs)}</span>`;
+  const nth = `Attempt ${attempt.attempt}`;
+  const { at, waitedMs } = attempt;
   switch (attempt.outcome) {
     case 'delivered':
-      return entry('ok', CHECK_ICON, attempt.at, now, html`Attempt ${attempt.attempt}: delivered ${took}`);
+      return entry('ok', CHECK_ICON, at, now, html`${nth}: delivered ${took}`);
     case 'waited':
-      return entry(
-        '',
-        CLOCK_ICON,
-        attempt.at,
-        now,
-        html`Asked for time ${took}${below(waitWords(attempt.waitedMs))}`,
-      );
+      return entry('', CLOCK_ICON, at, now, html`Handler asked to wait ${took}`, waitWords(waitedMs));
     case 'failed': {
-      const isLast = attempt.waitedMs === null || next?.outcome === 'replayed';
-      return entry(
-        isLast ? 'z' : 'x',
-        isLast ? DEAD_ICON : WARNING_ICON,
-        attempt.at,
-        now,
-        html`Attempt ${attempt.attempt}: ${errorWords(attempt)}
-        ${took}${below(isLast ? `failure ${attempt.attempt}: dead-lettered` : waitWords(attempt.waitedMs))}`,
-      );
+      const words = html`${nth}: ${errorWords(attempt)} ${took}`;
+      return waitedMs === null || next?.outcome === 'replayed'
+        ? entry('dead', DEAD_ICON, at, now, words, 'dead-lettered')
+        : entry('fail', WARNING_ICON, at, now, words, waitWords(waitedMs));
     }
   }
 }
@@ -62,27 +53,30 @@ function errorWords({ error }: Try): Child {
 }
 
 function waitWords(waitedMs: number | null): string | null {
-  return waitedMs === null ? null : `waited ${duration(waitedMs)}`;
+  return waitedMs === null ? null : `next attempt after ${duration(waitedMs)}`;
 }
 
-const ACTS = {
+const ACTIONS = {
   replayed: 'Replayed by',
-  hurried: 'Told to retry now by',
-  skipped: 'Skipped, dead-lettered by',
+  hurried: 'Retried now by',
+  skipped: 'Skipped and dead-lettered by',
 } as const;
 
-function actEntry({ outcome, at, by, reason, replayId }: Act, now: string): Html {
-  const who =
-    replayId === null
-      ? html`${ACTS[outcome]} ${by}`
-      : html`<a href="${replayedPath(replayId)}">${ACTS[outcome]} ${by}</a>`;
-  return entry('act', PERSON_ICON, at, now, html`${who}${below(reason)}`);
+function actionEntry({ outcome, at, by, reason, replayId }: OperatorAction, now: string): Html {
+  const words = html`${ACTIONS[outcome]} ${by}`;
+  const who = replayId === null ? words : html`<a href="${replayedPath(replayId)}">${words}</a>`;
+  return entry('act', PERSON_ICON, at, now, who, reason);
 }
 
-function entry(tone: string, icon: Html, at: string, now: string, words: Child): Html {
-  return html`<li class="${tone}">${icon}<b>${when(at, now)}</b> ${words}</li>`;
-}
-
-function below(words: string | null): Html | null {
-  return words === null ? null : html`<span class="w">${words}</span>`;
+function entry(
+  tone: string,
+  icon: Html,
+  at: string,
+  now: string,
+  words: Child,
+  below: string | null = null,
+): Html {
+  return html`<li class="${tone}">
+    ${icon}<b>${time(at, now)}</b> ${words}${below !== null && html`<span class="w">${below}</span>`}
+  </li>`;
 }

@@ -1,76 +1,86 @@
-import type { DeadLetter } from './delivery.ts';
-import { lacking, mayReplay, reasonField, replayLink, retryForm, skipForm } from '../page/acts.ts';
-import { attemptTimeline } from './attempts.ts';
+import {
+  mayReplay,
+  missingReplayScope,
+  missingScope,
+  reasonField,
+  reasonForm,
+  replayLink,
+  retryForm,
+  skipForm,
+} from '../page/actions.ts';
 import { COPY_ICON, LOCK_ICON, WARNING_ICON } from '../page/icons.ts';
-import { until, when } from '../page/instants.ts';
-import { deadLetterPath, deadLettersPath, HOME, topicPath } from '../page/links.ts';
-import { html } from '../../markup.ts';
-import type { Child, Html } from '../../markup.ts';
+import { time, until } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
+import { deadLetterPath, deadLettersPath, topicPath } from '../page/links.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
+import { alert, card, factList } from '../page/sections.ts';
+import { failureLabel, stateLabel, stateWord } from '../page/states.ts';
+import { quantity } from '../page/words.ts';
+import { attemptTimeline } from './attempts.ts';
+import type { DeadLetter } from './delivery.ts';
 import { payload } from './payload.ts';
-import { failure, stateLabel, stateWord } from '../page/states.ts';
-import { counted } from '../page/words.ts';
 
 const REFRESH_SECONDS = 15;
 
-/** One dead letter: what happened to it, what it carries, and what can be done. */
+/** Draws one dead letter: its history, its payload, and what an operator can do. */
 export function deadLetterPage(view: DeadLetter, visit: PageContext): Html {
-  // Whoever acts on what was revealed comes back to where nothing is: the address it came from answers no GET.
+  // After a reveal the browser is at an address that answers no GET: forms come back to the page without it.
   const context = { ...visit, url: new URL(deadLetterPath(view.deliveryId), visit.url) };
-  // For the same reason it is drawn once.
+  // For the same reason the script can't refresh it.
   const refreshSeconds = view.isRevealed ? null : REFRESH_SECONDS;
   const content = html`<p class="back"><a href="${deadLettersPath()}">← Dead letters</a></p>
     ${heading({
       title: html`<span class="mono">${view.topic}</span> to <span class="mono">${view.subscriber}</span>`,
       lead: leadOf(view),
-      actions: acts(view, context),
+      actions: actions(view, context),
       live: refreshSeconds !== null && liveness(view.generatedAt, refreshSeconds, context.url),
     })}
-    ${mayReplay(context.operator) ? null : lacking('Replay', 'event-bus:replay')}
-    <div class="card">
-      <div class="detail">
+    ${missingReplayScope(context.operator)}
+    ${card(
+      html`<div class="detail">
         <section aria-labelledby="h-attempts">
           <h2 id="h-attempts">Attempts</h2>
           ${attemptTimeline(view)}
         </section>
-        <div>${payloadSection(view, context)} ${factsSection(view)}</div>
-      </div>
-    </div>`;
+        <div>${payloadSection(view, context)} ${eventSection(view)}</div>
+      </div>`,
+    )}`;
   return layout(
     { title: `${view.topic} to ${view.subscriber}`, section: 'dead-letters', refreshSeconds, content },
     context,
   );
 }
 
-function leadOf({
+function leadOf(view: DeadLetter): Html {
+  return html`${view.subject !== null && html`${view.subject} · `}${stateLabel(view.state)}${stateTime(view)}`;
+}
+
+function stateTime({
   state,
-  subject,
   deadLetteredAt,
   deliveredAt,
   nextAttemptAt,
   generatedAt: now,
-}: DeadLetter): Html {
-  const since =
-    state === 'dead_lettered' && deadLetteredAt !== null
-      ? html` since ${when(deadLetteredAt, now)}`
-      : state === 'delivered' && deliveredAt !== null
-        ? html` at ${when(deliveredAt, now)}`
-        : nextAttemptAt !== null && html`, next try ${until(nextAttemptAt, now)}`;
-  return html`${subject !== null && html`${subject} · `}${stateLabel(state)}${since}`;
+}: DeadLetter): Html | null {
+  const endedAt = state === 'dead_lettered' ? deadLetteredAt : state === 'delivered' ? deliveredAt : null;
+  if (endedAt !== null) return html` at ${time(endedAt, now)}`;
+  return nextAttemptAt === null ? null : html`, next attempt ${until(nextAttemptAt, now)}`;
 }
 
-function acts(view: DeadLetter, context: PageContext): Html | null {
+function actions(view: DeadLetter, context: PageContext): Html | null {
   const { state, deliveryId, topic, subscriber } = view;
   if (!mayReplay(context.operator) || state === 'pending') return null;
   const of = `${topic} to ${subscriber}`;
-  if (state === 'failing') {
-    return html`<div class="acts">
-      ${retryForm(deliveryId, of, context)} ${skipForm(deliveryId, of, context)}
-    </div>`;
-  }
   const include = state === 'delivered' ? 'all' : null;
-  return html`<div class="acts">${replayLink(of, { deliveryIds: deliveryId, include })}</div>`;
+  return html`<div class="acts">
+    ${
+      state === 'failing'
+        ? [retryForm(deliveryId, of, context), skipForm(deliveryId, of, context)]
+        : replayLink(of, { deliveryIds: deliveryId, include })
+    }
+  </div>`;
 }
 
 function payloadSection(view: DeadLetter, { operator }: PageContext): Html {
@@ -80,26 +90,16 @@ function payloadSection(view: DeadLetter, { operator }: PageContext): Html {
     <div class="hrow">
       <h2 id="h-payload">Payload</h2>
       <span class="tag">version ${event.version}</span>
-      ${hidden.length > 0 && html`<span class="tag pii">${LOCK_ICON}${counted(hidden.length, 'value')} hidden</span>`}
+      ${hidden.length > 0 && html`<span class="tag pii">${LOCK_ICON}${quantity(hidden.length, 'value')} hidden</span>`}
       ${isRevealed && html`<span class="tag late">personal data shown</span>`}
-      <span class="sp"></span>
       <button class="btn sm quiet" type="button" data-js data-copy="#payload">
         ${COPY_ICON}<span>Copy</span>
       </button>
     </div>
-    ${
-      !isValid &&
-      html`<div class="alert warn small">
-        ${WARNING_ICON}
-        <p>
-          <b>The payload does not fit the schema that this release knows.</b>
-          ${isRevealed ? 'Any of it may be personal data.' : 'All that the schema does not name is hidden.'}
-        </p>
-      </div>`
-    }
+    ${!isValid && unknownSchemaWarning(isRevealed)}
     <pre class="code" id="payload" tabindex="0" role="region" aria-label="Payload as JSON">
 ${payload(view.payload, hidden)}</pre>
-    ${hidden.length > 0 && reveal(view, operator.scopes.has('event-bus:reveal'))}
+    ${hidden.length > 0 && revealForm(view, operator.scopes.has('event-bus:reveal'))}
     ${
       isRevealed &&
       html`<p class="hide">
@@ -109,48 +109,55 @@ ${payload(view.payload, hidden)}</pre>
   </section>`;
 }
 
-function reveal({ deliveryId }: DeadLetter, mayReveal: boolean): Html {
-  if (!mayReveal) return lacking('Reveal', 'event-bus:reveal');
-  return html`<details class="act left">
-    <summary class="btn sm">Reveal… (logged)</summary>
-    <form method="post" action="${HOME}/dead-letters/${encodeURIComponent(deliveryId)}/reveal">
-      <p><b>Show personal data in this event?</b> Your name, the time and the reason are logged.</p>
-      ${reasonField('Why you need to see it', 'for example: the tenant asks which booking this is')}
-      <button class="btn sm">Reveal</button>
-    </form>
-  </details>`;
+function unknownSchemaWarning(isRevealed: boolean): Html {
+  const consequence = isRevealed
+    ? 'Any value may be personal data.'
+    : 'Values that the schema does not name are hidden.';
+  return alert(
+    'fail',
+    WARNING_ICON,
+    html`<b>The payload does not match this release’s schema.</b> ${consequence}`,
+  );
 }
 
-function factsSection(view: DeadLetter): Html {
-  const { lastError, event, siblings, generatedAt, replays } = view;
-  return html`<section aria-labelledby="h-facts">
-    <h2 id="h-facts" class="gap">Event</h2>
-    <dl class="kv">
-      ${lastError !== null && fact('Last error', failure(lastError))}
-      ${fact('Event id', html`<span class="mono">${view.eventId}</span>`)}
-      ${fact('Delivery id', html`<span class="mono">${view.deliveryId}</span>`)}
-      ${fact('Topic', html`<a class="mono" href="${topicPath(view.topic)}">${view.topic}</a>`)}
-      ${fact('Producer', html`<span class="mono">${event.producer}</span>`)}
-      ${fact('Recorded', when(view.createdAt, generatedAt))}
-      ${view.orderingKey !== '' && fact('Ordering key', html`<span class="mono">${view.orderingKey}</span>`)}
-      ${event.correlationId !== null && fact('Correlation', html`<span class="mono">${event.correlationId}</span>`)}
-      ${event.causationId !== null && fact('Caused by', html`<span class="mono">${event.causationId}</span>`)}
-      ${event.traceparent !== null && fact('Trace', html`<span class="mono">${event.traceparent}</span>`)}
-      ${fact('Replayed', replays === 0 ? 'never' : counted(replays, 'time'))}
-      ${fact('Other subscribers', siblingWords(siblings))}
-    </dl>
+function revealForm({ deliveryId }: DeadLetter, mayReveal: boolean): Html {
+  if (!mayReveal) return missingScope('Reveal', 'event-bus:reveal');
+  return reasonForm({
+    button: 'Reveal… (logged)',
+    path: `${deadLetterPath(deliveryId)}/reveal`,
+    text: html`<b>Show the personal data in this event?</b> Your name, the time and the reason are logged.`,
+    fields: reasonField('for example: the tenant asks which booking this is', 'Why you need to see it'),
+    submit: html`<button class="btn sm">Reveal</button>`,
+    isLeft: true,
+  });
+}
+
+function eventSection(view: DeadLetter): Html {
+  const { lastError, event, replays } = view;
+  return html`<section aria-labelledby="h-event">
+    <h2 id="h-event" class="gap">Event</h2>
+    ${factList([
+      lastError !== null && ['Last error', failureLabel(lastError)],
+      ['Event id', mono(view.eventId)],
+      ['Delivery id', mono(view.deliveryId)],
+      ['Topic', html`<a class="mono" href="${topicPath(view.topic)}">${view.topic}</a>`],
+      ['Producer', mono(event.producer)],
+      ['Recorded', time(view.createdAt, view.generatedAt)],
+      view.orderingKey !== '' && ['Ordering key', mono(view.orderingKey)],
+      event.correlationId !== null && ['Correlation id', mono(event.correlationId)],
+      event.causationId !== null && ['Caused by', mono(event.causationId)],
+      event.traceparent !== null && ['Trace', mono(event.traceparent)],
+      ['Replayed', replays === 0 ? 'never' : quantity(replays, 'time')],
+      ['Other subscribers', siblingWords(view.siblings)],
+    ])}
   </section>`;
 }
 
 function siblingWords(siblings: DeadLetter['siblings']): string {
-  if (siblings.length === 0) return 'none';
-  const words = siblings.map(({ subscriber, state }) => `${subscriber} ${stateWord(state)}`).join(', ');
-  return siblings.length === 1
-    ? `The other subscriber: ${words}.`
-    : `The ${siblings.length} other subscribers: ${words}.`;
+  const words = siblings.map(({ subscriber, state }) => `${subscriber} ${stateWord(state)}`);
+  return words.length === 0 ? 'none' : words.join(', ');
 }
 
-function fact(name: string, value: Child): Html {
-  return html`<dt>${name}</dt>
-    <dd>${value}</dd>`;
+function mono(text: string): Html {
+  return html`<span class="mono">${text}</span>`;
 }

@@ -14,11 +14,11 @@ import { deliveryFields } from './read.ts';
 const handled = z
   .object({
     outcome: z.enum(['failed', 'waited', 'delivered']),
-    attempt: shape.count.meta({ description: 'Counted from 1, from 1 again after a replay.' }),
+    attempt: shape.count.meta({ description: 'Counted from 1, and from 1 again after a replay.' }),
     at: shape.instant,
     durationMs: z.number().nonnegative(),
     error: shape.lastError.nullable(),
-    waitedMs: shape.count.nullable().meta({ description: 'How long until the next attempt was due.' }),
+    waitedMs: shape.count.nullable().meta({ description: 'Milliseconds until the next attempt was due.' }),
   })
   .meta({ id: 'Attempt' });
 
@@ -30,7 +30,7 @@ const intervention = z
     reason: z.string().nullable(),
     replayId: z.string().nullable(),
   })
-  .meta({ id: 'OperatorAct', description: 'What an operator did to a delivery.' });
+  .meta({ id: 'OperatorAct', description: 'An operator’s action on a delivery.' });
 
 export const deadLetter = z
   .object({
@@ -41,7 +41,7 @@ export const deadLetter = z
     deliveredAt: shape.instant.nullable(),
     nextAttemptAt: shape.instant.nullable(),
     lastError: shape.lastError.extend({ group: shape.errorGroup.nullable() }).nullable(),
-    orderingKey: z.string().meta({ description: 'Empty where the lane is the whole topic.' }),
+    orderingKey: z.string().meta({ description: 'Empty if the whole topic is one lane.' }),
     event: z.object({
       state: shape.state,
       producer: z.string(),
@@ -53,13 +53,13 @@ export const deadLetter = z
     attempts: z.array(z.union([handled, intervention])).meta({ description: 'Oldest first.' }),
     payload: z
       .unknown()
-      .meta({ description: 'The event’s, with personal data hidden unless it was revealed.' }),
+      .meta({ description: 'The event’s payload. Personal data is hidden unless it was revealed.' }),
     hidden: z
       .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
-      .meta({ description: 'JSON Pointers of the values that are hidden, each with what it is.' }),
+      .meta({ description: 'JSON Pointers of the hidden values, with the kind of each.' }),
     isValid: z.boolean().meta({
       description:
-        'Whether the payload fits its schema as this release knows it. Of a newer version, or of a topic that is not in its catalog, everything is hidden.',
+        'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
     }),
     isRevealed: z.boolean(),
     siblings: z
@@ -68,16 +68,16 @@ export const deadLetter = z
   })
   .meta({
     id: 'DeadLetter',
-    description: 'A delivery that is or was a dead letter, with all that happened to it.',
+    description: 'A delivery that is or was a dead letter, with its history.',
   });
 export type DeadLetter = z.output<typeof deadLetter>;
 export type Attempt = DeadLetter['attempts'][number];
 
 /**
- * Reads one delivery, its personal data hidden.
+ * Reads one delivery with its personal data hidden.
  *
- * @param deliveryId as lists show it.
- * @returns null when there is none.
+ * @param deliveryId its id as lists show it.
+ * @returns null for an unknown delivery.
  */
 export async function readDeadLetter(db: Database, deliveryId: string): Promise<DeadLetter | null> {
   const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: deliveryId.split('-') });
@@ -85,9 +85,9 @@ export async function readDeadLetter(db: Database, deliveryId: string): Promise<
 }
 
 /**
- * Reads one delivery with all that is in it, and records who looked and why, in the same statement.
+ * Reads one delivery with its personal data, and records the operator and the reason in the same statement.
  *
- * @returns null when there is none; then nothing is recorded.
+ * @returns null, and records nothing, for an unknown delivery.
  */
 export async function revealDeadLetter(
   db: Database,
@@ -102,7 +102,7 @@ export async function revealDeadLetter(
   return row ? deadLetterOf(deliveryId, row.found, true) : null;
 }
 
-/** The statement's answer. Times are epoch milliseconds. */
+/** The statement's result. Times are epoch milliseconds. */
 interface Found {
   readonly now: number;
   readonly state: State;
@@ -170,7 +170,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
   };
 }
 
-/** @param texts what messages must not repeat; null shows them as they are. */
+/** @param texts personal data to mask in messages; null masks nothing. */
 function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
   const log = [...(found.log ?? []), ...settledAttempt(found)];
   return log.map((entry, index): Attempt => {
@@ -180,7 +180,7 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       return { outcome, at: at.toISOString(), by, reason, replayId };
     }
     const { kind, message = '', durationMs, outcome, attempt } = entry;
-    const told = (text: string) => (texts ? maskPersonalData(text, texts) : text);
+    const masked = (text: string) => (texts ? maskPersonalData(text, texts) : text);
     const next = log[index + 1];
     const nextAtMs = next ? Date.parse(next.at) : found.next_attempt_at;
     return {
@@ -188,13 +188,13 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       attempt,
       at: at.toISOString(),
       durationMs,
-      error: kind === undefined ? null : { kind: told(kind), message: told(message) },
+      error: kind === undefined ? null : { kind: masked(kind), message: masked(message) },
       waitedMs: nextAtMs === null ? null : Math.max(0, Math.round(nextAtMs - at.getTime() - durationMs)),
     };
   });
 }
 
-/** The attempt that delivered stands in columns of its own. */
+/** The attempt that delivered has columns of its own. */
 function settledAttempt({
   state,
   attempts,
@@ -205,7 +205,7 @@ function settledAttempt({
   return [{ outcome: 'delivered', attempt: attempts, at: instantOf(at), durationMs: durationMs ?? 0 }];
 }
 
-// An event has one position, in the lanes of all its subscribers.
+// An event has the same position in the lanes of all its subscribers.
 const READ = `
   select json_build_object(
     'now', extract(epoch from clock_timestamp()) * 1000, 'state', deliveries.state, 'attempts', attempts,

@@ -1,49 +1,38 @@
-import type { ErrorGroup } from './read.ts';
-import { mayReplay, replayLink } from '../page/acts.ts';
+import { mayReplay, replayLink } from '../page/actions.ts';
 import { ago, span } from '../page/instants.ts';
-import { deadLettersPath, EVER } from '../page/links.ts';
+import type { PageContext } from '../page/layout.ts';
+import { ALL_TIME, deadLettersPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import type { PageContext } from '../page/layout.ts';
+import { card } from '../page/sections.ts';
 import { failureTag, failureWords } from '../page/states.ts';
+import { ACTIONS, table } from '../page/table.ts';
 import { count } from '../page/words.ts';
+import type { ErrorGroup } from './read.ts';
 
 interface Groups {
   readonly groups: readonly ErrorGroup[];
   readonly generatedAt: string;
-  /** How far back the page looks; null: to the first of them. */
+  /** The period that the page shows, such as `24h`; null: all. */
   readonly since: string | null;
 }
 
-/** Dead letters by what they failed with: seldom more than a few errors, each replayed as one. */
+/** Draws dead letters by error: there are seldom more than a few, and each group can be replayed as a whole. */
 export function errorGroupTable({ groups, generatedAt, since }: Groups, context: PageContext): Html {
-  return html`<div class="card">
-    <div class="scroll" tabindex="0" role="region" aria-label="Errors">
-      <table class="wide-table">
-        <caption class="vh">
-          Dead letters grouped by error, the largest group first
-        </caption>
-        <thead>
-          <tr>
-            <th class="num" scope="col">Count</th>
-            <th scope="col">Error</th>
-            <th scope="col">Topic and subscriber</th>
-            <th scope="col">Dead-lettered</th>
-            <th class="last" scope="col"><span class="vh">Actions</span></th>
-          </tr>
-        </thead>
-        <tbody>
-          ${groups.map((group) => groupRow(group, generatedAt, since, context))}
-        </tbody>
-      </table>
-    </div>
-  </div>`;
+  return card(
+    table({
+      name: 'Errors',
+      caption: 'Dead letters grouped by error, the largest group first',
+      columns: [['Count', 'num'], 'Error', 'Topic and subscriber', 'Dead-lettered', ACTIONS],
+      rows: groups.map((group) => groupRow(group, generatedAt, since, context)),
+    }),
+  );
 }
 
 function groupRow(error: ErrorGroup, now: string, since: string | null, { operator }: PageContext): Html {
   const { group, kind, topic, subscriber } = error;
   const message = failureWords(error);
-  const only = { topic, subscriber, group, since };
+  const filters = { topic, subscriber, group, since };
   return html`<tr class="r">
     <td class="c">${count(error.count)}</td>
     <td class="message"><span class="sig">${message}</span><span class="s">${failureTag(kind)}</span></td>
@@ -58,10 +47,10 @@ function groupRow(error: ErrorGroup, now: string, since: string | null, { operat
         }
       </span>
     </td>
-    <td class="last">
+    <td class="end">
       <div class="acts">
-        <a class="btn sm quiet" href="${deadLettersPath(only)}">Show<span class="vh"> ${message}</span></a>
-        ${mayReplay(operator) && replayLink(message, { ...only, since: since ?? EVER })}
+        <a class="btn sm quiet" href="${deadLettersPath(filters)}">Show<span class="vh"> ${message}</span></a>
+        ${mayReplay(operator) && replayLink(message, { ...filters, since: since ?? ALL_TIME })}
       </div>
     </td>
   </tr>`;

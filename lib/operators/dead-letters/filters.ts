@@ -1,11 +1,11 @@
-import type { DeadLetterFilters, DeadLetterPage } from './read.ts';
-import { hiddenField } from '../page/acts.ts';
+import { hiddenField } from '../page/actions.ts';
 import { deadLettersPath, HOME } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { lastWords } from '../page/words.ts';
+import { lastPeriod } from '../page/words.ts';
+import type { DeadLetterFilters, DeadLetterPage } from './read.ts';
 
-/** What may be filtered by. */
+/** The topics and subscribers to choose from. */
 export type FilterTopics = readonly { readonly topic: string; readonly subscribers: readonly string[] }[];
 
 const SINCE = [
@@ -16,7 +16,7 @@ const SINCE = [
   ['30d', 'Last 30 days'],
 ] as const;
 
-/** A plain form, so that what was looked for is in the address. */
+/** Draws the filters as a plain form, so that the address holds them and can be shared. */
 export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTopics): Html {
   const { topic, subscriber, since, group, q } = filters;
   const topicNames = topics.map((one) => [one.topic, one.topic] as const);
@@ -25,14 +25,14 @@ export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTo
   return html`<form class="filters bar" method="get" action="${HOME}/dead-letters">
     ${select('Topic', 'topic', topic, [['', 'All topics'], ...topicNames])}
     ${select('Subscriber', 'subscriber', subscriber, [['', 'All subscribers'], ...subscriberNames])}
-    ${select('Dead since', 'since', since, sinceOptions(since))}
+    ${select('Dead-lettered', 'since', since, sinceOptions(since))}
     <label class="f grow">
       Error, event id or delivery id
       <input
         type="search"
         name="q"
         value="${q}"
-        placeholder="for example 503, or 019a9bd2-7f3e…"
+        placeholder="for example: 503 or 019a9bd2-7f3e…"
         data-search
       />
     </label>
@@ -42,7 +42,7 @@ export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTo
     ${
       group !== null &&
       html`<p class="only small">
-        Only one error:
+        Showing one error:
         <span class="sig">${groups.find((one) => one.group === group)?.message ?? group}</span>
         <a href="${deadLettersPath({ topic, subscriber, since, q })}">Show all errors</a>
       </p>`
@@ -58,23 +58,21 @@ type Options = readonly (readonly [value: string, words: string])[];
 
 function sinceOptions(since: string | null): Options {
   if (since === null || SINCE.some(([value]) => value === since)) return SINCE;
-  return [...SINCE, [since, lastWords(since).replace('l', 'L')]];
+  return [...SINCE, [since, lastPeriod(since).replace('l', 'L')]];
 }
+
+const SELECTED = html`selected`;
 
 function select(label: string, name: string, chosen: string | null, options: Options): Html {
   const value = chosen ?? '';
-  // Someone may have written another value into the address.
+  // The address may hold a value that is no option.
   const all = options.some(([one]) => one === value) ? options : [...options, [value, value] as const];
   return html`<label class="f">
     ${label}
     <select name="${name}">
-      ${all.map(([one, words]) => option(one, words, one === value))}
+      ${all.map(
+        ([one, words]) => html`<option value="${one}" ${one === value && SELECTED}>${words}</option>`,
+      )}
     </select>
   </label>`;
-}
-
-function option(value: string, words: string, isChosen: boolean): Html {
-  return isChosen
-    ? html`<option value="${value}" selected>${words}</option>`
-    : html`<option value="${value}">${words}</option>`;
 }

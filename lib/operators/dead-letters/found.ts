@@ -3,12 +3,12 @@ import { driverOf, run } from '../../db/statement.ts';
 import { msOf } from '../../time.ts';
 import type { Cursor, DeadLetterQuery } from './query.ts';
 
-/** A page of dead letters as the statement answers. Times are epoch milliseconds. */
+/** The statement's result: a page of dead letters. Times are epoch milliseconds. */
 export interface Found {
   readonly now: number;
   readonly total_in_all: number;
   readonly groups: readonly FoundGroup[];
-  /** In the direction asked for; one more than asked for, where there are more. */
+  /** In the requested direction, with one more than requested if there is one. */
   readonly items: readonly FoundItem[];
 }
 
@@ -39,13 +39,13 @@ export interface FoundItem {
   readonly error_group: string;
   readonly group_kind: string;
   readonly group_message: string;
-  /** Null where it is long. */
+  /** Null if it is long. */
   readonly payload: unknown;
-  /** The payload's. */
+  /** The payload's version. */
   readonly version: number;
 }
 
-/** Whether a query leads to pages; otherwise it names one event or delivery, and all of it is found at once. */
+/** Whether a query is answered in pages. A query for one event or delivery finds everything at once. */
 export function isPaged(query: DeadLetterQuery): boolean {
   const way = wayOf(query);
   return way === 'all' || way === 'grouped';
@@ -70,7 +70,7 @@ export async function findDeadLetters(db: Database, query: DeadLetterQuery, now?
   return row!.found;
 }
 
-/** Which index leads to what is asked for. */
+/** The index that serves a query. */
 type Way = 'all' | 'grouped' | 'event' | 'delivery';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
@@ -82,7 +82,7 @@ function wayOf({ topic, subscriber, group, q }: DeadLetterQuery): Way {
   return topic || subscriber || group || q ? 'grouped' : 'all';
 }
 
-/** Longer payloads are not read for a list. */
+/** Lists do not read longer payloads. */
 const LISTED_PAYLOAD_BYTES = 16 * 1024;
 
 const CLOCK = `
@@ -91,7 +91,7 @@ const CLOCK = `
     from (select coalesce($7::text::timestamptz, clock_timestamp()) as now) as read
   )`;
 
-/** What is left of the groups when those that the filters leave out are gone; in the window, counted there. */
+/** The groups that match the filters; with a time window, counted within it. */
 const GROUPS = `
   matching as materialized (
     select * from error_groups
@@ -114,7 +114,7 @@ const GROUPS = `
     where first_at is not null
   )`;
 
-/** What a page shows of the rows of the CTE `page` (deliveries), as CTEs that end in the answer. */
+/** CTEs that turn the rows of `page` (deliveries) into the result. */
 const ANSWER = `
   item as (
     select to_char(dead_lettered_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at,
@@ -150,7 +150,7 @@ const COLUMNS = `lane_id, position, event_id, attempts, replays, dead_lettered_a
 function pageStatement(way: 'all' | 'grouped', towards: Cursor['towards']): string {
   const [beyond, direction] = towards === 'older' ? ['<', 'desc'] : ['>', 'asc'];
   const order = `dead_lettered_at ${direction}, lane_id ${direction}, position ${direction}`;
-  // Not "or": only so is the window a condition of the index.
+  // Two statements instead of "or", so that the index serves the window.
   const condition = `dead_lettered_at >= coalesce(clock.since, '-infinity') and ($8::text is null or
         (dead_lettered_at, lane_id, position) ${beyond} ($8::text::timestamptz, $9::text::bigint, $10::text::bigint))`;
   const [groups, isOfGroup] =
@@ -166,7 +166,7 @@ function pageStatement(way: 'all' | 'grouped', towards: Cursor['towards']): stri
   ), ${ANSWER}`;
 }
 
-/** All that is dead of one event, or one delivery: never more than an event has subscribers. */
+/** The dead letters of one event, or one delivery: at most as many as the event has subscribers. */
 const namedStatement = (condition: string) => `${CLOCK},
   page as materialized (
     select ${COLUMNS}, row_number() over (order by dead_lettered_at desc, lane_id, position) as number

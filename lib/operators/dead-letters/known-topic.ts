@@ -6,16 +6,16 @@ import { driverOf, run } from '../../db/statement.ts';
 import { requireValid } from '../../http/validated.ts';
 
 /**
- * Tells a topic of another release, whose events are here, from one that nobody ever had.
+ * Accepts topics of the catalog and topics of other releases that have events here.
  *
- * @throws Problem 400 `validation_failed` for the latter.
+ * @throws Problem 400 `validation_failed` for any other topic.
  */
 export async function requireKnownTopic(db: Database, topic: string | undefined): Promise<void> {
   if (topic === undefined || isTopicName(topic) || (await hasEvents(db, topic))) return;
   requireValid({ topic }, unknown);
 }
 
-/** Whether events of a topic were fanned out, or wait for that. */
+/** Whether the topic has events, fanned out or waiting for it. */
 export async function hasEvents(db: Database, topic: string): Promise<boolean> {
   const [row] = await run<{ has: boolean }>(driverOf(db), {
     text: `select exists (select from lanes where topic = $1::text)

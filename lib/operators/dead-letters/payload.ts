@@ -3,10 +3,10 @@ import type { Child, Html } from '../../markup.ts';
 
 const INDENT = '  ';
 
-/** Where personal data was taken out: a JSON Pointer, and what was there where the schema says so. */
+/** Hidden personal data: its JSON Pointer, and its kind where the schema names one. */
 type Hidden = readonly { readonly pointer: string; readonly kind: string | null }[];
 
-/** A payload as JSON, with a chip where a value is hidden. */
+/** Draws a payload as JSON, with a chip in the place of each hidden value. */
 export function payload(value: unknown, hidden: Hidden = []): Html {
   const kinds = new Map(hidden.map(({ pointer, kind }) => [pointer, kind]));
   return html`${draw(value, { pointer: '', indent: '', kinds })}`;
@@ -53,7 +53,7 @@ function brackets(open: string, close: string, lines: readonly Child[], { indent
   ];
 }
 
-/** @see https://www.rfc-editor.org/rfc/rfc6901 for how a key stands in a pointer. */
+/** @see https://www.rfc-editor.org/rfc/rfc6901 for the escapes in a pointer. */
 function within({ pointer, indent, kinds }: Place, key: string | number): Place {
   const token = String(key).replaceAll('~', '~0').replaceAll('/', '~1');
   return { pointer: `${pointer}/${token}`, indent: indent + INDENT, kinds };

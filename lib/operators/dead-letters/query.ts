@@ -3,7 +3,7 @@ import * as z from 'zod';
 import * as shape from '../shapes.ts';
 import { ago, isInstant, topicText } from '../../deliveries/replay-request.ts';
 
-/** What a query of the dead letters may ask for. */
+/** The query of the list of dead letters. */
 export const deadLetterQuery = z.object({
   topic: topicText.optional(),
   subscriber: z.string().max(100).optional(),
@@ -16,9 +16,9 @@ export const deadLetterQuery = z.object({
 
 export type DeadLetterQuery = z.output<typeof deadLetterQuery>;
 
-/** Where a page of dead letters begins: beside the one that died at this moment. */
+/** The start of a page: next to the delivery that was dead-lettered at this instant. */
 export interface Cursor {
-  /** As Postgres writes it, to the microsecond. */
+  /** In Postgres's notation, to the microsecond. */
   readonly at: string;
   readonly lane: string;
   readonly position: string;
@@ -39,12 +39,12 @@ function readCursor(text: string, context: z.RefinementCtx): Cursor {
     );
     return { at, lane, position, towards };
   } catch {
-    context.addIssue({ code: 'custom', message: 'write a cursor as an answer gave it, or none' });
+    context.addIssue({ code: 'custom', message: 'expected a cursor from an earlier answer, or none' });
     return z.NEVER;
   }
 }
 
-/** A cursor as a query takes it. */
+/** Writes a cursor as a query accepts it. */
 export function writeCursor({ at, lane, position, towards }: Cursor): string {
   return Buffer.from(JSON.stringify([at, lane, position, towards])).toString('base64url');
 }

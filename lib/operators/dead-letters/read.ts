@@ -11,9 +11,9 @@ import type { DeadLetterQuery } from './query.ts';
 import { findDeadLetters, isPaged } from './found.ts';
 import type { FoundGroup, FoundItem } from './found.ts';
 
-const deliveryId = z.string().meta({ description: 'Of a delivery: `<lane>-<position>`.' });
+const deliveryId = z.string().meta({ description: 'The id of a delivery: `<lane>-<position>`.' });
 
-/** What a list and the delivery's own page both show. */
+/** Fields that a list and the delivery's own page both show. */
 export const deliveryFields = {
   deliveryId,
   eventId: z.uuid(),
@@ -22,7 +22,7 @@ export const deliveryFields = {
   subject: z
     .string()
     .nullable()
-    .meta({ description: 'What the event is about, for example `booking bkg_48213`.' }),
+    .meta({ description: 'The subject of the event, for example `booking bkg_48213`.' }),
   createdAt: shape.instant,
   failures: shape.count.meta({ description: 'Failed attempts since fan-out or the last replay.' }),
   replays: shape.count,
@@ -48,7 +48,7 @@ export const groupOfErrors = z
     lastAt: shape.instant,
     isStillFailing: z
       .boolean()
-      .meta({ description: 'Whether the subscription has delivered nothing since it last failed.' }),
+      .meta({ description: 'Whether the subscription delivered nothing since its last failure.' }),
   })
   .meta({ id: 'ErrorGroup', description: 'Dead letters of one subscription that failed in the same way.' });
 
@@ -64,22 +64,25 @@ export const deadLetterPage = z
       limit: shape.count,
     }),
     items: z.array(item).meta({ description: 'Newest first.' }),
-    total: shape.count.meta({ description: 'Within the filters; exact.' }),
+    total: shape.count.meta({ description: 'Exact number of matches.' }),
     totalInAll: shape.count,
     groups: z.array(groupOfErrors).meta({ description: 'Largest first.' }),
-    nextCursor: z.string().nullable().meta({ description: 'Leads to older ones; null on the last page.' }),
+    nextCursor: z
+      .string()
+      .nullable()
+      .meta({ description: 'The cursor of older dead letters; null on the last page.' }),
     previousCursor: z
       .string()
       .nullable()
-      .meta({ description: 'Leads to newer ones; null on the first page.' }),
+      .meta({ description: 'The cursor of newer dead letters; null on the first page.' }),
     failing: shape.count.meta({
-      description: 'Where the list is empty: deliveries that will be tried again.',
+      description: 'If the list is empty: deliveries that wait for a retry.',
     }),
     nextRetryAt: shape.instant.nullable(),
   })
   .meta({
     id: 'DeadLetterPage',
-    description: 'Dead letters, a page of them, and the errors they died of.',
+    description: 'A page of dead letters, and the groups of their errors.',
   });
 
 export type DeadLetterPage = z.output<typeof deadLetterPage>;
@@ -88,7 +91,7 @@ export type ErrorGroup = z.output<typeof groupOfErrors>;
 export type DeadLetterFilters = DeadLetterPage['filters'];
 
 /**
- * Lists dead letters, newest first, a page at a time, beside the groups of errors that they belong to.
+ * Lists dead letters page by page, newest first, with the groups of their errors.
  *
  * @param now overrides the database's clock in tests.
  */
@@ -121,8 +124,8 @@ export async function readDeadLetters(
 
 function itemOf(found: FoundItem): DeadLetterItem {
   const { topic, payload, version, last } = found;
-  // Of a long payload it isn't known what the message must not repeat: the group's has nothing of it.
-  const told = (text: string | undefined, ofGroup: string) =>
+  // A long payload was not read, so its personal data is unknown. The group's message contains none.
+  const masked = (text: string | undefined, ofGroup: string) =>
     payload === null || text === undefined
       ? ofGroup
       : maskPersonalData(text, personalTexts(topic, payload, version));
@@ -137,8 +140,8 @@ function itemOf(found: FoundItem): DeadLetterItem {
     failures: found.attempts,
     replays: found.replays,
     lastError: {
-      kind: told(last.kind, found.group_kind),
-      message: told(last.message, found.group_message),
+      kind: masked(last.kind, found.group_kind),
+      message: masked(last.message, found.group_message),
       group: found.error_group,
     },
   };
@@ -159,7 +162,7 @@ function groupOf(found: FoundGroup): ErrorGroup {
   };
 }
 
-/** What to tell of a list that is empty: what may still come to stand there. */
+/** Reads the failing deliveries, for an empty list: they may still become dead letters. */
 async function readRetries(
   db: Database,
   now?: Date,

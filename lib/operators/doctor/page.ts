@@ -1,17 +1,17 @@
-import type { Examination } from './read.ts';
 import { CHECK_ICON, DEAD_ICON } from '../page/icons.ts';
-import { html } from '../../markup.ts';
-import type { Html } from '../../markup.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { count, counted } from '../page/words.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
+import { count, quantity } from '../page/words.ts';
+import type { Examination } from './read.ts';
 
-/** Whether the bus has kept its promises: each of them, and what contradicts it. */
+/** Draws the promises of the bus, and the ids that contradict one. */
 export function doctorPage(view: Examination, context: PageContext): Html {
   const content = html`<div class="panel">
     <h1>Doctor</h1>
     <p class="muted">${leadOf(view)}</p>
-    <ul class="goes">
+    <ul class="checks">
       ${view.checked.map((promise) => promiseItem(promise, view))}
     </ul>
   </div>`;
@@ -19,23 +19,28 @@ export function doctorPage(view: Examination, context: PageContext): Html {
 }
 
 function leadOf({ events, findings }: Examination): string {
-  const looked = `Looked at the newest ${counted(events, 'event')} and what was delivered of them.`;
-  const wrong = new Set(findings.map(({ promise }) => promise)).size;
-  return `${looked} ${wrong === 0 ? 'All is as it should be.' : `${counted(wrong, 'promise')} not kept.`}`;
+  const checked = `Checked the promises of the bus on the newest ${quantity(events, 'event')}.`;
+  const broken = new Set(findings.map(({ promise }) => promise)).size;
+  return `${checked} ${broken === 0 ? 'All are kept.' : `${quantity(broken, 'promise')} broken.`}`;
 }
 
 function promiseItem(promise: string, { findings }: Examination): Html {
-  const found = findings.filter((finding) => finding.promise === promise);
-  if (found.length === 0) return html`<li><span class="state ok-t">${CHECK_ICON}</span> ${promise}</li>`;
-  return html`<li>
-    <span class="state dead-t">${DEAD_ICON}</span> <b>Not so: ${promise}</b>
-    ${found.map(
-      ({ count: number, what, examples }) =>
-        html`<span class="s">
-          ${count(number)} ${what}: <span class="mono">${examples.join(', ')}</span>${
-            number > examples.length && ', …'
-          }
-        </span>`,
-    )}
+  const contradictions = findings.filter((finding) => finding.promise === promise);
+  if (contradictions.length === 0) return html`<li class="ok">${CHECK_ICON}<span>${promise}</span></li>`;
+  return html`<li class="dead">
+    ${DEAD_ICON}
+    <div>
+      <b>Broken: ${promise}</b>
+      ${contradictions.map(
+        ({ count: number, what, examples }) =>
+          html`<span class="s">
+            ${count(number)} ${what}: ${examples.map(exampleId)}${number > examples.length && ', …'}
+          </span>`,
+      )}
+    </div>
   </li>`;
+}
+
+function exampleId(id: string, index: number): Html {
+  return html`${index > 0 && ', '}<span class="mono nowrap">${id}</span>`;
 }

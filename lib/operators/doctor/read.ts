@@ -28,11 +28,11 @@ export type Examination = z.output<typeof examination>;
 /**
  * Checks that the bus kept its promises: nothing lost, lanes in order, states that agree with each other.
  *
- * Reads only, one snapshot for each check, and so much at most: the newest events with their deliveries, and counts.
+ * Reads only, with one snapshot for each check, and only the newest events with their deliveries, and the counts.
  *
- * @param newest how many events to look at.
- * @param longestMs what takes a check longer is cancelled.
- * @throws what the database throws.
+ * @param newest how many events to check.
+ * @param longestMs the time after which a check is cancelled.
+ * @throws the database's errors.
  */
 export async function examine(db: Database, newest = 50_000, longestMs = MINUTE): Promise<Examination> {
   const findings: Examination['findings'] = [];
@@ -63,7 +63,7 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
   return { checked: CHECKS.map(({ promise }) => promise), findings, events };
 }
 
-// Deliveries of the newest events are found by the range of their ids, which rise with time.
+// The range of the ids, which increase with time, finds the deliveries of the newest events.
 const COMMON = `
   event as materialized (
     select * from events order by id desc limit $1::int
@@ -86,45 +86,45 @@ const COMMON = `
 interface Check {
   readonly promise: string;
   readonly what: string;
-  /** Selects `example`, an id in a text, of each that is wrong. */
+  /** Selects `example`, an id as text, for each violation. */
   readonly text: string;
 }
 
 const CHECKS: readonly Check[] = [
   {
-    promise: 'every event waits for fan-out or has been fanned out',
-    what: 'neither wait for fan-out nor have deliveries, or both',
+    promise: 'every event waits for fan-out or is fanned out',
+    what: 'events neither wait for fan-out nor have deliveries, or do both',
     text: `select event.id::text as example from event left join truth on event_id = event.id
       where (event_id is null) = not exists (select from awaiting_fan_out where event_id = event.id)`,
   },
   {
-    promise: 'every event has a delivery for each subscriber that it was emitted for',
-    what: 'lack a delivery for a subscriber that they were emitted for, or have one for another',
-    // Those of releases up to 0.1 do not say whom they are for.
+    promise: 'every event has a delivery for each subscriber it was emitted for',
+    what: 'events lack a delivery for a subscriber they were emitted for, or have one for another',
+    // Events of releases up to 0.1 do not record their subscribers.
     text: `select event.id::text as example from event join truth on event_id = event.id
       where not (event.subscribers @> truth.subscribers and truth.subscribers @> event.subscribers)`,
   },
   {
     promise: 'no event has two deliveries for one subscriber',
-    what: 'have two deliveries for one subscriber',
+    what: 'events have two deliveries for one subscriber',
     text: `select event_id::text as example from delivery group by event_id, subscriber having count(*) > 1`,
   },
   {
     promise: 'every delivery has its event',
-    what: 'are deliveries without their event',
+    what: 'deliveries have no event',
     text: `select lane_id || '-' || position as example from delivery
       where not exists (select from events where id = event_id)`,
   },
   {
-    promise: 'an event’s state and counters are what its deliveries say',
-    what: 'have a state or counters that their deliveries contradict',
+    promise: 'the state and counters of every event match its deliveries',
+    what: 'events have a state or counters that contradict their deliveries',
     text: `select event.id::text as example from event join truth on event_id = event.id
       where (event.open, event.failing, event.dead_lettered, event.state)
         is distinct from (truth.open, truth.failing, truth.dead_lettered, worst)`,
   },
   {
     promise: 'lanes are in the order of creation',
-    what: 'stand in a lane before an event that was recorded earlier',
+    what: 'deliveries precede a delivery of an earlier event in their lane',
     text: `select example from (
         select lane_id || '-' || position as example, (created_at, seq) <
           lag((created_at, seq)) over (partition by lane_id order by position) as is_early
@@ -132,9 +132,9 @@ const CHECKS: readonly Check[] = [
       ) as placed where is_early`,
   },
   {
-    promise: 'nothing was begun before what stands before it in its lane had ended',
-    what: 'were begun before what stands before them in their lane had ended',
-    // A replay puts an older one after newer ones, and what it had then is over.
+    promise: 'no attempt began before the deliveries ahead in its lane ended',
+    what: 'deliveries began before a delivery ahead in their lane ended',
+    // A replay runs an older delivery after newer ones, which is not a violation.
     text: `select example from (
         select lane_id || '-' || position as example, state = 'delivered' and replays = 0
           and attempted_at + interval '1 millisecond' < lag(coalesce(delivered_at, dead_lettered_at))
@@ -144,14 +144,14 @@ const CHECKS: readonly Check[] = [
       ) as placed where is_early`,
   },
   {
-    promise: 'no lane has passed over a delivery, or sleeps on one',
-    what: 'are unfinished, and their lane has passed over them or is never looked at again',
+    promise: 'no lane skipped an unfinished delivery or stopped at one',
+    what: 'unfinished deliveries were skipped by their lane, or their lane will never be claimed again',
     text: `select lane_id || '-' || position as example from delivery
       where state in ('pending', 'failing') and (position <= head or due_at is null)`,
   },
   {
-    promise: 'the counts that operators see are exact',
-    what: 'are counts that operators see and that are not so',
+    promise: 'operator counts are exact',
+    what: 'operator counts disagree with the rows',
     text: `select topic || ' ' || subscriber as example from (
         select topic, subscriber, count(*) filter (where state = 'pending') as pending,
           count(*) filter (where state = 'failing') as failing

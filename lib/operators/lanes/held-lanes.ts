@@ -1,57 +1,42 @@
-import type { HeldLane, TopicView } from './read.ts';
-import { mayReplay, retryForm, skipForm } from '../page/acts.ts';
+import { mayReplay, retryForm, skipForm } from '../page/actions.ts';
 import { until } from '../page/instants.ts';
+import type { PageContext } from '../page/layout.ts';
 import { deadLetterPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import type { PageContext } from '../page/layout.ts';
-import { failure } from '../page/states.ts';
-import { count, counted, shortId } from '../page/words.ts';
+import { card, emptyLine, section } from '../page/sections.ts';
+import { failureLabel } from '../page/states.ts';
+import { ACTIONS, table } from '../page/table.ts';
+import { count, quantity, shortId } from '../page/words.ts';
+import type { HeldLane, TopicView } from './read.ts';
 
-/** The lanes whose first delivery waits for a retry, and how many wait behind it. */
+/** Draws the lanes whose first delivery waits for a retry, with the number of deliveries that wait behind it. */
 export function heldLanesSection(view: TopicView, context: PageContext): Html | null {
   const { heldLanes, topic } = view;
   if (heldLanes.length === 0 && topic.failing === 0) return null;
-  return html`<section id="held" aria-labelledby="h-held">
-    <div class="bar">
-      <h2 id="h-held">Held lanes</h2>
-      <span class="muted small">
-        deliveries go out in order, so the others of a lane wait behind the one that fails
-      </span>
-    </div>
-    <div class="card">
-      ${
-        heldLanes.length === 0
-          ? html`<p class="none muted">
-              No lane waits for its time any more: what fails is tried again at the relay’s next pass, or when
-              its subscriber is resumed.
-            </p>`
-          : laneTable(view, context)
-      }
-    </div>
-  </section>`;
+  return section({
+    id: 'held',
+    title: 'Held lanes',
+    hint: 'A lane is a subscriber’s deliveries in order. While its first delivery fails, the others wait behind it.',
+    content: card(
+      heldLanes.length === 0
+        ? emptyLine(
+            topic.subscribers.some(({ paused, failing }) => paused && failing > 0)
+              ? 'The failing deliveries are retried when their subscriber is resumed.'
+              : 'Retrying. The result appears here in seconds.',
+          )
+        : laneTable(view, context),
+    ),
+  });
 }
 
 function laneTable(view: TopicView, context: PageContext): Html {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Held lanes, table">
-    <table class="wide-table">
-      <caption class="vh">
-        Lanes whose first delivery waits for a retry, the next to be tried first
-      </caption>
-      <thead>
-        <tr>
-          <th class="first" scope="col">Lane</th>
-          <th class="num" scope="col">Waiting</th>
-          <th scope="col">Held back</th>
-          <th scope="col">Last error</th>
-          <th class="last" scope="col"><span class="vh">Actions</span></th>
-        </tr>
-      </thead>
-      <tbody>
-        ${view.heldLanes.map((lane) => laneRow(lane, view, context))}
-      </tbody>
-    </table>
-  </div>`;
+  return table({
+    name: 'Held lanes',
+    caption: 'Lanes whose first delivery waits for a retry, the next retry first',
+    columns: ['Lane', ['Waiting', 'num'], 'Held by', 'Last error', ACTIONS],
+    rows: view.heldLanes.map((lane) => laneRow(lane, view, context)),
+  });
 }
 
 function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, context: PageContext): Html {
@@ -61,18 +46,19 @@ function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, c
   const of = `${topic.topic} to ${subscriber} ${orderingKey}`.trimEnd();
   const isPaused = topic.subscribers.some((one) => one.subscriber === subscriber && one.paused);
   return html`<tr class="r">
-    <th class="first row" scope="row">
+    <th class="row" scope="row">
       <span class="mono t">${subscriber}</span><span class="s wrap">${key}</span>
     </th>
-    <td class="num">${behindWords(lane)}</td>
+    <td class="num">${waitingCount(lane)}</td>
     <td>
-      behind
-      <a class="mono nowrap" href="${deadLetterPath(deliveryId)}">${topic.topic} ${shortId(lane.eventId)}</a>,
-      next try ${isPaused ? 'when it is resumed' : until(nextAttemptAt, generatedAt)}
+      <a class="mono nowrap" href="${deadLetterPath(deliveryId)}">${topic.topic} ${shortId(lane.eventId)}</a>
       <span class="s">${subject !== null && `${subject}, `}${attemptWords(lane.attempts)}</span>
+      <span class="s">next attempt ${isPaused ? 'after the pause' : until(nextAttemptAt, generatedAt)}</span>
     </td>
-    <td class="message">${lane.lastError === null ? 'asked for time' : failure(lane.lastError)}</td>
-    <td class="last">
+    <td class="message">
+      ${lane.lastError === null ? 'The handler asked to wait.' : failureLabel(lane.lastError)}
+    </td>
+    <td class="end">
       ${
         mayReplay(context.operator) &&
         html`<div class="acts">
@@ -83,7 +69,7 @@ function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, c
   </tr>`;
 }
 
-function behindWords({ behind, isMoreBehind }: HeldLane): Html {
+function waitingCount({ behind, isMoreBehind }: HeldLane): Html {
   if (isMoreBehind) return html`over ${count(behind)}`;
   return html`${count(behind)}<span class="vh">
       ${behind === 1 ? 'delivery waits' : 'deliveries wait'}</span
@@ -91,5 +77,5 @@ function behindWords({ behind, isMoreBehind }: HeldLane): Html {
 }
 
 function attemptWords(attempts: number): string {
-  return attempts === 0 ? 'not attempted yet' : counted(attempts, 'attempt');
+  return attempts === 0 ? 'not attempted yet' : quantity(attempts, 'attempt');
 }

@@ -24,7 +24,7 @@ const heldLane = z
     nextAttemptAt: shape.instant,
     lastError: shape.lastError.nullable(),
     behind: shape.count.meta({ description: 'Deliveries that wait behind it.' }),
-    isMoreBehind: z.boolean().meta({ description: 'Whether there are more than `behind`.' }),
+    isMoreBehind: z.boolean().meta({ description: 'Whether more deliveries wait than `behind` counts.' }),
   })
   .meta({ id: 'HeldLane', description: 'A lane whose first delivery waits for a retry.' });
 
@@ -37,9 +37,9 @@ export const topicView = z
       .int()
       .positive()
       .nullable()
-      .meta({ description: 'Null where the catalog does not have the topic.' }),
+      .meta({ description: 'Null if the catalog does not have the topic.' }),
     orderedBy: shape.orderedBy,
-    heldLanes: z.array(heldLane).max(50).meta({ description: 'The next to be tried first.' }),
+    heldLanes: z.array(heldLane).max(50).meta({ description: 'Sorted by their next attempt.' }),
     errors: z.array(groupOfErrors),
     events: z
       .array(
@@ -52,9 +52,9 @@ export const topicView = z
         }),
       )
       .max(10)
-      .meta({ description: 'The newest.' }),
+      .meta({ description: 'The newest events.' }),
   })
-  .meta({ id: 'TopicView', description: 'One topic at one moment.' });
+  .meta({ id: 'TopicView', description: 'The state of one topic.' });
 
 export type TopicView = z.output<typeof topicView>;
 export type HeldLane = z.output<typeof heldLane>;
@@ -103,12 +103,12 @@ function rowOf(topic: string): Topic | null {
 
 const UNLISTED = {
   description:
-    'This topic is not in this release’s catalog: another release emitted its events. They wait for a release that has a handler for them.',
+    'This release’s catalog does not have the topic: another release emitted its events. They wait for a release with a handler for them.',
   version: null,
   orderedBy: undefined,
 };
 
-/** A topic that the catalog does not have, and of which nothing waits any longer. */
+/** A topic that the catalog does not have and that has no unfinished events. */
 function quiet(topic: string): TopicOverview {
   const none = Array.from({ length: 24 }, () => 0);
   return {
@@ -127,13 +127,13 @@ function quiet(topic: string): TopicOverview {
   };
 }
 
-/** The statement's answer. Times are epoch milliseconds. */
+/** The statement's result. Times are epoch milliseconds. */
 interface Found {
   readonly held: readonly FoundLane[];
   readonly events: readonly {
     readonly id: string;
     readonly created_at: number;
-    /** Null where it is long. */
+    /** Null if it is long. */
     readonly payload: unknown;
     readonly version: number;
     readonly ordering_key: string;
@@ -153,13 +153,13 @@ interface FoundLane {
   readonly last: { readonly kind?: string; readonly message?: string } | null;
   readonly payload: unknown;
   readonly version: number;
-  /** Null where the lane is all that its subscription has, however much that is. */
+  /** Null if it is the subscription's only lane, whose counts are known. */
   readonly behind: number | null;
 }
 
 function heldLaneOf(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
   const { subscriber, payload, version, last, behind } = found;
-  const told = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
+  const masked = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
   const { pending = 0, failing = 1 } = subscribers.find((row) => row.subscriber === subscriber) ?? {};
   return {
     subscriber,
@@ -169,7 +169,8 @@ function heldLaneOf(found: FoundLane, { topic, subscribers }: TopicOverview): He
     subject: subjectOf(topic, payload, version),
     attempts: found.attempts,
     nextAttemptAt: instantOf(found.due_at),
-    lastError: last?.kind === undefined ? null : { kind: told(last.kind), message: told(last.message ?? '') },
+    lastError:
+      last?.kind === undefined ? null : { kind: masked(last.kind), message: masked(last.message ?? '') },
     behind: behind === null ? pending + failing - 1 : Math.min(behind, COUNTED_BEHIND),
     isMoreBehind: behind !== null && behind > COUNTED_BEHIND,
   };
@@ -180,7 +181,7 @@ const LISTED_LANES = 50;
 const LISTED_EVENTS = 10;
 const LISTED_PAYLOAD_BYTES = 16 * 1024;
 
-// An event has one position, in the lanes of all subscribers: those of one of them tell which events are newest.
+// An event has the same position in the lanes of all subscribers, so the lanes of one of them show the newest events.
 const TOPIC = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
@@ -189,7 +190,7 @@ const TOPIC = `
     select coalesce(lanes.home_id, lanes.id)::text as id, first.position::text as position, lanes.topic, subscriber,
       events.ordering_key, first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at,
       first.attempt_log -> -1 as last, payload, version,
-      -- Of a lane that is all its subscription has it is known.
+      -- The counts of a subscription's only lane are known.
       case when exists (
         select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber
           and other.id <> lanes.id

@@ -172,7 +172,7 @@ const UNKNOWN_SUBSCRIBER =
   'Unknown subscriber. The catalog lists the subscribers of each topic: /platform/event-bus/catalog.';
 const NO_SUBSCRIBER = refused('not_found', { detail: UNKNOWN_SUBSCRIBER });
 
-/** A name that the catalog of any release may have; the catalog's own are listed for callers. */
+/** A name that the catalog of some release may have. The description lists this catalog's names. */
 const subscriber = z
   .string()
   .regex(/^[\w.-]{1,100}$/)
@@ -184,7 +184,7 @@ const subscriber = z
 
 const paused = z
   .object({ subscriber: z.string(), topic: shape.topic.nullable(), paused: z.boolean() })
-  .meta({ id: 'Paused', description: 'Whether the subscriber’s deliveries wait now.' });
+  .meta({ id: 'Paused', description: 'Whether the subscriber is paused now.' });
 
 const oneTopicOrAll = (name: z.ZodType<string, string>) =>
   z
@@ -207,19 +207,19 @@ export const pauseSubscriber = operatorRoute({
     'of-a-topic': {
       summary: 'One topic',
       parameters: { subscriber: 'reviews' },
-      json: { topic: 'booking.completed', reason: 'It is being moved.' },
+      json: { topic: 'booking.completed', reason: 'Reviews is moving to another host.' },
       answer: answered({ subscriber: 'reviews', topic: 'booking.completed', paused: true }),
     },
     'of-all-topics': {
       summary: 'All its topics',
       parameters: { subscriber: 'reviews' },
-      json: { reason: 'It is being moved.' },
+      json: { reason: 'Reviews is moving to another host.' },
       answer: answered({ subscriber: 'reviews', topic: null, paused: true }),
     },
     'by-a-browser': {
-      summary: 'The same as a form of a page',
+      summary: 'The same, as a form of the console',
       parameters: { subscriber: 'reviews' },
-      form: { reason: 'It is being moved.', next: '/platform/event-bus/catalog' },
+      form: { reason: 'Reviews is moving to another host.', next: '/platform/event-bus/catalog' },
       answer: { status: 303 },
     },
     'without-a-reason': {
@@ -231,7 +231,7 @@ export const pauseSubscriber = operatorRoute({
     'no-such-subscriber': {
       summary: 'A subscriber that the catalog does not list',
       parameters: { subscriber: 'postcards' },
-      json: { reason: 'It is being moved.' },
+      json: { reason: 'Reviews is moving to another host.' },
       answer: NO_SUBSCRIBER,
     },
   },
@@ -263,7 +263,7 @@ export const resumeSubscriber = operatorRoute({
     'of-all-topics': {
       summary: 'All its topics',
       parameters: { subscriber: 'reviews' },
-      json: { reason: 'It has moved.' },
+      json: { reason: 'Reviews has moved.' },
       answer: answered({ subscriber: 'reviews', topic: null, paused: false }),
     },
     'no-such-subscriber': {
@@ -286,7 +286,7 @@ export const resumeSubscriber = operatorRoute({
 
 export const laneRoutes = [showTopic, retry, skipFirst, pauseSubscriber, resumeSubscriber];
 
-/** Whether the catalog lists the subscriber, for the topic if one is named. */
+/** Whether the catalog lists the subscriber: for the topic, or for any without one. */
 function isListed(wanted: { readonly subscriber: string; readonly topic: string | null }): boolean {
   return topics().some(
     ([name, { subscribers }]) =>
@@ -295,7 +295,7 @@ function isListed(wanted: { readonly subscriber: string; readonly topic: string 
   );
 }
 
-/** @throws Problem 404 or 409 where the delivery cannot be retried or skipped. */
+/** @throws Problem 404 or 409 if the delivery cannot be retried or skipped. */
 async function orProblem(acting: Promise<ActedOn>): Promise<ActedOn> {
   try {
     return await acting;

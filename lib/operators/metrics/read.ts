@@ -14,7 +14,7 @@ import type { Overview } from '../overview/read.ts';
 import type { Counts } from '../shapes.ts';
 
 /**
- * Answers with the bus's metrics, for operators' tokens that may read.
+ * Answers with the bus's metrics, for operators' tokens with the scope to read.
  *
  * @throws Problem 401, 403 or 503 as `authenticate` and `requireScope` do.
  */
@@ -29,11 +29,12 @@ export async function metricsFor(
 }
 
 /**
- * Reads how much is where and what waits for what, in Prometheus's text format 0.0.4.
+ * Writes the bus's metrics in Prometheus's text format 0.0.4.
  *
- * Labels are the catalog's names and our own words, nothing that a caller chooses. Two statements at once, whose cost
- * does not grow with the number of deliveries. The counters are the database's, so that all instances tell the same.
- * Those of deliveries never go down; that of refused webhooks starts again at midnight: to Prometheus that is a restart.
+ * Labels are names of the catalog and our own words, never a caller's text. Two concurrent statements, whose cost does
+ * not grow with the number of deliveries. All instances report the same counters, since the database keeps them.
+ * Counters of deliveries never decrease. The counter of refused webhooks restarts at midnight, which Prometheus handles
+ * like a restart.
  *
  * @param now overrides the database's clock in tests.
  * @see https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
@@ -44,7 +45,7 @@ export async function readMetrics(
   now?: Date,
 ): Promise<string> {
   const [overview, others] = await Promise.all([readOverview(db, attached, now), readOthers(db, now)]);
-  // One of its own for each answer: it holds what was read now and nothing from before.
+  // A new registry for each answer, so that it holds no older values.
   const registry = new Registry();
   addRelay(registry, overview);
   addTopics(registry, overview);
@@ -58,10 +59,12 @@ export async function readMetrics(
 function addRelay(registry: Registry, { relay, generatedAt }: Overview): void {
   const { lastPassAt, lagSeconds } = relay;
   const sinceMs = lastPassAt === null ? Infinity : Date.parse(generatedAt) - Date.parse(lastPassAt);
-  gauge(registry, 'relay_last_pass_age_seconds', 'Time since a relay last looked for work; +Inf: never.').set(
-    sinceMs / SECOND,
-  );
-  gauge(registry, 'relay_lag_seconds', 'Age of the oldest delivery that is due and attached.').set(
+  gauge(
+    registry,
+    'relay_last_pass_age_seconds',
+    'Time since a relay last claimed; +Inf if none ever did.',
+  ).set(sinceMs / SECOND);
+  gauge(registry, 'relay_lag_seconds', 'Age of the oldest due delivery of an attached subscriber.').set(
     lagSeconds,
   );
 }
@@ -70,16 +73,16 @@ function addTopics(registry: Registry, { topics, generatedAt }: Overview): void 
   const events = gauge(
     registry,
     'events',
-    'Events that are not delivered to all, by the worst state of their deliveries.',
+    'Events not yet delivered to every subscriber, by the worst state of their deliveries.',
     ['topic', 'state'],
   );
-  const awaiting = gauge(registry, 'events_awaiting_fan_out', 'Events that have no deliveries yet.', [
+  const awaiting = gauge(registry, 'events_awaiting_fan_out', 'Events that are not fanned out yet.', [
     'topic',
   ]);
   const held = gauge(
     registry,
     'topic_held_back_seconds',
-    'For how long a producer’s open transaction has held back the topic’s events.',
+    'How long a producer’s open transaction has held back the topic’s events.',
     ['topic'],
   );
   for (const { topic, awaitingFanOut, heldBackSince, ...counts } of topics) {
@@ -93,14 +96,14 @@ function addTopics(registry: Registry, { topics, generatedAt }: Overview): void 
 const SUBSCRIPTION_LABELS = ['topic', 'subscriber'];
 
 function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: Others): void {
-  const deliveries = gauge(registry, 'deliveries', 'Deliveries that are not delivered, by state.', [
+  const deliveries = gauge(registry, 'deliveries', 'Unfinished deliveries and dead letters, by state.', [
     ...SUBSCRIPTION_LABELS,
     'state',
   ]);
   const due = gauge(
     registry,
     'oldest_due_age_seconds',
-    'Age of the oldest delivery that could be handed over now; 0: none could.',
+    'Age of the oldest due delivery; 0 if none is due.',
     SUBSCRIPTION_LABELS,
   );
   const waiting = gauge(
@@ -134,24 +137,24 @@ function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: O
   }
 }
 
-/** A subscription without any is there with 0: of a series that begins later `increase` would miss the first. */
+/** Every subscription is reported, with 0 if need be: `increase` misses the first value of a series that starts later. */
 function addOutcomes(registry: Registry, { topics }: Overview, { outcomes }: Others): void {
   const delivered = counter(
     registry,
     'deliveries_delivered_total',
-    'Deliveries delivered; one that was replayed counts again.',
+    'Delivered deliveries; a replayed one counts again.',
     SUBSCRIPTION_LABELS,
   );
   const failed = counter(
     registry,
     'attempts_failed_total',
-    'Attempts that failed, also those that were the last of their delivery.',
+    'Failed attempts, including the last ones before a dead letter.',
     SUBSCRIPTION_LABELS,
   );
   const died = counter(
     registry,
     'deliveries_dead_lettered_total',
-    'Deliveries given up, also those that were replayed since.',
+    'Dead-lettered deliveries, including those replayed since.',
     SUBSCRIPTION_LABELS,
   );
   const known = new Map(outcomes.map((row) => [`${row.topic} ${row.subscriber}`, row]));
@@ -169,18 +172,18 @@ function addRejections(registry: Registry, { rejections }: Others): void {
   const refused = counter(
     registry,
     'webhooks_rejected_total',
-    'Webhooks refused since midnight UTC, when the count starts again.',
+    'Refused webhooks since midnight UTC, when the count restarts.',
     ['provider', 'reason'],
   );
   for (const { provider, reason, count } of rejections) refused.inc({ provider, reason }, count);
 }
 
-/** Both states of both providers, also with 0: an alert on what is not there says nothing. */
+/** Both states of both providers are reported, with 0 if need be: alerts never fire on missing series. */
 function addSetAside(registry: Registry, { setAside }: Others): void {
   const webhooks = gauge(
     registry,
     'webhooks_set_aside',
-    'Payment webhooks whose intent nobody has recorded: waiting, or unclaimed after 72 hours.',
+    'Payment webhooks without a recorded intent: waiting, or unclaimed after 72 hours.',
     ['provider', 'state'],
   );
   for (const provider of ['cardpayments', 'walletpayments']) {
@@ -208,7 +211,7 @@ function counter(registry: Registry, name: string, help: string, labelNames: rea
   return new Counter({ name: `postbud_${name}`, help, labelNames: [...labelNames], registers: [registry] });
 }
 
-/** What the overview does not tell. */
+/** Facts that the overview does not have. */
 interface Others {
   readonly lanes: readonly {
     readonly topic: string;
@@ -248,11 +251,11 @@ const SUBSCRIPTIONS = JSON.stringify(
   ),
 );
 
-/** Lanes of one subscription that are counted at most: more of them say the same. */
+/** At most this many lanes of a subscription are counted; a larger number says no more. */
 const LANES = 100;
 
-// A lane that waits is due later, and in nobody's hands. Asked for by rows, in the order of the index: of conditions on
-// each column the planner makes a scan of the whole table, once for every subscription, when it takes them for many.
+// A waiting lane is due later and not leased. The condition compares rows in the order of the index: with conditions on
+// each column the planner, expecting many rows, scans the whole table once for each subscription.
 const OTHERS = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now

@@ -29,7 +29,7 @@ export const metricsRoute = {
   ],
   examples: {
     scraped: {
-      summary: 'As Prometheus asks for them',
+      summary: 'A scrape by Prometheus',
       answer: {
         status: 200,
         type: METRICS_TYPE,

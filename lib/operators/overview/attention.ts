@@ -1,39 +1,39 @@
 import type { SubscriberOverview, TopicOverview } from './read.ts';
 
-/** A delivery that has been due for longer is late: the relay passes every few seconds. */
+/** A delivery that has been due for longer is late: the relay looks for work every few seconds. */
 const LATE_SECONDS = 60;
 
 export function isLate(oldestDueAgeSeconds: number | null): boolean {
   return oldestDueAgeSeconds !== null && oldestDueAgeSeconds > LATE_SECONDS;
 }
 
-/** Whether someone should look at it: dead letters, failures, lateness, or a pause that holds something back. */
+/** Whether an operator should look: dead letters, failures, late deliveries, or a pause that makes deliveries wait. */
 export function needsAttention(topic: TopicOverview): boolean {
   return (
     isTroubled(topic) ||
     topic.heldBackSince !== null ||
-    topic.subscribers.some((one) => holdsBack(one) || isForgotten(one))
+    topic.subscribers.some((one) => holdsBack(one) || isUnknownToRelease(one))
   );
 }
 
-/** The subscribers to tell about below their topic, with those that merely wait to be attached. */
-export function subscribersToTell(topic: TopicOverview): readonly SubscriberOverview[] {
+/** The subscribers with a row below their topic: those in trouble, and those that wait to be attached. */
+export function subscribersToShow(topic: TopicOverview): readonly SubscriberOverview[] {
   return topic.subscribers.filter(
-    (one) => isTroubled(one) || holdsBack(one) || waitsForAttachment(one) || isForgotten(one),
+    (one) => isTroubled(one) || holdsBack(one) || waitsForAttachment(one) || isUnknownToRelease(one),
   );
 }
 
-/** Dead letters and deliveries of a subscriber that the catalog does not list, or versions that it does not have. */
-function isForgotten({ inCatalog, neededVersion }: SubscriberOverview): boolean {
+/** Whether this release's catalog lacks the subscription, or the payload version of its next event. */
+function isUnknownToRelease({ inCatalog, neededVersion }: SubscriberOverview): boolean {
   return !inCatalog || neededVersion !== null;
 }
 
-/** Whether deliveries wait that only another release can hand over. */
+/** Whether deliveries wait that only another release can deliver. */
 export function waitsForRelease(subscriber: SubscriberOverview): boolean {
-  return isForgotten(subscriber) && subscriber.pending > 0;
+  return isUnknownToRelease(subscriber) && subscriber.pending > 0;
 }
 
-/** Deliveries of a subscriber without handler or endpoint wait on purpose. */
+/** Whether deliveries wait for a handler or an endpoint, which is no trouble. */
 export function waitsForAttachment({ inCatalog, attached, pending }: SubscriberOverview): boolean {
   return inCatalog && !attached && pending > 0;
 }
@@ -44,7 +44,7 @@ function isTroubled({ deadLettered, failing, oldestDueAgeSeconds }: Troubles): b
   return deadLettered > 0 || failing > 0 || isLate(oldestDueAgeSeconds);
 }
 
-/** Whether deliveries wait for someone to end a pause. */
+/** Whether deliveries wait until someone ends a pause. */
 export function holdsBack({ paused, pending }: SubscriberOverview): boolean {
   return paused && pending > 0;
 }
@@ -56,15 +56,15 @@ const BY = {
   oldest: (topic: TopicOverview) => topic.oldestDueAgeSeconds ?? 0,
 };
 
-/** How the topics may be sorted. */
+/** The orders that the topics can be sorted in. */
 export type Sort = keyof typeof BY | 'topic';
 
 export function sortOf(text: string | null): Sort {
   return text === 'failing' || text === 'pending' || text === 'oldest' || text === 'topic' ? text : 'dead';
 }
 
-/** The worst first; among equals those with more dead letters, then failures, then the later ones. */
-export function sorted(topics: readonly TopicOverview[], by: Sort): readonly TopicOverview[] {
+/** Sorts the topics, the worst first: equals by dead letters, then by failures, then by lateness. */
+export function sortTopics(topics: readonly TopicOverview[], by: Sort): readonly TopicOverview[] {
   if (by === 'topic') return topics.toSorted((one, other) => one.topic.localeCompare(other.topic, 'en'));
   const order = [BY[by], BY.dead, BY.failing, BY.oldest];
   return topics.toSorted(
@@ -72,13 +72,13 @@ export function sorted(topics: readonly TopicOverview[], by: Sort): readonly Top
   );
 }
 
-/** The topics with the words in their name, producer or a subscriber. */
-export function filtered(topics: readonly TopicOverview[], words: string): readonly TopicOverview[] {
+/** Finds the topics with the words in their own name, their producer's or a subscriber's. */
+export function filterTopics(topics: readonly TopicOverview[], words: string): readonly TopicOverview[] {
   const wanted = words.trim().toLowerCase();
   return wanted === '' ? topics : topics.filter((topic) => searchWords(topic).includes(wanted));
 }
 
-/** What a filter looks through; the script looks through the same. */
+/** The text that a filter searches, here and in the script. */
 export function searchWords({ topic, producer, subscribers }: Searched): string {
   return [topic, producer, ...subscribers.map(({ subscriber }) => subscriber)].join(' ').toLowerCase();
 }

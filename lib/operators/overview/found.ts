@@ -1,17 +1,17 @@
 import { topics } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { EMITTER_LOCKS } from '../../outbox/emit.ts';
+import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
 import { MINUTE, SECOND } from '../../time.ts';
 
-/** The statement's answer. Times are epoch milliseconds, `hours` count back from the present one. */
+/** The statement's result. Times are epoch milliseconds; `hours` counts back from the current hour. */
 export interface Found {
   readonly now: number;
   readonly last_pass: number | null;
   readonly totals: readonly FoundTotal[];
   readonly awaiting: readonly {
     topic: string;
-    /** Empty: all of the topic. */
+    /** Empty for the whole topic. */
     subscriber: string;
     events: number;
     oldest: number;
@@ -44,7 +44,7 @@ export interface Found {
 
 export interface FoundTotal {
   readonly topic: string;
-  /** Empty: events. */
+  /** Empty for events. */
   readonly subscriber: string;
   readonly pending: number;
   readonly failing: number;
@@ -54,7 +54,7 @@ export interface FoundTotal {
 }
 
 /**
- * Finds what the overview tells, in one statement.
+ * Queries the facts of the overview in one statement.
  *
  * @param attached subscriptions, as `topic subscriber`.
  * @param now overrides the database's clock in tests.
@@ -77,18 +77,17 @@ const SUBSCRIPTIONS = JSON.stringify(
   ),
 );
 
-/** Longer than a transaction should be open; see the quiet fence. */
+/** No transaction should stay open longer; see the quiet fence in docs/design.md. */
 const LONG_TRANSACTION_MS = 5 * SECOND;
 
-/** Longer than any lease: handlers have a minute at most, and leases 20 seconds more. */
+/** Longer than any lease: a handler has at most a minute, and its lease 20 seconds more. */
 const LONGEST_LEASE_MS = 2 * MINUTE;
 
-/** Lanes of one subscription that are looked at, those that have been due longest first. */
+/** How many lanes of a subscription are read, starting with those due longest. */
 const LANES_LOOKED_AT = 100;
 
-// A lane is due, or in the hands of a relay, or waits for a retry: `due_at` orders them in this way. The first
-// delivery of one that is due tells since when: since its event was recorded, or since its retry was due, or since an
-// operator put it back.
+// A lane is due, leased by a relay, or waits for a retry: `due_at` orders them in this way. The first delivery of a due
+// lane says since when it is due: since its event was recorded, its retry was due, or an operator re-queued it.
 const OVERVIEW = `
   with clock as materialized (
     select coalesce($3::text::timestamptz, clock_timestamp()) as now
@@ -122,7 +121,7 @@ const OVERVIEW = `
     ) as addressed_alike, unnest(subscribers || ''::text) as subscriber
     group by topic, subscriber
   ),
-  -- Those that wait for another release are due for long, and would keep the others from being looked at.
+  -- Lanes that wait for another release have been due for long and would crowd out the others.
   due_lane as (
     select subscription.topic, subscription.subscriber, lane.*
     from clock, subscription, lateral (

@@ -29,22 +29,22 @@ const oldestAge = z
   .number()
   .nonnegative()
   .nullable()
-  .meta({ description: 'Of the oldest delivery that could be handed over now. Null: none could.' });
+  .meta({ description: 'Age of the oldest delivery that is due; null if none is.' });
 
 const subscriberOverview = z
   .object({
     subscriber: z.string(),
     inCatalog: z.boolean().meta({
       description:
-        'Whether this release’s catalog lists it. Where it does not, its deliveries wait for one that does.',
+        'Whether this release’s catalog lists the subscriber. Otherwise its deliveries wait for a release that does.',
     }),
     neededVersion: z.int().positive().nullable().meta({
-      description: 'The payload version of its next event, where that is newer than this release can read.',
+      description: 'The payload version of its next event, if this release cannot read it yet.',
     }),
     ...shape.counts,
-    attached: z
-      .boolean()
-      .meta({ description: 'Whether it has a handler or an endpoint; its deliveries wait otherwise.' }),
+    attached: z.boolean().meta({
+      description: 'Whether the subscriber has a handler or an endpoint. Otherwise its deliveries wait.',
+    }),
     paused: z.boolean(),
     pause: pauseInForce.nullable(),
     oldestDueAgeSeconds: oldestAge,
@@ -60,17 +60,17 @@ const subscriberOverview = z
 export const topicOverview = z
   .object({
     topic: shape.topic,
-    producer: z.string().meta({ description: 'Empty where the catalog does not have the topic.' }),
+    producer: z.string().meta({ description: 'Empty if the catalog does not have the topic.' }),
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog has the topic.' }),
     ...shape.counts,
     oldestDueAgeSeconds: oldestAge,
     nextRetryAt: shape.instant.nullable(),
     awaitingFanOut: shape.count.meta({
-      description: 'Events that have no deliveries yet; part of `pending`.',
+      description: 'Events that are not fanned out yet; included in `pending`.',
     }),
-    heldBackSince: shape.instant
-      .nullable()
-      .meta({ description: 'Since when a producer’s open transaction holds back the topic’s events.' }),
+    heldBackSince: shape.instant.nullable().meta({
+      description: 'The time since which a producer’s open transaction has held back the topic’s events.',
+    }),
     hours,
     subscribers: z.array(subscriberOverview),
   })
@@ -82,7 +82,7 @@ export const overview = z
     relay: z.object({
       state: z
         .enum(['running', 'stalled', 'never_run'])
-        .meta({ description: '`stalled`: no relay has looked for work for two minutes.' }),
+        .meta({ description: '`stalled`: no relay has claimed for two minutes.' }),
       lastPassAt: shape.instant.nullable(),
       runsHere: z
         .boolean()
@@ -94,9 +94,9 @@ export const overview = z
         ...shape.counts,
         deliveries: z.object(shape.counts).meta({ id: 'Counts' }),
         deliveredLast24h: shape.count,
-        firstAttemptLast24h: shape.count.meta({ description: 'Of these, how many at the first attempt.' }),
+        firstAttemptLast24h: shape.count.meta({ description: 'How many of these needed one attempt.' }),
       })
-      .meta({ description: 'Events by state, and their deliveries.' }),
+      .meta({ description: 'Events by state, and their deliveries by state.' }),
     hours,
     worstError: z
       .object({
@@ -111,7 +111,8 @@ export const overview = z
       .nullable()
       .meta({ description: 'The error that most dead letters share.' }),
     topics: z.array(topicOverview).meta({
-      description: 'Every topic of the catalog, in its order; then others that still hold something.',
+      description:
+        'Every topic in the order of the catalog, then unlisted topics with unfinished deliveries.',
     }),
   })
   .meta({ id: 'Overview', description: 'The bus at one moment.' });
@@ -121,15 +122,15 @@ export type Hours = z.output<typeof hours>;
 export type TopicOverview = z.output<typeof topicOverview>;
 export type SubscriberOverview = z.output<typeof subscriberOverview>;
 
-/** The cron calls once a minute: two calls have been missed. */
+/** The cron calls once a minute, so two calls were missed. */
 const STALLED_AFTER_MS = 2 * MINUTE;
 
 /**
- * Tells how much is where, and what waits for what: for every topic of the catalog and each of its subscribers.
+ * Reads how many events and deliveries are in each state and what they wait for, by topic and subscriber.
  *
- * One statement, whose cost does not grow with the number of deliveries: shape.counts are kept, not counted.
+ * One statement whose cost does not grow with the number of deliveries: counts are maintained, not computed.
  *
- * @param attached who is attached in this process, which is who a relay here would deliver to.
+ * @param attached the subscribers attached in this process: a relay here would deliver to them.
  * @param now overrides the database's clock in tests.
  * @param runsHere whether this deployment relays.
  */
@@ -239,7 +240,7 @@ function topicsOf(found: Found, handled: ReadonlySet<string>): TopicOverview[] {
   ];
 }
 
-/** By topic, the subscribers that still hold something and that the catalog does not list for it. */
+/** By topic, the unlisted subscribers that still have unfinished deliveries. */
 function unlistedOf({ totals, awaiting }: Found): Map<string, Set<string>> {
   const holding = [
     ...totals.filter((row) => row.pending !== 0 || row.failing !== 0 || row.dead_lettered !== 0),
@@ -264,7 +265,7 @@ function byKey<Row extends { topic: string; subscriber: string }>(rows: readonly
   return new Map(rows.map((row) => [`${row.topic} ${row.subscriber}`, row]));
 }
 
-/** @param awaiting events that have no deliveries yet. */
+/** @param awaiting events that are not fanned out yet. */
 function countsOf(total: FoundTotal | undefined, awaiting: number): Counts {
   const { pending = 0, failing = 0, dead_lettered: deadLettered = 0 } = total ?? {};
   return { pending: pending + awaiting, failing, deadLettered };

@@ -6,9 +6,9 @@ import { deadLettersPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { wideSpark } from './spark.ts';
-import { count, counted } from '../page/words.ts';
+import { count, quantity } from '../page/words.ts';
 
-/** The totals of all topics, of deliveries, and the relay's health. */
+/** Draws the numbers of deliveries over all topics, and the relay's health. */
 export function tiles(view: Overview): Html {
   const { totals, relay, hours, generatedAt } = view;
   const { pending, failing, deadLettered } = totals.deliveries;
@@ -21,7 +21,7 @@ export function tiles(view: Overview): Html {
         DEAD_ICON,
         'Dead letters',
         deadLettered > 0 ? html`<a href="${deadLettersPath()}">${count(deadLettered)}</a>` : '0',
-        deadLettered > 0 ? `of ${counted(totals.deadLettered, 'event')}` : 'none',
+        deadLettered > 0 ? `of ${quantity(totals.deadLettered, 'event')}` : 'none',
       )}
       ${relayTile(relay, generatedAt)}
       <div class="tile wide">
@@ -44,14 +44,14 @@ function relayTile(
   generatedAt: string,
 ): Html {
   const { tone, words } = RELAY_STATES[state];
-  const behind = lagSeconds > 0 ? `${age(lagSeconds)} behind` : 'nothing due';
-  const pass = lastPassAt === null ? 'no pass yet' : `last pass ${ago(lastPassAt, generatedAt)}`;
+  const lag = lagSeconds > 0 ? `${age(lagSeconds)} behind` : 'nothing due';
+  const lastRun = lastPassAt === null ? [] : [`last run ${ago(lastPassAt, generatedAt)}`];
   return tile(
     tone,
     RELAY_ICON,
     'Relay',
     words,
-    runsHere ? `${pass}, ${behind}` : `${pass}; not by this deployment`,
+    [...lastRun, runsHere ? lag : 'not by this deployment'].join(', '),
   );
 }
 
@@ -67,12 +67,12 @@ function oldestDue({ topics }: Overview): Child {
 function nextRetry({ topics, totals, generatedAt }: Overview): string {
   if (totals.deliveries.failing === 0) return 'none';
   const next = topics.flatMap(({ nextRetryAt }) => nextRetryAt ?? []).toSorted()[0];
-  return next === undefined ? 'retry due, or paused' : `next retry ${until(next, generatedAt)}`;
+  return next === undefined ? 'retry due or paused' : `next retry ${until(next, generatedAt)}`;
 }
 
 function firstAttempt({ totals: { deliveredLast24h, firstAttemptLast24h } }: Overview): string {
   if (deliveredLast24h === 0) return 'none yet';
-  // Rounded down: 100 % is all of them.
+  // Rounded down, so that 100 % means all of them.
   const share = Math.floor((firstAttemptLast24h / deliveredLast24h) * 1000) / 10;
   return `${share} % at first attempt`;
 }

@@ -1,17 +1,21 @@
 import type { Overview } from './read.ts';
 import { holdsBack, isLate, waitsForRelease } from './attention.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
-import { age, toTheMinute, until } from '../page/instants.ts';
+import { age, timeToMinute, until } from '../page/instants.ts';
 import { deadLettersPath, HOME, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
-import type { Child, Html } from '../../markup.ts';
-import { failsHow } from '../page/states.ts';
-import { count, counted, listed } from '../page/words.ts';
+import type { Html } from '../../markup.ts';
+import { alert } from '../page/sections.ts';
+import { failurePredicate } from '../page/states.ts';
+import { count, quantity, joinNames } from '../page/words.ts';
 
-/** One sentence on the worst trouble, and where to go with it: a relay that does not run, then what is dead, failing, late, paused or another release's. */
+/**
+ * Says in one sentence what the worst trouble is, with a link to it. The worst is a relay that does not run; then come
+ * dead letters, failures, late topics, pauses, and deliveries that wait for another release.
+ */
 export function troubleAlert(view: Overview): Html {
   return (
-    notHere(view) ??
+    relayElsewhere(view) ??
     relayTrouble(view) ??
     deadTrouble(view) ??
     failingTrouble(view) ??
@@ -22,18 +26,19 @@ export function troubleAlert(view: Overview): Html {
   );
 }
 
-/** A deployment that does not relay, such as a preview, says so before all else: what waits here is not in trouble. */
-function notHere({ relay, generatedAt }: Overview): Html | null {
+/** A deployment that does not relay, such as a preview, says so first: its waiting deliveries are no trouble. */
+function relayElsewhere({ relay, generatedAt }: Overview): Html | null {
   if (relay.runsHere) return null;
   const other =
     relay.state === 'running'
-      ? html`Another deployment relays on this database, last at
-        ${toTheMinute(relay.lastPassAt ?? generatedAt, generatedAt)}.`
-      : 'No other deployment relays on this database either: events wait.';
+      ? html`Another deployment delivers from this database; its relay ran last at
+        ${timeToMinute(relay.lastPassAt ?? generatedAt, generatedAt)}.`
+      : 'No other deployment delivers from this database either, so events wait.';
   return alert(
-    'warn',
+    'fail',
     PAUSE_ICON,
-    html`<b>This deployment does not relay.</b> ${other} Set <code>RELAY=on</code> to let it.`,
+    html`<b>This deployment does not run the relay.</b> ${other} To deliver from here, set
+      <code>RELAY=on</code>.`,
   );
 }
 
@@ -42,12 +47,12 @@ function relayTrouble({ relay, generatedAt }: Overview): Html | null {
   const since =
     relay.lastPassAt === null
       ? 'The relay has never run.'
-      : html`The relay has not run since ${toTheMinute(relay.lastPassAt, generatedAt)}.`;
+      : html`The relay has not run since ${timeToMinute(relay.lastPassAt, generatedAt)}.`;
   return alert(
-    '',
+    'dead',
     DEAD_ICON,
-    html`<b>${since}</b> Events are being saved but not delivered. Check the cron that calls
-      <code>/api/cron/relay</code> every minute, and what it is answered.`,
+    html`<b>${since}</b> Events are saved but not delivered. Check the cron that calls
+      <code>/api/cron/relay</code> every minute, and the response it gets.`,
   );
 }
 
@@ -56,34 +61,33 @@ function deadTrouble(view: Overview): Html | null {
   if (worstError === null) return null;
   const { subscriber, topic, group } = worstError;
   return alert(
-    '',
+    'dead',
     DEAD_ICON,
-    html`<b>${shareOf(worstError, totals.deliveries.deadLettered)}</b> ${subscriber} ${failsHow(worstError)}
-      on <span class="mono">${topic}</span>. ${sinceThen(worstError, view)}`,
+    html`<b>${shareOf(worstError, totals.deliveries.deadLettered)}</b> ${subscriber}
+      ${failurePredicate(worstError)} on <span class="mono">${topic}</span>. ${sinceThen(worstError, view)}`,
     html`<a class="btn" href="${deadLettersPath({ topic, subscriber, group })}">Review dead letters</a>`,
   );
 }
 
-function shareOf({ count: number }: NonNullable<Overview['worstError']>, all: number): string {
-  if (all === 1) return 'One dead letter:';
-  if (number >= all) return `All ${count(all)} dead letters are one error:`;
-  if (number === 1) return `${count(all)} dead letters, each with an error of its own. One of them:`;
-  return `${count(number)} of ${count(all)} dead letters are one error:`;
+type WorstError = NonNullable<Overview['worstError']>;
+
+function shareOf({ count: number }: WorstError, all: number): string {
+  if (all === 1) return '1 dead letter:';
+  if (number >= all) return `All ${count(all)} dead letters have the same error:`;
+  if (number === 1) return `${count(all)} dead letters, each with a different error. One of them:`;
+  return `${count(number)} of ${count(all)} dead letters have the same error:`;
 }
 
-/** Whether anything has got through since it failed: then the worst is over, though the dead letters remain. */
-function sinceThen(
-  { topic, subscriber, lastDeliveredAt }: NonNullable<Overview['worstError']>,
-  view: Overview,
-): Html {
-  if (lastDeliveredAt === null) return html`Nothing has ever got through to ${subscriber} there.`;
+/** Says whether the subscriber has succeeded since: then only the dead letters remain. */
+function sinceThen({ topic, subscriber, lastDeliveredAt }: WorstError, view: Overview): Html {
+  if (lastDeliveredAt === null) return html`${subscriber} has never accepted a delivery of this topic.`;
   const lastFailedAt = view.topics
     .find((one) => one.topic === topic)
     ?.subscribers.find((one) => one.subscriber === subscriber)?.lastFailedAt;
-  const at = toTheMinute(lastDeliveredAt, view.generatedAt);
+  const at = timeToMinute(lastDeliveredAt, view.generatedAt);
   return lastFailedAt && Date.parse(lastFailedAt) < Date.parse(lastDeliveredAt)
-    ? html`It has delivered again since, last at ${at}.`
-    : html`Nothing has got through to ${subscriber} there since ${at}.`;
+    ? html`It has accepted deliveries again since then, the last at ${at}.`
+    : html`It has accepted no delivery since ${at}.`;
 }
 
 function failingTrouble({ totals, topics, generatedAt }: Overview): Html | null {
@@ -96,11 +100,11 @@ function failingTrouble({ totals, topics, generatedAt }: Overview): Html | null 
   const path =
     only && failingTopics.length === 1 ? `${topicPath(only.topic)}#held` : `${HOME}?sort=failing#topics`;
   return alert(
-    'warn',
+    'fail',
     WARNING_ICON,
-    html`<b>${counted(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing</b> and will be tried
-      again.${next}`,
-    html`<a class="btn" href="${path}">See what fails</a>`,
+    html`<b>${quantity(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing</b> and will be
+      retried.${next}`,
+    html`<a class="btn" href="${path}">See failing deliveries</a>`,
   );
 }
 
@@ -108,10 +112,10 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
   const held = topics.find(({ heldBackSince }) => heldBackSince !== null);
   if (held?.heldBackSince) {
     return alert(
-      'warn',
+      'fail',
       WARNING_ICON,
-      html`<b><span class="mono">${held.topic}</span> is held back</b> by a producer’s transaction that has
-        been open since ${toTheMinute(held.heldBackSince, generatedAt)}.`,
+      html`<b><span class="mono">${held.topic}</span> is held back</b> by a producer’s transaction, open since
+        ${timeToMinute(held.heldBackSince, generatedAt)}. Its events are delivered when that transaction ends.`,
       openTopic(held.topic),
     );
   }
@@ -119,7 +123,7 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
   const late = topics.find(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds === oldest);
   if (late === undefined || !isLate(oldest)) return null;
   return alert(
-    'warn',
+    'fail',
     WARNING_ICON,
     html`<b><span class="mono">${late.topic}</span> is late.</b> Its oldest delivery has been due for
       ${age(oldest)}.`,
@@ -136,10 +140,11 @@ function pausedTrouble({ topics }: Overview): Html | null {
   const names = [...new Set(held.map(({ subscriber }) => subscriber))].toSorted();
   const waiting = held.reduce((sum, { pending }) => sum + pending, 0);
   return alert(
-    'warn',
+    'fail',
     PAUSE_ICON,
-    html`<b>${listed(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b> ${counted(waiting, 'delivery')}
-      ${waiting === 1 ? 'waits' : 'wait'} until someone resumes ${names.length === 1 ? 'it' : 'them'}.`,
+    html`<b>${joinNames(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b>
+      ${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'} until someone resumes
+      ${names.length === 1 ? 'it' : 'them'}.`,
     openTopic(first.topic),
   );
 }
@@ -152,10 +157,10 @@ function otherReleaseTrouble({ topics }: Overview): Html | null {
   if (first === undefined) return null;
   const number = waiting.reduce((sum, { pending }) => sum + pending, 0);
   return alert(
-    'warn',
+    'fail',
     CLOCK_ICON,
-    html`<b>${counted(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for another release.</b> This
-      one’s catalog does not list the subscriber, or not the payload’s version.`,
+    html`<b>${quantity(number, 'delivery')} ${number === 1 ? 'waits' : 'wait'} for another release.</b> This
+      release’s catalog lacks the subscription or the payload version.`,
     openTopic(first.topic),
   );
 }
@@ -165,13 +170,5 @@ function openTopic(topic: string): Html {
 }
 
 function allQuiet(): Html {
-  return alert('good', CHECK_ICON, html`<b>All quiet.</b> Nothing is failing and nothing is dead-lettered.`);
-}
-
-function alert(tone: '' | 'warn' | 'good', icon: Html, words: Html, action?: Child): Html {
-  return html`<div class="alert ${tone}" data-alert>
-    ${icon}
-    <p>${words}</p>
-    ${action}
-  </div>`;
+  return alert('ok', CHECK_ICON, html`<b>All quiet.</b> Nothing is failing and nothing is dead-lettered.`);
 }

@@ -2,7 +2,7 @@ import { raw } from 'hono/html';
 
 import type { Html } from '../../markup.ts';
 
-/** Beside words that say the same: each is hidden from those who hear the page. */
+/** Icons stand beside words with the same meaning, so screen readers skip them. */
 export const BUS_ICON = icon(
   '<path d="M3 12h18M6 12V7m6 5v5m6-5V7"/><circle cx="6" cy="5.2" r="1.8"/><circle cx="12" cy="18.8" r="1.8"/><circle cx="18" cy="5.2" r="1.8"/>',
 );

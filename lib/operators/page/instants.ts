@@ -16,17 +16,17 @@ const parts = new Intl.DateTimeFormat('en-GB', {
   hourCycle: 'h23',
 });
 
-/** Oslo's calendar, to tell today from last week: its days are not the host's, nor always 24 hours. */
+/** Dates in Oslo: its days are not the host's, and not always 24 hours long. */
 const calendar = new Intl.DateTimeFormat('en-CA', { timeZone: OSLO });
 
-/** The time of day where it is today, with the day before it otherwise, in Oslo. */
-export function when(instant: string, now: string): Html {
-  return element(instant, whenText(instant, now));
+/** The time of day in Oslo, after its day where that is not today: `14:31:40`, `Wed 18:41`. */
+export function time(instant: string, now: string): Html {
+  return timeElement(instant, timeText(instant, now));
 }
 
-/** `when` as plain text: `14:32:07` today, `Thu 14:32` within a week, `20 Nov 2026 14:32` before. */
-export function whenText(instant: string, now: string): string {
-  return day(instant, now) === '' ? timeOfDay(instant) : shortly(instant, now);
+/** `time` as plain text. */
+export function timeText(instant: string, now: string): string {
+  return day(instant, now) === '' ? timeOfDay(instant) : shortText(instant, now);
 }
 
 /** The time of day in Oslo, to the second. */
@@ -34,21 +34,22 @@ export function timeOfDay(instant: string): string {
   return clock(instant, 'seconds');
 }
 
-/** As `when` without seconds, for sentences: `since 04:36`. */
-export function toTheMinute(instant: string, now: string): Html {
-  return element(instant, shortly(instant, now));
+/** As `time` without seconds, for sentences: `since 04:36`. */
+export function timeToMinute(instant: string, now: string): Html {
+  return timeElement(instant, shortText(instant, now));
 }
 
-/** As `when`, and how long ago below it. */
-export function whenAndAgo(instant: string, now: string): Html {
-  return html`${when(instant, now)}<span class="s">${ago(instant, now)}</span>`;
+/** As `time`, and how long ago below it. */
+export function timeAndAgo(instant: string, now: string): Html {
+  return html`${time(instant, now)}<span class="s">${ago(instant, now)}</span>`;
 }
 
-/** From the first instant to the last, without seconds: `today 04:38 – 07:55`, `Wed 18:41 – 14:12`. */
-export function span(from: string, to: string, now: string, today = ''): Html {
-  const start = html`${day(from, now) === '' && today}${element(from, shortly(from, now))}`;
-  const end = day(to, now) === day(from, now) ? clock(to) : shortly(to, now);
-  return shortly(from, now) === shortly(to, now) ? start : html`${start} – ${element(to, end)}`;
+/** From the first instant to the last, without seconds: `04:38 – 07:55`, `Wed 18:41 – today 14:12`. */
+export function span(from: string, to: string, now: string): Html {
+  const start = timeToMinute(from, now);
+  if (shortText(from, now) === shortText(to, now)) return start;
+  if (day(to, now) === day(from, now)) return html`${start} – ${timeElement(to, clock(to))}`;
+  return html`${start} – ${day(to, now) === '' && 'today '}${timeToMinute(to, now)}`;
 }
 
 /** How long ago, in its largest unit: `27 s ago`. */
@@ -63,7 +64,7 @@ export function until(instant: string, now: string): string {
   return ms < SECOND ? 'now' : `in ${duration(ms)}`;
 }
 
-/** In its two largest units: `41 s`, `3 min 8 s`, `6 h 36 min`, `2 d 4 h`. Below 10 s the fraction of a second counts. */
+/** In its two largest units: `41 s`, `3 min 8 s`, `6 h 36 min`, `2 d 4 h`; below 10 s with tenths: `1.8 s`. */
 export function duration(ms: number): string {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < 10 * SECOND && ms % SECOND !== 0) return `${(ms / SECOND).toFixed(1)} s`;
@@ -90,15 +91,15 @@ function largestUnit(ms: number): string {
   return `${Math.floor(ms / DAY)} d`;
 }
 
-function element(instant: string, text: string): Html {
-  return html`<time datetime="${instant}" title="${inFull(instant)}">${text}</time>`;
+function timeElement(instant: string, text: string): Html {
+  return html`<time datetime="${instant}" title="${fullText(instant)}">${text}</time>`;
 }
 
-function shortly(instant: string, now: string): string {
+function shortText(instant: string, now: string): string {
   return `${day(instant, now)} ${clock(instant)}`.trimStart();
 }
 
-function inFull(instant: string): string {
+function fullText(instant: string): string {
   const { weekday, day: date, month, year } = partsOf(instant);
   return `${weekday} ${date} ${month} ${year}, ${timeOfDay(instant)}, Europe/Oslo`;
 }
@@ -108,7 +109,7 @@ function clock(instant: string, to: 'minutes' | 'seconds' = 'minutes'): string {
   return to === 'seconds' ? `${hour}:${minute}:${second}` : `${hour}:${minute}`;
 }
 
-/** Nothing today, a weekday while it can only mean one day, else the date. */
+/** Empty for today; the weekday within a week; else the date. */
 function day(instant: string, now: string): string {
   const days = (midnight(now) - midnight(instant)) / DAY;
   const { weekday, day: date, month, year } = partsOf(instant);
@@ -116,7 +117,7 @@ function day(instant: string, now: string): string {
   return Math.abs(days) < 7 ? `${weekday}` : `${date} ${month} ${year}`;
 }
 
-/** Oslo's date as if it were one of UTC, whose days all have 24 hours. */
+/** The instant's date in Oslo at midnight UTC: days of UTC all have 24 hours. */
 function midnight(instant: string): number {
   return Date.parse(`${calendar.format(new Date(instant))}T00:00:00Z`);
 }

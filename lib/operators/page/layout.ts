@@ -1,37 +1,37 @@
 import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
-import { when } from './instants.ts';
-import { deadLettersPath, HOME, replaysPath, sameWith } from './links.ts';
+import { time } from './instants.ts';
+import { deadLettersPath, HOME, replaysPath, withParameters } from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
+import { factList } from './sections.ts';
 import { count } from './words.ts';
 
 export type { Html } from '../../markup.ts';
 
-/** What each page knows beside what it shows. */
+/** The request, as each page needs it. */
 export interface PageContext {
   readonly operator: Operator;
   /** `Production`, `Preview` or `Local`. */
   readonly environment: string;
-  /** The request's. */
   readonly url: URL;
-  /** All there are; null: not known. */
+  /** How many there are; null: not known. */
   readonly deadLetters: number | null;
 }
 
 type Section = 'overview' | 'dead-letters' | 'replays' | 'catalog';
 
 interface Page {
-  /** What the tab says: no personal data. */
+  /** The title of the tab: without personal data, since browsers keep it. */
   readonly title: string;
-  /** The entry of the navigation that it belongs to; null: to none. */
+  /** The entry of the navigation that is marked; null: none. */
   readonly section: Section | null;
-  /** How often the script fetches it anew; null: never. */
+  /** How often the script refreshes the page; null: never. */
   readonly refreshSeconds?: number | null;
   readonly content: Child;
 }
 
-/** A page for someone who is signed in. */
+/** Draws a page for someone who is signed in. */
 export function layout({ title, section, refreshSeconds = null, content }: Page, context: PageContext): Html {
   return document(
     title,
@@ -47,12 +47,12 @@ export function layout({ title, section, refreshSeconds = null, content }: Page,
   );
 }
 
-/** A page for whoever comes, without a way into the console. */
+/** Draws a page for anyone, without the console's navigation. */
 export function plainLayout(title: string, content: Child): Html {
   return document(title, html`<main id="content" tabindex="-1">${content}</main>`);
 }
 
-/** A page's heading, what it counts, and when it was drawn. */
+/** Draws a page's title with a sentence on what it lists, its buttons, and how fresh it is. */
 export function heading({
   title,
   lead,
@@ -73,16 +73,16 @@ export function heading({
   </div>`;
 }
 
-/** When the page was drawn; the script adds that it is drawn anew. */
+/** Says when the page was drawn, and that the script refreshes it. */
 export function liveness(generatedAt: string, seconds: number, url: URL): Html {
   return html`<div class="live">
     <span class="dot"></span>
     <span>
-      <span data-live>Updated ${when(generatedAt, generatedAt)}</span
+      <span data-live>Updated ${time(generatedAt, generatedAt)}</span
       ><span class="every" data-js>, every ${seconds} s</span>
     </span>
-    <button class="btn sm" type="button" data-js data-pause>${PAUSE_ICON}<span>Pause</span></button>
-    <a class="btn sm" data-nojs href="${sameWith(url, {})}">Refresh</a>
+    <button class="btn sm" type="button" data-js data-pause>${PAUSE_ICON}<span>Pause updates</span></button>
+    <a class="btn sm" data-nojs href="${withParameters(url, {})}">Refresh</a>
   </div>`;
 }
 
@@ -115,11 +115,11 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   </nav>`;
 
   function entry(of: Section, path: string, words: Child): Html {
-    return of === section
-      ? html`<a href="${path}" aria-current="page">${words}</a>`
-      : html`<a href="${path}">${words}</a>`;
+    return html`<a href="${path}" ${of === section && CURRENT}>${words}</a>`;
   }
 }
+
+const CURRENT = html`aria-current="page"`;
 
 function account({ name, scopes }: Operator): Html {
   return html`<div class="who">
@@ -147,20 +147,14 @@ const KEYS = [
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],
   ['g c', 'Catalog'],
-  ['?', 'These keys'],
+  ['?', 'Show these shortcuts'],
 ] as const;
 
-/** Single keys can be turned off: whoever speaks to the computer presses them by speaking (WCAG 2.1.4). */
+/** Shortcuts of one key can be turned off: speech input presses them by accident (WCAG 2.1.4). */
 function keys(): Html {
   return html`<dialog id="keys" aria-labelledby="h-keys">
     <h2 id="h-keys">Keyboard shortcuts</h2>
-    <dl class="kv">
-      ${KEYS.map(
-        ([key, meaning]) =>
-          html`<dt><kbd>${key}</kbd></dt>
-            <dd>${meaning}</dd>`,
-      )}
-    </dl>
+    ${factList(KEYS.map(([key, meaning]) => [html`<kbd>${key}</kbd>`, meaning]))}
     <label class="check"><input type="checkbox" data-keys-on checked />Use these shortcuts</label>
     <form method="dialog"><button class="btn sm">Close</button></form>
   </dialog>`;

@@ -1,8 +1,8 @@
-/** Where the console is, and what an address of it starts with. */
+/** The console's own path, with which all its paths begin. */
 export const HOME = '/platform/event-bus';
 
-/** The widest window that a replay takes: all the dead letters there are. */
-export const EVER = '3650d';
+/** The longest period that a replay takes: all dead letters. */
+export const ALL_TIME = '3650d';
 
 type Query = Readonly<Record<string, string | null | undefined>>;
 
@@ -21,8 +21,8 @@ export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, q
 
 export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURIComponent(replayId)}`;
 
-/** The same page with other parameters; null leaves one out. */
-export function sameWith(url: URL, changes: Query): string {
+/** The same page with other parameters; null removes one. */
+export function withParameters(url: URL, changes: Query): string {
   return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...changes });
 }
 

@@ -2,7 +2,7 @@ import type { LastError, State } from '../shapes.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { cutTo } from './words.ts';
+import { truncate } from './words.ts';
 
 const WORDS = {
   pending: 'pending',
@@ -18,7 +18,7 @@ const LABELS = {
   delivered: html`<span class="state ok-t">${CHECK_ICON}${WORDS.delivered}</span>`,
 };
 
-/** A state as a shape, a word and a colour. */
+/** Draws a state as a shape, a word and a colour. */
 export function stateLabel(state: State): Html {
   return LABELS[state];
 }
@@ -27,37 +27,37 @@ export function stateWord(state: State): string {
   return WORDS[state];
 }
 
-/** What sort of failure it was: an answer, none in time, or an exception's name. */
+/** Draws the kind of a failure: an HTTP answer, a timeout, or the name of an exception. */
 export function failureTag(kind: string): Html {
   if (/^http/i.test(kind)) return html`<span class="tag http">HTTP</span>`;
   if (/timeout/i.test(kind)) return html`<span class="tag timeout">Timeout</span>`;
   return html`<span class="tag">${kind}</span>`;
 }
 
-/** A failure with its tag before it, and the tag's words only where the message does not have them. */
-export function failure({ kind, message }: LastError): Html {
+/** Draws a failure's kind and its message. */
+export function failureLabel({ kind, message }: LastError): Html {
   return html`<span class="err">${failureTag(kind)}<span>${failureWords({ kind, message })}</span></span>`;
 }
 
-/** What fits into a sentence; the lists have the whole of it. */
+/** More does not fit into a sentence; the lists show the whole message. */
 const SENTENCE_LENGTH = 120;
 
-/** How a subscriber fails, as the predicate of a sentence: `answers 503`, `does not answer in time`. */
-export function failsHow({ kind, message }: LastError): Html {
+/** Says how a subscriber fails, as the predicate of a sentence: `answers 503`, `does not answer in time`. */
+export function failurePredicate({ kind, message }: LastError): Html {
   const status = statusOf(kind);
   if (status !== null) return html`answers ${status}`;
   if (/timeout/i.test(kind)) return html`does not answer in time`;
-  return html`fails with <span class="mono">${cutTo(SENTENCE_LENGTH, `${kind}: ${message}`)}</span>`;
+  return html`fails with <span class="mono">${truncate(SENTENCE_LENGTH, `${kind}: ${message}`)}</span>`;
 }
 
-/** The same of its last attempt: `its last answer was 503`. */
-export function lastFailure({ kind }: LastError): Html {
+/** Says how a subscriber's last attempt failed, as a clause: `its last answer was 503`. */
+export function lastFailureClause({ kind }: LastError): Html {
   const status = statusOf(kind);
   if (status !== null) return html`its last answer was ${status}`;
   return html`its last attempt failed with <span class="mono">${kind}</span>`;
 }
 
-/** The message, with the status where it does not have it: `503 Service Unavailable`. */
+/** The message, after its status where it does not name it: `503 Service Unavailable`. */
 export function failureWords({ kind, message }: LastError): string {
   const status = statusOf(kind);
   return status === null || message.includes(status) ? message : `${status} ${message}`;

@@ -1,23 +1,23 @@
-/** With thousands set apart: `1,204`. */
+/** A number with its thousands separated: `1,204`. */
 export function count(number: number): string {
   return number.toLocaleString('en-GB');
 }
 
-/** The number and what it counts: `1 dead letter`, `1,204 dead letters`. */
-export function counted(number: number, one: string, many = pluralOf(one)): string {
+/** A number and its noun: `1 dead letter`, `1,204 dead letters`. */
+export function quantity(number: number, one: string, many = pluralOf(one)): string {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
-/** `a`, `a and b`, `a, b and c`. */
-export function listed(words: readonly string[]): string {
+/** Names in a sentence: `a`, `a and b`, `a, b and c`. */
+export function joinNames(words: readonly string[]): string {
   return new Intl.ListFormat('en-GB', { type: 'conjunction' }).format(words);
 }
 
-/** A window as it is asked for, in words: `24h` as `last 24 hours`, `1h` as `last hour`. */
-export function lastWords(since: string): string {
+/** A period as the address has it, in words: `24h` as `last 24 hours`, `1h` as `last hour`. */
+export function lastPeriod(since: string): string {
   const [, number, unit] = /^(\d+)([smhdw])$/.exec(since) ?? [];
   if (number === undefined || unit === undefined) return `last ${since}`;
-  return number === '1' ? `last ${UNITS[unit]}` : `last ${counted(Number(number), UNITS[unit] ?? unit)}`;
+  return number === '1' ? `last ${UNITS[unit]}` : `last ${quantity(Number(number), UNITS[unit] ?? unit)}`;
 }
 
 const UNITS: Readonly<Record<string, string>> = {
@@ -28,12 +28,12 @@ const UNITS: Readonly<Record<string, string>> = {
   w: 'week',
 };
 
-/** The beginning of a text that is too long for where it stands. */
-export function cutTo(length: number, text: string): string {
+/** Shortens a text that is too long for its place. */
+export function truncate(length: number, text: string): string {
   return text.length > length ? `${text.slice(0, length).trimEnd().toWellFormed()}…` : text;
 }
 
-/** The part of a long id that tells it apart on a screen: an event id's time. */
+/** Shortens an id to its first 13 characters: those of an event id are its time. */
 export function shortId(id: string): string {
   return id.length > 16 ? `${id.slice(0, 13)}…` : id;
 }

@@ -1,90 +1,87 @@
-import type { ReplayProgress } from './read.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from '../page/icons.ts';
-import { whenAndAgo } from '../page/instants.ts';
-import { deadLetterPath, deadLettersPath, replaysPath, topicPath } from '../page/links.ts';
-import { html } from '../../markup.ts';
-import type { Child, Html } from '../../markup.ts';
+import { timeAndAgo } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
+import { deadLetterPath, deadLettersPath, replaysPath, topicPath } from '../page/links.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
+import { alert, card, factList, section } from '../page/sections.ts';
+import { count, quantity } from '../page/words.ts';
+import type { ReplayProgress } from './read.ts';
 import { scopeWords } from './scope.ts';
-import { count, counted } from '../page/words.ts';
 
-/** While deliveries are under way someone is watching; a retry is minutes off. */
+/** Pending deliveries change within seconds and someone is watching; a retry is minutes away. */
 const WATCHED_SECONDS = 3;
 const REFRESH_SECONDS = 15;
 
-/** One replay and what has become of its deliveries. */
+/** Draws one replay and the present states of its deliveries. */
 export function replayPage(view: ReplayProgress, context: PageContext): Html {
   const { topic, progress, generatedAt } = view;
   const refreshSeconds = progress.pending > 0 ? WATCHED_SECONDS : REFRESH_SECONDS;
   const content = html`<p class="back"><a href="${replaysPath()}">← Replays</a></p>
     ${heading({
       title:
-        topic === null ? 'Replay of chosen deliveries' : html`Replay of <span class="mono">${topic}</span>`,
+        topic === null ? 'Replay of selected deliveries' : html`Replay of <span class="mono">${topic}</span>`,
       lead: scopeWords(view),
       live: liveness(generatedAt, refreshSeconds, context.url),
     })}
-    ${outcome(view)}
+    ${outcomeAlert(view)}
     <div class="card progress">
-      ${bar(view)}
+      ${progressBar(view)}
       <dl class="counts">
-        ${part('ok', CHECK_ICON, 'delivered', progress.delivered)}
-        ${part('', CLOCK_ICON, 'pending', progress.pending)}
-        ${part('fail', RETRY_ICON, 'failing', progress.failing)}
-        ${part('dead', DEAD_ICON, 'dead again', progress.deadLettered)}
-        ${progress.replayedAgain > 0 && part('', RETRY_ICON, 'replayed again', progress.replayedAgain)}
+        ${stateCount('ok', CHECK_ICON, 'delivered', progress.delivered)}
+        ${stateCount('', CLOCK_ICON, 'pending', progress.pending)}
+        ${stateCount('fail', RETRY_ICON, 'failing', progress.failing)}
+        ${stateCount('dead', DEAD_ICON, 'dead-lettered again', progress.deadLettered)}
+        ${progress.replayedAgain > 0 && stateCount('', RETRY_ICON, 'replayed again', progress.replayedAgain)}
       </dl>
     </div>
-    ${facts(view)}`;
+    ${requestSection(view)}`;
   return layout({ title: 'Replay', section: 'replays', refreshSeconds, content }, context);
 }
 
-function outcome(view: ReplayProgress): Html {
-  const { progress, replayed, matched } = view;
+function outcomeAlert(view: ReplayProgress): Html {
+  const { progress, replayed, matched, topic } = view;
+  const { deadLettered, failing, pending } = progress;
+  const isUnfinished = pending + failing > 0;
+  const again = deadLettered > 0 && isUnfinished && ` ${count(deadLettered)} dead-lettered again.`;
+  const missed = matched - replayed;
   const fewer =
-    matched > replayed && html` ${count(matched - replayed)} were no longer dead when the replay started.`;
-  const again =
-    progress.deadLettered > 0 &&
-    progress.pending + progress.failing > 0 &&
-    ` ${count(progress.deadLettered)} died again.`;
-  const tone = progress.deadLettered > 0 ? '' : progress.failing > 0 ? 'warn' : 'good';
-  const icon =
-    progress.deadLettered > 0 ? DEAD_ICON : progress.pending + progress.failing > 0 ? RETRY_ICON : CHECK_ICON;
-  return html`<div class="alert ${tone}" data-alert>
-    ${icon}
-    <p>${outcomeWords(view)}${again}${fewer}</p>
-    ${
-      progress.deadLettered > 0 &&
-      html`<a class="btn" href="${deadLettersPath({ topic: view.topic, subscriber: subscriberOf(view) })}"
+    missed > 0 &&
+    ` ${count(missed)} ${missed === 1 ? 'was' : 'were'} no longer dead-lettered when the replay started.`;
+  return alert(
+    deadLettered > 0 ? 'dead' : failing > 0 ? 'fail' : 'ok',
+    deadLettered > 0 ? DEAD_ICON : isUnfinished ? RETRY_ICON : CHECK_ICON,
+    html`${outcomeWords(view)}${again}${fewer}`,
+    deadLettered > 0 &&
+      html`<a class="btn" href="${deadLettersPath({ topic, subscriber: subscriberOf(view) })}"
         >Review dead letters</a
-      >`
-    }
-  </div>`;
+      >`,
+  );
 }
 
 function outcomeWords(view: ReplayProgress): Html {
   const { progress, replayed } = view;
+  const { delivered, deadLettered, failing, pending } = progress;
   const subscriber = subscriberOf(view);
   const goal = subscriber === null ? '' : ` for ${subscriber}`;
   if (replayed === 0) return html`<b>Nothing was replayed.</b>`;
-  if (progress.pending > 0 && progress.pending === replayed) {
-    return html`<b>${counted(replayed, 'delivery')} ${replayed === 1 ? 'is' : 'are'} queued${goal}.</b>`;
+  if (pending === replayed) {
+    return html`<b>${quantity(replayed, 'delivery')} ${replayed === 1 ? 'is' : 'are'} re-queued${goal}.</b>`;
   }
-  if (progress.pending > 0) {
-    return html`<b>${count(progress.delivered)} of ${counted(replayed, 'delivery')} delivered.</b>
-      ${progress.failing > 0 && `${count(progress.failing)} failed and will be tried again, `}${count(progress.pending)}
-      ${progress.failing > 0 ? (progress.pending === 1 ? 'waits' : 'wait') : 'queued'}${goal}.`;
+  if (pending > 0) {
+    return html`<b>${count(delivered)} of ${quantity(replayed, 'delivery')} delivered.</b>
+      ${failing > 0 && `${count(failing)} failed and will be retried. `}${count(pending)} pending${goal}.`;
   }
-  if (progress.failing > 0) return html`<b>${count(progress.failing)} failed</b> and will be tried again.`;
-  if (progress.deadLettered > 0) {
-    return html`<b>${counted(progress.deadLettered, 'delivery')} died again.</b> The others are done.`;
+  if (failing > 0) return html`<b>${count(failing)} failed</b> and will be retried.`;
+  if (deadLettered > 0) {
+    return html`<b>${quantity(deadLettered, 'delivery')} dead-lettered again.</b> The others are done.`;
   }
-  return html`<b>Done.</b> ${counted(progress.delivered, 'delivery')}
-    ${progress.delivered === 1 ? 'was' : 'were'} delivered.`;
+  return html`<b>Done.</b> ${quantity(delivered, 'delivery')} delivered.`;
 }
 
-/** In the order in which the counts stand below it. */
-function bar({ progress, replayed }: ReplayProgress): Html {
+/** Draws the shares in the order of the counts below. */
+function progressBar({ progress, replayed }: ReplayProgress): Html {
   const parts = [
     ['ok', progress.delivered],
     ['wait', progress.pending],
@@ -92,7 +89,7 @@ function bar({ progress, replayed }: ReplayProgress): Html {
     ['dead', progress.deadLettered],
     ['wait', progress.replayedAgain],
   ] as const;
-  const label = `${count(progress.delivered)} of ${count(replayed)} delivered, ${count(progress.pending)} pending, ${count(progress.failing)} failing, ${count(progress.deadLettered)} dead again`;
+  const label = `${count(progress.delivered)} of ${count(replayed)} delivered, ${count(progress.pending)} pending, ${count(progress.failing)} failing, ${count(progress.deadLettered)} dead-lettered again`;
   const whole = Math.max(1, replayed);
   let from = 0;
   return html`<svg
@@ -110,33 +107,39 @@ function bar({ progress, replayed }: ReplayProgress): Html {
   </svg>`;
 }
 
-function part(tone: string, icon: Html, name: string, number: number): Html {
+function stateCount(tone: string, icon: Html, name: string, number: number): Html {
   return html`<div class="${number > 0 ? tone : ''}">
     <dt>${icon}${name}</dt>
     <dd>${count(number)}</dd>
   </div>`;
 }
 
-function facts(view: ReplayProgress): Html {
+function requestSection(view: ReplayProgress): Html {
   const { topic, requestedAt, requestedBy, reason, replayId, generatedAt } = view;
   const { deliveryIds } = view.request;
-  const chosen = Array.isArray(deliveryIds) ? deliveryIds.map(String) : [];
-  return html`<section aria-labelledby="h-facts">
-    <div class="bar"><h2 id="h-facts">What was asked for</h2></div>
-    <div class="card">
-      <dl class="kv roomy">
-        ${fact('Who', requestedBy)} ${fact('When', whenAndAgo(requestedAt, generatedAt))}
-        ${fact('Why', reason ?? html`<span class="muted">no reason given</span>`)}
-        ${topic !== null && fact('Topic', html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`)}
-        ${chosen.length > 0 && chosen.length <= MOST_LINKED && fact('Deliveries', chosen.map(deliveryLink))}
-        ${fact('Matched', count(view.matched))} ${fact('Replayed', count(view.replayed))}
-        ${fact('Replay id', html`<span class="mono">${replayId}</span>`)}
-      </dl>
-    </div>
-  </section>`;
+  const selected = Array.isArray(deliveryIds) ? deliveryIds.map(String) : [];
+  return section({
+    id: 'request',
+    title: 'Request',
+    content: card(
+      factList(
+        [
+          ['Who', requestedBy],
+          ['When', timeAndAgo(requestedAt, generatedAt)],
+          ['Why', reason ?? html`<span class="muted">no reason given</span>`],
+          topic !== null && ['Topic', html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`],
+          selected.length > 0 && selected.length <= MOST_LINKED && ['Deliveries', selected.map(deliveryLink)],
+          ['Matched', count(view.matched)],
+          ['Replayed', count(view.replayed)],
+          ['Replay id', html`<span class="mono">${replayId}</span>`],
+        ],
+        'roomy',
+      ),
+    ),
+  });
 }
 
-/** More of them tell nobody anything. */
+/** Nobody reads a longer list. */
 const MOST_LINKED = 20;
 
 function deliveryLink(deliveryId: string): Html {
@@ -145,9 +148,4 @@ function deliveryLink(deliveryId: string): Html {
 
 function subscriberOf({ request }: ReplayProgress): string | null {
   return typeof request['subscriber'] === 'string' ? request['subscriber'] : null;
-}
-
-function fact(name: string, value: Child): Html {
-  return html`<dt>${name}</dt>
-    <dd>${value}</dd>`;
 }

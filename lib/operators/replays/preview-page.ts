@@ -1,38 +1,37 @@
-import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
-import { hiddenField, lacking, mayReplay, reasonField } from '../page/acts.ts';
+import { hiddenField, mayReplay, missingReplayScope, reasonField } from '../page/actions.ts';
 import { CHECK_ICON, WARNING_ICON } from '../page/icons.ts';
-import { toTheMinute, span, when } from '../page/instants.ts';
-import { deadLettersPath, EVER, HOME } from '../page/links.ts';
-import { html } from '../../markup.ts';
-import type { Child, Html } from '../../markup.ts';
+import { span, time, timeToMinute } from '../page/instants.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { failure, lastFailure } from '../page/states.ts';
-import { count, counted, lastWords } from '../page/words.ts';
+import { ALL_TIME, deadLettersPath, HOME } from '../page/links.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
+import { alert, factList } from '../page/sections.ts';
+import { failureLabel, lastFailureClause } from '../page/states.ts';
+import { count, quantity, lastPeriod } from '../page/words.ts';
+import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
 
-/** More than a screenful: a number typed is a number read. */
+/** More than fits on a screen: whoever types the number has read it. */
 const CONFIRMED_ABOVE = 100;
 
-/** What a replay would do, and the form that does it. */
+/** Draws what a replay would do, and the form that starts it. */
 export function previewPage(view: ReplayPreview, context: PageContext): Html {
   const content = view.matched === 0 ? nothingToReplay(view) : confirmation(view, context);
   return layout({ title: 'Replay', section: 'dead-letters', content }, context);
 }
 
 function confirmation(view: ReplayPreview, { operator }: PageContext): Html {
-  const what = counted(view.matched, view.isAll ? 'delivery' : 'dead letter');
+  const what = quantity(view.matched, view.isAll ? 'delivery' : 'dead letter');
   return html`<form class="panel" method="post" action="${HOME}/replay">
     <h1>Replay ${what}?</h1>
     <p class="muted">Nothing has been sent yet. This is what the replay would do.</p>
-    ${view.isAll && allWarning()} ${view.leftOut.map(leftOutWarning)}
+    ${view.isAll && redeliveryWarning()} ${view.leftOut.map(leftOutWarning)}
     ${view.subscriptions.map((subscription) => subscriptionWarning(subscription, view.generatedAt))}
-    ${facts(view)}
+    ${previewFacts(view)} ${missingReplayScope(operator)}
     ${
-      mayReplay(operator)
-        ? html`${requestFields(view)}
-          ${reasonField('Kept in the replay log with your name', 'for example: ledger is back after INC-4411')}
-          ${view.matched > CONFIRMED_ABOVE && confirmField(view.matched)}`
-        : lacking('Replay', 'event-bus:replay')
+      mayReplay(operator) &&
+      html`${requestFields(view)} ${reasonField('for example: ledger is back after INC-4411')}
+      ${view.matched > CONFIRMED_ABOVE && confirmField(view.matched)}`
     }
     <div class="end">
       <a class="btn" href="${cancelPath(view)}">Cancel</a>
@@ -44,38 +43,32 @@ function confirmation(view: ReplayPreview, { operator }: PageContext): Html {
 function confirmField(matched: number): Html {
   return html`<label class="f">
     Type ${matched} to confirm
-    <span class="hint">Asked for when more than ${CONFIRMED_ABOVE} are replayed</span>
+    <span class="hint">Required to replay more than ${CONFIRMED_ABOVE}</span>
     <input
       name="confirm"
       inputmode="numeric"
       autocomplete="off"
       required
       pattern="${matched}"
-      title="the number alone, without commas"
+      title="Type ${matched}, without spaces or commas"
     />
   </label>`;
 }
 
-function facts({ topic, error, subscriptions, isAll, ...view }: ReplayPreview): Html {
-  const now = view.generatedAt;
-  return html`<dl class="kv">
-    ${topic !== null && fact('Topic', html`<span class="mono">${topic}</span>`)}
-    ${error !== null && fact('Error', failure(error))} ${fact('Goes to', goesTo(subscriptions))}
-    ${
-      view.createdFrom !== null &&
-      view.createdTo !== null &&
-      fact('Events from', span(view.createdFrom, view.createdTo, now, 'today '))
-    }
-    ${
-      view.endedFrom !== null &&
-      view.endedTo !== null &&
-      fact(isAll ? 'Ended' : 'Dead since', span(view.endedFrom, view.endedTo, now, 'today '))
-    }
-    ${fact('How', 'Same event ids, attempts start again at 1, oldest first')}
-  </dl>`;
+function previewFacts(view: ReplayPreview): Html {
+  const { topic, error, isAll, generatedAt, createdFrom, createdTo, endedFrom, endedTo } = view;
+  return factList([
+    topic !== null && ['Topic', html`<span class="mono">${topic}</span>`],
+    error !== null && ['Error', failureLabel(error)],
+    ['Goes to', destinations(view)],
+    createdFrom !== null && createdTo !== null && ['Recorded', span(createdFrom, createdTo, generatedAt)],
+    endedFrom !== null &&
+      endedTo !== null && [isAll ? 'Ended' : 'Dead-lettered', span(endedFrom, endedTo, generatedAt)],
+    ['How', 'Oldest first, same event ids, attempt numbers start again at 1'],
+  ]);
 }
 
-function goesTo(subscriptions: readonly PreviewedSubscription[]): Html {
+function destinations({ subscriptions, topic: onlyTopic }: ReplayPreview): Html {
   const [first] = subscriptions;
   if (first !== undefined && subscriptions.length === 1) {
     const { subscriber, topic, others } = first;
@@ -89,24 +82,24 @@ function goesTo(subscriptions: readonly PreviewedSubscription[]): Html {
     ${subscriptions.map(
       ({ topic, subscriber, count: number }) =>
         html`<li>
-          <b>${count(number)}</b> to <span class="mono">${subscriber}</span> of
-          <span class="mono">${topic}</span>
+          <b>${count(number)}</b> ${onlyTopic === null && html`<span class="mono">${topic}</span>`} to
+          <span class="mono">${subscriber}</span>
         </li>`,
     )}
   </ul>`;
 }
 
-function allWarning(): Html {
+function redeliveryWarning(): Html {
   return warning(
-    html`<b>Delivered ones are sent again too.</b> Subscribers that do not look at the event id do their work
-      twice.`,
+    html`<b>Delivered events are sent again too.</b> A subscriber that does not recognise their event ids
+      handles them twice.`,
   );
 }
 
 function leftOutWarning({ topic, subscriber, count: number }: LeftOut): Html {
   return warning(
-    html`<b>${counted(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.</b> This
-      release’s catalog does not list it for <span class="mono">${topic}</span>.`,
+    html`<b>${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.</b> This
+      release’s catalog does not list ${subscriber} for <span class="mono">${topic}</span>.`,
   );
 }
 
@@ -114,11 +107,12 @@ function subscriptionWarning(one: PreviewedSubscription, now: string): Child {
   const { subscriber, attached, paused, isStillFailing } = one;
   if (!attached) {
     return warning(
-      html`<b>${subscriber} is not attached.</b> What is replayed waits until it has a handler or an endpoint.`,
+      html`<b>${subscriber} is not attached.</b> Replayed deliveries wait until it has a handler or an
+        endpoint.`,
     );
   }
   if (paused) {
-    return warning(html`<b>${subscriber} is paused.</b> What is replayed waits until someone resumes it.`);
+    return warning(html`<b>${subscriber} is paused.</b> Replayed deliveries wait until someone resumes it.`);
   }
   return isStillFailing && warning(stillFailing(one, now));
 }
@@ -127,27 +121,24 @@ function stillFailing(
   { subscriber, topic, lastDeliveredAt, lastFailedAt, lastError }: PreviewedSubscription,
   now: string,
 ): Html {
+  const name = html`<span class="mono">${topic}</span>`;
   const accepted =
     lastDeliveredAt === null
-      ? html`It has never accepted anything of <span class="mono">${topic}</span>`
-      : html`It has accepted nothing of <span class="mono">${topic}</span> since
-          ${toTheMinute(lastDeliveredAt, now)}`;
-  const answered =
+      ? html`It has never accepted a ${name} delivery`
+      : html`It has accepted no ${name} delivery since ${timeToMinute(lastDeliveredAt, now)}`;
+  const failed =
     lastError !== null &&
     lastFailedAt !== null &&
-    html`, and ${lastFailure(lastError)} at ${when(lastFailedAt, now)}`;
-  return html`<b>${subscriber} is still failing.</b> ${accepted}${answered}. A replay now will probably end
-    here again.`;
+    html`, and ${lastFailureClause(lastError)} at ${time(lastFailedAt, now)}`;
+  return html`<b>${subscriber} is still failing.</b> ${accepted}${failed}. A replay now will probably fail
+    too.`;
 }
 
 function warning(words: Html): Html {
-  return html`<div class="alert warn">
-    ${WARNING_ICON}
-    <p>${words}</p>
-  </div>`;
+  return alert('fail', WARNING_ICON, words);
 }
 
-/** The request that was previewed, so that what is sent is what was shown. */
+/** The request that was previewed, so that the replay does what the page says. */
 function requestFields({ request, replayId, matched }: ReplayPreview): Html {
   const fields = { ...request, replayId, expectedCount: matched };
   return html`${Object.entries(fields).map(([name, value]) => {
@@ -156,7 +147,7 @@ function requestFields({ request, replayId, matched }: ReplayPreview): Html {
   })}`;
 }
 
-/** A list as its items with commas between them; null for what was not asked for. */
+/** Joins a list with commas. @returns null for a field that the request does not have. */
 function fieldText(value: unknown): string | null {
   if (Array.isArray(value)) return value.length === 0 ? null : value.map(String).join(',');
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
@@ -166,7 +157,7 @@ function fieldText(value: unknown): string | null {
 
 function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
   const { since } = request;
-  const within = typeof since === 'string' && since !== EVER ? ` in the ${lastWords(since)}` : '';
+  const within = typeof since === 'string' && since !== ALL_TIME ? ` in the ${lastPeriod(since)}` : '';
   return html`<div class="panel">
     <div class="empty">
       ${CHECK_ICON}
@@ -174,7 +165,7 @@ function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
       <p>
         ${
           topic === null
-            ? 'None of the chosen deliveries is a dead letter any longer.'
+            ? 'The selected deliveries are no longer dead-lettered.'
             : html`No dead letters on <span class="mono">${topic}</span>${within}.`
         }
       </p>
@@ -187,9 +178,4 @@ function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
 function cancelPath({ topic, subscriptions }: ReplayPreview): string {
   const subscriber = subscriptions.length === 1 ? subscriptions[0]?.subscriber : null;
   return deadLettersPath({ topic, subscriber });
-}
-
-function fact(name: string, value: Child): Html {
-  return html`<dt>${name}</dt>
-    <dd>${value}</dd>`;
 }

@@ -15,7 +15,7 @@ import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
 
 export const topicOrNull = shape.topic
   .nullable()
-  .meta({ description: 'Null: deliveries of several topics, chosen one by one.' });
+  .meta({ description: 'Null if the deliveries were chosen by id.' });
 
 export const replayed = z
   .object({
@@ -25,7 +25,7 @@ export const replayed = z
     matched: shape.count,
     replayed: shape.count,
   })
-  .meta({ id: 'Replayed', description: 'What was put back.' }) satisfies z.ZodType<Replay>;
+  .meta({ id: 'Replayed', description: 'The re-queued deliveries.' }) satisfies z.ZodType<Replay>;
 
 export const replayPreview = z
   .object({
@@ -33,13 +33,13 @@ export const replayPreview = z
     request: z
       .object(replayRequest.shape)
       .partial()
-      .meta({ description: 'The request, ready to be sent: with `until` and `expectedCount`.' }),
+      .meta({ description: 'The request to send, with `until` and `expectedCount`.' }),
     replayId: z
       .uuid()
-      .meta({ description: 'For the replay, so that the same request sent twice replays once.' }),
+      .meta({ description: 'An id for the replay, so that sending the request twice replays once.' }),
     topic: topicOrNull,
     matched: shape.count,
-    isAll: z.boolean().meta({ description: 'Whether delivered events are among them.' }),
+    isAll: z.boolean().meta({ description: 'Whether delivered events are included.' }),
     error: shape.lastError.nullable(),
     createdFrom: shape.instant.nullable(),
     createdTo: shape.instant.nullable(),
@@ -51,7 +51,9 @@ export const replayPreview = z
           topic: shape.topic,
           subscriber: z.string(),
           count: shape.count,
-          others: shape.count.meta({ description: 'Other subscribers of the topic, who get nothing.' }),
+          others: shape.count.meta({
+            description: 'Number of other subscribers of the topic. They get nothing.',
+          }),
           attached: z.boolean(),
           paused: z.boolean(),
           isStillFailing: z.boolean(),
@@ -62,18 +64,19 @@ export const replayPreview = z
         .meta({ id: 'PreviewedSubscription' }),
     ),
     leftOut: z.array(z.object({ topic: shape.topic, subscriber: z.string(), count: shape.count })).meta({
-      description: 'Left out: this release’s catalog does not list the subscriber for the topic.',
+      description:
+        'Deliveries left out because this release’s catalog does not list the subscriber for the topic.',
     }),
   })
   .meta({
     id: 'ReplayPreview',
-    description: 'What a replay would do. Nothing has been put back.',
+    description: 'The effect that a replay would have. Nothing was re-queued.',
   });
 
-/** Of `dryRun`: the preview, and the answer that the replay would have had. */
+/** The answer to `dryRun`: the preview, and the fields that the replay would have answered. */
 export const dryRun = replayPreview
   .extend({ replayId: z.null(), since: z.string().nullable(), replayed: z.literal(0) })
-  .meta({ id: 'DryRun', description: 'Of `dryRun: true`.' });
+  .meta({ id: 'DryRun', description: 'The answer to `dryRun: true`.' });
 
 export type DryRun = z.output<typeof dryRun>;
 export type ReplayPreview = z.output<typeof replayPreview>;
@@ -81,9 +84,9 @@ export type PreviewedSubscription = ReplayPreview['subscriptions'][number];
 export type LeftOut = ReplayPreview['leftOut'][number];
 
 /**
- * Tells what a replay would do, to whom, and whether they are well enough for it. Changes nothing.
+ * Previews a replay: which deliveries, to which subscribers, and whether those are healthy. Changes nothing.
  *
- * @param asked the request; up to now where it names no other end.
+ * @param asked the request; without `until`, up to now.
  */
 export async function previewReplay(
   db: Database,
@@ -96,7 +99,7 @@ export async function previewReplay(
   });
   const { found } = row!;
   const generatedAt = instantOf(found.now);
-  // What dies after the preview was not in it.
+  // The replay must not include deliveries that are dead-lettered after the preview.
   const until = asked.until === undefined || msOf(asked.until) > 0 ? found.until : asked.until;
   const { dryRun: _, reason: __, replayId, expectedCount: ___, ...request } = asked;
   return {
@@ -111,15 +114,15 @@ export async function previewReplay(
     createdTo: instantOrNull(found.created_to),
     endedFrom: instantOrNull(found.ended_from),
     endedTo: instantOrNull(found.ended_to),
-    subscriptions: found.subscriptions.map((subscription) => previewed(subscription, attached)),
+    subscriptions: found.subscriptions.map((subscription) => previewOf(subscription, attached)),
     leftOut: [...found.left_out],
   };
 }
 
-/** The statement's answer. Times are epoch milliseconds. */
+/** The statement's result. Times are epoch milliseconds. */
 interface Found {
   readonly now: number;
-  /** To the microsecond, in which the database counts. */
+  /** To the microsecond, as the database stores it. */
   readonly until: string;
   readonly matched: number;
   readonly error: LastError | null;
@@ -142,7 +145,7 @@ interface FoundSubscription {
   readonly last_error: LastError | null;
 }
 
-function previewed(found: FoundSubscription, attached: readonly AttachedSubscriber[]): PreviewedSubscription {
+function previewOf(found: FoundSubscription, attached: readonly AttachedSubscriber[]): PreviewedSubscription {
   const { topic, subscriber, count } = found;
   return {
     topic,

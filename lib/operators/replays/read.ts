@@ -13,7 +13,7 @@ const record = z.object({
   requestedAt: shape.instant,
   requestedBy: z.string(),
   reason: z.string().nullable(),
-  request: z.record(z.string(), z.unknown()).meta({ description: 'As asked for.' }),
+  request: z.record(z.string(), z.unknown()).meta({ description: 'The request as it was sent.' }),
   matched: shape.count,
   replayed: shape.count,
 });
@@ -24,11 +24,11 @@ export const replayProgress = z
     ...record.shape,
     progress: z
       .object({ ...shape.counts, delivered: shape.count, replayedAgain: shape.count })
-      .meta({ description: 'What has become of its deliveries; adds up to `replayed`.' }),
+      .meta({ description: 'The states of its deliveries now; they add up to `replayed`.' }),
   })
   .meta({
     id: 'ReplayProgress',
-    description: 'A replay, and what has become of its deliveries.',
+    description: 'A replay and the states of its deliveries now.',
   });
 
 const logged = z
@@ -52,11 +52,11 @@ export const operatorLog = z
     nextCursor: z
       .string()
       .nullable()
-      .meta({ description: 'Leads to older ones of both; null on the last page.' }),
+      .meta({ description: 'The cursor of older entries of both lists; null on the last page.' }),
   })
   .meta({
     id: 'OperatorLog',
-    description: 'What operators did, newest first.',
+    description: 'The operator log, newest first.',
   });
 export type ReplayRecord = z.output<typeof record>;
 export type ReplayProgress = z.output<typeof replayProgress>;
@@ -76,12 +76,12 @@ function parseCursor(text: string, context: z.RefinementCtx): z.output<typeof cu
   try {
     return cursorShape.parse(JSON.parse(Buffer.from(text, 'base64url').toString()));
   } catch {
-    context.addIssue({ code: 'custom', message: 'write a cursor as an answer gave it, or none' });
+    context.addIssue({ code: 'custom', message: 'expected a cursor from an earlier answer, or none' });
     return z.NEVER;
   }
 }
 
-/** Reads what operators did, newest first, a page at a time. */
+/** Reads the operator log page by page, newest first. */
 export async function readOperatorLog(db: Database, { limit, cursor }: LogQuery): Promise<OperatorLog> {
   const [row] = await run<{ found: { now: number; entries: FoundEntry[] } }>(driverOf(db), {
     text: LOG,
@@ -98,7 +98,7 @@ export async function readOperatorLog(db: Database, { limit, cursor }: LogQuery)
   };
 }
 
-/** Reads one replay and counts what has become of its deliveries. @returns null when there is none. */
+/** Reads one replay and counts the states of its deliveries. @returns null for an unknown replay. */
 export async function readReplay(db: Database, replayId: string): Promise<ReplayProgress | null> {
   const [row] = await run<{ found: FoundProgress }>(driverOf(db), { text: PROGRESS, values: [replayId] });
   if (!row) return null;
@@ -111,7 +111,7 @@ export async function readReplay(db: Database, replayId: string): Promise<Replay
   };
 }
 
-/** Rows as Postgres writes them in JSON. */
+/** Rows in Postgres's JSON. */
 interface FoundReplay {
   readonly id: string;
   readonly topic: string | null;
@@ -178,7 +178,7 @@ function actionOf(found: FoundAction): OperatorAction {
   };
 }
 
-// Each list in its own order and no longer than the page, so that neither is read to its end.
+// Each list is sorted and cut to a page before they are merged, so that neither is read to its end.
 const LOG = `
   with replay as (
     select id, requested_at as at, row_to_json(replays) as replay, null::json as action from replays

@@ -60,13 +60,13 @@ export const showPreview = operatorRoute({
   id: 'previewReplay',
   path: `${HOME}/replay`,
   scope: 'event-bus:read',
-  summary: 'See what a replay would do',
+  summary: 'Preview a replay',
   query: replayForm,
   answer: replayPreview,
   problems: ['validation_failed'],
   examples: {
     'of-a-day': {
-      summary: 'The dead letters of a topic, of the last day',
+      summary: 'The dead letters of one topic of the last day',
       parameters: { topic: 'payment.dispute.closed', since: '24h' },
       answer: answered(PREVIEW),
     },
@@ -126,7 +126,7 @@ export const requestReplay = operatorRoute({
       answer: answered({ ...PREVIEW, replayId: null, since: '24h', replayed: 0 }),
     },
     'of-a-day': {
-      summary: 'The dead letters of a topic, of the last day',
+      summary: 'The dead letters of one topic of the last day',
       json: { topic: 'payment.dispute.closed', since: '24h', reason: 'Accounting is back.' },
       answer: answered({
         replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21',
@@ -140,7 +140,7 @@ export const requestReplay = operatorRoute({
       summary: 'The number that matches differs from the expected one',
       json: { topic: 'support.incident.declared', since: '24h', expectedCount: 1000 },
       answer: refused('count_changed', {
-        detail: '0 deliveries match now, not 1000: check them again before you replay.',
+        detail: '0 deliveries match, not 1000: check them again before you replay.',
       }),
     },
     'a-subscriber-not-listed': {
@@ -179,7 +179,7 @@ export const listReplays = operatorRoute({
   id: 'listReplays',
   path: `${HOME}/replays`,
   scope: 'event-bus:read',
-  summary: 'See what operators did, newest first',
+  summary: 'Read the operator log, newest first',
   query: logQuery,
   answer: operatorLog,
   problems: ['validation_failed'],
@@ -199,7 +199,7 @@ export const listReplays = operatorRoute({
             topic: null,
             subscriber: 'accounting',
             deliveryId: null,
-            reason: 'It is being moved.',
+            reason: 'Accounting is moving to another host.',
           },
         ],
         nextCursor: null,
@@ -247,10 +247,10 @@ async function preview(bus: Bus, request: ParsedReplayRequest): Promise<ReplayPr
   return await previewReplay(db, bus.subscribers(), request);
 }
 
-/** A form that replays more than this asks for the number to be typed. */
+/** A form that replays more than this requires the number to be typed. */
 const UNCONFIRMED = 100;
 
-/** Fields of the form besides the request's: where it came from, and the number typed to confirm. */
+/** Fields of the form beyond the request: the page it came from, and the number typed to confirm. */
 const confirmedForm = z.looseObject({ confirm: z.string().optional(), next: z.string().optional() });
 
 /** @throws Problem 400 `validation_failed` or `not_confirmed`. */
@@ -265,7 +265,7 @@ function readConfirmedForm(content: Content): ParsedReplayRequest {
   return request;
 }
 
-/** @throws Problem 409 where another number matches, or the catalog does not list the subscription. */
+/** @throws Problem 409 if another number matches, or the catalog does not list the subscription. */
 async function requireReplay(db: Database, request: ParsedReplayRequest, by: string): Promise<Replay> {
   await requireKnownTopic(db, request.topic);
   try {

@@ -9,9 +9,9 @@ import type { LockedIntent } from './locked-intent.ts';
 import { providerOutcome } from './provider-outcome.ts';
 import type { PaymentProvider } from './provider-outcome.ts';
 
-/** The webhook that tells of an outcome. */
-export interface ToldBy {
-  /** Of its event on the bus. */
+/** The webhook that reports an outcome. */
+export interface OutcomeSource {
+  /** The id of its event on the bus. */
   readonly eventId: string;
   readonly providerEventId: string;
   readonly correlationId: string;
@@ -19,16 +19,12 @@ export interface ToldBy {
 
 type Part = Extract<PaymentOutcome, { part: string }>;
 
-/**
- * Emits what an outcome adds to what has been emitted of the intent, if it adds anything.
- *
- * @returns the intent as it is afterwards.
- */
+/** Emits what an outcome adds to the events of its intent, if anything. @returns the changed intent. */
 export async function emitOutcome(
   tx: Transaction,
   intent: LockedIntent,
   outcome: PaymentOutcome,
-  by: ToldBy,
+  by: OutcomeSource,
 ): Promise<LockedIntent> {
   const common = {
     intentId: intent.id,
@@ -37,10 +33,10 @@ export async function emitOutcome(
     providerEventId: by.providerEventId,
   };
   const options = { correlationId: by.correlationId, causationId: by.eventId };
-  // The release before this one emits each outcome once, under this key: it must find ours while it still runs.
+  // The previous release emits each outcome once, under this key. While it still runs, it must find our event.
   const dedupeKey = intent.id;
   if (outcome.state === 'failed') {
-    // Once; and providers promise no order: after a capture an earlier attempt's failure is news to nobody.
+    // Once, and not after a capture: providers promise no order, and an earlier attempt's failure no longer matters.
     if (intent.state !== 'created') return intent;
     const failed = await change(tx, { ...intent, state: 'failed' });
     await emit(tx, 'payment.failed', { ...common, reason: outcome.reason }, { ...options, dedupeKey });
@@ -53,7 +49,7 @@ export async function emitOutcome(
   if (amountMinor <= 0) return intent;
   const changed = await change(tx, {
     ...intent,
-    // What has been refunded does not become captured by a late message.
+    // A late message about a capture does not undo a refund.
     state: intent.state === 'refunded' ? 'refunded' : state,
     parts: [...parts.filter((other) => other !== known), { state, part, amountMinor: outcome.amountMinor }],
   });
@@ -81,19 +77,19 @@ async function change(tx: Transaction, intent: LockedIntent): Promise<LockedInte
   return intent;
 }
 
-/** Which part a webhook told of that has been emitted. Without a name where it names none, which was taken once. */
+/** Names the part that an emitted webhook was about; empty where the webhook names none. */
 function partIn(provider: PaymentProvider, body: Record<string, unknown>): string {
   try {
-    const told = providerOutcome(provider, body);
-    return told && told.state !== 'failed' ? told.part : '';
+    const outcome = providerOutcome(provider, body);
+    return outcome && outcome.state !== 'failed' ? outcome.part : '';
   } catch {
     return '';
   }
 }
 
 /**
- * The parts that have been emitted, also by a release that wrote down none: it emitted each outcome of an intent once,
- * with the intent's id as the dedupe key.
+ * Lists the parts that have been emitted, including those of a release that recorded none: that release emitted each
+ * outcome of an intent once, with the intent's id as the dedupe key.
  */
 async function knownParts(
   tx: Transaction,
@@ -115,9 +111,9 @@ async function knownParts(
     const emitted = event.body ? partIn(provider, event.body) : part;
     return [...parts, { state, part: emitted, amountMinor: event.amountMinor }];
   }
-  // No capture was emitted of what was refunded before it was captured.
+  // For an intent that was refunded before its capture arrived, no capture was emitted.
   if (intent.state !== state) return parts;
-  // The event is pruned. A part that is told of only now is another one; of a cumulative amount that is not certain.
+  // The event is pruned. A part that is reported only now is a new one; with a cumulative amount that is not certain.
   if (!outcome.isCumulative) return parts;
   return [...parts, { state, part, amountMinor: outcome.beforeMinor ?? outcome.amountMinor }];
 }

@@ -3,7 +3,7 @@ import type { Transaction } from '../../db/connect.ts';
 import { run } from '../../db/statement.ts';
 import type { PaymentProvider } from './provider-outcome.ts';
 
-/** An intent whose row this transaction holds, so that nobody else emits what happened to it meanwhile. */
+/** An intent whose row this transaction has locked, so that no other transaction emits its outcomes meanwhile. */
 export interface LockedIntent {
   readonly id: string;
   readonly bookingId: string;
@@ -12,7 +12,7 @@ export interface LockedIntent {
   readonly parts: readonly PaymentPart[];
 }
 
-/** Locks an intent's row. @returns null where nobody has recorded it, or not with this provider. */
+/** Locks an intent's row. @returns null when it is not recorded, or has another provider. */
 export async function lockIntent(
   tx: Transaction,
   provider: PaymentProvider,
@@ -30,14 +30,15 @@ export async function lockIntent(
   return intent ?? null;
 }
 
-/** First half of the key of the advisory locks that say "an intent is being recorded, or a webhook of it set aside". */
+/** First half of the key of the advisory locks held while an intent is recorded, or a webhook of it is set aside. */
 const INTENT_LOCKS = 0x905a;
 
 /**
- * Waits for whoever is just recording an intent, or setting aside a webhook of it, until the transaction ends.
+ * Waits until no other transaction records this intent or sets aside a webhook of it, and keeps others waiting until this
+ * one ends.
  *
- * Each of the two looks for the other's row only after this call, in a statement of its own, whose snapshot is no older
- * than the lock: so the second one sees what the first has committed, and never both miss the other.
+ * Each side looks for the other's row after this call, in a statement of its own whose snapshot is no older than the lock.
+ * So the second one sees what the first has committed, and they never both miss each other.
  */
 export async function fenceIntent(tx: Transaction, provider: PaymentProvider, id: string): Promise<void> {
   await run(tx, {

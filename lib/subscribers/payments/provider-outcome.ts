@@ -4,16 +4,16 @@ import type { PaymentOutcome } from '../../../drizzle/schema.ts';
 
 export type PaymentProvider = 'cardpayments' | 'walletpayments';
 
-/** The body of a webhook lacks what its type promises. */
+/** The body of a webhook does not match its type. */
 export class MalformedWebhook extends Error {
   readonly code = 'malformed_webhook';
 }
 
 /**
- * Reads what a provider's webhook says has happened to an intent.
+ * Reads an intent's outcome from a provider's webhook.
  *
- * @returns null for what means nothing here: a type, a charge without an intent, a capture or refund that did not succeed.
- * @throws MalformedWebhook for a body that is not what its type promises.
+ * @returns null for a webhook without one: an unused type, a charge without an intent, an unsuccessful capture or refund.
+ * @throws MalformedWebhook for a body that does not match its type.
  */
 export function providerOutcome(
   provider: PaymentProvider,
@@ -22,7 +22,7 @@ export function providerOutcome(
   return provider === 'cardpayments' ? cardOutcome(body) : walletOutcome(body);
 }
 
-// What the topics' schemas ask: an outcome that no event can carry is a mistake of the sender's, not worth a retry.
+// The same rules as in the topics' schemas: an outcome that no event can carry fails permanently here.
 const currencyCode = z
   .string()
   .regex(/^[A-Za-z]{3}$/)
@@ -90,7 +90,7 @@ function cardOutcome(body: Record<string, unknown>): PaymentOutcome | null {
       };
     case 'charge.refunded': {
       const { id = '', payment_intent, amount_refunded, currency } = data.object;
-      // A charge that was made without an intent, which nobody here does: another shop's.
+      // A charge without an intent is another shop's: payments here always have one.
       if (payment_intent === null) return null;
       return {
         intentId: payment_intent,
@@ -115,7 +115,7 @@ const walletBody = z.object({
 });
 
 /**
- * Vipps' amounts are each of one capture or refund, which has a `pspReference` of its own.
+ * Vipps' amounts are those of a single capture or refund, each with a `pspReference` of its own.
  *
  * @see https://developer.vippsmobilepay.com/docs/APIs/epayment-api/api-guide/operations/get_event_log
  */
@@ -125,10 +125,10 @@ function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
   if (name !== 'CAPTURED' && name !== 'REFUNDED') {
     return { intentId: reference, state: 'failed', reason: name.toLowerCase() };
   }
-  // One that did not succeed changes nothing.
+  // An unsuccessful capture or refund changes nothing.
   if (success === false) return null;
   if (!amount) throw new MalformedWebhook(`a ${name} without an amount`);
-  // Without it a second capture would pass for the first one, and its amount would be lost.
+  // Without it, a second capture would count as the first one, and its amount would be lost.
   if (pspReference === undefined) throw new MalformedWebhook(`a ${name} without a pspReference`);
   return {
     intentId: reference,
@@ -143,7 +143,7 @@ function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
 function understand<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
   const parsed = schema.safeParse(body);
   if (!parsed.success)
-    throw new MalformedWebhook(`the body is not what its type promises: ${z.prettifyError(parsed.error)}`);
+    throw new MalformedWebhook(`the body does not match its type: ${z.prettifyError(parsed.error)}`);
   return parsed.data;
 }
 

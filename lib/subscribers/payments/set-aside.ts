@@ -6,13 +6,13 @@ import { logError } from '../../log.ts';
 import { emit } from '../../outbox/emit.ts';
 import { HOUR, instantOf, SECOND } from '../../time.ts';
 import { emitOutcome } from './emit-outcome.ts';
-import type { ToldBy } from './emit-outcome.ts';
+import type { OutcomeSource } from './emit-outcome.ts';
 import { lockIntent } from './locked-intent.ts';
 import type { LockedIntent } from './locked-intent.ts';
 import type { PaymentProvider } from './provider-outcome.ts';
 
-/** A webhook whose intent nobody here has recorded. */
-interface StrangeWebhook extends ToldBy {
+/** A webhook whose intent is not recorded. */
+interface StrangeWebhook extends OutcomeSource {
   readonly provider: PaymentProvider;
   readonly outcome: PaymentOutcome;
   readonly createdAt: Date;
@@ -29,9 +29,9 @@ export async function setAside(tx: Transaction, webhook: StrangeWebhook): Promis
     .onConflictDoNothing();
 }
 
-/** Emits what the webhooks that were set aside for an intent say, in their order. @returns the intent afterwards. */
+/** Emits the outcomes of the webhooks set aside for an intent, in their order. @returns the changed intent. */
 export async function takeUp(tx: Transaction, intent: LockedIntent): Promise<LockedIntent> {
-  const taken = await run<ToldBy & { outcome: PaymentOutcome }>(tx, {
+  const taken = await run<OutcomeSource & { outcome: PaymentOutcome }>(tx, {
     text: `
       with taken as (
         delete from webhooks_set_aside where provider = $1::text and intent_id = $2::text returning *
@@ -46,19 +46,19 @@ export async function takeUp(tx: Transaction, intent: LockedIntent): Promise<Loc
   return after;
 }
 
-/** How long an intent may come after its webhook: a weekend, and what providers send again by themselves. */
+/** How much later than its webhook an intent may be recorded: a weekend, and the providers' own retries. */
 const UNCLAIMED_AFTER_MS = 72 * HOUR;
 
-/** What one call takes in hand at most; the next goes on from there. */
+/** Most intents, and most webhooks of one transaction, that a call handles; the next call goes on from there. */
 const BATCH = 500;
 const BUDGET_MS = 5 * SECOND;
 
 /**
- * Takes up the webhooks whose intent was recorded by others than `createPaymentIntent`, and emits
- * `payment.webhook.unclaimed`, once, for each that has found no intent for 72 hours. Those stay in the table, and are
- * still taken up where `createPaymentIntent` records their intent, or another webhook of it is handled.
+ * Takes up webhooks whose intent has been recorded without `createPaymentIntent`, and emits `payment.webhook.unclaimed`,
+ * once, for each that has found no intent for 72 hours. Those stay in the table, and are still taken up when
+ * `createPaymentIntent` records their intent, or another webhook of it is handled.
  *
- * Any number may run at once. What can't be emitted, since what others recorded is not valid, is logged and left.
+ * Any number may run at once. A webhook of an invalid intent is logged and left.
  *
  * @param now overrides the database's clock in tests.
  */
@@ -106,7 +106,7 @@ const RECORDED = `
 /** @returns how many were emitted. */
 async function emitUnclaimed(tx: Transaction, now: Date | undefined): Promise<number> {
   const webhooks = await run<
-    ToldBy & { provider: PaymentProvider; outcome: PaymentOutcome; setAsideMs: number }
+    OutcomeSource & { provider: PaymentProvider; outcome: PaymentOutcome; setAsideMs: number }
   >(tx, { text: MARK_UNCLAIMED, values: [UNCLAIMED_AFTER_MS, now?.toISOString() ?? null] });
   for (const { eventId, providerEventId, correlationId, provider, outcome, setAsideMs } of webhooks) {
     const { intentId, state } = outcome;

@@ -1,9 +1,9 @@
-// What the console does beyond its pages: it draws them anew, filters, selects, and listens to keys.
+// Adds to the console's pages: refreshing, filtering, selecting and keyboard shortcuts.
 // Every page, link and form works without it.
 
 const root = document.documentElement;
 if (localStorage.theme) root.dataset.theme = localStorage.theme;
-// Only now: where storage is forbidden the script has ended above, and the page is one without script.
+// Where storage is forbidden the script has failed above, and the page works as one without script.
 root.classList.add('js');
 
 const find = (selector, from = document) => from.querySelector(selector);
@@ -13,7 +13,7 @@ let isPaused = false;
 let isSignedOut = false;
 let fetchedAt = Date.now();
 
-// Drawing anew
+// Refreshing
 
 const isDirty = (field) =>
   field.type === 'checkbox'
@@ -22,7 +22,7 @@ const isDirty = (field) =>
 
 const isHeld = () => isPaused || document.hidden || isBusy();
 
-/** Someone is in the middle of something that a new page would take from them. */
+/** Whether someone is typing, selecting or filling a form, which a refresh would undo. */
 function isBusy() {
   return (
     Boolean(find('#keys[open]')) ||
@@ -33,38 +33,39 @@ function isBusy() {
   );
 }
 
-function say(words) {
+/** To those who hear the page. */
+function announce(words) {
   find('#said').textContent = words;
 }
 
-/** Why the page is not drawn anew, and how old it therefore is. */
-function show(words) {
+/** Says why the page is not refreshed, and when it was drawn. */
+function showStale(reason) {
   const live = find('[data-live]');
   if (!live) return;
   live.closest('.live').classList.add('held');
   live.dataset.at ??= find('time', live).textContent;
-  const told = `${words}, as of ${live.dataset.at}`;
-  if (live.textContent !== told) live.textContent = told;
+  const words = `${reason}, as of ${live.dataset.at}`;
+  if (live.textContent !== words) live.textContent = words;
 }
 
-/** @param isAskedFor by key: then a pause does not stand in its way. */
-async function refresh(isAskedFor = false) {
+/** @param isForced by key: also while updates are paused. */
+async function refresh(isForced = false) {
   const response = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
-  if (response?.status === 401) return signedOut();
-  if (!response?.ok) return show('Not updated: the server did not answer');
+  if (response?.status === 401) return showSignedOut();
+  if (!response?.ok) return showStale('Not updated: the server did not answer');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
-  if (!find('#navigation', fresh)) return signedOut();
-  // Someone may have begun to write or to select meanwhile.
-  if (isAskedFor ? !isBusy() : !isHeld()) swap(fresh);
+  if (!find('#navigation', fresh)) return showSignedOut();
+  // Someone may have begun to type or to select meanwhile.
+  if (isForced ? !isBusy() : !isHeld()) swap(fresh);
 }
 
-function signedOut() {
+function showSignedOut() {
   isSignedOut = true;
-  show('Signed out: reload to sign in');
-  say('Signed out. Reload to sign in.');
+  showStale('Signed out: reload to sign in');
+  announce('Signed out. Reload to sign in.');
 }
 
-/** Puts the new page in the old one's place; focus and the tables' scrolling stay where they were. */
+/** Replaces the page; focus and the tables' scroll positions stay. */
 function swap(fresh) {
   const alert = find('[data-alert]')?.textContent;
   const scrolled = all('.scroll', main).map((region) => region.scrollLeft);
@@ -76,7 +77,7 @@ function swap(fresh) {
   for (const [index, region] of all('.scroll', main).entries()) region.scrollLeft = scrolled[index] ?? 0;
   if (focused >= 0) all(focusable, main)[focused]?.focus({ preventScroll: true });
   const news = find('[data-alert]')?.textContent;
-  if (news && news !== alert) say(news);
+  if (news && news !== alert) announce(news);
   filter();
   showPause();
 }
@@ -85,9 +86,9 @@ setInterval(() => {
   const seconds = Number(main.dataset.refresh ?? 0);
   if (seconds === 0 || isSignedOut) return;
   if (isHeld()) {
-    // What was held is drawn anew as soon as it is let go.
+    // The page is refreshed as soon as nothing holds it.
     fetchedAt = 0;
-    return show('Updates paused');
+    return showStale('Updates paused');
   }
   if (Date.now() - fetchedAt < seconds * 1000) return;
   fetchedAt = Date.now();
@@ -96,7 +97,7 @@ setInterval(() => {
 
 // Filtering and selecting
 
-/** Hides the topics, and the groups, without the words that are written in the filter. */
+/** Hides topics that do not match the filter, and groups without a match. */
 function filter() {
   const field = find('[data-filter]');
   if (!field) return;
@@ -131,9 +132,9 @@ function selectAll(isSelected) {
   for (const box of boxes()) box.checked = isSelected;
 }
 
-// What is clicked
+// Clicks
 
-/** Where the page is not to be trusted with the clipboard, the text can still be selected. */
+/** A browser may refuse the clipboard; the text can still be selected. */
 async function copy(button) {
   const isCopied = await navigator.clipboard?.writeText(find(button.dataset.copy).textContent).then(
     () => true,
@@ -141,7 +142,7 @@ async function copy(button) {
   );
   const words = isCopied ? 'Copied' : 'Not copied';
   find('span', button).textContent = words;
-  say(words);
+  announce(words);
   setTimeout(() => (find('span', button).textContent = 'Copy'), 3000);
 }
 
@@ -153,13 +154,13 @@ function toggleTheme() {
 
 function showPause() {
   const words = find('[data-pause] span');
-  if (words) words.textContent = isPaused ? 'Resume' : 'Pause';
+  if (words) words.textContent = isPaused ? 'Resume updates' : 'Pause updates';
 }
 
 function togglePause() {
   isPaused = !isPaused;
   showPause();
-  say(isPaused ? 'Updates paused' : 'Updates go on');
+  announce(isPaused ? 'Updates paused' : 'Updates resumed');
 }
 
 document.addEventListener('click', (event) => {
@@ -175,7 +176,7 @@ document.addEventListener('click', (event) => {
 });
 document.addEventListener('input', (event) => event.target.matches('[data-filter]') && filter());
 
-/** After the form has been read: a button that is switched off does not send its name. */
+// Buttons are disabled after the form is read: the value of a disabled button is not sent.
 document.addEventListener('submit', (event) => {
   if (event.target.method === 'post') setTimeout(() => setButtons(event.target, true));
 });
@@ -183,8 +184,8 @@ addEventListener('pageshow', () => {
   for (const form of document.forms) setButtons(form, false);
 });
 
-function setButtons(form, isOff) {
-  for (const button of all('button:not([type=button])', form)) button.disabled = isOff;
+function setButtons(form, isDisabled) {
+  for (const button of all('button:not([type=button])', form)) button.disabled = isDisabled;
 }
 
 // Keys
@@ -211,9 +212,9 @@ if (useKeys) {
   useKeys.addEventListener('change', () => (localStorage.keys = useKeys.checked ? 'on' : 'off'));
 }
 
-// Arriving
+// Loading
 
-/** A link that `npm start` or a colleague gives: the token is after the #, which no server sees. */
+/** The sign-in link of `npm start` holds the token after the #, which the browser sends to no server. */
 const token = /^#token=(.+)$/.exec(location.hash)?.[1];
 if (token && find('[data-token]')) {
   find('[data-token]').value = decodeURIComponent(token);

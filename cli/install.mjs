@@ -1,5 +1,5 @@
 // Runs before `npm start`, `npm test` and other scripts, and needs nothing but Node: installs the packages if they are
-// missing or older than the lock file.
+// missing or older than the lock file. Its messages and npm's go to stderr: stdout is for the script's results.
 import { spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, statSync } from 'node:fs';
 import process from 'node:process';
@@ -24,9 +24,9 @@ if (!isFresh) {
   const reason = existsSync(installed)
     ? 'package-lock.json is newer than node_modules'
     : 'node_modules is missing';
-  console.log(`Installing packages (npm ci): ${reason}.`);
+  console.error(`Installing packages (npm ci): ${reason}.`);
   const { status, error } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', 2, 2],
     shell: process.platform === 'win32',
   });
   if (status !== 0) {

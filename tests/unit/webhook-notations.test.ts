@@ -1,4 +1,4 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHash } from 'node:crypto';
 
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
@@ -7,9 +7,11 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { verifyWebhook } from '../../lib/webhooks/verify.ts';
 import type { Scheme } from '../../lib/config.ts';
+import { hmac, sign } from '../support/webhook-senders.ts';
+import type { Signing } from '../support/webhook-senders.ts';
 
-// Beside tests/fixtures/webhooks.json, which holds what the providers published: what their own verifiers make of a
-// request, asked here and now, and what they signed where they have no verifier.
+// How each scheme writes its headers. The verdicts of Stripe's and Standard Webhooks' own SDKs are asked here and now;
+// where a provider has no verifier, its documented example is the reference.
 
 const NOW = 1_700_000_000;
 
@@ -25,13 +27,13 @@ interface Sent {
 
 type Verdict = 'accepted' | 'refused';
 
-/** One request and what becomes of it; where we are stricter than the SDK, the reason. */
+/** One request with our verdict and the SDK's, and the reason where the two differ. */
 type Row = [title: string, sent: Sent, ours: Verdict, sdk: Verdict, reason?: string];
 
 beforeAll(() => void vi.useFakeTimers({ toFake: ['Date'] }));
 afterAll(() => void vi.useRealTimers());
 
-describe('Stripe’s SDK and we', () => {
+describe('Stripe’s notation', () => {
   const SECRET = 'whsec_dGhlIGtleSBpcyB0aGUgdGV4dA==';
   const v1 = (text: string | Buffer, key = SECRET) => hmac(key, text).toString('hex');
   const good = v1(`${NOW}.${BODY}`);
@@ -77,18 +79,19 @@ describe('Stripe’s SDK and we', () => {
     ['a value that goes on after an =', sent(`t=${NOW},v1=${good}=`), 'refused', 'accepted', LOOSE],
     ['capital hex', sent(`t=${NOW},v1=${good.toUpperCase()}`), 'refused', 'refused'],
     ['base64 in place of hex', sent(`t=${NOW},v1=${fromHex(good)}`), 'refused', 'refused'],
-    ['a digit less', sent(plain.slice(0, -1)), 'refused', 'refused'],
     ['an empty signature', sent(`t=${NOW},v1=`), 'refused', 'refused'],
     ['an empty time', sent(`t=,v1=${v1(`.${BODY}`)}`), 'refused', 'refused'],
-    ['an empty header', sent(''), 'refused', 'refused'],
+    ['no time', sent(`v1=${good}`), 'refused', 'refused'],
+    ['no signature', sent(`t=${NOW}`), 'refused', 'refused'],
+    ['a scheme to come whose value has an =', sent(`t=${NOW},v2=x=y,v1=${good}`), 'accepted', 'accepted'],
+    ['17 signatures', sent(`t=${NOW}${`,v1=${good}`.repeat(17)}`), 'refused', 'accepted', LOOSE],
+    ['the same time twice', sent(`t=${NOW},${plain}`), 'refused', 'accepted', LOOSE],
     ['two times', sent(`t=1,t=${NOW},v1=${good}`), 'refused', 'accepted', 'other SDKs take the first'],
     ['letters after the time', sent(`t=${NOW}abc,v1=${good}`), 'refused', 'accepted', PARSE_INT],
     ['a zero before the time', sent(`t=0${NOW},v1=${good}`), 'refused', 'accepted', PARSE_INT],
     ['a sign before the time', sent(`t=+${NOW},v1=${good}`), 'refused', 'accepted', PARSE_INT],
     ['a fraction of the time', sent(`t=${NOW}.5,v1=${good}`), 'refused', 'accepted', PARSE_INT],
     ['milliseconds', sent(`t=${NOW}000,v1=${v1(`${NOW}000.${BODY}`)}`), 'refused', 'accepted', 'far ahead'],
-    ['another body', sent(plain, { body: BODY.replace('1', '2') }), 'refused', 'refused'],
-    ['a line break after the body', sent(plain, { body: `${BODY}\n` }), 'refused', 'refused'],
     [
       'line breaks of Windows in the body',
       sent(`t=${NOW},v1=${v1(`${NOW}.{\r\n}`)}`, { body: '{\r\n}' }),
@@ -105,16 +108,18 @@ describe('Stripe’s SDK and we', () => {
     ],
     ['the secret without its prefix', sent(plain, { secret: SECRET.slice(6) }), 'refused', 'refused'],
     ['a secret with a line break', sent(plain, { secret: `${SECRET}\n` }), 'refused', 'refused'],
-    ['a blank secret', sent(plain, { secret: ' ' }), 'refused', 'refused'],
   ];
 
-  test.each(rows)('on %s', (_, request, ours, sdk, reason) => {
-    expect(verdictOf('stripe', SECRET, request)).toBe(ours);
-    expect(askStripe(request)).toBe(sdk);
-    expect(ours === sdk).toBe(reason === undefined);
-  });
+  test.each(rows)(
+    'a Stripe header with %s gets the listed verdict, from us and from the SDK',
+    (_, request, ours, sdk, reason) => {
+      expect(verdictOf('stripe', SECRET, request)).toBe(ours);
+      expect(askStripe(request)).toBe(sdk);
+      expect(ours === sdk).toBe(reason === undefined);
+    },
+  );
 
-  test('agree on whatever it signs, and we accept no header that it refuses', () => {
+  test('every request that Stripe’s SDK signs is accepted, and no header that it refuses', () => {
     const others = ['t=', `t=${NOW}`, `t=${NOW - 301}`, `v1=${other}`, `v0=${good}`, 'v2=x', 'v1', '', ' '];
     const some = fc.array(fc.constantFrom(...others, `v1=${good}`), { maxLength: 2 });
     const header = fc.tuple(some, fc.constant(`t=${NOW}`), some).map((parts) => parts.flat().join(','));
@@ -152,7 +157,7 @@ describe('Stripe’s SDK and we', () => {
   }
 });
 
-describe('the SDK of Standard Webhooks and we', () => {
+describe('the notation of Standard Webhooks', () => {
   const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
   const ID = 'msg_p5jXN8AQM9LWM0D4loKWxJek';
   const v1 = (text: string | Buffer, secret = SECRET) =>
@@ -182,7 +187,6 @@ describe('the SDK of Standard Webhooks and we', () => {
 
   const rows: Row[] = [
     ['headers as specified', sent(good), 'accepted', 'accepted'],
-    ['names in capitals', { headers: upperCased(sent(good).headers) }, 'accepted', 'accepted'],
     ['the last moment of the tolerance', sent(good, { at: NOW + 300.999 }), 'accepted', 'accepted'],
     ['a second later', sent(good, { at: NOW + 301 }), 'refused', 'refused'],
     ['a clock that is 300 s behind', sent(good, { at: NOW - 300 }), 'accepted', 'accepted'],
@@ -207,8 +211,6 @@ describe('the SDK of Standard Webhooks and we', () => {
     ['a zero before the time', sent(good, { time: `0${NOW}` }), 'refused', 'accepted', PARSE_INT],
     ['a fraction of the time', sent(good, { time: `${NOW}.9` }), 'refused', 'accepted', PARSE_INT],
     ['milliseconds', sent(v1(`${ID}.${NOW}000.${BODY}`), { time: `${NOW}000` }), 'refused', 'refused'],
-    ['another time', sent(good, { time: `${NOW + 1}` }), 'refused', 'refused'],
-    ['another id', sent(good, { id: 'msg_other' }), 'refused', 'refused'],
     [
       'an id that has taken in the time',
       sent(v1(`evil.${NOW}.${NOW}.${BODY}`), { id: `evil.${NOW}` }),
@@ -216,7 +218,6 @@ describe('the SDK of Standard Webhooks and we', () => {
       'accepted',
       'the same bytes would be signed for the id "evil"',
     ],
-    ['no id', sent(good, { id: '' }), 'refused', 'refused'],
     ['no body', sent(v1(`${ID}.${NOW}.`), { body: '' }), 'accepted', 'accepted'],
     ['a body that is not JSON', sent(v1(`${ID}.${NOW}.ping`), { body: 'ping' }), 'accepted', 'accepted'],
     ['a byte order mark', sent(good, { body: Buffer.from(`\uFEFF${BODY}`) }), 'refused', 'refused'],
@@ -229,7 +230,6 @@ describe('the SDK of Standard Webhooks and we', () => {
     ],
     ['a secret without its prefix', sent(good, { secret: SECRET.slice(6) }), 'accepted', 'accepted'],
     ['the secret’s text as the key', sent(`v1,${fromHex(hexOf(SECRET))}`), 'refused', 'refused'],
-    ['a bare prefix', sent(good, { secret: 'whsec_' }), 'refused', 'refused'],
     [
       'a secret in url-safe base64',
       sent(v1(`${ID}.${NOW}.${BODY}`, '+/+/'.repeat(8)), { secret: `whsec_${'-_-_'.repeat(8)}` }),
@@ -261,13 +261,16 @@ describe('the SDK of Standard Webhooks and we', () => {
     ],
   ];
 
-  test.each(rows)('on %s', (_, request, ours, sdk, reason) => {
-    expect(verdictOf('standard', SECRET, request)).toBe(ours);
-    expect(askStandardWebhooks(request)).toBe(sdk);
-    expect(ours === sdk).toBe(reason === undefined);
-  });
+  test.each(rows)(
+    'a Standard Webhooks request with %s gets the listed verdict, from us and from the SDK',
+    (_, request, ours, sdk, reason) => {
+      expect(verdictOf('standard', SECRET, request)).toBe(ours);
+      expect(askStandardWebhooks(request)).toBe(sdk);
+      expect(ours === sdk).toBe(reason === undefined);
+    },
+  );
 
-  test('agree on whatever it signs, and we accept no list that it refuses', () => {
+  test('every request that its SDK signs is accepted, and no signature list that it refuses', () => {
     const others = [other, good.replace('v1', 'v2'), 'v1', 'v1,', '', good.slice(3), `${good},`];
     const list = fc.array(fc.constantFrom(...others, good), { maxLength: 5 });
     let accepted = 0;
@@ -324,7 +327,7 @@ describe('an ed25519 signature that the specification of Standard Webhooks publi
     ['in url-safe base64', PUBLIC_KEY, `v1a,${V1A.replaceAll('/', '_').replaceAll('+', '-')}`, 'refused'],
     ['with its key as a shared secret', PUBLIC_KEY.replace('whpk_', 'whsec_'), `v1a,${V1A}`, 'refused'],
     ['with its key in url-safe base64', PUBLIC_KEY.replace('1SiA', '1S-A'), `v1a,${V1A}`, 'refused'],
-  ])('%s', (_, secret, signature, expected) => {
+  ])('the published v1a signature %s gets the listed verdict', (_, secret, signature, expected) => {
     expect(verdictOf('standard', secret, asSent(signature))).toBe(expected);
   });
 });
@@ -332,7 +335,7 @@ describe('an ed25519 signature that the specification of Standard Webhooks publi
 describe('Vipps MobilePay', () => {
   const GUID = '090a478d-37ff-4e77-970e-d457aeb26a3a';
 
-  test('signs its documented example as we verify it', () => {
+  test('the documented example of Vipps MobilePay is accepted, and not with its secret decoded', () => {
     const example: Sent = {
       headers: {
         'x-ms-date': 'Thu, 30 Mar 2023 08:38:32 GMT',
@@ -365,34 +368,28 @@ describe('Vipps MobilePay', () => {
     ['https://postbud.example/w?b=2&a=1', 'postbud.example', '/w?b=2&a=1'],
     ['https://postbud.example/w#part', 'postbud.example', '/w'],
     ['https://postbud.example', 'postbud.example', '/'],
-  ])('is verified at %s over host %s and target %s', (url, host, target) => {
+  ])('a Vipps webhook to %s is verified over host %s and target %s', (url, host, target) => {
     expect(verdictOf('vipps', GUID, byVipps({ host, target }), url)).toBe('accepted');
   });
 
-  test.each<[string, Partial<Signed>]>([
+  test.each<[string, Partial<Signing>]>([
     ['the port that stands for itself', { host: 'postbud.example:443' }],
     ['another host', { host: 'postbud.example.evil.test' }],
+    ['another port', { host: 'postbud.example:8443' }],
+    ['another path', { target: '/w%20x/?a=1&b=2' }],
+    ['a path in capitals', { target: '/W%20x?a=1&b=2' }],
+    ['another query', { target: '/w%20x?a=1&b=3' }],
     ['a decoded path', { target: '/w x?a=1' }],
     ['the path without its query', { target: '/w%20x' }],
     ['another order of the query', { target: '/w%20x?b=2&a=1' }],
     ['line breaks of Windows', { lineBreak: '\r\n' }],
     ['another method', { method: 'PUT' }],
     ['the secret decoded', { key: Buffer.from(GUID, 'base64') }],
-  ])('is refused over %s', (_, signed) => {
+  ])('a Vipps webhook signed over %s is refused', (_, signed) => {
     const url = 'https://postbud.example/w%20x?a=1&b=2';
     const asRegistered = { host: 'postbud.example', target: '/w%20x?a=1&b=2' };
     expect(verdictOf('vipps', GUID, byVipps(asRegistered), url)).toBe('accepted');
     expect(verdictOf('vipps', GUID, byVipps({ ...asRegistered, ...signed }), url)).toBe('refused');
-  });
-
-  test.each<[string, number, Verdict]>([
-    ['300 s and a fraction old', NOW + 300.999, 'accepted'],
-    ['301 s old', NOW + 301, 'refused'],
-    ['300 s ahead', NOW - 300, 'accepted'],
-    ['301 s ahead', NOW - 301, 'refused'],
-  ])('with a date that is %s', (_, at, expected) => {
-    const signed = byVipps({ host: 'postbud.example', target: '/w' });
-    expect(verdictOf('vipps', GUID, { ...signed, at }, 'https://postbud.example/w')).toBe(expected);
   });
 
   test.each<[string, string, (value: string) => string]>([
@@ -403,11 +400,14 @@ describe('Vipps MobilePay', () => {
     ['other unused bits in the signature', 'authorization', (value) => value.replace(/.=$/, otherBits)],
     ['a comma between its parts', 'authorization', (value) => value.replace('&', ', ')],
     ['its parts the other way round', 'authorization', turnedRound],
-    ['a part more', 'authorization', (value) => `${value}&Credential=x`],
-    ['a date of one digit', 'x-ms-date', (date) => date.replace(', 0', ', ')],
-    ['a date in the zone of UTC', 'x-ms-date', (date) => date.replace('GMT', 'UTC')],
+    ['other signed headers', 'authorization', (value) => value.replace('x-ms-date;host', 'host;x-ms-date')],
+    ['fewer signed headers', 'authorization', (value) => value.replace(';x-ms-content-sha256', '')],
+    ['another scheme', 'authorization', (value) => value.replace('HMAC-SHA256', 'Bearer')],
+    ['a scheme in small letters', 'authorization', (value) => value.replace('HMAC-SHA256', 'hmac-sha256')],
+    ['the old short form', 'authorization', (value) => value.replace(/SignedHeaders=.*Signature=/, '')],
     ['a date that is none', 'x-ms-date', () => 'Invalid Date'],
-  ])('is refused with %s', (_, name, changed) => {
+    ['a part more', 'authorization', (value) => `${value}&Credential=x`],
+  ])('a Vipps webhook with %s is refused', (_, name, changed) => {
     // A hash with all of base64's signs in it, and a day of one digit.
     const at = Date.parse('Thu, 02 Nov 2023 22:13:20 GMT') / 1000;
     const signed = byVipps({ host: 'postbud.example', target: '/w', body: bodyWithSigns(), at });
@@ -417,33 +417,10 @@ describe('Vipps MobilePay', () => {
     expect(verdictOf('vipps', GUID, { ...signed, headers }, 'https://postbud.example/w')).toBe('refused');
   });
 
-  interface Signed {
-    readonly host: string;
-    readonly target: string;
-    readonly body: string;
-    readonly at: number;
-    readonly method: string;
-    readonly lineBreak: string;
-    readonly key: string | Buffer;
-  }
+  type ByVipps = Partial<Signing> & { readonly body?: string };
 
-  /** Signs as the documentation does. */
-  function byVipps(signed: Partial<Signed> & Pick<Signed, 'host' | 'target'>): Sent {
-    const { host, target, body = BODY, at = NOW, method = 'POST', lineBreak = '\n', key = GUID } = signed;
-    const date = new Date(at * 1000).toUTCString();
-    const hash = createHash('sha256').update(body).digest('base64');
-    const signature = hmac(key, [method, target, `${date};${host};${hash}`].join(lineBreak)).toString(
-      'base64',
-    );
-    return {
-      headers: {
-        'x-ms-date': date,
-        'x-ms-content-sha256': hash,
-        authorization: `HMAC-SHA256 SignedHeaders=x-ms-date;host;x-ms-content-sha256&Signature=${signature}`,
-      },
-      body,
-      at,
-    };
+  function byVipps({ body = BODY, at = NOW, ...signing }: ByVipps): Sent {
+    return { headers: sign('vipps', Buffer.from(body), { at, secret: GUID, ...signing }), body, at };
   }
 
   function bodyWithSigns(): string {
@@ -472,25 +449,11 @@ describe('Idura', () => {
   test.each<[string, string, string, Verdict]>([
     ['the decoded secret', SECRET, SIGNATURE, 'accepted'],
     ['the secret’s text', SECRET, hmac(SECRET, BODY_OF_IT).toString('base64'), 'refused'],
-    ['another secret', Buffer.alloc(32, 'k').toString('base64'), SIGNATURE, 'refused'],
     ['the signature in hex', SECRET, Buffer.from(SIGNATURE, 'base64').toString('hex'), 'refused'],
     ['the signature without its padding', SECRET, SIGNATURE.slice(0, -1), 'refused'],
     ['a prefix before the signature', SECRET, `sha256=${SIGNATURE}`, 'refused'],
-    ['the signature twice', SECRET, `${SIGNATURE}, ${SIGNATURE}`, 'refused'],
-  ])('signs with %s: %s', (_, secret, signature, expected) => {
+  ])('an Idura webhook signed with %s gets the listed verdict', (_, secret, signature, expected) => {
     expect(verdictOf('criipto', secret, asSent(signature))).toBe(expected);
-  });
-
-  test('can check that the endpoint is there: its event is accepted, with the hash of its body as its id', () => {
-    const body = '{"event":"WEBHOOK_VALIDATION"}';
-    const signature = hmac(Buffer.from(SECRET, 'base64'), body).toString('base64');
-    const received = { secrets: [SECRET], url: 'https://postbud.example/', now: NOW };
-    const headers = { 'X-Criipto-Signature': signature };
-    expect(verifyWebhook('criipto', { ...received, headers, body: Buffer.from(body) })).toEqual({
-      ok: true,
-      eventId: createHash('sha256').update(body).digest('hex'),
-      eventType: 'WEBHOOK_VALIDATION',
-    });
   });
 });
 
@@ -510,8 +473,7 @@ describe('a sender in GitHub’s style', () => {
     ['with another algorithm', { 'X-Hub-Signature-256': `sha1=${HEX}` }, 'refused'],
     ['with a capital algorithm', { 'X-Hub-Signature-256': `SHA256=${HEX}` }, 'refused'],
     ['in base64', { 'X-Hub-Signature-256': `sha256=${fromHex(HEX)}` }, 'refused'],
-    ['twice', { 'X-Hub-Signature-256': `sha256=${HEX}, sha256=${HEX}` }, 'refused'],
-  ])('signs %s', (_, headers, expected) => {
+  ])('a GitHub webhook signed %s gets the listed verdict', (_, headers, expected) => {
     expect(verdictOf('github-style', SECRET, { headers, body: 'Hello, World!' })).toBe(expected);
   });
 });
@@ -534,16 +496,8 @@ function verdict(verify: () => unknown): Verdict {
   }
 }
 
-function hmac(key: string | Buffer, text: string | Buffer): Buffer {
-  return createHmac('sha256', key).update(text).digest();
-}
-
 function fromHex(hex: string): string {
   return Buffer.from(hex, 'hex').toString('base64');
-}
-
-function upperCased(headers: Sent['headers']): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]));
 }
 
 /** Another last character that stands for the same bytes, by what `Buffer.from` makes of it. */

@@ -1,0 +1,27 @@
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { BusEvent, DeliveryContext, SubscriberOptions } from '../../lib/subscribers/subscriber.ts';
+
+type Handle = (payment: number, context: DeliveryContext, event: BusEvent<'payment.captured'>) => unknown;
+
+/**
+ * Makes a ledger, which is handed captured payments.
+ *
+ * @param handle what it does with each, by the payment's number.
+ */
+export const ledger = (handle: Handle = () => undefined, options: SubscriberOptions = {}) =>
+  subscriber(
+    'ledger',
+    { 'payment.captured': (event, context) => handle(event.payload.amountMinor, context, event) },
+    options,
+  );
+
+/** Fails a delivery, so that it is tried again. */
+export const fail = () => {
+  throw new Error('the ledger is down');
+};
+
+/** Gives a delivery up at once. */
+export const refuse = () => {
+  throw new PermanentError('refused');
+};

@@ -1,0 +1,112 @@
+import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { drainLive, emitPayments, rows } from './bus.ts';
+import type { Bus } from './bus.ts';
+import { test as busTest } from './bus-test.ts';
+import { operatorFunction } from './operator-function.ts';
+import { operatorSettings, operatorToken } from './operator-token.ts';
+
+/**
+ * Vitest's `test` with the functions of operators over the file's emptied database: `operators.ask(path)` asks them all
+ * in one, `operators.died(2)` and `operators.held(2)` make dead letters and a waiting lane of the ledger.
+ */
+export const test = busTest.extend('operators', async ({ bus, output }) => {
+  // What a test asks is logged, and nobody reads it.
+  output.text();
+  return new Operators(bus);
+});
+
+export const HOME = '/platform/event-bus';
+
+/** A browser's `Accept`. */
+export const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+
+export interface Sent {
+  readonly accept?: string;
+  /** All scopes when left out. */
+  readonly scope?: string;
+  readonly json?: unknown;
+  readonly form?: Readonly<Record<string, string>>;
+  readonly method?: string;
+}
+
+/** An operator's request with a valid token. @param path from the root. */
+export async function operatorRequest(path: string, { accept, scope, json, form, method }: Sent = {}) {
+  const body = form ? new URLSearchParams(form) : json === undefined ? null : JSON.stringify(json);
+  return new Request(`https://postbud.example${path}`, {
+    method: method ?? (body === null ? 'GET' : 'POST'),
+    headers: {
+      authorization: `Bearer ${await operatorToken(scope === undefined ? {} : { scope })}`,
+      ...(accept !== undefined && { accept }),
+      ...(json !== undefined && { 'content-type': 'application/json' }),
+    },
+    body,
+  });
+}
+
+export class Operators {
+  /** How often a relay was asked to run soon. */
+  kicks = 0;
+  attached: readonly AttachedSubscriber[] = [ledgerThat(() => undefined)];
+  readonly fetch: Endpoint['fetch'];
+  readonly #bus: Bus;
+
+  constructor(bus: Bus) {
+    this.#bus = bus;
+    const { fetch } = operatorFunction({
+      settings: operatorSettings,
+      db: () => bus.db,
+      subscribers: () => this.attached,
+      kick: () => (this.kicks += 1),
+    });
+    this.fetch = fetch;
+  }
+
+  /** @param path below the console's home. */
+  async ask(path: string, sent: Sent = {}) {
+    const response = await this.fetch(await operatorRequest(HOME + path, sent));
+    const text = await response.text();
+    const type = response.headers.get('content-type') ?? '';
+    return {
+      status: response.status,
+      headers: response.headers,
+      type,
+      text,
+      json: (type.includes('json') && text ? JSON.parse(text) : {}) as Record<string, unknown>,
+    };
+  }
+
+  /** Makes so many dead letters of the ledger. @returns their ids, oldest first. */
+  async died(count: number): Promise<string[]> {
+    await emitPayments(this.#bus.db, 1, count);
+    const refuse = () => {
+      throw new PermanentError('refused');
+    };
+    await drainLive(this.#bus.db, [ledgerThat(refuse)]);
+    return await this.idsIn('dead_lettered');
+  }
+
+  /** Makes a lane of the ledger wait. @returns the deliveries in it, the one that holds it first. */
+  async held(count: number): Promise<string[]> {
+    await emitPayments(this.#bus.db, 1, count);
+    const fail = () => {
+      throw new TypeError('the ledger is down');
+    };
+    await drainLive(this.#bus.db, [ledgerThat(fail)]);
+    return [...(await this.idsIn('failing')), ...(await this.idsIn('pending'))];
+  }
+
+  async idsIn(state: string): Promise<string[]> {
+    const found = await rows<{ id: string }>(
+      this.#bus.db,
+      `select lane_id || '-' || position as id from deliveries join lanes on lanes.id = lane_id
+       where subscriber = 'ledger' and state::text = $1 order by position`,
+      [state],
+    );
+    return found.map(({ id }) => id);
+  }
+}
+
+const ledgerThat = (handle: () => unknown) => subscriber('ledger', { 'payment.captured': handle });
