@@ -2,16 +2,16 @@ import * as z from 'zod';
 
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** OpenAPI 3.1 speaks the first, AsyncAPI 3.0 the second. */
+/** OpenAPI 3.1 uses the first, AsyncAPI 3.0 the second. */
 export type Dialect = 'draft-2020-12' | 'draft-07';
 
 /**
- * Writes a zod schema as JSON Schema: what may be sent, before defaults and transforms.
+ * Writes a zod schema as JSON Schema, for values before defaults and transforms.
  *
- * Nothing forbids more fields than it names, since readers must pass over those that they don't know. A schema with an
- * `id` in its `meta` comes as a reference to `#/$defs/<id>`.
+ * It allows further fields, because readers must ignore fields that they don't know. A schema with an `id` in its `meta`
+ * becomes a reference to `#/$defs/<id>`.
  *
- * @throws Error for a type that JSON has not, such as a date.
+ * @throws Error for a type that JSON lacks, such as a date.
  */
 export function jsonSchemaOf(schema: z.ZodType, dialect: Dialect): JsonSchema {
   const { $schema: _, ...written } = z.toJSONSchema(schema, {
@@ -22,15 +22,15 @@ export function jsonSchemaOf(schema: z.ZodType, dialect: Dialect): JsonSchema {
   return written;
 }
 
-/** Takes out what says nothing to a reader, and puts in what zod has no word for. */
+/** Removes keywords that tell a reader nothing, and adds those that zod lacks. */
 function tidy(schema: JsonSchema): void {
   if (schema.format === 'date-time') {
-    // Three hundred characters that say what the format says, and that it is in UTC.
+    // Zod's pattern has three hundred characters; the format says the same, but for UTC.
     schema.pattern = 'Z$';
   } else if (schema.format === 'date' || schema.format === 'uuid') {
     delete schema.pattern;
   } else if (schema.format === 'email') {
-    // `email` is ASCII alone, and municipal domains are not.
+    // `email` allows ASCII only, but municipal domains have other letters.
     schema.format = 'idn-email';
   }
   if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;

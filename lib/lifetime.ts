@@ -2,47 +2,47 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 
 import { SECOND } from './time.ts';
 
-// How long functions live, and what fits into that. `vercel.json` says the same to the platform.
+// The lifetimes of functions, and the budgets within them. `vercel.json` must agree.
 
-/** A function's `maxDuration`: the platform ends it then, whatever runs in it, also after its answer (`waitUntil`). */
+/** A function's `maxDuration`. The platform then ends it, including work after the answer (`waitUntil`). */
 export const FUNCTION_LIFE_MS = 30 * SECOND;
 
 /** The `maxDuration` of the cron's function. */
 export const CRON_LIFE_MS = 90 * SECOND;
 
-/** The end of a life that is kept free of handlers: to settle what they did, also where the database is slow. */
+/** The end of a function's life, reserved for settling the outcomes of handlers on a slow database. */
 const SETTLING_MS = 5 * SECOND;
 
 /**
- * How long one kick's relay looks for work. With the 15 seconds of the longest handler here and the time to settle it
- * fills the life of a function that kicks at once.
+ * The budget of one kick's relay. With the longest handler here (15 seconds) and the time to settle, it fills the life
+ * of a function that kicks at once.
  */
 export const KICK_BUDGET_MS = 10 * SECOND;
 
 /**
- * How long the cron's relay looks for work: past the next call, which may be 10 seconds late without a gap. A handler of
- * 15 seconds can be begun until the end of it.
+ * The budget of the cron's relay. It extends past the next call, which may be 10 seconds late without a gap. A handler
+ * of 15 seconds can start until its end.
  */
 export const CRON_BUDGET_MS = 70 * SECOND;
 
 /**
- * The longest time limit of a handler: it can be begun in the first 25 seconds of each of the cron's calls. A longer
- * one would seldom or never find that much of a function's life left.
+ * The longest time limit of a handler. Such a handler can start in the first 25 seconds of each call of the cron; a
+ * longer one would rarely or never find enough time.
  */
 export const LONGEST_TIME_LIMIT_MS = 60 * SECOND;
 
 const lives = new AsyncLocalStorage<{ readonly endsAt: number }>();
 
-/** Answers a request in a function that lives so long from now on. */
+/** Runs a handler in a function that ends `lifeMs` from now. */
 export async function withinLife<Answer>(lifeMs: number, answer: () => Promise<Answer>): Promise<Answer> {
   return await lives.run({ endsAt: Date.now() + lifeMs }, answer);
 }
 
 /**
- * By when the handlers must have ended that the function around this call begins, in milliseconds since the epoch.
- * Outside of a request the shortest life counts, from now on.
+ * The time by which handlers of the current function must have ended, in milliseconds since the epoch. Outside a
+ * request it counts the shortest life from now.
  *
- * @param deadline when the platform says that the function ends, if it does.
+ * @param deadline the function's end according to the platform, if known.
  */
 export function handlersUntil(deadline?: Date): number {
   const endsAt = lives.getStore()?.endsAt ?? Date.now() + FUNCTION_LIFE_MS;

@@ -4,7 +4,7 @@ import { traceId } from './trace-context.ts';
 /** One line of the log. */
 export type LogLine = LogFields & { readonly level: string; readonly at: string; readonly message: string };
 
-/** What a line may carry besides its message: plain values only, so that no body or header set slips in whole. */
+/** The fields of a line: plain values only, so that no whole body or set of headers slips in. */
 export type LogFields = Readonly<
   Record<string, string | number | boolean | null | undefined | readonly string[]>
 >;
@@ -15,21 +15,21 @@ export type LogLevel = keyof typeof RANKS;
 let told: ((line: LogLine) => void) | null = null;
 let threshold: LogLevel | undefined;
 
-/** Sends the log elsewhere than to stdout as JSON: to a person's terminal, say. */
+/** Sends the log to a function instead of stdout, for example to format it for a terminal. */
 export function logTo(sink: (line: LogLine) => void): void {
   told = sink;
 }
 
-/** Whether lines of a level are written, which `LOG_LEVEL` says: to spare the work of making one that is not. */
+/** Whether `LOG_LEVEL` lets lines of this level through, to save the work of building others. */
 export function isLogged(level: LogLevel): boolean {
   threshold ??= readObserved().logLevel;
   return RANKS[level] >= RANKS[threshold];
 }
 
 /**
- * Writes one line of JSON to stdout, where the host collects it, with the id of the trace that it is part of.
+ * Writes one line of JSON to stdout, where the host collects it, with the id of the current trace.
  *
- * @param fields never a secret, a signature, a body, an address or what a person wrote.
+ * @param fields never a secret, a signature, a body, an address or a person's words.
  */
 export function log(level: LogLevel, message: string, fields: LogFields = {}): void {
   if (!isLogged(level)) return;
@@ -45,23 +45,25 @@ export function log(level: LogLevel, message: string, fields: LogFields = {}): v
   else process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
-/** Writes that something failed, with what may be told of the error. */
+/** Logs an error with the details that may appear in a log. */
 export function logError(message: string, error: unknown, fields: LogFields = {}): void {
   log('error', message, { ...errorFields(error), ...fields });
 }
 
-/** Lines that are written together: a write to stdout is a system call, and there may be thousands of lines a second. */
+/**
+ * Collects lines and writes them together: each write is a system call, and there may be thousands of lines a second.
+ */
 export class LogBatch {
   #text = '';
   #atMs = 0;
   #at = '';
 
-  /** As `log` does, but for the trace, which the caller knows. @param fields one at least. */
+  /** Adds a line as `log` does; the caller adds the trace. @param fields at least one. */
   add(level: LogLevel, message: string, fields: LogFields): void {
     if (!isLogged(level)) return;
     const at = this.#now();
     if (told) told({ ...fields, level, at, message });
-    // Put together by hand: a copy of the fields for each line would cost as much as all the rest of it.
+    // Concatenated: copying the fields for each line would double its cost.
     else
       this.#text += `{"level":"${level}","at":"${at}","message":"${message}",${JSON.stringify(fields).slice(1)}\n`;
   }
@@ -72,7 +74,7 @@ export class LogBatch {
     this.#text = '';
   }
 
-  /** Of the lines of one millisecond, the first one has the instant written. */
+  /** Formats the instant once for all lines of a millisecond. */
   #now(): string {
     const ms = Date.now();
     if (ms !== this.#atMs) {
@@ -84,8 +86,8 @@ export class LogBatch {
 }
 
 /**
- * Tells of an error what may stand in a log: its class, its code (of a driver's error the SQLSTATE) and where it was
- * thrown. Its message only when it is our own: a parser quotes the text that it refuses, a driver the parameters.
+ * Selects the details of an error that may appear in a log: its class, its code (SQLSTATE for a driver's error) and its
+ * stack. The message only for our own errors: a parser quotes the text that it refuses, a driver the parameters.
  */
 function errorFields(error: unknown): LogFields {
   if (!(error instanceof Error)) return { error: typeof error };
@@ -99,9 +101,9 @@ function errorFields(error: unknown): LogFields {
 }
 
 /**
- * The code of an error, or else of what caused it: Drizzle wraps a driver's errors in its own.
+ * The code of an error, or else of its cause: Drizzle wraps a driver's errors.
  *
- * @returns for what a database reports, the five characters of its SQLSTATE.
+ * @returns for a database's error, the five characters of its SQLSTATE.
  */
 export function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
@@ -112,7 +114,7 @@ export function codeOf(error: unknown): string | undefined {
 /** Our errors have codes in lower case; Node's, jose's and a database's are in upper case. */
 const OWN_CODE = /^[a-z]+(_[a-z]+)*$/;
 
-/** Without the first lines of the stack, which repeat the message. */
+/** Leaves out the first lines of the stack, which repeat the message. */
 function framesOf(error: Error): readonly string[] {
   const frames = (error.stack ?? '').replace(error.message, '').match(/^ +at .*$/gm) ?? [];
   return frames.slice(0, 5).map((frame) => frame.trim());

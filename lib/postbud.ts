@@ -16,7 +16,7 @@ import { createKick } from './relay/kick.ts';
 import { subscribersOf } from './subscribers/registry.ts';
 import type { AttachedSubscriber } from './subscribers/subscriber.ts';
 
-// What the functions of one process share. An instance serves many requests side by side: one pool, one kick.
+// Shared by the functions of one process, which serves many requests at the same time: one pool, one kick.
 let read: Config | undefined;
 let opened: Promise<Database> | undefined;
 let attached: readonly AttachedSubscriber[] | undefined;
@@ -24,33 +24,36 @@ let kickRelay: (() => void) | undefined;
 let counting: Limiter | undefined;
 let visitors: Visitors | undefined;
 
-/** The environment; what is wrong with it is logged once. A part of it that is wrong throws InvalidConfiguration. */
+/** The configuration. Invalid variables are logged once; reading one throws InvalidConfiguration. */
 export function config(): Config {
   if (read) return read;
   read = readConfig();
   for (const { variable, message } of wrongVariables())
-    log('error', 'a variable is wrong: what needs it does not work', { variable, reason: message });
+    log('error', 'an environment variable is invalid; features that need it are off', {
+      variable,
+      reason: message,
+    });
   const shared = providersWithSharedSecrets(read.webhooks);
   if (shared.length > 0) log('warn', 'webhook providers have a secret in common', { providers: shared });
   return read;
 }
 
-/** Who is attached in this process. @throws InvalidConfiguration when it can't be known which database there is. */
+/** The subscribers attached in this process. @throws InvalidConfiguration for an invalid database setting. */
 export function subscribers(): readonly AttachedSubscriber[] {
   return (attached ??= subscribersOf(config()));
 }
 
-/** Whether this deployment relays. A preview leaves that to others, unless it is told to; so does a wrong `RELAY`. */
+/** Whether this deployment relays. A preview does not unless `RELAY` is on; nor does one with an invalid `RELAY`. */
 export function relays(): boolean {
   return readable(() => config().relays) ?? false;
 }
 
-/** Whether a database is configured, be it wrongly: what is not recorded then must not go unnoticed. */
+/** Whether a database is configured, even if invalidly: a failure to record must then be noticed. */
 export function hasDatabase(): boolean {
   return readable(() => config().database)?.kind !== 'none';
 }
 
-/** The database, opened at the first call. @throws InvalidConfiguration when there is none to open. */
+/** The database, opened at the first call. @throws InvalidConfiguration when none is configured. */
 export function database(): Promise<Database> {
   opened ??= open().catch((error: unknown) => {
     opened = undefined;
@@ -59,25 +62,25 @@ export function database(): Promise<Database> {
   return opened;
 }
 
-/** What counts calls. @throws InvalidConfiguration */
+/** The limiter of this process. @throws InvalidConfiguration */
 export function limiter(): Limiter {
   return (counting ??= createLimiter(config().redis));
 }
 
-/** Limits how often one visitor may call. @param limits from the shortest window on. @throws InvalidConfiguration */
+/** Makes the limits of one visitor. @param limits from the shortest window on. @throws InvalidConfiguration */
 export function perVisitor(limits: readonly VisitorLimit[]): VisitorLimits {
   const { deployed, redis } = config();
-  // Whoever counts together in one Redis has its token in common, and so knows visitors by the same keys.
+  // Instances that share a Redis share its token, and so derive the same keys for visitors.
   visitors ??= createVisitors({ isBehindPlatform: deployed, secret: redis?.token });
   return { limiter: limiter(), visitors, limits };
 }
 
-/** Has a relay run soon; see `createKick`. Does nothing before the database is open: nothing was emitted then. */
+/** Starts a relay soon; see `createKick`. Does nothing before the database is open, since nothing was emitted. */
 export function kick(): void {
   kickRelay?.();
 }
 
-/** By when the handlers must have ended that the function of this request begins; see `RelayOptions`. */
+/** The time by which handlers of the current function must have ended; see `RelayOptions`. */
 export function handlersUntil(): number {
   return untilLifeEnds(getDeadline());
 }
@@ -91,7 +94,7 @@ async function open(): Promise<Database> {
     waitUntil,
     onError: (error) => logError('the relay stopped', error),
     handlersUntil,
-    // A laptop's terminal is for people, who have the console.
+    // On a laptop the terminal is for people, who use the console.
     isLogged: config().deployed,
   });
   onDue(db, kickRelay);

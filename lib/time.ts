@@ -12,7 +12,7 @@ const UNIT_MS = new Map([
   ['w', 7 * DAY],
 ]);
 
-/** How long a text like `24h` means, in milliseconds; 0 for any other text. */
+/** Parses a duration such as `24h`. @returns milliseconds; 0 for an invalid text. */
 export function msOf(text: string): number {
   const [, count = '', unit = ''] = /^(\d{1,9})([smhdw])$/.exec(text) ?? [];
   return Number(count) * (UNIT_MS.get(unit) ?? 0);
@@ -27,7 +27,7 @@ export function instantOrNull(ms: number | null): string | null {
   return ms === null ? null : instantOf(ms);
 }
 
-/** Waits, or until the signal aborts, whichever is first; never rejects. */
+/** Waits until the time is over or the signal aborts. Never rejects. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   if (signal?.aborted) return;
   await new Promise<void>((resolve) => {

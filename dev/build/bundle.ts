@@ -4,15 +4,15 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import type { Metafile, Plugin } from 'esbuild';
 
-/** One file with everything that it imports, and what that was. */
+/** One file with everything that it imports. */
 export interface Bundle {
   readonly code: string;
-  /** How many bytes of the code came from where, by the path of the file in the project. */
+  /** The bytes of code from each source file, by its path in the project. */
   readonly parts: Metafile['outputs'][string]['inputs'];
 }
 
 /**
- * What only a laptop needs. Code that asks for one of these in a function fails, and says why.
+ * Packages for laptops only. Importing one in a function fails with this message.
  */
 const NOT_DEPLOYED: Readonly<Record<string, string>> = {
   '@electric-sql/pglite': 'the embedded database is for laptops: set DATABASE_URL to postgres://…',
@@ -21,15 +21,15 @@ const NOT_DEPLOYED: Readonly<Record<string, string>> = {
   ws: 'Node 24 has a WebSocket of its own',
 };
 
-/** Some packages are CommonJS inside, and ask for Node's own modules as such. */
+/** Some packages are CommonJS inside, and `require` Node's modules. */
 const REQUIRE =
   "import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);";
 
 /**
  * Bundles each file with everything it imports into one, so that a cold start reads that and resolves no module.
  *
- * What is imported with `import()` is in the file too, and runs when it is asked for. Names are kept: the log tells by
- * them where an error was thrown, and shorter ones start no sooner.
+ * Modules loaded with `import()` are in the file too, and run when they are loaded. Names are kept: stacks in the log
+ * need them, and shorter names do not speed up the start.
  *
  * @param files from `root`.
  * @returns a bundle for each file, in that order.
@@ -46,13 +46,13 @@ export async function bundle(root: URL, files: readonly string[]): Promise<Bundl
     platform: 'node',
     target: 'node24',
     format: 'esm',
-    // Where a package has both, its modules: what nobody imports of them is left out.
+    // Prefer a package's ES modules, whose unused exports are dropped.
     mainFields: ['module', 'main'],
     minifySyntax: true,
     minifyWhitespace: true,
     legalComments: 'none',
     banner: { js: REQUIRE },
-    // What `pg` asks for and does without.
+    // Optional dependencies of `pg`.
     external: ['pg-native', 'cloudflare:sockets'],
     plugins: [leaveOut],
     logLevel: 'warning',

@@ -17,16 +17,16 @@ import { isDeepStrictEqual } from 'node:util';
 
 import { OUTPUT, writeOutput } from './output.ts';
 
-/** The one that was last looked at; newer ones are to be looked at before they are written here. */
+/** The version that this check was last run against. Run it before raising the version. */
 const VERCEL = 'vercel@60.1.3';
 
 /**
- * `npm run check:vercel`: has Vercel's own build make the project, as it would for a push to Git, and looks whether what
- * comes out is what `npm run build` makes: the same routes, crons and files, and in every function the same bundle.
+ * `npm run check:vercel`: runs Vercel's own build, as for a push to Git, and checks that its output equals that of
+ * `npm run build`: the same routes, crons and files, and the same bundle in each function.
  *
- * It works in a copy of the files that Git knows or would know. It needs no account, but the package registry.
+ * It works in a copy of the checkout. It needs the package registry, but no account.
  *
- * @returns what is not the same.
+ * @returns the differences.
  */
 async function check(root: URL): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'postbud-vercel-'));
@@ -41,7 +41,7 @@ async function check(root: URL): Promise<string[]> {
   const theirs = join(folder, 'theirs');
   const project = { projectId: 'prj_none', orgId: 'team_none', settings: {} };
   writeFileSync(join(folder, '.vercel', 'project.json'), JSON.stringify(project));
-  // CI=1 says that these files may be overwritten.
+  // CI=1 allows the build to overwrite the files.
   run(folder, 'npx', ['-y', '-p', 'node@24', '-p', VERCEL, '-c', `vercel build --prod --output ${theirs}`], {
     CI: '1',
     VERCEL_TELEMETRY_DISABLED: '1',
@@ -55,7 +55,7 @@ async function check(root: URL): Promise<string[]> {
   ];
 }
 
-/** As Git would clone it after a commit of everything, so that a change can be looked at before it is one. */
+/** Copies the files that a commit of everything would contain, so that a change can be checked before its commit. */
 function copyCheckout(root: URL, folder: string): void {
   const from = fileURLToPath(root);
   const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
@@ -63,7 +63,7 @@ function copyCheckout(root: URL, folder: string): void {
     encoding: 'utf8',
   });
   for (const file of listed.split('\0').filter(Boolean)) {
-    // A link would have what is done there done here: to installed packages, say.
+    // Through a link, changes in the copy would change this checkout, for example its packages.
     if (!lstatSync(join(from, file), { throwIfNoEntry: false })?.isFile()) continue;
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     cpSync(join(from, file), join(folder, file));
@@ -75,7 +75,7 @@ function run(cwd: string, command: string, args: string[], variables: Record<str
   execFileSync(command, args, { cwd, stdio: 'inherit', env: { ...process.env, ...variables } });
 }
 
-/** What Vercel's build makes of a function: a line that hands on the bundle, the bundle, and no package beside it. */
+/** Expects in a function of Vercel's build: a file that re-exports the bundle, the bundle, and no package. */
 function differencesOf(name: string, ours: string, theirs: string): string[] {
   const folder = join('functions', `${name}.func`);
   const bundle = posix.join(posix.dirname(name), `_${posix.basename(name)}.mjs`);
@@ -88,12 +88,12 @@ function differencesOf(name: string, ours: string, theirs: string): string[] {
   const theirConfig = json(theirs, folder, '.vc-config.json');
   return [
     ...difference(folder, files, theirFiles),
-    ...(isSame ? [] : [`${folder}: the bundle is another one`]),
+    ...(isSame ? [] : [`${folder}: the bundles differ`]),
     ...SETTINGS.flatMap((key) => difference(`${folder}: ${key}`, config[key], theirConfig[key])),
   ];
 }
 
-/** What a function goes by. Where it runs is not among it: Vercel reads that from `vercel.json` at the deployment. */
+/** The settings of a function. Its region is not one: Vercel reads that from `vercel.json` at deployment. */
 const SETTINGS = [
   'runtime',
   'launcherType',
@@ -104,7 +104,7 @@ const SETTINGS = [
 
 function difference(what: string, ours: unknown, theirs: unknown): string[] {
   if (isDeepStrictEqual(ours, theirs)) return [];
-  return [`${what} is ${JSON.stringify(theirs)}\n  and ours is ${JSON.stringify(ours)}`];
+  return [`${what}\n  Vercel: ${JSON.stringify(theirs)}\n  ours:   ${JSON.stringify(ours)}`];
 }
 
 function json(...path: string[]): Record<string, unknown> {
@@ -124,5 +124,5 @@ function functionsIn(output: string): string[] {
 }
 
 const found = await check(new URL('../../', import.meta.url));
-console.log(found.length > 0 ? found.join('\n') : 'Vercel’s build makes the same of it.');
+console.log(found.length > 0 ? found.join('\n') : 'Vercel’s build makes the same output.');
 process.exitCode = found.length > 0 ? 1 : 0;

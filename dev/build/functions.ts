@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 
 import type { FunctionSettings, VercelJson } from './vercel-json.ts';
 
-/** A file of `api/`, which the platform makes a function of. */
+/** A file of `api/`, which the platform turns into a function. */
 export interface FunctionFile {
   /** From the project's folder: `api/webhooks/[provider].ts`. */
   readonly file: string;
@@ -20,7 +20,7 @@ export function functionsOf(root: URL, { functions }: Pick<VercelJson, 'function
     .map((file) => ({ file, name: file.replace(/\.ts$/, ''), settings: settingsOf(file, functions) }));
 }
 
-/** Files and folders that begin like this are no functions. */
+/** Files and folders that begin like this are not functions. */
 const HIDDEN = /\/[._]/;
 
 function settingsOf(file: string, functions: VercelJson['functions']): FunctionSettings {
@@ -28,7 +28,7 @@ function settingsOf(file: string, functions: VercelJson['functions']): FunctionS
   return settings ?? {};
 }
 
-/** Stars are all that our patterns have: two stand for any folders, one for a part of a name. */
+/** Our patterns contain only stars: two stand for any folders, one for a part of a name. */
 function patternOf(glob: string): RegExp {
   const source = glob
     .replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`)

@@ -6,18 +6,18 @@ import { functionsOf } from './functions.ts';
 import { readVercelJson } from './vercel-json.ts';
 
 /**
- * `npm run vercel-build`: has the platform deploy the bundles of `npm run build` when it builds from Git.
+ * `npm run vercel-build`: makes the platform deploy the bundles of `npm run build` when it builds from Git.
  *
- * Its own build of a file in `api/` cannot be replaced by an output that a command wrote: on the same path it wins. But
- * it runs this script first, once for each function. So each function's file is overwritten, in the throwaway checkout
- * that the platform builds in, by a line that hands on the bundle next to it.
+ * The platform's own build of a file in `api/` wins over an output that a command wrote. But it runs this script first,
+ * once for each function. So the script overwrites each function's file, in the platform's throwaway checkout, with a
+ * line that re-exports the bundle beside it.
  */
 const root = new URL('../../', import.meta.url);
 const { VERCEL, CI } = process.env;
 if (VERCEL !== '1' || CI !== '1') {
   console.error(
-    'vercel-build overwrites the files of api/, and so runs only where the platform builds (VERCEL=1 and CI=1).\n' +
-      'Here, npm run build makes the same functions, and vercel deploy --prebuilt takes them.',
+    'vercel-build overwrites the files of api/, so it runs only in the platform’s build (VERCEL=1 and CI=1).\n' +
+      'Here, run npm run build, which makes the same functions, and vercel deploy --prebuilt.',
   );
   process.exit(1);
 }
@@ -31,12 +31,12 @@ if (files.some((file) => readFileSync(new URL(file, root), 'utf8') !== handsOn(f
   }
 }
 
-/** Hidden by its first letter: not a function of its own. */
+/** The underscore keeps it from becoming a function. */
 function bundleOf(file: string): string {
   return posix.join(posix.dirname(file), `_${posix.basename(file, '.ts')}.mjs`);
 }
 
-/** The platform reads the settings without running the file, so they must be written out here. */
+/** The platform reads the settings without running the file, so they must be literals. */
 function handsOn(file: string): string {
   return (
     'export const config = { supportsResponseStreaming: true };\n' +

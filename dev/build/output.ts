@@ -14,11 +14,11 @@ export interface BuiltFunction extends FunctionFile {
   readonly bundle: Bundle;
 }
 
-/** Where the platform looks for the output of a build. */
+/** The platform's folder for the output of a build. */
 export const OUTPUT = '.vercel/output/';
 
 /**
- * Builds the project into `.vercel/output` in the form that the platform takes without a build of its own.
+ * Builds the project into `.vercel/output`, which the platform deploys without building.
  *
  * @returns the functions, in the order of their names.
  * @see https://vercel.com/docs/build-output-api
@@ -51,7 +51,7 @@ function functionConfig(name: string, settings: FunctionFile['settings'], region
     runtime: 'nodejs24.x',
     handler: `${name}.mjs`,
     launcherType: 'Nodejs',
-    // Our functions take a Request and give a Response: Node's own objects need no dressing up.
+    // Our functions take a Request and return a Response, so they need no helpers on Node's objects.
     shouldAddHelpers: false,
     supportsResponseStreaming: true,
     ...settings,

@@ -12,9 +12,9 @@ export interface OutputConfig {
 }
 
 /**
- * Tells the platform what is where, as its own build would: `npm run check:vercel` holds the one to the other.
+ * Writes the platform's routing table, as its own build would; `npm run check:vercel` compares the two.
  *
- * The headers and the rewrites go through the platform's own library. What is behind them is its convention for a folder `api/`.
+ * The platform's own library converts headers and rewrites. The rest follows its convention for a folder `api/`.
  */
 export function outputConfig(
   { headers, rewrites, crons }: VercelJson,
@@ -37,7 +37,7 @@ export function outputConfig(
   };
 }
 
-/** Of a file that stands for many paths: what `[name]` stands for goes into the query. */
+/** The route of a file such as `[name].ts`: the value of `name` goes into the query. */
 function dynamicRoute({ name }: FunctionFile): Route[] {
   const parameters = Array.from(name.matchAll(/\[(\w+)\]/g), ([, parameter]) => parameter!);
   if (parameters.length === 0) return [];

@@ -5,23 +5,23 @@ import { z } from 'zod';
 const functionSettings = z.strictObject({
   /** In seconds. */
   maxDuration: z.int().positive().optional(),
-  /** Whether a function hears of a caller that has gone. */
+  /** Whether a function is cancelled when its caller hangs up. */
   supportsCancellation: z.boolean().optional(),
 });
 export type FunctionSettings = z.output<typeof functionSettings>;
 
-/** What the project says of itself in `vercel.json`: all that the build understands, so that nothing is left out silently. */
+/** The settings in `vercel.json` that the build supports. Any other is an error, so that none is dropped silently. */
 const vercelJson = z.strictObject({
   $schema: z.url().optional(),
-  /** None: not what the platform would guess from the packages. */
+  /** Null, so that the platform does not guess a framework from the packages. */
   framework: z.null(),
-  /** None: the platform would take the script `build` for that of a site, and answer every path with its first page. */
+  /** Empty, or the platform would run the script `build` as a site's, and answer every path with the first page. */
   buildCommand: z.literal(''),
   regions: z.array(z.string()).optional(),
-  /** By patterns of files; the first that fits a file holds. */
+  /** By patterns of files; the first match applies. */
   functions: z.record(z.string(), functionSettings).default({}),
   crons: z.array(z.strictObject({ path: z.string(), schedule: z.string() })).default([]),
-  /** Of files: functions set their own. */
+  /** For static files; functions set their own headers. */
   headers: z
     .array(
       z.strictObject({
@@ -34,7 +34,7 @@ const vercelJson = z.strictObject({
 });
 export type VercelJson = z.output<typeof vercelJson>;
 
-/** @param root the project's folder. @throws Error for what this build does not know how to carry over. */
+/** @param root the project's folder. @throws Error for a setting that this build does not support. */
 export function readVercelJson(root: URL): VercelJson {
   const parsed = vercelJson.safeParse(JSON.parse(readFileSync(new URL('vercel.json', root), 'utf8')));
   if (!parsed.success) throw new Error(`vercel.json: ${z.prettifyError(parsed.error)}`);

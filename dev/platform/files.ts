@@ -8,7 +8,7 @@ const MEDIA_TYPES: Readonly<Record<string, string>> = {
   '.js': 'text/javascript; charset=utf-8',
 };
 
-/** The paths under which the files of a folder are served. */
+/** The URL paths of the files of a folder. */
 export function pathsOf(folder: URL): ReadonlySet<string> {
   if (!existsSync(folder)) return new Set();
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });

@@ -2,7 +2,9 @@ import { z } from 'zod';
 
 import type { OutputConfig } from '../build/routes.ts';
 
-/** The routes that this project has. Of one that it does not know it says so, rather than go another way than the platform. */
+/**
+ * The kinds of routes in this project. An unknown kind is an error, so that routing cannot differ from the platform's.
+ */
 const route = z.union([
   z.strictObject({ handle: z.enum(['filesystem', 'error', 'miss']) }),
   z.strictObject({ src: z.string(), headers: z.record(z.string(), z.string()), continue: z.literal(true) }),
@@ -10,38 +12,38 @@ const route = z.union([
   z.strictObject({ src: z.string(), status: z.literal(404), dest: z.string().optional() }),
 ]);
 
-/** What there is to lead to: paths of files, and names of functions such as `api/webhooks/[provider]`. */
+/** The targets of routes: paths of files, and names of functions such as `api/webhooks/[provider]`. */
 export interface Places {
   readonly files: ReadonlySet<string>;
   readonly functions: ReadonlySet<string>;
 }
 
-/** Where a path leads. */
+/** The target of a path. */
 export type Destination =
   | { readonly kind: 'file'; readonly path: string; readonly headers: Readonly<Record<string, string>> }
   | {
       readonly kind: 'function';
       readonly name: string;
-      /** What the routes add to the query of the request. */
+      /** Parameters that the routes append to the query. */
       readonly query: URLSearchParams;
     }
   | { readonly kind: 'nothing' };
 
 interface Rule {
   readonly src: RegExp;
-  /** Undefined: there is nothing here, whatever the rules after this one say. */
+  /** Undefined if nothing is here, regardless of later rules. */
   readonly dest: string | undefined;
 }
 
-/** What the platform adds to the answers of these paths. */
+/** Headers that the platform adds to answers of these paths. */
 interface HeaderRule {
   readonly src: RegExp;
   readonly headers: Readonly<Record<string, string>>;
 }
 
 /**
- * Follows the routes of a build's output: a file or a function at the path itself, else the first that a rule leads to.
- * A rule that leads to neither has changed the path for the rules after it.
+ * Follows the routes of a build's output: finds the file or function at the path itself, else the first that a rule
+ * leads to. A rule that leads to neither changes the path for later rules.
  *
  * @see https://vercel.com/docs/build-output-api/configuration#routes
  */
@@ -78,8 +80,8 @@ function phasesOf(routes: OutputConfig['routes']) {
   for (const one of routes.map((raw) => route.parse(raw))) {
     if ('handle' in one) rules = phases[one.handle];
     else if ('headers' in one) headers.push({ src: new RegExp(one.src, 'i'), headers: one.headers });
-    else if (!rules) throw new Error(`a route before the files is not looked at: ${one.src}`);
-    // Letters count alike in either case, as the platform has it.
+    else if (!rules) throw new Error(`unsupported route before the files: ${one.src}`);
+    // Case-insensitive, as on the platform.
     else rules.push({ src: new RegExp(one.src, 'i'), dest: one.dest });
   }
   return { ...phases, headers };

@@ -6,15 +6,15 @@ import { subscriberNames } from '../../lib/catalog/catalog.ts';
 import { readConfig } from '../../lib/config.ts';
 import { subscribersOf } from '../../lib/subscribers/registry.ts';
 
-/** The components that no function has in it, all at one address. */
+/** The components outside the functions, all at one address. */
 export interface Components {
-  /** What tells the functions where they are. */
+  /** Variables with their addresses, for the functions. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Takes an event that the bus has signed. */
+  /** Accepts an event that the bus has signed. */
   readonly take: (request: Request) => Promise<Response>;
 }
 
-/** Stands in for the components that run elsewhere and have no address yet: they take whatever they are handed. */
+/** Stands in for components elsewhere that have no address yet. They accept every event. */
 export function startComponents(address: string): Components {
   const attached = new Set(subscribersOf(readConfig()).map(({ name }) => name));
   const secret = `whsec_${randomBytes(32).toString('base64')}`;

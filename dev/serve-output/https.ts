@@ -7,7 +7,7 @@ import { createServer } from 'node:tls';
 
 import { generate } from 'selfsigned';
 
-/** An environment in which nothing is called without HTTPS. */
+/** An environment in which all services are called through HTTPS. */
 export interface Secured {
   readonly variables: Readonly<Record<string, string>>;
   readonly close: () => void;
@@ -19,7 +19,7 @@ const HERE = /^http:\/\/(localhost|127\.0\.0\.1):\d+/;
 /**
  * Puts HTTPS before each service on this machine that an environment names: a deployment calls nothing without it.
  *
- * The certificate is made here and now, and is one that the functions trust by `NODE_EXTRA_CA_CERTS`.
+ * It generates a certificate, which the functions trust through `NODE_EXTRA_CA_CERTS`.
  */
 export async function secured(variables: Readonly<Record<string, string>>): Promise<Secured> {
   const folder = mkdtempSync(join(tmpdir(), 'postbud-certificate-'));

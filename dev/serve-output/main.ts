@@ -15,15 +15,17 @@ import { startNeonProxy } from './neon-proxy.ts';
 import { serveOutput } from './serve-output.ts';
 
 /**
- * What `npm start` is to the sources, this is to the output of the last build: its functions on Node 24 as the platform
- * would serve them, on the Postgres in `DATABASE_URL` through Neon's driver, with the crons that the platform calls, and
- * the same stand-ins and `/dev/…` around them. Nothing but the functions relays.
+ * Serves the output of the last build as `npm start` serves the sources: its functions run on Node 24 as on the
+ * platform, on the Postgres in `DATABASE_URL` through Neon's driver, with the platform's crons and the same stand-ins
+ * and `/dev/…`. Only the functions relay.
  */
 async function main(): Promise<void> {
   const { port, demo: isDemoWanted, database } = readConfig();
-  // What is played here, and the demo, must not end up among real events.
+  // The demo and the stand-ins must not write into a real database.
   if (database.kind !== 'postgres' || !isLocalHost(new URL(database.url).hostname))
-    throw new Error('DATABASE_URL: write the URL of a Postgres server on this machine');
+    throw new Error(
+      'DATABASE_URL must name a Postgres server on this machine, for example postgres://postgres@127.0.0.1:5432/postbud',
+    );
   const madeUp = { ...makeUpSecrets(dataDir()), ...makeUpPlayers(dataDir(), port) };
   const standIns = await startStandIns(0);
   const { db } = await connect(database.url);
@@ -58,18 +60,18 @@ async function main(): Promise<void> {
   }
   if (isDemoWanted) {
     await demo({ url, variables: madeUp }, console.log);
-    console.log('Next: npm run demo in a second terminal sends it again.\n');
+    console.log('Next: run npm run demo in a second terminal to send it again.\n');
   }
 }
 
-/** Where the components are that run elsewhere. */
+/** The addresses of components that run elsewhere. */
 const COMPONENTS = '/dev/components';
 
-/** The environment of the functions: ours, with the database where Neon's driver looks for one. */
+/** The environment of the functions: ours, with a database address for Neon's driver. */
 function functionVariables(databaseUrl: string): Record<string, string> {
   const url = new URL(databaseUrl);
   url.hostname = 'database.neon.tech';
-  // The driver must have one to send; the proxy keeps it.
+  // The driver requires a password; the proxy drops it.
   url.password = 'none';
   const own = Object.entries(process.env).flatMap(([name, value]) =>
     value === undefined || NOT_OURS.test(name) ? [] : [[name, value] as const],
@@ -77,12 +79,12 @@ function functionVariables(databaseUrl: string): Record<string, string> {
   return { ...Object.fromEntries(own), DATABASE_URL: url.href };
 }
 
-/** What belongs to this process and not to the functions. */
+/** Variables of this process, not of the functions. */
 const NOT_OURS = /^(NODE_|npm_|PORT$|DATA_DIR$|DEMO$|STAND_INS$)/;
 
 try {
   await main();
 } catch (error) {
-  console.error(`The build can't be served: ${error instanceof Error ? error.message : String(error)}`);
+  console.error(`The build cannot be served: ${error instanceof Error ? error.message : String(error)}`);
   process.exit(1);
 }

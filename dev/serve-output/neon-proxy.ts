@@ -12,7 +12,7 @@ export interface NeonProxy {
 }
 
 /**
- * Carries the bytes of Neon's driver, which come in a WebSocket, to a Postgres server on TCP.
+ * Forwards the bytes of Neon's driver from a WebSocket to a Postgres server on TCP.
  *
  * @param postgresUrl of any database on a server that asks for no password.
  */
@@ -23,7 +23,7 @@ export async function startNeonProxy(postgresUrl: string): Promise<NeonProxy> {
   server.on('connection', (socket) => {
     const near = createWebSocketStream(socket);
     const far = createConnection({ host: hostname, port: Number(port) });
-    // Either end may be cut; the other then ends too.
+    // When either end closes, the other does too.
     near.on('error', () => far.destroy());
     far.on('error', () => near.destroy());
     near.pipe(keepingPassword()).pipe(far).pipe(near);
@@ -37,12 +37,15 @@ export async function startNeonProxy(postgresUrl: string): Promise<NeonProxy> {
   };
 }
 
-/** The tag of a message that holds a password. @see https://www.postgresql.org/docs/current/protocol-message-formats.html */
+/**
+ * The tag of a message that holds a password. @see https://www.postgresql.org/docs/current/protocol-message-
+ * formats.html
+ */
 const PASSWORD = 0x70;
 
 /**
- * Lets everything through but a password right after the first message: the driver sends it unasked, since it is the
- * proxy that wants it, and a server that did not ask for it would end the connection.
+ * Forwards everything except a password right after the first message: the driver sends it for the proxy without being
+ * asked, and a server that did not ask for it would close the connection.
  */
 function keepingPassword(): Transform {
   let held = Buffer.alloc(0);

@@ -1,17 +1,17 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Where `@vercel/functions` looks for what the platform tells of the request that it is in. */
+/** The symbol under which `@vercel/functions` finds the platform's context of the current request. */
 const CONTEXT = Symbol.for('@vercel/request-context');
 
 interface RequestContext {
   readonly waitUntil: (work: Promise<unknown>) => void;
 }
 
-/** What functions have asked to be kept awake for. */
+/** The functions' work after their answers (`waitUntil`). */
 export interface Background {
   /** Runs a function with the context of its request. */
   run<Result>(body: () => Promise<Result>): Promise<Result>;
-  /** Waits for all that is going on after the answers. */
+  /** Waits for all work after the answers. */
   settled(): Promise<void>;
 }
 
@@ -23,7 +23,7 @@ export function provideRequestContext(): Background {
   const waitUntil = (work: Promise<unknown>) => {
     const settling = work.then(
       () => undefined,
-      // As on the platform: nobody hears of it who did not see to it.
+      // Rejections are dropped, as on the platform.
       () => undefined,
     );
     working.add(settling);

@@ -13,7 +13,7 @@ import { node24 } from './node-24.ts';
 export interface ServedOutput {
   /** Without a slash at the end. */
   readonly url: string;
-  /** Ends the server, and what it was given of the output. */
+  /** Ends the server and removes its copy of the output. */
   readonly stop: () => Promise<void>;
 }
 
@@ -21,16 +21,16 @@ export interface ServeOptions {
   readonly port: number;
   /** The environment of the functions: these variables and no others. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Where what is meant for Neon's databases goes. */
+  /** The target of connections to Neon's databases. */
   readonly neon?: string;
-  /** Who answers `/dev/…`. */
+  /** The server of `/dev/…`. */
   readonly beside?: string;
   readonly crons?: boolean;
-  /** Takes what the functions log. */
+  /** Receives the functions' log. */
   readonly write: (text: string) => void;
 }
 
-/** What the platform sets for every function. */
+/** Variables that the platform sets for every function. */
 export const PLATFORM = {
   VERCEL: '1',
   VERCEL_ENV: 'production',
@@ -62,7 +62,7 @@ export async function serveOutput(options: ServeOptions): Promise<ServedOutput> 
       ...(beside === undefined ? [] : ['--beside', beside]),
       ...(crons ? ['--crons'] : []),
     ],
-    // Its input ends when this process does, however that comes about, and then it ends too.
+    // The server ends when its input does, which is when this process ends for any reason.
     { cwd: folder, env: { ...PLATFORM, ...services.variables }, stdio: ['pipe', 'pipe', 'pipe'] },
   );
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));

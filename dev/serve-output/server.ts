@@ -18,17 +18,17 @@ import { provideRequestContext } from './request-context.ts';
  * Serves a build's output as the platform does: its routes, its files, and its functions, each imported at its first
  * request, with the context, the headers and the limits that the platform gives them.
  *
- * It is bundled into one file and runs beside a copy of the output in a folder of their own, so that a module that the
- * bundles lack is missed here as it would be there.
+ * It is bundled into one file and runs beside a copy of the output, outside the project, so that a module that is
+ * missing from a bundle is missing here too.
  *
  * `node server.mjs --port 0 [--neon host:port] [--beside url] [--crons]`; it ends when its input does.
  */
 const { values } = parseArgs({
   options: {
     port: { type: 'string', default: '0' },
-    /** Where what is meant for Neon's databases goes. */
+    /** The target of connections to Neon's databases. */
     neon: { type: 'string' },
-    /** Who answers `/dev/…`, which is no part of the output. */
+    /** The server of `/dev/…`, which is not part of the output. */
     beside: { type: 'string' },
     crons: { type: 'boolean', default: false },
   },
@@ -48,7 +48,7 @@ const server = serve({
   port: Number(values.port),
   hostname: 'localhost',
   silent: true,
-  // Ends are ours to make.
+  // The server handles signals itself.
   gracefulShutdown: false,
   fetch: async (request) => {
     if (isForbidden(request)) return platformError(405, 'INVALID_REQUEST_METHOD');
@@ -75,13 +75,13 @@ if (values.crons) startCrons(config.crons, url, process.env['CRON_SECRET'] ?? ''
 process.stdin.once('end', () => void end()).resume();
 process.once('SIGTERM', () => void end());
 
-/** What runs after an answer is given the half second that the platform gives it. */
+/** Work after an answer gets half a second, as on the platform. */
 async function end(): Promise<void> {
   await Promise.race([background.settled(), new Promise((resolve) => setTimeout(resolve, 500))]);
   process.exit();
 }
 
-/** What a request's body may hold on the platform. */
+/** The platform's limit for a request's body. */
 const BODY_LIMIT_BYTES = 4.5 * 1024 * 1024;
 
 async function invoke(name: string, request: ServerRequest, asked: URL): Promise<Response> {
@@ -107,7 +107,7 @@ function settingsOf(name: string) {
   return settings as FunctionSettings & { readonly handler: string };
 }
 
-/** Those that tell of the caller are the platform's own, whatever the caller sent under their names. */
+/** Replaces headers about the caller, as the platform does. */
 function headersOf(request: ServerRequest): Headers {
   const headers = new Headers(request.headers);
   const ip = request.ip ?? '127.0.0.1';
@@ -127,8 +127,8 @@ function passedOn(request: ServerRequest): RequestInit {
 }
 
 /**
- * A body that may be left unread: the rest of it is let go, so that the answer and the next request can pass. Node's
- * own stream of it would bring down the process when more comes after the function has had enough.
+ * A body that may be left unread: the rest is discarded, so that the answer and the next request can pass. With Node's
+ * own stream, a chunk that arrives after the function stopped reading would bring the process down.
  */
 async function* bytesOf(incoming: Readable): AsyncGenerator<Uint8Array> {
   try {
@@ -143,7 +143,7 @@ function platformError(status: number, code: string): Response {
   return new Response(`${code}\n`, { status, headers });
 }
 
-/** The driver's own choice of a host stands: what it opens there is opened here. */
+/** Redirects connections to Neon's hosts to the local proxy. */
 function redirectNeon(address: string): void {
   globalThis.WebSocket = class extends WebSocket {
     constructor(...[url, protocols]: ConstructorParameters<typeof WebSocket>) {

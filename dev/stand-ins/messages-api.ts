@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { z } from 'zod';
 
-/** What the stand-in can do wrong. The numbers are the statuses that the provider documents. */
+/** The failures of the stand-in. Numbers are statuses that the provider documents. */
 const faults = [
   '400',
   '401',
@@ -35,7 +35,7 @@ export type Fault = (typeof faults)[number];
 
 export interface MessagesApi {
   readonly url: string;
-  /** What was asked, oldest first; the last hundred. */
+  /** The last hundred requests, oldest first. */
   readonly requests: readonly ReceivedRequest[];
   /** Does something wrong from now on, for so many requests; always the right thing when called without a fault. */
   behave(fault?: Fault, times?: number): void;
@@ -52,14 +52,14 @@ interface ReceivedRequest {
 interface MessagesApiOptions {
   /** Any free one unless given. */
   readonly port?: number;
-  /** What the provider says in its errors. */
+  /** The messages of the provider's errors. */
   readonly words?: string;
 }
 
 /**
  * Stands in for the Anthropic API on this machine: `POST /v1/messages`, whole and as a stream.
  *
- * It refuses what the provider refuses, as far as that is documented, and fails on demand: by `behave`, or by a word
+ * It refuses the requests that the provider documents as invalid, and fails on demand: by `behave`, or by a word
  * in the last message of the user such as `[[529]]` or `[[stall]]`.
  */
 export async function startMessagesApi({
@@ -70,7 +70,7 @@ export async function startMessagesApi({
   let behaviour: { readonly fault: Fault; times: number } | undefined;
 
   const server = createServer((request, response) => {
-    // A caller that hangs up in the midst of an answer is what it is tested for.
+    // Tests hang up in the middle of an answer.
     answer(request, response).catch(() => response.destroy());
   });
 
@@ -147,7 +147,7 @@ type Asked = z.output<typeof message>;
 
 type Refusal = readonly [status: number, type: string, message: string];
 
-/** What the provider refuses, in its words where they are known. */
+/** The provider's refusals, in its own words where known. */
 function refusalOf(request: IncomingMessage, body: unknown): Refusal | undefined {
   if (request.method !== 'POST' || request.url !== '/v1/messages') {
     return [404, 'not_found_error', 'Not found'];
@@ -274,7 +274,7 @@ const CANNED = [
 const USUAL =
   'Kommunen har idrettshaller, møterom og kulturhus du kan booke på nett. Hva trenger du plass til?';
 
-/** What the model would say, nearly. */
+/** An answer similar to the model's. */
 function cannedAnswer(asked: Asked): string {
   const topic = CANNED.find(([pattern]) => pattern.test(lastTextOf(asked)));
   return `${topic?.[1] ?? USUAL} (Svaret er ferdigskrevet: dette er en stand-in for språkmodellen, uten nøkkel. / A canned answer: this is a stand-in for the language model.)`;
@@ -332,7 +332,7 @@ async function sendWhole({ asked, fault, words, response }: Reply): Promise<void
   if (fault === 'reset-body') await resetSoon(response);
 }
 
-/** What has been written gets through first. */
+/** Flushes the written data first. */
 async function resetSoon(response: ServerResponse): Promise<void> {
   await sleep(30);
   response.socket?.resetAndDestroy();

@@ -6,7 +6,7 @@ import type { AddressInfo, Socket } from 'node:net';
 
 import { z } from 'zod';
 
-/** How the stand-in can fail: as a host that is slow, broken, locked, or not the one that was meant. */
+/** The failures of the stand-in: a slow, broken or locked host, or another service altogether. */
 export const misbehaviours = {
   hang: null,
   'hang after the headers': { status: 200, body: null },
@@ -103,7 +103,7 @@ async function textOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** The sha1 that the client knows a script by, and the one that Redis knows it by without its first line. */
+/** The client's sha1 of a script, and Redis's sha1 of the same script without its first line. */
 const scripts = new Map<string, string>();
 
 async function ask(redis: Redis, [name = '', first = '', ...rest]: readonly string[], isBase64: boolean) {
@@ -139,7 +139,10 @@ interface Redis {
   close(): void;
 }
 
-/** Speaks as much of Redis's own protocol as it takes. @see https://redis.io/docs/latest/develop/reference/protocol-spec/ */
+/**
+ * Speaks as much of Redis's own protocol as it takes. @see https://redis.io/docs/latest/develop/reference/protocol-
+ * spec/
+ */
 function connectRedis(port: number): Redis {
   const socket: Socket = connect(port, '127.0.0.1');
   const waiting: { resolve: (reply: Reply) => void; reject: (error: Error) => void }[] = [];

@@ -12,7 +12,7 @@ import { asksForThisMachine, NOT_LOCAL } from '../local-names.ts';
 
 const address = z.object({ email: z.email(), name: z.string().optional() });
 
-/** What the real one requires of a mail, as far as it documents it. */
+/** SendGrid's requirements for a mail, as far as documented. */
 const mailBody = z.looseObject({
   personalizations: z
     .array(z.object({ to: z.array(address).min(1), cc: z.array(address).optional() }))
@@ -27,24 +27,24 @@ const mailBody = z.looseObject({
 
 export type ReceivedMail = z.output<typeof mailBody> & { readonly receivedAt: Date };
 
-/** A number is a status; the words are ways of not answering. */
+/** A number is a status; a word is a way of not answering. */
 export type Behaviour = 'accept' | 'hang' | 'reset' | 'stall' | 'redirect' | 'babble' | number;
 
 export interface SendGridStandIn {
-  /** `SENDGRID_BASE_URL`; opened in a browser, it shows the mails. */
+  /** For `SENDGRID_BASE_URL`. In a browser it shows the mails. */
   readonly url: string;
   readonly mails: readonly ReceivedMail[];
-  /** How many times a mail was handed over, accepted or not. */
+  /** The number of mails handed over, accepted or not. */
   readonly calls: () => number;
-  /** What the next calls get, one each; after these they are accepted. The last stays with `always`. */
+  /** Sets the behaviour of the next calls, one each, and of all calls after them: `always`, or accepted. */
   readonly behave: (next: readonly Behaviour[], always?: Behaviour) => void;
   readonly close: () => Promise<void>;
 }
 
-/** More than a person looks at; the server may run for days. */
+/** More than a person reads; the server may run for days. */
 const MOST_MAILS = 200;
 
-/** Starts a server on this machine that takes mails as SendGrid does and sends them nowhere. */
+/** Starts a local server that accepts mails as SendGrid does and sends none. */
 export async function startSendGrid({ port = 0 }: { readonly port?: number } = {}): Promise<SendGridStandIn> {
   const mails: ReceivedMail[] = [];
   let queue: Behaviour[] = [];
@@ -68,10 +68,10 @@ export async function startSendGrid({ port = 0 }: { readonly port?: number } = {
 
   const server = createServer((request, response) => {
     if (!asksForThisMachine(request)) return refuse(response, 421, NOT_LOCAL, null);
-    // Not as a URL: what a stranger's page writes there may be none, and an error here would end the whole server.
+    // Not parsed as a URL: a stranger's page may send an invalid one, and an error here would end the server.
     const [path] = (request.url ?? '/').split('?');
     if (request.method === 'POST' && path === '/v3/mail/send') {
-      // Of a caller that hung up in the midst of its mail nothing is left to answer.
+      // A caller that hung up in the middle of its mail gets no answer.
       take(request, response).catch(() => response.destroy());
     } else if (request.method === 'GET' && path === '/') {
       response

@@ -1,12 +1,12 @@
 import * as z from 'zod';
 
 import { topics } from '../catalog/catalog.ts';
-import type { Component, Topic } from '../catalog/topic.ts';
+import type { Topic } from '../catalog/topic.ts';
 import { jsonSchemaOf } from '../json-schema.ts';
 import type { JsonSchema } from '../json-schema.ts';
 import { VERSION } from '../version.ts';
 
-/** An AsyncAPI document, as far as we look into it ourselves. */
+/** The parts of an AsyncAPI document that Postbud itself reads. */
 export interface AsyncApi {
   readonly asyncapi: '3.0.0';
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
@@ -16,8 +16,8 @@ export interface AsyncApi {
 }
 
 /**
- * Describes the event bus: a channel for every topic, who sends on it and who receives, and the messages as a subscriber
- * elsewhere is handed them over HTTP.
+ * Describes the event bus: a channel for every topic with its producer and its subscribers, and the messages as a
+ * subscriber elsewhere receives them over HTTP.
  *
  * @returns the same document for the same catalog.
  * @see https://www.asyncapi.com/docs/reference/specification/v3.0.0
@@ -26,7 +26,7 @@ export function asyncApi(): AsyncApi {
   return (described ??= describe());
 }
 
-/** All schemas are gone through for it, which takes some 50 ms. */
+/** Kept, because writing all schemas takes some 50 ms. */
 let described: AsyncApi | undefined;
 
 function describe(): AsyncApi {
@@ -52,32 +52,31 @@ function describe(): AsyncApi {
 const CONTENT_TYPE = 'application/cloudevents+json';
 
 const DESCRIPTION =
-  `What the components of the platform tell each other. Every channel is a topic: one component states
-the fact (\`send\`), others are handed every event of it (\`receive\`), each independently of the others, at least once and
-in the order in which the events were created. \`x-ordered-by\` names the field within whose values the order holds, where
-that is not the whole topic.
+  `The events of the platform. Every channel is a topic: one component emits its events (\`send\`), and every
+subscriber (\`receive\`) receives each of them at least once, in the order in which they were created, independently of
+the other subscribers. Where the order holds only among events with the same value in a field, \`x-ordered-by\` names it.
 
-A subscriber elsewhere is handed each event as a POST of a CloudEvents 1.0 document, signed as Standard Webhooks does.
-What it carries in \`data\` is the topic's own. 2xx: taken. 410: never again. 429 and 503 with \`Retry-After\`: later.
-Anything else is tried again after 1 minute, 5 minutes, 30 minutes and 6 hours. Read over fields that you don't know:
+A subscriber elsewhere receives each event as a POST of a CloudEvents 1.0 document, signed by Standard Webhooks; \`data\`
+is the topic's payload. Answer 2xx to accept it, 410 to refuse it for ever, 429 or 503 with \`Retry-After\` to receive it
+later. After any other answer it is sent again after 1 minute, 5 minutes, 30 minutes and 6 hours. Ignore unknown fields:
 a payload may gain optional ones within its version (\`schemaversion\`). \`x-personal-data\` marks personal data.
 
-One that takes batches (SUBSCRIBER_<NAME>_BATCH) is handed arrays of up to 100 such documents of a topic, in order, as
-\`application/cloudevents-batch+json\`. 2xx: all taken; 2xx with \`{ "delivered": n }\`: the first n. Any other answer is
-about the first. \`webhook-id\` is then the same for the same events only: know each by its own \`id\`.`.replaceAll(
+A subscriber with SUBSCRIBER_<NAME>_BATCH receives arrays of up to 100 such documents of one topic, in order, as
+\`application/cloudevents-batch+json\`. 2xx accepts all of them, 2xx with \`{ "delivered": n }\` the first n; any other
+answer is about the first. \`webhook-id\` is then the id of the batch: identify each event by its own \`id\`.`.replaceAll(
     /(?<!\n)\n(?!\n)/g,
     ' ',
   );
 
-/** Where a subscriber listens is its own affair: `SUBSCRIBER_<NAME>_URL`. */
+/** A subscriber's address is configuration: `SUBSCRIBER_<NAME>_URL`. */
 const SERVER = {
   host: '{host}',
   pathname: '{path}',
   protocol: 'https',
-  description: 'A subscriber elsewhere, as SUBSCRIBER_<NAME>_URL has it.',
+  description: 'A subscriber elsewhere, at SUBSCRIBER_<NAME>_URL.',
   variables: {
-    host: { description: 'Its host.', examples: ['accounting.example.no'] },
-    path: { description: 'The path that takes the events of all its topics.', examples: ['/events'] },
+    host: { description: 'The host.', examples: ['accounting.example.no'] },
+    path: { description: 'The path that receives the events of all its topics.', examples: ['/events'] },
   },
   security: [{ $ref: '#/components/securitySchemes/standardWebhooks' }],
 };
@@ -94,40 +93,42 @@ const SIGNATURE = {
 const envelope = z
   .object({
     specversion: z.literal('1.0'),
-    id: z.uuid().meta({ description: 'Of the event. The same at every attempt and replay: take each once.' }),
-    source: z.string().meta({ description: 'The component that stated the fact.', format: 'uri-reference' }),
+    id: z
+      .uuid()
+      .meta({ description: 'The event’s id, the same at every attempt and replay: process each id once.' }),
+    source: z
+      .string()
+      .meta({ description: 'The component that emitted the event.', format: 'uri-reference' }),
     type: z.string().meta({ description: 'The topic.' }),
     time: z.iso.datetime().meta({ description: 'When the event was created, by the database’s clock.' }),
     datacontenttype: z.literal('application/json'),
     sequence: z
       .string()
-      .meta({ description: 'Orders events of a topic that have the same time.', pattern: '^\\d+$' }),
-    schemaversion: z.int().positive().meta({ description: 'Of the payload, counted from 1.' }),
-    correlationid: z.string().meta({ description: 'Shared by all that one request set going.' }),
-    causationid: z.string().optional().meta({ description: 'The event that this one follows from.' }),
+      .meta({ description: 'The order of events of a topic that have the same time.', pattern: '^\\d+$' }),
+    schemaversion: z.int().positive().meta({ description: 'The payload’s version, counted from 1.' }),
+    correlationid: z.string().meta({ description: 'Shared by all events that one request led to.' }),
+    causationid: z.string().optional().meta({ description: 'The id of the event that caused this one.' }),
     partitionkey: z.string().optional().meta({ description: 'The ordering key, where the topic has one.' }),
-    traceparent: z
-      .string()
-      .optional()
-      .meta({ description: 'The trace that it belongs to (W3C Trace Context).' }),
+    traceparent: z.string().optional().meta({ description: 'The event’s trace (W3C Trace Context).' }),
   })
-  .meta({ title: 'CloudEvents 1.0, JSON format, less its data' });
+  .meta({ title: 'CloudEvents 1.0 in JSON, without its data' });
 
-/** What comes with the body. */
+/** The headers of a delivery. */
 const headers = z
   .object({
     'webhook-id': z.uuid().meta({ description: 'The event’s id.' }),
     'webhook-timestamp': z
       .string()
-      .meta({ description: 'Of this attempt: Unix seconds.', pattern: '^\\d+$' }),
+      .meta({ description: 'The time of this attempt in Unix seconds.', pattern: '^\\d+$' }),
     'webhook-signature': z.string().meta({ pattern: '^v1,' }),
-    'x-attempt': z
-      .string()
-      .meta({ description: 'Counted from 1, from 1 again after a replay.', pattern: '^\\d+$' }),
+    'x-attempt': z.string().meta({
+      description: 'The attempt, counted from 1, and from 1 again after a replay.',
+      pattern: '^\\d+$',
+    }),
     traceparent: z
       .string()
       .optional()
-      .meta({ description: 'Of this attempt, where traces are kept (W3C Trace Context).' }),
+      .meta({ description: 'The trace of this attempt, where traces are kept (W3C Trace Context).' }),
   })
   .meta({ title: 'Headers of a delivery over HTTP' });
 
@@ -138,7 +139,7 @@ function channel(topic: string, row: Topic) {
     description,
     messages: { event: { $ref: `#/components/messages/${topic}` } },
     tags: [{ name: producer }],
-    // Fixed by the platform's owner; the others are ours.
+    // Defined by the platform's owner; we define the others.
     'x-fixed': listed,
     ...(orderedBy !== undefined && { 'x-ordered-by': orderedBy }),
   };
@@ -146,11 +147,11 @@ function channel(topic: string, row: Topic) {
 
 function operations(topic: string, { producer, subscribers, description }: Topic) {
   const of = { channel: { $ref: `#/channels/${topic}` } };
-  const sends = { action: 'send', ...of, title: `${producer} states ${topic}`, summary: description };
+  const sends = { action: 'send', ...of, title: `${producer} emits ${topic}`, summary: description };
   return [
     [`${producer}.sends.${topic}`, { ...sends, 'x-component': producer }] as const,
-    ...subscribers.map((name: Component) => {
-      const receives = { action: 'receive', ...of, title: `${name} is handed ${topic}` };
+    ...subscribers.map((name) => {
+      const receives = { action: 'receive', ...of, title: `${name} receives ${topic}` };
       return [
         `${name}.receives.${topic}`,
         { ...receives, 'x-component': name, bindings: { http: { method: 'POST', bindingVersion: '0.3.0' } } },
@@ -191,7 +192,7 @@ function payload(topic: string, { producer, version, payload: data }: Topic): Js
   };
 }
 
-/** An event as subscribers elsewhere get it, made up but for the payload. */
+/** An event as subscribers elsewhere receive it: the topic's example in an invented envelope. */
 function example(topic: string, row: Topic) {
   const { version, producer, example: data } = row;
   const partitionkey = row.orderingKey?.(row.payload.parse(data));

@@ -3,30 +3,29 @@ import { isDeepStrictEqual } from 'node:util';
 import type { JsonSchema } from '../json-schema.ts';
 
 /**
- * Whom a change of a payload's schema breaks.
+ * The side that a change of a payload's schema breaks.
  *
- * - `subscribers`: code that was written for the older schema is handed what that schema did not allow, or looks for
- *   what is no longer there. A wider schema does this: a field removed or no longer required, another type, a new
- *   value of an enumeration, a looser limit.
- * - `stored events`: an event of the older schema does not fit the newer one. It may be on its way or be replayed in a
- *   year, and an instance that runs the older code goes on emitting such events until it is gone. A narrower schema
- *   does this: a new required field, a value of an enumeration removed, a tighter limit.
+ * - `subscribers`: code written for the older schema receives values that it did not allow, or misses fields. A wider
+ *   schema does this: a field removed or no longer required, another type, a new value of an enumeration, a looser limit.
+ * - `stored events`: an event of the older schema does not fit the newer one. It may be on its way, may be replayed in a
+ *   year, and instances with the older code emit more of them until they end. A narrower schema does this: a new required
+ *   field, a value removed from an enumeration, a tighter limit.
  *
- * So within one version a payload may gain optional fields and words of explanation, and nothing else. Whatever else
- * changes is a new version, by which subscribers tell the one from the other.
+ * So within a version a payload may only gain optional fields and descriptions. Any other change needs a new version,
+ * which tells subscribers the two apart.
  */
 type Broken = 'subscribers' | 'stored events';
 
-/** One change that is not compatible. */
+/** An incompatible change. */
 export interface Break {
-  /** Of the field in the payload, as a JSON Pointer; `/*` stands for the items of a list and for fields of any name. */
+  /** A JSON Pointer to the field in the payload; `/*` stands for the items of a list and for fields of any name. */
   readonly pointer: string;
   /** For example `was removed`. */
   readonly what: string;
   readonly broken: Broken;
 }
 
-/** Finds what a change of a payload's schema breaks. @returns none for a change that is compatible. */
+/** Finds what a change of a payload's schema breaks. @returns an empty list for a compatible change. */
 export function breaksBetween(was: JsonSchema, is: JsonSchema, pointer = ''): readonly Break[] {
   const [older, newer] = [alternativesOf(was), alternativesOf(is)];
   const gone = older.filter((one) => !newer.some((other) => isSame(one, other)));
@@ -42,7 +41,7 @@ export function breaksBetween(was: JsonSchema, is: JsonSchema, pointer = ''): re
 const widened = (pointer: string, what: string): Break => ({ pointer, what, broken: 'subscribers' });
 const narrowed = (pointer: string, what: string): Break => ({ pointer, what, broken: 'stored events' });
 
-/** A field that is nullable is one of two; so is one that lists its types. */
+/** A nullable field has two alternatives, and so has one that lists its types. */
 function alternativesOf(schema: JsonSchema): readonly JsonSchema[] {
   const { anyOf, oneOf, type } = schema;
   const alternatives = anyOf ?? oneOf;
@@ -50,7 +49,7 @@ function alternativesOf(schema: JsonSchema): readonly JsonSchema[] {
   return Array.isArray(type) ? type.map((one) => ({ ...schema, type: one })) : [schema];
 }
 
-/** Say something to people, and nothing about what fits. */
+/** Keywords for people: they do not decide which values fit. */
 const ANNOTATIONS = ['title', 'description', 'default', 'examples', 'deprecated', 'x-personal-data'];
 
 function isSame(one: JsonSchema, other: JsonSchema): boolean {
@@ -61,17 +60,17 @@ function withoutAnnotations(value: unknown, isFields = false): unknown {
   if (Array.isArray(value)) return value.map((item) => withoutAnnotations(item));
   if (typeof value !== 'object' || value === null) return value;
   const kept = Object.entries(value).filter(([name]) => isFields || !ANNOTATIONS.includes(name));
-  // A field may be called `title`.
+  // A field may itself be called `title`.
   return Object.fromEntries(
     kept.map(([name, member]) => [name, withoutAnnotations(member, !isFields && name === 'properties')]),
   );
 }
 
-/** A lower bound that rises is tighter, an upper one that rises is looser. */
+/** Raising a lower bound tightens it; raising an upper bound loosens it. */
 const LOWER = ['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'];
 const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'];
 
-/** A rule that is there or not: with another value it lets in some and keeps out others. */
+/** Rules without an order: with another value they admit some values and refuse others. */
 const EXACT = ['format', 'pattern', 'multipleOf', 'uniqueItems'];
 
 const COMPARED = new Set([
@@ -164,7 +163,7 @@ function fieldsBroken(was: JsonSchema, is: JsonSchema, pointer: string): readonl
     if (after === undefined) return [widened(at, 'was removed')];
     if (before === undefined) {
       if (isRequired) return [narrowed(at, 'is new and required')];
-      // Where any field was let in, older events may have one of this name that is something else.
+      // Where any field was allowed, older events may have another kind of value under this name.
       return was.additionalProperties === undefined
         ? []
         : [narrowed(at, 'now has a rule, had none of its own')];
@@ -179,7 +178,7 @@ function fieldsBroken(was: JsonSchema, is: JsonSchema, pointer: string): readonl
 
 type Inner = JsonSchema[keyof JsonSchema];
 
-/** Schemas within a schema, each of which may be `true`, `false` or left out, which is as `true`. */
+/** A schema within a schema may be `true`, `false` or undefined, which means `true`. */
 function innerBroken(was: Inner, is: Inner, pointer: string): readonly Break[] {
   const [older, newer] = [schemaOf(was), schemaOf(is)];
   if (isDeepStrictEqual(older, newer)) return [];
@@ -197,7 +196,7 @@ function isSchema(inner: unknown): inner is JsonSchema {
   return typeof inner === 'object' && inner !== null && !Array.isArray(inner);
 }
 
-/** What this module has no rule for is taken for the worst, so that whoever uses it writes one. */
+/** Keywords without a rule here count as breaking both sides, so that whoever needs one writes its rule. */
 function othersBroken(was: JsonSchema, is: JsonSchema, pointer: string): readonly Break[] {
   const names = new Set([...Object.keys(was), ...Object.keys(is)]);
   return [...names].flatMap((name) => {

@@ -6,7 +6,7 @@ import type { JsonSchema } from '../json-schema.ts';
 import { breaksBetween } from './payload-compatibility.ts';
 import type { Break } from './payload-compatibility.ts';
 
-/** Each topic's payload in each of its versions, as `docs/payload-versions.json` keeps them. */
+/** The payload schema of each version of each topic, as kept in `docs/payload-versions.json`. */
 export type PayloadVersions = z.output<typeof payloadVersions>;
 
 export const payloadVersions = z.record(
@@ -17,21 +17,21 @@ export const payloadVersions = z.record(
   ),
 );
 
-/** A topic whose payload is another than its version says. */
+/** A topic whose payload changed in a way that its version does not allow. */
 export interface VersionBreak {
   readonly topic: string;
-  /** What broke, for whom, and what to do, on lines of its own. */
+  /** Several lines: the change, the side it breaks, and the remedy. */
   readonly message: string;
 }
 
 /**
  * Brings the kept payload schemas up to date with the catalog.
  *
- * What was kept of a version only ever gains what is compatible with it: a break is told and changes nothing, so that
- * writing the file anew can't hide it. Older versions stay, since events of theirs may be replayed.
+ * A kept schema only takes compatible changes: a break is reported and changes nothing, so that writing the file again
+ * cannot hide it. Older versions stay, because their events may be replayed.
  *
- * @param kept as the file has them.
- * @returns what the file should say, and why it can't be written if there is any break.
+ * @param kept the file's schemas.
+ * @returns the schemas that the file should have, and the breaks that forbid writing it.
  */
 export function updatedVersions(
   kept: PayloadVersions,
@@ -51,7 +51,7 @@ export function updatedVersions(
   return { versions, breaks };
 }
 
-/** @returns null where the payload is what its version allows. */
+/** Explains what is wrong with a topic. @returns null where its version allows its payload. */
 function complaint(
   topic: string,
   row: Topic,
@@ -61,10 +61,10 @@ function complaint(
   const { version } = row;
   const latest = Math.max(0, ...Object.keys(known).map(Number));
   if (version < latest) {
-    return `${topic} went back to version ${version} from ${latest}. Write version: ${latest + 1}: events of both are stored.`;
+    return `${topic} went back from version ${latest} to ${version}. Set version: ${latest + 1}, because events of both are stored.`;
   }
   if (version > latest + 1 && latest > 0) {
-    return `${topic} has version ${version}, and the last was ${latest}. Write version: ${latest + 1}.`;
+    return `${topic} skips from version ${latest} to ${version}. Set version: ${latest + 1}.`;
   }
   const was = known[version];
   const broken = was ? breaksBetween(was, current) : [];
@@ -75,21 +75,21 @@ function explained(topic: string, { version, subscribers }: Topic, breaks: reado
   const lines = breaks.map(({ pointer, what, broken }) => {
     const victims =
       broken === 'subscribers'
-        ? `its subscribers (${subscribers.join(', ')}), written for the payload as it was`
-        : 'events that are stored and may be replayed, and producers that still run the older code';
+        ? `its subscribers (${subscribers.join(', ')}), which were written for the older payload`
+        : 'stored events, which may be replayed, and producers that still run the older code';
     return `  ${pointer || 'The payload'} ${what}: breaks ${victims}.`;
   });
   return [
-    `${topic} has changed in a way that version ${version} does not allow:`,
+    `The payload of ${topic} changed in a way that version ${version} does not allow:`,
     ...lines,
-    `  Take it back (optional fields may be added), or write version: ${version + 1} in its catalog entry and have its`,
-    '  subscribers read both.',
+    `  Undo the change (only optional fields may be added), or set version: ${version + 1} in its catalog row and make`,
+    '  its subscribers read both versions.',
   ].join('\n');
 }
 
 function removed(topic: string): VersionBreak {
   return {
     topic,
-    message: `${topic} is no longer in the catalog: breaks its subscribers, and events of it that are stored have no schema.\n  Put it back, or, once no event of it is left, take it out of docs/payload-versions.json by hand.`,
+    message: `${topic} is no longer in the catalog: this breaks its subscribers, and its stored events have no schema.\n  Put it back, or, once none of its events is left, remove it from docs/payload-versions.json by hand.`,
   };
 }

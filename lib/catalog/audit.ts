@@ -54,7 +54,7 @@ export const audit = {
   'audit.gdpr.export_completed': topic({
     producer: 'audit',
     subscribers: ['audit', 'notifications'],
-    description: "An export of a data subject's data is ready to be fetched.",
+    description: "An export of a data subject's data is ready for download.",
     version: 1,
     listed: false,
     payload: z.object({
@@ -78,7 +78,7 @@ export const audit = {
   'audit.gdpr.deletion_cancelled': topic({
     producer: 'audit',
     subscribers: ['audit', 'notifications', 'identity'],
-    description: 'A scheduled deletion was called off within its grace period.',
+    description: 'A scheduled deletion was cancelled within its grace period.',
     version: 1,
     listed: false,
     payload: z.object({ deletionId: id, userId: id, cancelledAt: instant, email: email.optional() }),
@@ -93,7 +93,7 @@ export const audit = {
   'audit.gdpr.deletion_completed': topic({
     producer: 'audit',
     subscribers: ['audit', 'identity', 'messaging'],
-    description: "A data subject's data was deleted or made anonymous.",
+    description: "A data subject's data was deleted or anonymized.",
     version: 1,
     listed: false,
     payload: z.object({
@@ -130,7 +130,7 @@ export const audit = {
   'audit.consent.withdrawn': topic({
     producer: 'audit',
     subscribers: ['notifications', 'intelligence'],
-    description: 'A user took a consent back.',
+    description: 'A user withdrew a consent.',
     version: 1,
     listed: false,
     payload: z.object({ userId: id, purpose, withdrawnAt: instant }),
@@ -140,7 +140,7 @@ export const audit = {
   'audit.access.reviewed': topic({
     producer: 'audit',
     subscribers: ['identity', 'reporting'],
-    description: 'Who has which role in a tenant was gone through and confirmed.',
+    description: 'The roles in a tenant were reviewed and confirmed.',
     version: 1,
     listed: false,
     payload: z.object({

@@ -150,7 +150,7 @@ export const bookings = {
   'booking.price_changed': topic({
     producer: 'bookings',
     subscribers: ['payments', 'notifications', 'audit'],
-    description: 'The price of a booking that is not paid yet was changed.',
+    description: 'The price of an unpaid booking was changed.',
     version: 1,
     listed: false,
     orderingKey: ({ bookingId }) => bookingId,
@@ -178,7 +178,7 @@ export const bookings = {
   'booking.assigned': topic({
     producer: 'bookings',
     subscribers: ['notifications', 'messaging'],
-    description: 'A booking that awaits approval was given to a case handler.',
+    description: 'A booking awaiting approval was assigned to a case handler.',
     version: 1,
     listed: false,
     payload: z.object({ bookingId: id, caseHandlerId: id, assignedAt: instant, email: email.optional() }),
@@ -193,7 +193,7 @@ export const bookings = {
   'booking.expired': topic({
     producer: 'bookings',
     subscribers: ['notifications', 'payments', 'calendar'],
-    description: 'A booking lapsed because it was not paid for or not answered in time.',
+    description: 'A booking expired because it was not paid or not answered in time.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -235,7 +235,7 @@ export const bookings = {
   'booking.no_show_recorded': topic({
     producer: 'bookings',
     subscribers: ['payments', 'notifications', 'intelligence'],
-    description: 'Nobody came to a booked venue.',
+    description: 'The guests of a booking did not arrive.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -285,7 +285,7 @@ export const bookings = {
   'booking.series.created': topic({
     producer: 'bookings',
     subscribers: ['calendar', 'notifications'],
-    description: 'A series of recurring bookings was made in one go.',
+    description: 'A series of recurring bookings was created together.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -309,7 +309,7 @@ export const bookings = {
   'booking.waitlist.joined': topic({
     producer: 'bookings',
     subscribers: ['notifications', 'intelligence'],
-    description: 'A citizen asked to be told when an occupied time becomes free.',
+    description: 'A citizen joined the waiting list for an occupied time.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -335,7 +335,7 @@ export const bookings = {
   'booking.waitlist.offered': topic({
     producer: 'bookings',
     subscribers: ['notifications'],
-    description: 'A time became free and was offered to the first on its waiting list.',
+    description: 'A time became free and was offered to the first person on its waiting list.',
     version: 1,
     listed: false,
     payload: z.object({

@@ -3,7 +3,7 @@ import { topic } from './topic.ts';
 import { code, count, day, freeText, id, instant, title } from './values.ts';
 
 const timeOfDay = code(
-  z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'write hours and minutes, for example 08:30'),
+  z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'expected hours and minutes, for example 08:30'),
 );
 
 export const calendar = {
@@ -51,7 +51,7 @@ export const calendar = {
   'calendar.conflict.detected': topic({
     producer: 'calendar',
     subscribers: ['bookings', 'support', 'notifications'],
-    description: 'Two bookings or an outside calendar claim the same time in a venue.',
+    description: 'Two bookings, or a booking and an external calendar, claim the same time in a venue.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -122,7 +122,7 @@ export const calendar = {
   'calendar.feed.synced': topic({
     producer: 'calendar',
     subscribers: ['integrations'],
-    description: 'An outside calendar was read and its entries were taken over.',
+    description: 'An external calendar was read and its entries were imported.',
     version: 1,
     listed: false,
     payload: z.object({ feedId: id, resourceId: id, added: count, removed: count, syncedAt: instant }),

@@ -23,7 +23,7 @@ import { tenants } from './tenants.ts';
 import type { Topic as TopicRow } from './topic.ts';
 import { webhooks } from './webhooks.ts';
 
-/** Every topic of the platform by name: the one place that says what may be emitted and who is handed it. */
+/** Every topic of the platform by name. Only these may be emitted, and only to their subscribers. */
 export const catalog = {
   ...bookings,
   ...payments,
@@ -51,24 +51,24 @@ export const catalog = {
 
 export type TopicName = keyof typeof catalog;
 
-/** What an event of the topic carries, as its subscribers read it. */
+/** The payload of a topic's events, as its subscribers read it. */
 export type Payload<Name extends TopicName> = z.output<(typeof catalog)[Name]['payload']>;
 
-/** What its producer hands to `emit`. */
+/** The payload of a topic's events, as its producer passes it to `emit`. */
 export type PayloadInput<Name extends TopicName> = z.input<(typeof catalog)[Name]['payload']>;
 
-/** The components that are handed events of the topic. */
+/** The components that subscribe to the topic. */
 export type SubscriberOf<Name extends TopicName> = (typeof catalog)[Name]['subscribers'][number];
 
-/** The components that are handed events of any topic. */
+/** The components that subscribe to any topic. */
 export type Subscriber = SubscriberOf<TopicName>;
 
-/** The topics whose events the component is handed. */
+/** The topics that the component subscribes to. */
 export type TopicsOf<Name extends Subscriber> = {
   [Topic in TopicName]: Name extends SubscriberOf<Topic> ? Topic : never;
 }[TopicName];
 
-/** Tells whether a name from outside, or from a database of another version, is in this catalog. */
+/** Checks whether a name from outside, or from another release's data, is a topic of this catalog. */
 export function isTopicName(name: string): name is TopicName {
   return Object.hasOwn(catalog, name);
 }

@@ -16,7 +16,7 @@ export const clocks = {
   'clock.invoice_run.due': topic({
     producer: 'system',
     subscribers: ['invoicing'],
-    description: 'The time that a tenant set for its invoice run has come.',
+    description: "A tenant's scheduled invoice run is due.",
     version: 1,
     listed: false,
     payload: z.object({ tenantId: id, invoiceRunId: id, scheduledFor: instant }),
@@ -30,7 +30,7 @@ export const clocks = {
   'clock.season_deadline.passed': topic({
     producer: 'system',
     subscribers: ['seasons'],
-    description: 'The time to apply for a season ran out.',
+    description: 'The application deadline of a season passed.',
     version: 1,
     listed: false,
     payload: z.object({ tenantId: id, seasonId: id, scheduledFor: instant }),

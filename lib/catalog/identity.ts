@@ -74,7 +74,7 @@ export const identity = {
   'user.profile.updated': topic({
     producer: 'identity',
     subscribers: ['notifications', 'audit'],
-    description: 'A user changed their name or how they can be reached.',
+    description: 'A user changed their name or contact details.',
     version: 1,
     listed: false,
     orderingKey: ({ userId }) => userId,
@@ -114,7 +114,7 @@ export const identity = {
   'user.role.revoked': topic({
     producer: 'identity',
     subscribers: ['tenants', 'audit'],
-    description: 'A role in a tenant was taken from a user.',
+    description: 'A user lost a role in a tenant.',
     version: 1,
     listed: false,
     payload: z.object({ userId: id, tenantId: id, role, revokedBy: id }),
@@ -124,14 +124,12 @@ export const identity = {
   'user.organization.linked': topic({
     producer: 'identity',
     subscribers: ['bookings', 'invoicing', 'audit'],
-    description: 'A user was confirmed to act for an organization in the business register.',
+    description: 'A user was confirmed as a representative of an organization in the business register.',
     version: 1,
     listed: false,
     payload: z.object({
       userId: id,
-      organizationNumber: code(
-        z.string().regex(/^\d{9}$/, 'write the nine digits of the organization number'),
-      ),
+      organizationNumber: code(z.string().regex(/^\d{9}$/, 'expected an organization number of nine digits')),
       // Sole traders go by their own name.
       organizationName: title,
       linkedAt: instant,

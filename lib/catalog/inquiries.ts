@@ -11,13 +11,13 @@ export const inquiries = {
     listed: false,
     payload: z.object({
       inquiryId: id,
-      // Lists that are open: what stands there may be anything that a visitor typed.
+      // Open lists: a visitor may have typed anything here.
       source: personal(z.string().min(1).max(80)),
       persona: personal(z.string().min(1).max(80)),
       organization: personal(z.string().min(1).max(200)),
       topic: personal(z.string().min(1).max(200)),
       name: personal(z.string().min(1).max(120)),
-      // The border has checked the address; a second opinion here could only lose an inquiry that was mailed.
+      // The endpoint has checked the address; a second check could only lose an inquiry whose mail was sent.
       email: personal(z.string().min(1).max(254)),
       phone: personal(z.string().max(40)).optional(),
     }),
@@ -36,7 +36,7 @@ export const inquiries = {
   'inquiry.assigned': topic({
     producer: 'inquiries',
     subscribers: ['notifications', 'audit'],
-    description: 'An inquiry was given to someone who will answer it.',
+    description: 'An inquiry was assigned to a person.',
     version: 1,
     listed: false,
     payload: z.object({ inquiryId: id, assignedTo: id, assignedAt: instant, email: email.optional() }),

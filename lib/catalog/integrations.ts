@@ -24,7 +24,8 @@ export const integrations = {
   'integration.disconnected': topic({
     producer: 'integrations',
     subscribers: ['tenants', 'notifications', 'audit'],
-    description: "A tenant's system was disconnected by a person or because it refused us.",
+    description:
+      "A tenant's system was disconnected by a person, or because it refused the platform's requests.",
     version: 1,
     listed: false,
     payload: z.object({
@@ -133,7 +134,7 @@ export const integrations = {
   'integration.door_lock.offline': topic({
     producer: 'integrations',
     subscribers: ['resources', 'support', 'notifications'],
-    description: "A venue's door lock has not answered for a while, so that codes may not open it.",
+    description: "A venue's door lock stopped answering, so door codes may not open it.",
     version: 1,
     listed: false,
     payload: z.object({

@@ -58,7 +58,7 @@ export const intelligence = {
   'intelligence.price.suggested': topic({
     producer: 'intelligence',
     subscribers: ['resources', 'tenants'],
-    description: 'Another price was suggested for a venue; a person decides on it.',
+    description: 'A new price was suggested for a venue; a person decides on it.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -108,7 +108,7 @@ export const intelligence = {
   'intelligence.no_show.predicted': topic({
     producer: 'intelligence',
     subscribers: ['bookings', 'notifications'],
-    description: 'A booking is likely to stay unused, so that a reminder is worth its while.',
+    description: 'A booking is likely to stay unused; a reminder may prevent it.',
     version: 1,
     listed: false,
     payload: z.object({ bookingId: id, resourceId: id, startsAt: instant, confidence }),

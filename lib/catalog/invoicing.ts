@@ -14,7 +14,7 @@ import {
 } from './values.ts';
 
 /** A Norwegian payment reference (KID): 2 to 25 digits, the last of which may be a dash. */
-const paymentReference = code(z.string().regex(/^\d{1,24}[\d-]$/, 'write a KID of 2 to 25 characters'));
+const paymentReference = code(z.string().regex(/^\d{1,24}[\d-]$/, 'expected a KID of 2 to 25 characters'));
 
 export const invoicing = {
   'invoice.issued': topic({
@@ -83,7 +83,7 @@ export const invoicing = {
   'invoice.overdue': topic({
     producer: 'invoicing',
     subscribers: ['notifications', 'bookings'],
-    description: 'The due day of an invoice passed without full payment.',
+    description: 'The due date of an invoice passed without full payment.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -129,7 +129,7 @@ export const invoicing = {
   'invoice.credited': topic({
     producer: 'invoicing',
     subscribers: ['ledger', 'accounting', 'notifications'],
-    description: 'A credit note took back an invoice in whole or in part.',
+    description: 'A credit note cancelled an invoice in whole or in part.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -153,7 +153,7 @@ export const invoicing = {
   'invoice.sent_to_collection': topic({
     producer: 'invoicing',
     subscribers: ['ledger', 'accounting', 'audit'],
-    description: 'An unpaid invoice was passed to the debt collector.',
+    description: 'An unpaid invoice was handed over to debt collection.',
     version: 1,
     listed: false,
     payload: z.object({

@@ -5,8 +5,8 @@ import type { Span } from './readable.ts';
  * Finds known personal data in a message: whole texts, three words in a row of a longer one, each word of a name, and
  * numbers in any grouping.
  *
- * @param message as `readable` gives it.
- * @param known as they stand in the payload.
+ * @param message a text from `readable`.
+ * @param known the texts as the payload has them.
  */
 export function knownSpans(message: string, known: readonly string[]): Span[] {
   if (known.length === 0) return [];
@@ -39,23 +39,23 @@ interface Look {
   readonly tokens: Set<string>;
 }
 
-/** Shorter ones are found in words that have nothing to do with them. */
+/** Shorter texts occur within unrelated words. */
 const SHORTEST = 3;
 
-/** Shorter names, such as Li and Bø, are found only where they stand alone. */
+/** Shorter names, such as Li and Bø, count only as words of their own. */
 const SHORTEST_NAME = 2;
 
-/** Words next to a digit are parts of ids more often than of names; longer ones are not. */
+/** Shorter words next to a digit are parts of ids more often than of names. */
 const LONG_WORD = 5;
 
-/** What is a name, or may be: longer texts are sentences. */
+/** Texts up to this length may be names; longer ones are sentences. */
 const WORDS_IN_NAME = 5;
 
 const TOKEN = /[\p{L}\p{N}]+/gu;
 const UUID = /(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])/g;
 const UUID_LENGTH = 36;
 
-/** Names, and words before the `@`, that are words of errors too: alone they tell of nobody. */
+/** Names, and words before an `@`, that are also words of error messages: alone they identify nobody. */
 const COMMON: ReadonlySet<string> = new Set(
   `admin and are art bank bent but can dag day den det dig end error even event failed for fra from har has her him his
    ikke info kan key kontakt mail max may med men min name new not odd off old one our per post set she som support test
@@ -67,8 +67,8 @@ const COMMON: ReadonlySet<string> = new Set(
 );
 
 /**
- * The one spelling of a word whose letters are written in two ways: Ødegård is Oedegaard too, and Bærum Barum. One that
- * is too short for that, or becomes a word of errors, stays: Aas is not `as`.
+ * Gives a word with letters that people write in two ways a single spelling: Ødegård is also Oedegaard, and Bærum is
+ * Barum. A word that would become too short or a word of error messages stays as it is: Aas is not `as`.
  *
  * @param word folded.
  */
@@ -90,7 +90,7 @@ function lookOut(known: readonly string[]): Look {
   return look;
 }
 
-/** Fewer digits in a row are a year, a status, an hour. */
+/** Fewer digits in a row are a year, a status or an hour. */
 const SHORTEST_NUMBER = 5;
 
 function phrasesOf(tokens: readonly string[]): string[] {
@@ -103,10 +103,10 @@ function phrasesOf(tokens: readonly string[]): string[] {
     .filter(({ length }) => length > 2 * SHORTEST);
 }
 
-/** A name, a part of one, or an organization's: no digits, no signs of a program. */
+/** A person's or an organization's name, or a part of one: without digits and without punctuation of programs. */
 const NAME_LIKE = /^[\p{L}\p{M}\s\u00ad\u200b-\u200d.,'’"&()/-]+$/u;
 
-/** The words of a text that may name someone: all of a short one, those with a capital of a longer one. */
+/** Lists the words that may name someone: every word of a short text, the capitalized words of a longer one. */
 function namesIn(text: string): string[] {
   const [local, domain] = text.split('@');
   if (local && domain && !/\s/.test(text)) {
@@ -136,7 +136,7 @@ function wordsFound(message: string, { words }: Look): Span[] {
   });
 }
 
-/** Numbers of six digits and more, in any grouping, without Norway's code. */
+/** Finds numbers of six digits or more, in any grouping, without Norway's country code. */
 function numbersIn(text: string): (Span & { readonly digits: string })[] {
   return [...text.matchAll(/\d(?:[ ().+/-]{0,3}\d){5,}/g)].map(({ 0: found, index }) => ({
     start: index,
@@ -152,10 +152,10 @@ function numbersFound(message: string, look: Look): Span[] {
   );
 }
 
-/** Nobody cuts shorter messages without saying so. */
+/** Shorter messages are not cut without a mark. */
 const CUT_FROM = 1000;
 
-/** Messages are cut to a length: one may end in the middle of a word or of a number. */
+/** Messages are cut to a length, so that one may end within a word or a number. */
 function cutOff(message: string, { tokens, numbers }: Look): Span[] {
   const ends = [...message.matchAll(/[\p{L}\p{N}]{3,}(?=\.\.\.|$)|\d[\d ().+/-]{2,}$/gu)];
   return ends.flatMap(({ 0: cut, index }) => {

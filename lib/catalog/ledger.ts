@@ -17,7 +17,7 @@ export const ledger = {
       lines: z
         .array(
           z.object({
-            account: code(z.string().regex(/^\d{4}$/, 'write the four digits of the account')),
+            account: code(z.string().regex(/^\d{4}$/, 'expected an account of four digits')),
             side: z.enum(['debit', 'credit']),
             amountMinor,
           }),
@@ -65,7 +65,7 @@ export const ledger = {
   'ledger.reconciliation.completed': topic({
     producer: 'ledger',
     subscribers: ['accounting', 'reporting'],
-    description: "A day's entries were compared with what the payment providers settled.",
+    description: "A day's entries were compared with the payment providers' settlements.",
     version: 1,
     listed: false,
     payload: z.object({
@@ -87,7 +87,7 @@ export const ledger = {
   'ledger.discrepancy.found': topic({
     producer: 'ledger',
     subscribers: ['support', 'accounting', 'audit'],
-    description: 'An amount in the ledger differs from what the provider settled.',
+    description: "An amount in the ledger differs from the provider's settlement.",
     version: 1,
     listed: false,
     payload: z.object({
@@ -116,7 +116,7 @@ export const ledger = {
     listed: false,
     payload: z.object({
       tenantId: id,
-      period: code(z.string().regex(/^\d{4}-\d{2}$/, 'write a month, for example 2026-02')),
+      period: code(z.string().regex(/^\d{4}-\d{2}$/, 'expected a month, for example 2026-02')),
       entries: count,
       closedBy: id,
       closedAt: instant,

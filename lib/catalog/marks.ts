@@ -2,14 +2,14 @@ import * as z from 'zod';
 
 import { catalog, isTopicName } from './catalog.ts';
 
-/** What may be told of a value to someone who may not see personal data, compiled from its schema. */
+/** Which parts of a value people without the reveal scope may see, compiled from its schema. */
 export type Rule =
   | { readonly is: 'hidden'; readonly because: 'personal' | 'undecided'; readonly kind: string | null }
   | { readonly is: 'told'; readonly fits: (value: unknown) => boolean }
   | {
       readonly is: 'object';
       readonly fields: ReadonlyMap<string, Rule>;
-      /** Of a record: its keys, and the values under them. */
+      /** The keys and values of a record. */
       readonly entries: { readonly key: Rule; readonly value: Rule } | null;
     }
   | { readonly is: 'list'; readonly items: readonly Rule[]; readonly rest: Rule | null }
@@ -23,10 +23,10 @@ interface Option {
 const ruleByTopic = new Map<string, Rule>();
 
 /**
- * Finds what may be told of a topic's payloads. Compiled once a topic.
+ * Finds the rule for a topic's payloads, compiled once per topic.
  *
- * @param version the payload's.
- * @returns null where this release does not know: the topic is not in its catalog, or the payload is newer.
+ * @param version the version of the payload.
+ * @returns null where this release has no rule: its catalog lacks the topic, or the payload is newer.
  */
 export function ruleOf(topic: string, version: number): Rule | null {
   if (!isTopicName(topic) || version > catalog[topic].version) return null;
@@ -38,10 +38,10 @@ export function ruleOf(topic: string, version: number): Rule | null {
 }
 
 /**
- * Compiles what may be told of the values of a schema.
+ * Compiles the rule for the values of a schema.
  *
- * Told is what can't be of a person (numbers, enums, dates), and texts that the schema says are codes, as long as they
- * look like one. What is marked as personal is hidden, and so is what nobody decided on.
+ * Shown are values that cannot identify a person (numbers, enums, dates), and texts that the schema marks as codes if
+ * they look like one. Values marked as personal are hidden, and so are values without a mark.
  */
 export function compile(schema: z.core.$ZodType): Rule {
   const mark = z.globalRegistry.get(schema)?.['personal'];
@@ -96,7 +96,7 @@ function isWrapper(schema: z.core.$ZodType): schema is Wrapper {
   );
 }
 
-/** Formats of texts that leave no room for a person's words. */
+/** Text formats that leave no room for free text. */
 const CLOSED_FORMATS: ReadonlySet<string> = new Set(['date', 'datetime', 'time', 'duration', 'uuid', 'guid']);
 
 function isClosed(schema: z.core.$ZodType): boolean {
@@ -110,14 +110,14 @@ function isClosed(schema: z.core.$ZodType): boolean {
   );
 }
 
-/** One word, and no address. */
+/** A single word without an `@`. */
 const CODE = /^[\p{L}\p{N}_.:/+=~?#&-]+$/u;
 
-/** A national id, eleven digits, or a telephone number with its plus; also behind what it is, `fnr:` or `tel:`. */
+/** A national id of eleven digits or a telephone number with its plus, also after a label such as `fnr:` or `tel:`. */
 const OF_A_PERSON = /^(?:\p{L}+[:=])?(?:(?:\d{2}[.-]?){3}\d{3}[.-]?\d{2}|\+\d(?:[.-]?\d){6,14})$/u;
 
 function looksLikeCode(value: unknown): boolean {
-  // Full-width digits, too.
+  // NFKC finds full-width digits too.
   return typeof value === 'string' && CODE.test(value) && !OF_A_PERSON.test(value.normalize('NFKC'));
 }
 

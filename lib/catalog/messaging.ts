@@ -36,7 +36,7 @@ export const messaging = {
   'message.withdrawn': topic({
     producer: 'messaging',
     subscribers: ['audit'],
-    description: 'The author of a message took it back.',
+    description: 'The author of a message retracted it.',
     version: 1,
     listed: false,
     payload: z.object({ messageId: id, threadId: id, authorId: id, withdrawnAt: instant }),
@@ -51,7 +51,7 @@ export const messaging = {
   'message.attachment.rejected': topic({
     producer: 'messaging',
     subscribers: ['notifications', 'support'],
-    description: 'An attachment was refused because of its size, its kind or what a scan found.',
+    description: 'An attachment was refused because of its size, its type or the result of a scan.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -97,7 +97,7 @@ export const messaging = {
   'thread.assigned': topic({
     producer: 'messaging',
     subscribers: ['notifications', 'audit'],
-    description: 'A thread was given to a case handler.',
+    description: 'A thread was assigned to a case handler.',
     version: 1,
     listed: false,
     orderingKey: ({ threadId }) => threadId,
@@ -114,7 +114,7 @@ export const messaging = {
   'thread.closed': topic({
     producer: 'messaging',
     subscribers: ['reporting', 'audit'],
-    description: 'A thread was closed as answered or as left without a reply.',
+    description: 'A thread was closed, answered or without a reply.',
     version: 1,
     listed: false,
     payload: z.object({

@@ -46,7 +46,7 @@ export const notifications = {
   'notification.bounced': topic({
     producer: 'notifications',
     subscribers: ['identity', 'support'],
-    description: 'A mail came back because its address does not exist or does not accept it.',
+    description: 'A mail bounced because its address does not exist or refuses it.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -54,7 +54,7 @@ export const notifications = {
       userId: id.optional(),
       kind: z.enum(['permanent', 'transient']),
       bouncedAt: instant,
-      // Not `email`, which says where to write to: nobody should write to this one.
+      // Not called `email`: nobody should write to this address again.
       bouncedEmail: email,
     }),
     example: {
@@ -69,7 +69,7 @@ export const notifications = {
   'notification.preferences.changed': topic({
     producer: 'notifications',
     subscribers: ['identity', 'audit'],
-    description: 'A user chose other channels or turned a kind of notification off.',
+    description: 'A user changed their notification channels or turned off a kind of notification.',
     version: 1,
     listed: false,
     orderingKey: ({ userId }) => userId,

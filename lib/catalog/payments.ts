@@ -4,7 +4,7 @@ import { amountMinor, code, currency, email, freeText, id, instant, personal, re
 
 const provider = z.enum(['cardpayments', 'walletpayments']);
 
-/** The provider's own id of what it told us, by which a statement of theirs can be found again. */
+/** The provider's own id of its event, to find it in the provider's records. */
 const providerEventId = reference;
 
 export const payments = {
@@ -78,10 +78,10 @@ export const payments = {
     producer: 'payments',
     subscribers: ['support', 'audit'],
     description:
-      "A provider told of a payment whose intent nobody here recorded within 72 hours: another shop's on the same account, or one of ours that was lost.",
+      'A provider reported a payment whose intent was not recorded within 72 hours: it belongs to another shop on the same account, or the intent was lost.',
     version: 1,
     listed: false,
-    // The amount is the provider's: at Stripe all that was captured or refunded until then.
+    // The amount as the provider reports it: Stripe's is the total captured or refunded so far.
     payload: z.object({
       intentId: id,
       provider,
@@ -129,7 +129,7 @@ export const payments = {
   'payment.refund.requested': topic({
     producer: 'payments',
     subscribers: ['ledger', 'audit'],
-    description: 'A refund was ordered from the provider and is not confirmed yet.',
+    description: 'A refund was requested from the provider and is not confirmed yet.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -155,7 +155,7 @@ export const payments = {
   'payment.link.sent': topic({
     producer: 'payments',
     subscribers: ['notifications', 'audit'],
-    description: 'A link to pay a booking was made for someone who did not pay at once.',
+    description: 'A payment link was created for a booking that was not paid at once.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -195,7 +195,7 @@ export const payments = {
   'payment.deposit.released': topic({
     producer: 'payments',
     subscribers: ['bookings', 'ledger', 'notifications'],
-    description: 'A deposit was given back, less what was kept for damage.',
+    description: 'A deposit was returned, less any amount kept for damage.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -230,7 +230,7 @@ export const payments = {
       bookingId: id,
       amountMinor,
       currency,
-      // In the bank's words, or the payer's.
+      // The bank's or the payer's own words.
       reason: personal(z.string()),
       evidenceUntil: instant,
     }),

@@ -98,7 +98,7 @@ export const payouts = {
   'payout.held': topic({
     producer: 'payouts',
     subscribers: ['tenants', 'notifications', 'audit'],
-    description: 'A payout was held back until a risk or an account check is settled.',
+    description: 'A payout was withheld until a risk check or an account check is complete.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -120,13 +120,13 @@ export const payouts = {
   'payout.account.verified': topic({
     producer: 'payouts',
     subscribers: ['tenants', 'audit'],
-    description: "A tenant's bank account was shown to belong to the tenant.",
+    description: "A tenant's bank account was verified as its own.",
     version: 1,
     listed: false,
     payload: z.object({
       tenantId: id,
       accountId: id,
-      lastDigits: code(z.string().regex(/^\d{4}$/, 'write the last four digits of the account number')),
+      lastDigits: code(z.string().regex(/^\d{4}$/, 'expected the last four digits of an account number')),
       verifiedAt: instant,
     }),
     example: {

@@ -3,9 +3,9 @@ import type { Span } from './readable.ts';
 /**
  * Finds what looks like personal data: e-mail addresses, national ids, telephone numbers, accounts and cards.
  *
- * Libraries for telephone numbers take amounts and ids of eight digits for one, and miss others.
+ * Libraries for telephone numbers mistake amounts and ids of eight digits for one, and miss others.
  *
- * @param text as `readable` gives it: in small letters, with plain spaces and dashes.
+ * @param text a text from `readable`: lower case, with plain spaces and dashes.
  */
 export function patternSpans(text: string): Span[] {
   return PATTERNS.flatMap(({ pattern, isOne }) =>
@@ -17,17 +17,17 @@ export function patternSpans(text: string): Span[] {
 
 interface Pattern {
   readonly pattern: RegExp;
-  /** Decides where the pattern alone takes too much. */
+  /** Rejects matches of the pattern that are something else. */
   readonly isOne?: (found: string) => boolean;
 }
 
-/** Not within a word, an id or a number with dots: `pi_91234567`, UUIDs and IP addresses stay. */
+/** Never within a word, an id or a dotted number: `pi_91234567`, UUIDs and IP addresses stay. */
 const whole = (pattern: string) => new RegExp(`(?<![\\w-]|\\d\\.)(?:${pattern})(?!\\w|-\\w|\\.\\d)`, 'gu');
 
-/** Norway's code in any writing: `+47`, `(+47)`, `0047`, `47`. */
+/** Norway's country code, however written: `+47`, `(+47)`, `0047`, `47`. */
 const NORWAY = String.raw`\(?(?:(?:\+|00) ?)?47\)?[ .-]{0,3}(?:\(0\) ?)?`;
 
-/** Eight digits in a grouping that people write; dots between pairs are left to addresses of computers. */
+/** Eight digits in a grouping that people use; pairs with dots between them are IP addresses. */
 const GROUPED = [
   String.raw`\(?\d{3}\)?[ ./_-]{1,3}\d{2}[ ./_-]{1,3}\d{3}`,
   String.raw`\(?\d{2}\)?[ -]{1,3}\d{2}[ -]{1,3}\d{2}[ -]{1,3}\d{2}`,
@@ -36,13 +36,13 @@ const GROUPED = [
 
 const PATTERNS: readonly Pattern[] = [
   { pattern: /[\p{L}\p{N}._%+-]{1,64}(?:@| ?[([]at[)\]] ?)[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+/gu },
-  // Eleven digits, the date of birth first. Without the check digits: a mistyped one is still of somebody.
+  // Eleven digits, the date of birth first. Check digits are ignored: a mistyped id still identifies somebody.
   { pattern: whole(String.raw`\d{2}[ ./-]?\d{2}[ ./-]?\d{2}[ ./_-]{0,3}\d{3}[ ./-]?\d{2}`) },
   { pattern: whole(String.raw`\d{2}[ ./-]\d{2}[ ./-](?:19|20)\d{2}[ ./_-]{0,3}\d{5}`) },
   { pattern: whole(`(?:${NORWAY})?(?:${GROUPED})`), isOne: (found) => !isIpAddress(found) },
-  // Landlines without groups look like amounts, so that only what stands before them tells.
+  // Landlines without groups look like amounts: only the words before them tell the difference.
   { pattern: whole(String.raw`(?:${NORWAY})?[49]\d{7}|(?:\(\+?|\+|00)47\)?[ .-]{0,3}\d{8}`) },
-  // Also where a field's name has other words and no space: `phoneNumber`, `citizen_mobile`, `fnr_`.
+  // Also within the name of a field: `phoneNumber`, `citizen_mobile`, `fnr_`.
   {
     pattern:
       /(?<=(?:(?<!\p{L})(?:tlf|tel|mob|sms)|telefon|telephone|phone|mobile?)(?:[ _-]?(?:number|nummer|nr|no))?[\W_]{0,4})\d(?:[ ().-]{0,2}\d){7}(?!\w)/gu,
@@ -51,7 +51,7 @@ const PATTERNS: readonly Pattern[] = [
     pattern:
       /(?<=(?:(?<!\p{L})(?:fnr|nin|pnr|ssn)|fodselsn(?:ummer|r)|personn(?:ummer|r)|national[ _-]?id)[\W_]{0,4})\d(?:[ ./_-]{0,2}\d){10}(?!\w)/gu,
   },
-  // Other countries' codes: with a plus, or two zeros and a space.
+  // Other countries' codes, with a plus or with two zeros and a space.
   { pattern: /(?<![\w-])(?:\(?\+\d{1,3}\)?|00\d{1,3}[ .-])(?:[ ./()-]{0,3}\d){6,14}(?![\w-])/gu },
   { pattern: whole(String.raw`\d{4}[ .]\d{2}[ .]\d{5}`) },
   {

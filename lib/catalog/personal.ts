@@ -7,33 +7,33 @@ import { patternSpans } from './personal-patterns.ts';
 import { readable } from './readable.ts';
 import type { Span } from './readable.ts';
 
-/** What may be told of a payload to someone who may not see personal data. */
+/** A payload as people without the reveal scope see it. */
 export interface HiddenPayload {
-  /** A copy with a placeholder, `[hidden]` or `[hidden: e-mail]`, for each value that is hidden. */
+  /** A copy with `[hidden]` or `[hidden: e-mail]` in place of each hidden value. */
   readonly payload: unknown;
   readonly hidden: readonly HiddenValue[];
-  /** Whether the payload fits its topic's schema, and is of a version that this release knows. */
+  /** Whether this release knows the payload's version, and the payload fits its schema. */
   readonly isValid: boolean;
 }
 
 interface HiddenValue {
   /** JSON Pointer (RFC 6901). */
   readonly pointer: string;
-  /** What it is, where the schema says so. */
+  /** The kind of data, where the schema names one. */
   readonly kind: string | null;
 }
 
-/** Copies of a payload what its topic's schema names and does not mark as personal data. The rest is left out. */
+/** Copies a payload without its personal data, and without fields that its schema does not name. */
 export function withoutPersonalData(topic: TopicName, payload: object): Record<string, unknown> {
   const kept = tell(ruleOf(topic, catalog[topic].version), payload, '', () => undefined);
   return isRecord(kept) ? kept : {};
 }
 
 /**
- * Hides the personal data of a payload: all but what the schema names and does not mark.
+ * Hides the personal data of a payload, and every field that its schema does not name.
  *
- * @param topic the event's. Of one that is not in this catalog everything is hidden.
- * @param version the payload's. Of one newer than this catalog's everything is hidden.
+ * @param topic the event's topic. If this catalog lacks it, everything is hidden.
+ * @param version the payload's version. If it is newer than this catalog's, everything is hidden.
  */
 export function hidePersonalData(topic: string, payload: unknown, version: number): HiddenPayload {
   const hidden: HiddenValue[] = [];
@@ -46,7 +46,7 @@ export function hidePersonalData(topic: string, payload: unknown, version: numbe
   return { payload: shown, hidden, isValid };
 }
 
-/** The texts in a payload that are personal data: what an error's message must not repeat. */
+/** Lists the personal texts of a payload, which an error message must not repeat. */
 export function personalTexts(topic: string, payload: unknown, version: number): string[] {
   const texts: string[] = [];
   tell(ruleOf(topic, version), payload, '', (value) => texts.push(...textsIn(value)));
@@ -54,11 +54,10 @@ export function personalTexts(topic: string, payload: unknown, version: number):
 }
 
 /**
- * Takes personal data out of a text that someone else wrote, such as an error's message, in whatever case, spacing and
- * encoding it stands there.
+ * Removes personal data from a text written elsewhere, such as an error message, in any case, spacing or encoding.
  *
- * @param known personal data that may stand there. What looks like an e-mail address, a national id, a telephone number,
- *   an account or a card is taken out whatever it is.
+ * @param known personal data that may occur in it. Anything that looks like an e-mail address, a national id, a telephone
+ *   number, an account or a card is removed as well.
  */
 export function maskPersonalData(text: string, known: readonly string[]): string {
   const message = readable(text);
@@ -82,7 +81,7 @@ function replaced(text: string, places: readonly Span[]): string {
   return masked + text.slice(from);
 }
 
-/** Says what stands in place of a hidden value; undefined leaves it out. */
+/** Writes the placeholder of a hidden value; undefined leaves the value out. */
 type Hide = (value: unknown, pointer: string, kind: string | null) => unknown;
 
 function tell(rule: Rule | null, value: unknown, pointer: string, hide: Hide): unknown {
@@ -91,7 +90,7 @@ function tell(rule: Rule | null, value: unknown, pointer: string, hide: Hide): u
   if (value === null) return null;
   if (rule.is === 'told') return rule.fits(value) ? value : hide(value, pointer, null);
   if (rule.is === 'one of') {
-    // Of several that fit, one that hides goes first.
+    // Where several options fit, one that hides the value comes first.
     const fitting = rule.options.filter(({ fits }) => fits(value)).map((option) => option.rule);
     return tell(fitting.find(({ is }) => is === 'hidden') ?? fitting[0] ?? null, value, pointer, hide);
   }
@@ -117,7 +116,7 @@ function tellObject(
     if (rule) told.push([name, tell(rule, inner, `${pointer}/${escaped(name)}`, hide)]);
     else unnamed.push([name, inner]);
   }
-  // What the schema does not name may be anything, and so may the names.
+  // A field that the schema does not name may hold anything, and so may its name.
   if (unnamed.length > 0)
     told.push([HIDDEN, hide(Object.fromEntries(unnamed), `${pointer}/${HIDDEN}`, null)]);
   return Object.fromEntries(told.filter(([, inner]) => inner !== undefined));
@@ -135,10 +134,10 @@ function escaped(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 
-/** Fewer digits are a count, a year or a status. */
+/** Numbers with fewer digits are counts, years or statuses. */
 const SMALLEST_NUMBER = 100_000;
 
-/** A name that a program gave to a field, and not one of a person. */
+/** The name of a field, not of a person. */
 const FIELD_NAME = /^[a-z][\w.-]*$/;
 
 function textsIn(value: unknown): string[] {

@@ -1,10 +1,10 @@
-/** A stretch of a text: from `start` up to, and without, `end`. */
+/** A part of a text, from `start` up to but not including `end`. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
-/** A text as it reads, however it is written, with the place of each of its characters in the original. */
+/** A text in its plainest form, with the place of each character in the original. */
 export interface Readable {
   readonly text: string;
   readonly starts: readonly number[];
@@ -12,8 +12,8 @@ export interface Readable {
 }
 
 /**
- * Reads a text past its writing: case, accents, full-width letters, kinds of space and dash, invisible characters, and
- * the escapes of URLs, JSON and HTML.
+ * Normalizes a text: it removes case, accents, full-width letters, kinds of space and dash, invisible characters, and the
+ * escapes of URLs, JSON and HTML.
  */
 export function readable(text: string): Readable {
   let read = '';
@@ -30,7 +30,7 @@ export function readable(text: string): Readable {
   return { text: read, starts, ends };
 }
 
-/** Reads a text whose places do not matter. */
+/** Normalizes a text without keeping the places of its characters. */
 export function fold(text: string): string {
   return text
     .replaceAll(ESCAPE, unescaped)
@@ -42,7 +42,7 @@ export function fold(text: string): string {
     .replaceAll(/[æøßłđœðþŋŧı]/g, (letter) => LETTERS[letter] ?? letter);
 }
 
-/** Letters that are not a plain one with a sign. */
+/** Letters that do not decompose into a plain letter and an accent. */
 const LETTERS: Readonly<Record<string, string>> = {
   æ: 'ae',
   ø: 'o',
@@ -58,13 +58,13 @@ const LETTERS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Bytes as URLs have them, also encoded twice, and as programs print them; escapes of JSON and HTML; Latin letters of
- * UTF-8 that were read as Latin-1 (`Ã¸`). A run of bytes is one character or several.
+ * Percent-encoded bytes, also encoded twice; bytes as programs print them; escapes of JSON and HTML; UTF-8 letters that
+ * were read as Latin-1 (`Ã¸`). A run of bytes is one character or several.
  */
 const ESCAPE =
   /(?:%(?:25)*[0-9a-f]{2})+|(?:\\x[0-9a-f]{2})+|(?:\\u[0-9a-f]{4})+|\\[nrtbf]|Ã[\u0080-\u00bf]|&(?:nbsp|#\d{1,7}|#x[0-9a-f]{1,6}|[a-z](?:elig|ring|slash|uml|acute|grave|circ|tilde|cedil));/giu;
 
-/** An escape, a run of what needs no reading, or one more character. */
+/** An escape, a run of characters that need no decoding, or a single other character. */
 const PIECE = new RegExp(`([ !-$'-[\\]-~]+)|${ESCAPE.source}|[^]`, 'giu');
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true });

@@ -8,7 +8,7 @@ export const reporting = {
   'report.requested': topic({
     producer: 'reporting',
     subscribers: ['audit'],
-    description: 'A report was ordered by a person or by its schedule.',
+    description: 'A report was requested by a person or by its schedule.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -32,7 +32,7 @@ export const reporting = {
   'report.generated': topic({
     producer: 'reporting',
     subscribers: ['notifications', 'tenants'],
-    description: 'A report is ready to be read.',
+    description: 'A report is ready.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -58,7 +58,7 @@ export const reporting = {
   'report.failed': topic({
     producer: 'reporting',
     subscribers: ['notifications', 'support'],
-    description: 'A report could not be made.',
+    description: 'A report could not be generated.',
     version: 1,
     listed: false,
     payload: z.object({

@@ -51,7 +51,7 @@ export const resources = {
   'resource.updated': topic({
     producer: 'resources',
     subscribers: ['intelligence', 'audit'],
-    description: 'What the marketplace says about a venue or an event was changed.',
+    description: 'The marketplace listing of a venue or an event was changed.',
     version: 1,
     listed: false,
     orderingKey: ({ resourceId }) => resourceId,
@@ -73,7 +73,7 @@ export const resources = {
   'resource.capacity.changed': topic({
     producer: 'resources',
     subscribers: ['bookings', 'calendar', 'seasons'],
-    description: 'The number of people or of parallel bookings that a venue takes was changed.',
+    description: 'The capacity of a venue was changed, in people or in parallel bookings.',
     version: 1,
     listed: false,
     payload: z.object({ resourceId: id, previousCapacity: count, capacity: count, validFrom: day }),
@@ -123,7 +123,7 @@ export const resources = {
   'resource.unpublished': topic({
     producer: 'resources',
     subscribers: ['calendar', 'intelligence', 'audit'],
-    description: 'A venue or an event was taken off the marketplace.',
+    description: 'A venue or an event was removed from the marketplace.',
     version: 1,
     listed: false,
     payload: z.object({

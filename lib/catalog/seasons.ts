@@ -130,7 +130,7 @@ export const seasons = {
   'season.closed': topic({
     producer: 'seasons',
     subscribers: ['reporting', 'audit'],
-    description: 'The time to apply for seasonal leases is over.',
+    description: 'The application period for seasonal leases ended.',
     version: 1,
     listed: false,
     payload: z.object({ seasonId: id, tenantId: id, applications: count, closedAt: instant }),

@@ -1,9 +1,9 @@
 import { hidePersonalData } from './personal.ts';
 
 /**
- * Says what an event is about, for lists: the first id in its payload that is no personal data.
+ * Names the subject of an event for lists: the first id in its payload that is not personal data.
  *
- * @returns for example `booking bkg_48213`; null where the payload names nothing that may be shown.
+ * @returns for example `booking bkg_48213`; null where the payload has no id that may be shown.
  */
 export function subjectOf(topic: string, payload: unknown, version: number): string | null {
   const { payload: shown, isValid } = hidePersonalData(topic, payload, version);

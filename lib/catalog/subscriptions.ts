@@ -78,7 +78,7 @@ export const subscriptions = {
   'subscription.renewed': topic({
     producer: 'subscriptions',
     subscribers: ['accounting', 'invoicing'],
-    description: 'A subscription went into its next year.',
+    description: 'A subscription was renewed for another year.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -104,7 +104,7 @@ export const subscriptions = {
   'subscription.cancelled': topic({
     producer: 'subscriptions',
     subscribers: ['tenants', 'accounting', 'notifications'],
-    description: 'A tenant gave notice; the subscription ends on its last day.',
+    description: 'A tenant cancelled its subscription, which runs until its last day.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -128,7 +128,7 @@ export const subscriptions = {
   'subscription.limit.reached': topic({
     producer: 'subscriptions',
     subscribers: ['tenants', 'notifications', 'intelligence'],
-    description: 'A tenant uses all that its plan allows of something.',
+    description: 'A tenant reached a limit of its plan.',
     version: 1,
     listed: false,
     payload: z.object({

@@ -56,7 +56,7 @@ export const support = {
   'support.case.escalated': topic({
     producer: 'support',
     subscribers: ['notifications', 'tenants', 'audit'],
-    description: 'A case was raised to those who can decide or repair it.',
+    description: 'A support case was escalated to people who can decide or fix it.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -80,7 +80,7 @@ export const support = {
   'support.case.resolved': topic({
     producer: 'support',
     subscribers: ['notifications', 'reporting'],
-    description: 'A case was resolved or closed without one.',
+    description: 'A support case was resolved, or closed without a solution.',
     version: 1,
     listed: false,
     payload: z.object({
@@ -102,7 +102,7 @@ export const support = {
   'support.incident.declared': topic({
     producer: 'support',
     subscribers: ['notifications', 'tenants', 'audit'],
-    description: 'A disturbance that touches many tenants was declared an incident.',
+    description: 'A disruption that affects many tenants was declared an incident.',
     version: 1,
     listed: false,
     payload: z.object({

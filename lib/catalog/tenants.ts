@@ -12,9 +12,7 @@ export const tenants = {
     payload: z.object({
       tenantId: id,
       name: title,
-      municipalityNumber: code(
-        z.string().regex(/^\d{4}$/, 'write the four digits of the municipality number'),
-      ),
+      municipalityNumber: code(z.string().regex(/^\d{4}$/, 'expected a municipality number of four digits')),
       contactName: personName,
       onboardedAt: instant,
       email: email.optional(),
@@ -32,7 +30,7 @@ export const tenants = {
   'tenant.settings.changed': topic({
     producer: 'tenants',
     subscribers: ['bookings', 'payments', 'audit'],
-    description: 'A tenant changed how bookings, payments or approvals work for it.',
+    description: 'A tenant changed its settings for bookings, payments or approvals.',
     version: 1,
     listed: false,
     orderingKey: ({ tenantId }) => tenantId,
@@ -54,7 +52,7 @@ export const tenants = {
   'tenant.domain.verified': topic({
     producer: 'tenants',
     subscribers: ['notifications', 'integrations'],
-    description: 'A tenant proved that it holds the domain its booking pages run on.',
+    description: 'A tenant proved that it owns the domain of its booking pages.',
     version: 1,
     listed: false,
     payload: z.object({ tenantId: id, domain: code(z.string().min(3).max(253)), verifiedAt: instant }),
@@ -94,7 +92,7 @@ export const tenants = {
   'tenant.suspended': topic({
     producer: 'tenants',
     subscribers: ['bookings', 'payouts', 'notifications', 'audit'],
-    description: 'A tenant may take no new bookings until further notice.',
+    description: 'A tenant was suspended: it takes no new bookings until further notice.',
     version: 1,
     listed: false,
     payload: z.object({

@@ -1,75 +1,45 @@
 import type { z } from 'zod';
 
 /**
- * One kind of event, as its producer promises it and its subscribers read it.
+ * A kind of event, and a row of the catalog: the contract between its producer and its subscribers.
  *
- * A row of the catalog. Everything typed about the bus (topic names, payloads, who may subscribe, what `emit`
- * accepts) derives from these rows; nothing else repeats them.
+ * Every type of the bus derives from these rows: topic names, payloads, who may subscribe, what `emit` accepts.
  */
 export interface Topic<
   Payload extends z.ZodType = z.ZodType,
-  Producer extends Component = Component,
-  Subscribers extends readonly [Component, ...Component[]] = readonly [Component, ...Component[]],
+  Producer extends string = string,
+  Subscribers extends readonly [string, ...string[]] = readonly [string, ...string[]],
 > {
-  /** The component that states the fact. */
+  /** The component that emits it. */
   readonly producer: Producer;
-  /** The components that are handed every event of this topic, each independently of the others. */
+  /** The components that receive every event of the topic, each independently of the others. */
   readonly subscribers: Subscribers;
-  /** One sentence: what has happened when this event exists. */
+  /** One sentence: the fact that an event states. */
   readonly description: string;
-  /** What an event carries. Checked by `emit` before anything is stored. */
+  /** The schema of its payload, which `emit` checks before it stores anything. */
   readonly payload: Payload;
-  /** A payload that fits, for documents and tests. */
+  /** A valid payload, for documents and tests. */
   readonly example: z.input<Payload>;
   /** Counts breaking changes of `payload`, from 1. */
   readonly version: number;
-  /** Whether the platform's owner fixed this topic; the others are ours. */
+  /** Whether the platform's owner defines this topic; we define the others. */
   readonly listed: boolean;
   /**
-   * Narrows the lane from the whole topic to the events that share this key: each subscriber is then handed the
-   * events of one key in order, and different keys do not wait for one another.
+   * Narrows the lane from the whole topic to the events that share this key: a subscriber receives the events of one key
+   * in order, and different keys do not wait for each other.
    *
-   * A method and not a property, because only a method's parameter lets every row pass as a plain `Topic`.
+   * It is a method, because only a method's parameter lets every row pass as a plain `Topic`.
    */
   orderingKey?(payload: z.output<Payload>): string;
-  /** The ordering key in words for the catalog page, for example `bookingId`. Set exactly when `orderingKey` is. */
+  /** The field that is the ordering key, for example `bookingId`. Set exactly when `orderingKey` is. */
   readonly orderedBy?: string;
 }
 
-/** A part of the platform that produces events, reacts to them, or both. */
-export type Component = (typeof components)[number];
-
-export const components = [
-  'accounting',
-  'audit',
-  'bookings',
-  'calendar',
-  'http',
-  'identity',
-  'inquiries',
-  'integrations',
-  'intelligence',
-  'invoicing',
-  'ledger',
-  'messaging',
-  'notifications',
-  'payments',
-  'payouts',
-  'reporting',
-  'resources',
-  'reviews',
-  'seasons',
-  'subscriptions',
-  'support',
-  'system',
-  'tenants',
-] as const;
-
-/** Declares a topic; an identity function that ties `example` and `orderingKey` to `payload`. */
+/** Declares a topic. It returns the row as it is; its type ties `example` and `orderingKey` to `payload`. */
 export function topic<
   Payload extends z.ZodType,
-  Producer extends Component,
-  const Subscribers extends readonly [Component, ...Component[]],
+  Producer extends string,
+  const Subscribers extends readonly [string, ...string[]],
 >(row: Topic<Payload, Producer, Subscribers>): Topic<Payload, Producer, Subscribers> {
   return row;
 }

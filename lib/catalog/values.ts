@@ -9,7 +9,7 @@ export const day = z.iso.date();
 /**
  * Marks a field as personal data: operators see it only with the reveal scope, and the audit trail does not keep it.
  *
- * All that a person typed is personal, whatever it was meant for: a reason, a note, the name of a venue.
+ * Everything that a person typed is personal, whatever it is for: a reason, a note, the name of a venue.
  */
 export function personal<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema.meta({ personal: true });
@@ -18,8 +18,8 @@ export function personal<Schema extends z.ZodType>(schema: Schema): Schema {
 /**
  * Marks a text that machines write for machines: an id, a number in a register, a word of a vocabulary.
  *
- * Every text of a payload is either this or personal; enums, dates and UUIDs say it by their type. A value that does
- * not look like a code all the same, such as one with a space, is hidden like personal data.
+ * Every text of a payload is marked as a code or as personal; enums, dates and UUIDs are codes by their type. A value
+ * that does not look like a code, for example because it has a space, is hidden like personal data.
  */
 export function code<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema.meta({ personal: false });
@@ -28,15 +28,15 @@ export function code<Schema extends z.ZodType>(schema: Schema): Schema {
 /** An id of one of the platform's own records. */
 export const id = code(z.string().min(1).max(255));
 
-/** An id that another system gave. */
+/** An id from another system. */
 export const reference = code(z.string().min(1));
 
-/** An amount of money in the smallest unit of its currency (øre, cents), so that no sum is ever rounded. */
+/** An amount of money in the smallest unit of its currency (øre, cents), so that no sum is rounded. */
 export const amountMinor = z.int().nonnegative();
 
-/** A currency by its three letters in ISO 4217. */
+/** A currency as three letters of ISO 4217. */
 export const currency = code(
-  z.string().regex(/^[A-Z]{3}$/, 'write the three capital letters of ISO 4217, for example NOK'),
+  z.string().regex(/^[A-Z]{3}$/, 'expected three capital letters of ISO 4217, for example NOK'),
 );
 
 /** A person's name. */
@@ -45,11 +45,11 @@ export const personName = personal(z.string().min(1).max(200));
 /** An e-mail address; letters such as æ, ø and å are allowed, since municipal domains have them. */
 export const email = personal(z.email({ pattern: z.regexes.unicodeEmail }).max(254));
 
-/** What a person wrote in their own words. */
+/** Free text that a person wrote. */
 export const freeText = personal(z.string().min(1).max(10_000));
 
 /** A name or title that a person gave to something: a venue, an organization, a season. */
 export const title = personal(z.string().min(1).max(200));
 
-/** How many there are of something. */
+/** A number of things. */
 export const count = z.int().nonnegative();

@@ -4,7 +4,7 @@ import { code, count, id, instant, personal } from './values.ts';
 
 const provider = z.enum(['cardpayments', 'walletpayments', 'identityprovider']);
 
-/** What a provider sent. The body is kept whole and unread here: only its subscriber knows its shape. */
+/** A provider's webhook. The body is kept whole: only the subscriber knows its shape. */
 const received = z.object({
   eventId: id,
   eventType: code(z.string()).nullable(),
@@ -87,10 +87,10 @@ export const webhooks = {
     producer: 'http',
     subscribers: ['support', 'audit'],
     description:
-      "A provider's webhooks were refused for one reason 20 times in a day (UTC), then 200, 2,000 and so on, and three times as often as in the week before, as after a wrong secret.",
+      "A provider's webhooks refused for one reason reached 20 in a day (UTC), or 200, 2,000 and so on, and three times the daily mean of the week before.",
     version: 1,
     listed: false,
-    // From the day's midnight until the last of them was counted.
+    // From the day's midnight until the last refusal that was counted.
     payload: z.object({
       provider,
       reason: code(z.string().min(1)),

@@ -38,6 +38,8 @@ export class Attempt {
   readonly delivery: ClaimedDelivery;
   /** When it began, by the database's clock, in epoch milliseconds. */
   readonly atMs: number;
+  /** How long its handler took; set once a transactional handler has ended. */
+  durationMs = 0;
   /** Where its outcome is recorded: elsewhere once its key has left the lane. */
   #held: HeldLane;
   #place: number;

@@ -1,13 +1,12 @@
 import type { Transaction } from '../db/connect.ts';
 import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
-import { settleInTransaction } from '../deliveries/settle.ts';
 import type { BatchContext, BatchLimits } from '../subscribers/subscriber.ts';
 import { beginAttempt } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
 import type { HeldLane } from './held-lane.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
-import { CommitUnknown, endWithoutFailure, inTransaction } from './transaction.ts';
+import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted, settle } from './transaction.ts';
 
 /** A lane then costs a hundredth of a round trip for each event, and a batch fits well into a handler's time limit. */
 const BATCH_EVENTS = 100;
@@ -98,23 +97,19 @@ async function take(held: HeldLane, attempts: readonly Attempt[]): Promise<numbe
 
 /** Settles the events that the handler took in the handler's transaction. @returns how many they are. */
 async function takeInTransaction(held: HeldLane, attempts: readonly Attempt[]): Promise<number> {
-  const { lane, progress } = held;
   let taken: readonly Attempt[] = [];
-  let durationMs = 0;
   await inTransaction(held, async ({ tx, limited }) => {
     const startedAt = performance.now();
     const handled = callHandler(held, attempts, limited(), tx);
     const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
     // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
     if (count === 0) throw new NotTaken(0, attempts.length);
-    durationMs = performance.now() - startedAt;
     taken = attempts.slice(0, count);
-    const to = progress.headAfter(taken.map(({ place }) => place));
-    const delivered = taken.map(({ delivery: { position }, atMs }) => ({ position, atMs, durationMs }));
-    await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
+    const durationMs = performance.now() - startedAt;
+    for (const attempt of taken) attempt.durationMs = durationMs;
+    await settle(held, tx, taken);
   });
-  held.commit(taken.map(({ place }) => place));
-  for (const attempt of taken) attempt.end('delivered', durationMs);
+  recordCommitted(held, taken);
   return taken.length;
 }
 

@@ -1,11 +1,10 @@
 import type { Transaction } from '../db/connect.ts';
-import { settleInTransaction } from '../deliveries/settle.ts';
 import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
 import type { HeldLane } from './held-lane.ts';
 import { isPromise } from './limit.ts';
 import type { HandlerLimit } from './limit.ts';
-import { CommitUnknown, endWithoutFailure, inTransaction } from './transaction.ts';
+import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted, settle } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';
 
 /**
@@ -68,11 +67,10 @@ async function deliver(
   most: number,
   attempts: Attempt[],
 ): Promise<'done' | 'rolled back' | 'to be released'> {
-  const durationsMs: number[] = [];
   try {
     await inTransaction(held, async (transaction) => {
-      await callHandlers(held, first, most, transaction, attempts, durationsMs);
-      await settle(held, transaction.tx, attempts, durationsMs);
+      await callHandlers(held, first, most, transaction, attempts);
+      await settle(held, transaction.tx, attempts);
     });
   } catch (error) {
     if (endWithoutFailure(held, attempts, error)) return 'to be released';
@@ -82,8 +80,7 @@ async function deliver(
     attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
     return 'done';
   }
-  held.commit(attempts.map(({ place }) => place));
-  for (const [index, attempt] of attempts.entries()) attempt.end('delivered', durationsMs[index]);
+  recordCommitted(held, attempts);
   return 'done';
 }
 
@@ -93,7 +90,6 @@ async function callHandlers(
   most: number,
   { tx, limited }: HandlersTransaction,
   attempts: Attempt[],
-  durationsMs: number[],
 ): Promise<void> {
   const { progress, lease } = held;
   const closesAt = performance.now() + COMMIT_MS;
@@ -109,7 +105,7 @@ async function callHandlers(
     attempts.push(attempt);
     const handled = callHandler(held, attempt, tx, limited());
     if (isPromise(handled)) await handled;
-    durationsMs.push(attempt.elapsedMs);
+    attempt.durationMs = attempt.elapsedMs;
     place = progress.next(place + 1);
   } while (place !== null && mayJoin(place));
 }
@@ -117,17 +113,4 @@ async function callHandlers(
 function callHandler({ lane }: HeldLane, attempt: Attempt, tx: Transaction, limit: HandlerLimit): unknown {
   const context = Object.assign(contextOf(lane, attempt, limit), { tx });
   return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
-}
-
-async function settle(
-  { lane, progress }: HeldLane,
-  tx: Transaction,
-  attempts: readonly Attempt[],
-  durationsMs: readonly number[],
-): Promise<void> {
-  const delivered = attempts.map(({ delivery: { position }, atMs }, index) => {
-    return { position, atMs, durationMs: durationsMs[index]! };
-  });
-  const to = progress.headAfter(attempts.map(({ place }) => place));
-  await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
 }

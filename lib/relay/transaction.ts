@@ -1,7 +1,7 @@
 import { transact } from '../db/connect.ts';
 import type { Transaction } from '../db/connect.ts';
 import { TransactionNotBegun } from '../db/late-begin.ts';
-import { LeaseLost } from '../deliveries/settle.ts';
+import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
 import type { Attempt } from './attempt.ts';
 import type { HeldLane } from './held-lane.ts';
 import { HandlerTimeout, HandlerLimit } from './limit.ts';
@@ -77,6 +77,25 @@ export async function inTransaction(
     clearTimeout(timer);
     signal?.removeEventListener('abort', stop);
   }
+}
+
+/** Settles attempts as delivered, in the transaction of their handlers. @throws LeaseLost */
+export async function settle(
+  { lane, progress }: HeldLane,
+  tx: Transaction,
+  attempts: readonly Attempt[],
+): Promise<void> {
+  const delivered = attempts.map(({ delivery: { position }, atMs, durationMs }) => {
+    return { position, atMs, durationMs };
+  });
+  const to = progress.headAfter(attempts.map(({ place }) => place));
+  await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
+}
+
+/** Records attempts that `settle` settled, once their transaction has committed. */
+export function recordCommitted(held: HeldLane, attempts: readonly Attempt[]): void {
+  held.commit(attempts.map(({ place }) => place));
+  for (const attempt of attempts) attempt.end('delivered', attempt.durationMs);
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { Subscriber } from '../catalog/catalog.ts';
 import { readable } from '../config.ts';
 import type { Config } from '../config.ts';
 import { log } from '../log.ts';
@@ -34,14 +35,38 @@ export function subscribersOf(settings: Settings): AttachedSubscriber[] {
 
 /** Lists components by name, so that a URL replaces the component in this process, even when the URL is invalid. */
 function componentsOf(settings: Settings): Readonly<Record<string, () => AttachedSubscriber>> {
+  const here = Object.entries(places).flatMap(([name, place]) =>
+    place === 'elsewhere' ? [] : [[name, () => place(settings)] as const],
+  );
   const remote = settings.remoteSubscribers.map(
     (component) => [component.name, () => remoteSubscriber(component)] as const,
   );
-  return {
-    audit: () => audit,
-    identity: () => identity,
-    notifications: () => notificationsBy(settings.mail),
-    payments: () => payments,
-    ...Object.fromEntries(remote),
-  };
+  return Object.fromEntries([...here, ...remote]);
 }
+
+/** A component of this process, or one that runs elsewhere and has its address in `SUBSCRIBER_<NAME>_URL`. */
+type Place = ((settings: Settings) => AttachedSubscriber) | 'elsewhere';
+
+/** Every subscriber in the catalog. The compiler refuses a name that no topic lists, and a listed name without a place. */
+const places: Readonly<Record<Subscriber, Place>> = {
+  accounting: 'elsewhere',
+  audit: () => audit,
+  bookings: 'elsewhere',
+  calendar: 'elsewhere',
+  identity: () => identity,
+  integrations: 'elsewhere',
+  intelligence: 'elsewhere',
+  invoicing: 'elsewhere',
+  ledger: 'elsewhere',
+  messaging: 'elsewhere',
+  notifications: ({ mail }) => notificationsBy(mail),
+  payments: () => payments,
+  payouts: 'elsewhere',
+  reporting: 'elsewhere',
+  resources: 'elsewhere',
+  reviews: 'elsewhere',
+  seasons: 'elsewhere',
+  subscriptions: 'elsewhere',
+  support: 'elsewhere',
+  tenants: 'elsewhere',
+};

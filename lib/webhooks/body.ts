@@ -1,6 +1,6 @@
 import type { ProblemCode } from '../http/problem-codes.ts';
 
-/** Why a verified body cannot be stored. */
+/** The reasons why a verified body cannot be stored. */
 export const bodyProblems = [
   'invalid_utf8',
   'invalid_json',
@@ -19,8 +19,8 @@ export type ParsedBody =
 /**
  * Parses a webhook's body into an object that Postgres can store as `jsonb`.
  *
- * A valid signature says nothing about the content: each thing refused here would make the insert fail (22P05, 22P02,
- * 54001, 22003), hence a 500, hence days of retries. No input makes it throw or run out of stack.
+ * A valid signature says nothing about the content. Everything refused here would make the insert fail (22P05, 22P02,
+ * 54001, 22003), hence a 500 and days of retries. No input makes it throw or run out of stack.
  *
  * Store `JSON.stringify(body)` rather than the text: every finite JavaScript number fits `jsonb` (131,072 digits before
  * the point, 16,383 after), while the text may hold `1e-20000`, which does not.
@@ -66,7 +66,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Walks with a list of what is left, since a signed body may be nested deeper than the call stack reaches. */
+/** Walks iteratively, since a signed body may be nested deeper than the call stack. */
 function firstProblemIn(root: Record<string, unknown>): BodyProblem | null {
   const pending: { value: unknown; depth: number }[] = [{ value: root, depth: 1 }];
   for (let next = pending.pop(); next; next = pending.pop()) {

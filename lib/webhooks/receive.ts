@@ -23,7 +23,7 @@ export interface WebhookIntake {
   /** The event's correlation id, and in every log line. */
   readonly requestId: string;
   readonly settings: Config['webhooks'];
-  /** Asked for only when a webhook is to be stored: what is refused opens no connection. */
+  /** Called only to store a webhook: a refused one opens no connection. */
   readonly database: () => Promise<Database>;
   readonly rejections: Rejections;
   /** Unix seconds; the clock unless given. */
@@ -31,10 +31,10 @@ export interface WebhookIntake {
 }
 
 /**
- * Takes in a provider's webhook: verifies it and puts it into the outbox, once however often it is sent.
+ * Receives a provider's webhook: verifies it and puts its event into the outbox, once however often it is sent.
  *
- * When this resolves the event is durable. When it throws 503 it may be too, and the provider's next try finds out.
- * Everything else that is thrown has left no row.
+ * When it resolves, the event is stored. When it throws 503, the event may be stored, and the provider's next attempt
+ * finds out. Any other error has stored nothing.
  *
  * @throws Problem 404, 503 `webhook_not_configured`, 415, 413, 401 or 400, in this order of checks; 503
  *   `database_unavailable` after five seconds at the latest.
@@ -44,7 +44,11 @@ export async function receiveWebhook(intake: WebhookIntake): Promise<Received> {
   const { isNew, isSameBody } = await store(intake, webhook);
   const { provider, eventId } = webhook;
   if (!isSameBody) {
-    log('warn', 'a webhook came again with another body', { provider, eventId, requestId: intake.requestId });
+    log('warn', 'a webhook was repeated with another body', {
+      provider,
+      eventId,
+      requestId: intake.requestId,
+    });
   }
   return { received: true, duplicate: !isNew, eventId };
 }
@@ -59,7 +63,7 @@ interface Webhook {
   readonly bodySha256: string;
 }
 
-/** Runs all checks. What does not pass is counted and leaves a line in the log. @throws Problem */
+/** Runs all checks. A refusal is counted and leaves a log line. @throws Problem */
 async function admit(intake: WebhookIntake): Promise<Webhook> {
   const { request, requestId, rejections } = intake;
   const provider = providerOf(request.url);
@@ -93,22 +97,22 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
   }
 }
 
-/** The path decides, never the query: that one is the caller's. Nothing is decoded, so there is one way to write it. */
+/** Reads the provider from the path, never from the query, which is the caller's. Nothing is decoded. */
 function providerOf(url: string): Provider | undefined {
   const [, segment] = /^(?:\/api)?\/webhooks\/([^/]+)$/.exec(new URL(url).pathname) ?? [];
   return providers.find((provider) => provider === segment);
 }
 
-/** A secret has to be set by hand. */
+/** The owner must set a secret. */
 const NOT_CONFIGURED_RETRY_SECONDS = 60;
 
-/** With no secret there is nothing to verify with, and an HMAC with an empty key is one that anybody can make. */
+/** Without a secret nothing can be verified: anybody can make an HMAC with an empty key. */
 function usableSettings(settings: Config['webhooks'][Provider]): Config['webhooks'][Provider] {
   if (settings.secrets.some((secret) => isUsableSecret(settings.scheme, secret))) return settings;
   throw new Problem('webhook_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
 
-/** @throws Problem 401 that is the same whatever the reason: a forger learns nothing from it. */
+/** @throws Problem 401, the same for all reasons, so that a forger learns nothing. */
 function verify(
   { request, now = Date.now() / 1000 }: WebhookIntake,
   { scheme, secrets }: Config['webhooks'][Provider],
@@ -124,7 +128,7 @@ function verify(
 /**
  * The URL that the provider posted to, which Vipps signs: the platform has added the path's parameter to its query.
  *
- * Worked on as text, since a query that is parsed and written again may come out spelt otherwise.
+ * Edits the query as text: parsing and writing it again may change its spelling.
  */
 function signedUrl(received: string, provider: Provider): string {
   const { origin, pathname, search } = new URL(received);
@@ -150,10 +154,10 @@ function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** Providers give up on a request after five to thirty seconds, and then know nothing. */
+/** Providers give up on a request after five to thirty seconds. */
 const DATABASE_LIMIT_MS = 5 * SECOND;
 
-/** A failover or a restart is over in about this time, and so is a twin's transaction. */
+/** The usual time of a failover or a restart. */
 const DATABASE_RETRY_SECONDS = 5;
 
 /** @throws Problem 503 when the outcome is failure or unknown */
@@ -175,7 +179,7 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   }
 }
 
-/** Data, constraints, SQL and triggers that do not fit: no retry mends that, and nothing is in doubt. */
+/** Errors in data, constraints, SQL or triggers: no retry fixes them, and nothing was stored. */
 function isOurMistake(error: unknown): boolean {
   return /^(22|23|42|P0)...$/.test(codeOf(error) ?? '');
 }
@@ -219,7 +223,7 @@ async function write(
   return stored!;
 }
 
-/** How long a webhook waits for its twin in another transaction. The rest of the five seconds is for the network. */
+/** The longest wait for the same webhook in another transaction. The rest of the five seconds is for the network. */
 const LOCK_LIMIT_MS = 2 * SECOND;
 
 /**

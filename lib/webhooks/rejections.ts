@@ -24,7 +24,7 @@ export class Rejections {
     this.#database = database;
   }
 
-  /** Counts one more; returns at once and never throws. @param provider `unknown` for one that we do not have. */
+  /** Counts one rejection; returns at once and never throws. @param provider `unknown` for an unknown one. */
   count(provider: Provider | 'unknown', reason: string): void {
     this.#add({ provider, reason, count: 1 });
     if (this.#isFlushDue) return;
@@ -32,7 +32,7 @@ export class Rejections {
     waitUntil(this.#flushLater());
   }
 
-  /** Writes what has gathered. What cannot be written stays, for the flush after the next refusal. Never rejects. */
+  /** Writes the gathered counts. If that fails, they stay for the flush after the next refusal. Never rejects. */
   async flush(): Promise<void> {
     const counts = [...this.#gathered.values()];
     this.#gathered.clear();

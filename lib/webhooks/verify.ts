@@ -15,11 +15,11 @@ export interface WebhookRequest {
   readonly headers: Headers | Readonly<Record<string, string>>;
   /** The body as received, undecoded. */
   readonly body: Uint8Array;
-  /** The absolute URL that the provider posts to. Its host is trusted; the `Host` header is not looked at. */
+  /** The absolute URL that the provider posts to. Its host is trusted; the `Host` header is ignored. */
   readonly url: string | URL;
-  /** Unix seconds; what has passed of the running one is not looked at. */
+  /** Unix seconds; fractions are ignored. */
   readonly now: number;
-  /** How far the sender's clock may be off, both ways; 300 by default. 0 checks nothing: offline use only. */
+  /** The sender's clock may be off by this, both ways; 300 by default. 0 disables the check, for offline use only. */
   readonly toleranceSeconds?: number;
 }
 
@@ -74,7 +74,7 @@ function requireKeys(secrets: readonly string[], keyOf: WebhookScheme['keyOf']):
   return keys;
 }
 
-/** Headers lower-case names and join repeated ones; a record may hold what no header can, which is refused. */
+/** `Headers` lower-cases names and joins repeated ones. A record with an invalid header is refused. */
 function parseHeaders(headers: WebhookRequest['headers']): Headers {
   try {
     return new Headers(headers);

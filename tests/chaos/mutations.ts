@@ -116,18 +116,18 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: 'lib/relay/shared-commit.ts',
-        from: `      await settle(held, transaction.tx, attempts, durationsMs);
+        from: `      await settle(held, transaction.tx, attempts);
     });
 `,
-        to: `      if (!held.hasFailed) await settle(held, transaction.tx, attempts, durationsMs);
+        to: `      if (!held.hasFailed) await settle(held, transaction.tx, attempts);
     });
     if (held.hasFailed) throw new LeaseLost();
 `,
       },
       {
         file: 'lib/relay/shared-commit.ts',
-        from: "import { settleInTransaction } from '../deliveries/settle.ts';",
-        to: "import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';",
+        from: "import type { Transaction } from '../db/connect.ts';",
+        to: "import type { Transaction } from '../db/connect.ts'; import { LeaseLost } from '../deliveries/settle.ts';",
       },
     ],
   },

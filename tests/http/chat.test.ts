@@ -45,7 +45,6 @@ afterEach(async () => {
   await api.close();
   expect(JSON.stringify(lines)).not.toContain(CANARY);
   for (const name of consoleMethods) expect(console[name]).not.toHaveBeenCalled();
-  vi.restoreAllMocks();
   expect(unhandled).toEqual([]);
 });
 

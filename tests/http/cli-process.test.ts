@@ -39,7 +39,6 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'postbud-cli-'));
 });
 afterAll(async () => {
-  vi.restoreAllMocks();
   await server.close();
   await bus.close();
   rmSync(folder, { recursive: true, force: true });

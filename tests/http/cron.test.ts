@@ -23,7 +23,6 @@ beforeEach(() => {
 });
 afterEach(() => {
   vi.useRealTimers();
-  vi.restoreAllMocks();
   vi.unstubAllEnvs();
   expect(written).not.toContain(SECRET);
 });

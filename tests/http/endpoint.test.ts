@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs';
 
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
@@ -22,7 +22,6 @@ beforeEach(() => {
   lines = '';
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => (lines += String(text)).length > 0);
 });
-afterEach(() => vi.restoreAllMocks());
 
 /** A public endpoint with every guard: three calls a minute, bodies of 64 bytes, a budget of two for everybody. */
 function guarded({ forms = false, limit = 3, budget = 100 } = {}) {

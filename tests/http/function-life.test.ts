@@ -13,7 +13,6 @@ const REQUEST_CONTEXT = Symbol.for('@vercel/request-context');
 
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
 afterEach(() => {
-  vi.restoreAllMocks();
   vi.unstubAllEnvs();
   delete platform[REQUEST_CONTEXT];
 });

@@ -77,7 +77,6 @@ beforeEach(async () => {
 });
 
 afterEach(() => {
-  vi.restoreAllMocks();
   vi.unstubAllEnvs();
   expect([...written, ...answered].join('\n')).not.toContain(CANARY);
 });

@@ -123,10 +123,7 @@ beforeEach(() => {
   written = [];
   vi.spyOn(process.stdout, 'write').mockImplementation((line) => written.push(String(line)) > 0);
 });
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
+afterEach(() => vi.unstubAllEnvs());
 
 async function functionOf(name: Name): Promise<Endpoint> {
   switch (name) {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
 import chat from '../../api/chat.ts';
 import relay from '../../api/cron/relay.ts';
@@ -22,7 +22,6 @@ const operationOf = (id: string) => operationsOf(openApi).find(({ operationId })
 const judge = new AnswerJudge(openApi);
 
 beforeEach(() => void vi.spyOn(process.stdout, 'write').mockReturnValue(true));
-afterEach(() => void vi.restoreAllMocks());
 afterAll(() => void vi.unstubAllEnvs());
 
 test('a run of the cron reports as described', async () => {

@@ -50,7 +50,6 @@ beforeEach(() => {
 });
 afterEach(() => {
   vi.useRealTimers();
-  vi.restoreAllMocks();
   vi.unstubAllEnvs();
 });
 

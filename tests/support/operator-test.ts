@@ -79,10 +79,10 @@ export class Operators {
   }
 
   /** Makes so many dead letters of the ledger. @returns their ids, oldest first. */
-  async died(count: number): Promise<string[]> {
+  async died(count: number, message = 'refused'): Promise<string[]> {
     await emitPayments(this.#bus.db, 1, count);
     const refuse = () => {
-      throw new PermanentError('refused');
+      throw new PermanentError(message);
     };
     await drainLive(this.#bus.db, [ledgerThat(refuse)]);
     return await this.idsIn('dead_lettered');

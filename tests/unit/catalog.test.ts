@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { isTopicName, topics } from '../../lib/catalog/catalog.ts';
-import { components } from '../../lib/catalog/topic.ts';
+import { isTopicName, subscriberNames, topics } from '../../lib/catalog/catalog.ts';
 import { email } from '../../lib/catalog/values.ts';
 import fixedTopics from '../fixtures/topics.json' with { type: 'json' };
 
 const rows = topics();
+/** Components that no topic lists as a subscriber. */
+const ONLY_PRODUCERS = ['http', 'inquiries', 'system'];
 const listedNames = fixedTopics.map(({ topic }) => topic);
 
 describe('the catalog', () => {
@@ -51,9 +52,10 @@ describe.each(rows)('%s', (name, row) => {
   });
 
   test('the topic has a known producer and known subscribers, each once', () => {
-    expect(components).toContain(row.producer);
+    expect([...subscriberNames(), ...ONLY_PRODUCERS]).toContain(row.producer);
     expect(row.subscribers.length).toBeGreaterThan(0);
-    expect(components).toEqual(expect.arrayContaining([...row.subscribers]));
+    // The compiler compares them with the registry; a Postgres array takes letters without quotes.
+    for (const name of [row.producer, ...row.subscribers]) expect(name).toMatch(/^[a-z]+$/);
     expect(new Set(row.subscribers).size).toBe(row.subscribers.length);
   });
 

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import * as z from 'zod';
 
 import { InvalidConfiguration } from '../../lib/config.ts';
@@ -15,8 +15,6 @@ beforeEach(() => {
   lines = [];
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => lines.push(String(text)) > 0);
 });
-
-afterEach(() => vi.restoreAllMocks());
 
 describe('an endpoint', () => {
   test('an endpoint answers what its handler answers, with no-store', async () => {

@@ -6,10 +6,7 @@ beforeEach(() => {
   vi.resetModules();
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => writes.push(String(text)) > 0);
 });
-afterEach(() => {
-  vi.restoreAllMocks();
-  vi.unstubAllEnvs();
-});
+afterEach(() => vi.unstubAllEnvs());
 
 /** The log of a process with this `LOG_LEVEL`. */
 async function logOf(level: string | undefined) {

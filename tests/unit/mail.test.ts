@@ -4,9 +4,7 @@ import type { MailSettings } from '../../lib/config.ts';
 import { asciiAddress } from '../../lib/mail/address.ts';
 import { sendMail } from '../../lib/mail/send-mail.ts';
 
-afterEach(() => {
-  vi.restoreAllMocks();
-});
+afterEach(() => {});
 
 test.each([
   ['post@bærum.kommune.no', 'post@xn--brum-voa.kommune.no'],

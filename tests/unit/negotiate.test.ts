@@ -35,8 +35,9 @@ describe('a caller', () => {
   });
 });
 
-describe('Accept is taken by its qualities', () => {
+describe('the Accept header', () => {
   test.each([
+    // By their qualities.
     ['text/html', 'HTML'],
     ['application/json', 'JSON'],
     ['text/html, application/json', 'JSON'],
@@ -48,13 +49,7 @@ describe('Accept is taken by its qualities', () => {
     ['text/html;q=1.000, application/json;q=1', 'JSON'],
     ['text/html;q=0.5, */*;q=0.1', 'HTML'],
     ['text/html;q=0.1, */*;q=0.5', 'JSON'],
-  ] as const)('the Accept header %s chooses %s by its qualities', (accept, expected) => {
-    expect(answerTo(accept)).toBe(expected);
-  });
-});
-
-describe('the range that names a type most closely decides on it', () => {
-  test.each([
+    // The range that names a type most closely decides on it.
     ['text/*', 'HTML'],
     ['application/*', 'JSON'],
     ['text/*, application/*', 'JSON'],
@@ -65,38 +60,7 @@ describe('the range that names a type most closely decides on it', () => {
     ['text/html, text/*;q=0.1, application/json;q=0.2', 'HTML'],
     ['application/*;q=0, */*', 'HTML'],
     ['text/html;q=0.3, text/html;q=0.9, application/json;q=0.5', 'JSON'],
-  ] as const)('the Accept header %s chooses %s by its closest range', (accept, expected) => {
-    expect(answerTo(accept)).toBe(expected);
-  });
-});
-
-describe('nothing that is here is acceptable', () => {
-  test.each([
-    'image/png',
-    'text/plain, application/xml',
-    'application/problem+json',
-    'text/html;q=0',
-    'application/json;q=0',
-    'application/json;q=0.0, text/html;q=0.000',
-    '*/*;q=0',
-    'text/*;q=0, application/*;q=0',
-    'text/html;level=1',
-    'application/json;odata=verbose',
-    'text/html;charset=iso-8859-1',
-    '*/html',
-  ])('the Accept header %s is refused with 406', (accept) => {
-    expect(answerTo(accept)).toBe(406);
-  });
-
-  test('a 406 says what to write in Accept', () => {
-    const headers = new Headers({ accept: 'image/png' });
-    expect(() => requireAcceptable(headers)).toThrow(Problem);
-    expect(() => requireAcceptable(headers)).toThrow(/Send Accept: text\/html or Accept: application\/json/);
-  });
-});
-
-describe('parameters', () => {
-  test.each([
+    // With parameters.
     ['text/html;charset=utf-8', 'HTML'],
     ['text/html; charset="UTF-8" ; q=0.5, application/json;q=0.4', 'HTML'],
     ['text/html;charset=utf-8;q=0.1, text/html;q=0.9, application/json;q=0.5', 'JSON'],
@@ -109,13 +73,7 @@ describe('parameters', () => {
     ['application/problem+json, text/html;q=0.2', 'HTML'],
     ['application/problem+json, application/json, text/html;q=0.5', 'JSON'],
     ['application/problem+json;q=0.1, */*;q=0.5', 'JSON'],
-  ] as const)('the parameters of %s choose %s', (accept, expected) => {
-    expect(answerTo(accept)).toBe(expected);
-  });
-});
-
-describe('what is no media range counts as left out', () => {
-  test.each([
+    // Anything that is not a media range counts as left out.
     ['garbage', 'JSON'],
     [',,, ;q=1, /, text/, /html', 'JSON'],
     ['text/html;q=high', 'JSON'],
@@ -127,8 +85,27 @@ describe('what is no media range counts as left out', () => {
     ['garbage, image/png', 406],
     ['text/html,"', 'HTML'],
     ['__proto__/constructor', 406],
-  ] as const)('the Accept header %s chooses %s although it holds no media range', (accept, expected) => {
+    // Neither type is acceptable.
+    ['image/png', 406],
+    ['text/plain, application/xml', 406],
+    ['application/problem+json', 406],
+    ['text/html;q=0', 406],
+    ['application/json;q=0', 406],
+    ['application/json;q=0.0, text/html;q=0.000', 406],
+    ['*/*;q=0', 406],
+    ['text/*;q=0, application/*;q=0', 406],
+    ['text/html;level=1', 406],
+    ['application/json;odata=verbose', 406],
+    ['text/html;charset=iso-8859-1', 406],
+    ['*/html', 406],
+  ] as const)('the Accept header %s is answered with %s', (accept, expected) => {
     expect(answerTo(accept)).toBe(expected);
+  });
+
+  test('a 406 says what to write in Accept', () => {
+    const headers = new Headers({ accept: 'image/png' });
+    expect(() => requireAcceptable(headers)).toThrow(Problem);
+    expect(() => requireAcceptable(headers)).toThrow(/Send Accept: text\/html or Accept: application\/json/);
   });
 
   test.each([

@@ -167,11 +167,11 @@ describe('the kept versions', () => {
     const { versions, breaks } = update(entry(z.object({ name: z.int() })));
     expect(versions).toEqual(kept);
     expect(breaks.map(({ message }) => message)).toEqual([
-      `happened has changed in a way that version 1 does not allow:
-  /name is now integer, was string: breaks its subscribers (ledger, audit), written for the payload as it was.
-  /name is now integer, was string: breaks events that are stored and may be replayed, and producers that still run the older code.
-  Take it back (optional fields may be added), or write version: 2 in its catalog entry and have its
-  subscribers read both.`,
+      `The payload of happened changed in a way that version 1 does not allow:
+  /name is now integer, was string: breaks its subscribers (ledger, audit), which were written for the older payload.
+  /name is now integer, was string: breaks stored events, which may be replayed, and producers that still run the older code.
+  Undo the change (only optional fields may be added), or set version: 2 in its catalog row and make
+  its subscribers read both versions.`,
     ]);
   });
 
@@ -182,9 +182,9 @@ describe('the kept versions', () => {
   });
 
   test('the kept versions refuse a version that skips one or goes back', () => {
-    expect(update(entry(person, 3)).breaks[0]?.message).toContain('Write version: 2.');
+    expect(update(entry(person, 3)).breaks[0]?.message).toContain('Set version: 2.');
     const two = { happened: { 1: schema(person), 2: schema(person) } };
-    expect(update(entry(person, 1), two).breaks[0]?.message).toContain('went back to version 1 from 2');
+    expect(update(entry(person, 1), two).breaks[0]?.message).toContain('went back from version 2 to 1');
   });
 
   test('the kept versions refuse to lose a topic', () => {

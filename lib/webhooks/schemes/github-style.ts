@@ -6,8 +6,8 @@ import { parseSignature } from './signature.ts';
 /**
  * GitHub and the many that copied it: `X-Hub-Signature-256: sha256=<hex>` over the body.
  *
- * Id and type come from the body. GitHub's own `X-GitHub-Delivery` and `X-GitHub-Event` are not signed: whoever
- * replays a request could change them, and the duplicate would pass as new.
+ * Id and type come from the body. GitHub's own `X-GitHub-Delivery` and `X-GitHub-Event` are not signed: someone
+ * who replays a request could change them, and the duplicate would pass as new.
  *
  * @see https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  */

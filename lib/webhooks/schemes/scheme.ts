@@ -2,16 +2,16 @@ import type { KeyObject } from 'node:crypto';
 import type { Signature } from './signature.ts';
 
 /**
- * How one family of providers signs its webhooks. `verifyWebhook` tells the story; a scheme supplies what differs.
+ * The signing scheme of one family of providers, as far as schemes differ; `verifyWebhook` has the common part.
  *
- * `claimOf` and `eventOf` read what a stranger sent: they must be bounded and must not throw anything but `Refusal`.
+ * `claimOf` and `eventOf` read a stranger's request: they must be bounded and must throw nothing but `Refusal`.
  */
 export interface WebhookScheme {
   /** The key that a configured secret stands for, or `null` when it must never be used as one. */
   readonly keyOf: (secret: string) => KeyObject | null;
-  /** What the request claims about itself, parsed but not yet believed. @throws {Refusal} when it cannot be read. */
+  /** Parses the request's claims, which are not yet verified. @throws {Refusal} when they cannot be read. */
   readonly claimOf: (request: SignedRequest) => Claim;
-  /** What happened, according to a request whose signature has been verified. */
+  /** Reads the event of a verified request. */
   readonly eventOf: (request: VerifiedRequest) => WebhookEvent;
 }
 
@@ -19,7 +19,7 @@ export interface SignedRequest {
   readonly headers: Headers;
   /** The bytes as received. A decoded or re-serialised body has another signature. */
   readonly body: Uint8Array;
-  /** Where the sender posted to, as we know it: the `Host` header is the sender's word. */
+  /** The URL that the sender posted to, from our side: the sender could forge the `Host` header. */
   readonly url: string | URL;
 }
 
@@ -31,19 +31,19 @@ export interface VerifiedRequest extends SignedRequest {
 export interface Claim {
   /** When the sender signed, in unix seconds; `null` in schemes that sign no time. */
   readonly timestamp: number | null;
-  /** What the sender must have signed. */
+  /** The bytes that the sender must have signed. */
   readonly message: Uint8Array;
-  /** The candidates; one that verifies is enough, since a sender signs with old and new key while it rotates. */
+  /** The candidates. One valid signature is enough, since a sender signs with old and new key while it rotates. */
   readonly signatures: readonly Signature[];
 }
 
 export interface WebhookEvent {
-  /** What a duplicate is recognised by; `null` when the body states none that can be used. */
+  /** Identifies duplicates; `null` when the body has no usable id. */
   readonly eventId: string | null;
   readonly eventType: string | null;
 }
 
-/** Why a request is not accepted. For logs and counters: the sender is told none of it. */
+/** The reason for a refusal, for logs and counters. The sender does not learn it. */
 export type RefusalReason =
   | 'no_usable_secret'
   | 'missing_header'
@@ -56,7 +56,7 @@ export class Refusal extends Error {
   readonly reason: RefusalReason;
 
   constructor(reason: RefusalReason) {
-    super(`The webhook is refused: ${reason}.`);
+    super(`the webhook is refused: ${reason}`);
     this.name = 'Refusal';
     this.reason = reason;
   }

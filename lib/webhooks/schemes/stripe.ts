@@ -27,7 +27,7 @@ export const stripe: WebhookScheme = {
 function claimOf({ headers, body }: SignedRequest): Claim {
   const items = parseItems(requireHeader(headers, 'stripe-signature'));
   const [timestamp, ...furtherTimestamps] = valuesOf(items, 't');
-  // Only v1 counts: v0 is Stripe's test scheme, and taking it would be a downgrade on the sender's word.
+  // Only v1 counts: v0 is Stripe's test scheme, and accepting it would let the sender downgrade.
   const candidates = valuesOf(items, 'v1');
   // With two `t`, Stripe's SDK for Node believes the last and those for Python, Ruby and PHP the first.
   const isAmbiguous = furtherTimestamps.length > 0 || candidates.length > MAX_CANDIDATES;
@@ -42,7 +42,7 @@ function claimOf({ headers, body }: SignedRequest): Claim {
 
 type Item = readonly [key: string, value: string];
 
-/** Reads `key=value,key=value`. White space has no place in it, and is what joins a header that was sent twice. */
+/** Reads `key=value,key=value`. White space is invalid; it joins the values of a header that was sent twice. */
 function parseItems(header: string): Item[] {
   return header.split(',').map((item) => {
     const [, key, value] = /^([^\s=]+)=(\S*)$/.exec(item) ?? [];

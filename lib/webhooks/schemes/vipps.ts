@@ -18,13 +18,13 @@ import { parseSignature } from './signature.ts';
  * @see https://developer.vippsmobilepay.com/docs/APIs/webhooks-api/request-authentication/
  */
 export const vipps: WebhookScheme = {
-  // The secret looks like base64, yet its text is the key.
+  // The secret looks like base64, but its text is the key.
   keyOf: textKey,
   claimOf,
   eventOf,
 };
 
-/** The one form that binds method, path and host. The shorter legacy form does not: taking it would be a downgrade. */
+/** The form that binds method, path and host. Accepting the shorter legacy form would be a downgrade. */
 const AUTHORIZATION = /^HMAC-SHA256 SignedHeaders=x-ms-date;host;x-ms-content-sha256&Signature=(\S+)$/;
 
 function claimOf({ headers, body, url }: SignedRequest): Claim {
