@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import pLimit from 'p-limit';
-import { describe, expect } from 'vitest';
+import { afterEach, beforeEach, describe, expect, vi } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { run } from '../../lib/db/statement.ts';
@@ -160,6 +160,10 @@ async function claimed(bus: Bus, { isShared }: Way, laid: Laid, subscriber: Retu
   }));
   return { lane: { ...lane, isShared, deliveries: isShared ? deliveries : lane.deliveries }, nowMs };
 }
+
+// For a lane no time passes: how many handlers share a commit depends on how long they take.
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }));
+afterEach(() => void vi.useRealTimers());
 
 describe('generated outcomes of any keys, in strict and shared lanes, one by one, in shared commits and in batches', () => {
   test('keep each key in order, fail no delivery for a neighbour, and keep the head before everything unsettled', async ({

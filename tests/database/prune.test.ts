@@ -6,7 +6,7 @@ import { prune } from '../../lib/deliveries/prune.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, MINUTE } from '../../lib/time.ts';
-import { contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
+import { contradictions, deliveriesOf, drain, drainLive, emitPayments, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 
@@ -104,7 +104,8 @@ describe('pruning', () => {
   }) => {
     for (let round = 0; round < 5; round += 1) {
       await emitPayments(bus.db, 1, 60);
-      await drain(
+      // By the real clock: with one that stands still, an attempt seems to begin before the one ahead of it ended.
+      await drainLive(
         bus.db,
         everyone(() => undefined),
       );
