@@ -72,7 +72,8 @@ export function busAt({ url, operator, cron }: Settings): Bus {
         .catch((error: unknown) => {
           throw unreachable(error, url, timeoutMs);
         });
-      return await answered(read, answer, { url, named, isCron: access === 'cron' });
+      const sent = { ...query, ...(typeof body === 'object' && body) };
+      return await answered(read, answer, { url, sent, named, isCron: access === 'cron' });
     },
   };
 }
@@ -94,13 +95,13 @@ async function readWhole(response: Response): Promise<Read> {
 async function answered<View>(
   { status, headers, text }: Read,
   schema: z.ZodType<View>,
-  asked: Pick<Refused, 'url' | 'named' | 'isCron'>,
+  asked: Pick<Refused, 'url' | 'sent' | 'named' | 'isCron'>,
 ): Promise<Answered<View>> {
   const { json, shown } = jsonIn(text);
   if (status < 200 || status >= 300) {
     const { problem } = await import('../lib/http/problem-codes.ts');
     const { data = null } = problem.safeParse(shown);
-    throw refusal({ status, headers, problem: data, ...asked });
+    throw await refusal({ status, headers, problem: data, ...asked });
   }
   if (json === undefined) throw noPostbud(asked.url, status);
   const view = schema.safeParse(shown);

@@ -1,11 +1,9 @@
-import { asyncApi } from '../lib/catalog-description/asyncapi.ts';
-import { describeCatalog } from '../lib/operators/catalog/read.ts';
 import type { CatalogTopic } from '../lib/operators/catalog/read.ts';
 import { quantity } from '../lib/operators/page/words.ts';
 import { atMost, writeJson } from './command.ts';
 import type { OfflineCall, OfflineCommand } from './command.ts';
-import { EXIT, misused } from './failure.ts';
-import { nearest } from './nearest.ts';
+import { EXIT } from './failure.ts';
+import { unknownName } from './nearest.ts';
 import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
 import { printableJson, wrapTo } from './text.ts';
@@ -31,13 +29,18 @@ export const catalog: OfflineCommand = {
 async function run(call: OfflineCall): Promise<number> {
   const { given, terminal, isJson } = call;
   atMost(given.isSet('asyncapi') ? 0 : 1, given);
+  if (given.isSet('asyncapi')) {
+    const { asyncApi } = await import('../lib/catalog-description/asyncapi.ts');
+    writeJson(call, asyncApi());
+    return EXIT.ok;
+  }
+  const { describeCatalog } = await import('../lib/operators/catalog/read.ts');
   const topics = describeCatalog([]).topics.map(({ subscribers, ...topic }) => ({
     ...topic,
     subscribers: subscribers.map(({ subscriber }) => subscriber),
   }));
   const [name] = given.positionals;
-  if (given.isSet('asyncapi')) writeJson(call, asyncApi());
-  else if (name !== undefined) showTopic(call, topicNamed(name, topics));
+  if (name !== undefined) showTopic(call, topicNamed(name, topics));
   else if (isJson) writeJson(call, { topics });
   else terminal.out.write(topicTable(topics, terminal.out));
   return EXIT.ok;
@@ -49,13 +52,8 @@ type Topic = Omit<CatalogTopic, 'subscribers'> & { readonly subscribers: readonl
 function topicNamed(name: string, topics: readonly Topic[]): Topic {
   const found = topics.find(({ topic }) => topic === name);
   if (found) return found;
-  const meant = nearest(
-    name,
-    topics.map(({ topic }) => topic),
-  );
-  throw meant === null
-    ? misused(`Unknown topic '${name}'.`, 'npx postbud catalog lists them all.')
-    : misused(`Unknown topic '${name}'. Did you mean '${meant}'?`);
+  const names = topics.map(({ topic }) => topic);
+  throw unknownName('topic', name, names, 'npx postbud catalog lists the topics.');
 }
 
 function topicTable(topics: readonly Topic[], pane: Pane): string {

@@ -6,6 +6,7 @@ import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { showDeadLetter } from './dead-letter.ts';
 import { EXIT, misused } from './failure.ts';
+import { unknownSubscriber } from './known-names.ts';
 import { failureText } from './states.ts';
 import { table } from './table.ts';
 import type { Pane } from './terminal.ts';
@@ -61,13 +62,15 @@ async function run(call: Call): Promise<number> {
   if (given.isSet('reveal'))
     throw misused('--reveal needs a delivery id, for example: dead-letters 12-345 --reveal "a support case"');
   const { json, view } = await list(call);
-  if (call.isJson) writeJson(call, json);
-  else
-    write(
-      view,
-      filters.some((name) => name !== 'limit'),
-      call.terminal.out,
-    );
+  if (call.isJson) {
+    writeJson(call, json);
+    return EXIT.ok;
+  }
+  const { out } = call.terminal;
+  const isFiltered = filters.some((name) => name !== 'limit');
+  write(view, isFiltered, out);
+  const unknown = view.total === 0 ? await unknownSubscriber(given.text('subscriber')) : null;
+  if (unknown !== null) out.write(unknown);
   return EXIT.ok;
 }
 

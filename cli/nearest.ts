@@ -15,10 +15,15 @@ export function nearest(written: string, known: readonly string[]): string | nul
   return longer.length === 1 ? longer[0]! : null;
 }
 
-/** Says that a name is unknown, and which was probably meant; all of them where none is near. */
-export function unknownName(kind: string, written: string, known: readonly string[]): Failure {
+/** Says that a name is unknown, and which was probably meant. @param advice for where none is near. */
+export function unknownName(
+  kind: string,
+  written: string,
+  known: readonly string[],
+  advice = `Known: ${known.join(', ')}`,
+): Failure {
   const meant = nearest(written, known);
   return meant === null
-    ? misused(`Unknown ${kind} '${written}'.`, `Known: ${known.join(', ')}`)
+    ? misused(`Unknown ${kind} '${written}'.`, advice)
     : misused(`Unknown ${kind} '${written}'. Did you mean '${meant}'?`);
 }

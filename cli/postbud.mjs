@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 const calledFrom = process.cwd();
 process.chdir(fileURLToPath(new URL('../', import.meta.url)));
-await import('../dev/install.mjs');
+await import('./install.mjs');
 process.chdir(calledFrom);
 
 // tsx's hooks slow every import down: the packages with the most modules are loaded before.

@@ -1,7 +1,8 @@
 import type { problem as problemSchema } from '../lib/http/problem-codes.ts';
 import { duration, timeOfDay } from '../lib/operators/page/instants.ts';
 import { DAY, SECOND } from '../lib/time.ts';
-import { EXIT, Failure } from './failure.ts';
+import { EXIT, Failure, misused } from './failure.ts';
+import { unknownTopic } from './known-names.ts';
 
 type Problem = (typeof problemSchema)['_output'];
 
@@ -12,7 +13,9 @@ export interface Refused {
   /** Null for an answer that is no problem of ours: from a proxy, or a server other than Postbud. */
   readonly problem: Problem | null;
   readonly url: URL;
-  /** Maps the request’s fields to options of other names. */
+  /** The fields of the request. */
+  readonly sent: Readonly<Record<string, unknown>>;
+  /** Maps them to options of other names. */
   readonly named: Readonly<Record<string, string>>;
   /** The cron was called: it takes a secret instead of a token. */
   readonly isCron: boolean;
@@ -37,8 +40,8 @@ export class Unavailable extends Failure {
 }
 
 /** Makes a failure of a refusal, with advice. */
-export function refusal(refused: Refused): Failure {
-  const { status, headers, problem, url, named, isCron } = refused;
+export async function refusal(refused: Refused): Promise<Failure> {
+  const { status, headers, problem, url, sent, named, isCron } = refused;
   const said = problem?.detail || `${url.origin} answered ${status}.`;
   if (status === 401) return denied(said, isCron ? CRON : MINT);
   if (status === 403) return denied(said, scopeAdvice(headers));
@@ -49,7 +52,7 @@ export function refusal(refused: Refused): Failure {
   const location = headers.get('location');
   if (status >= 300 && status < 400 && location !== null) return elsewhere(url, location);
   if (problem === null) return noPostbud(url, status);
-  if (status === 400) return misusedThere(problem, named);
+  if (status === 400) return await misusedThere(problem, sent, named);
   if (problem.code === 'count_changed') {
     return new Failure(EXIT.failed, `Nothing was replayed. ${said}`, 'Run it again to see what matches now.');
   }
@@ -110,18 +113,18 @@ function retryAfterOf(headers: Headers): number | null {
 }
 
 /** Reports a wrong field by the option that set it. */
-function misusedThere({ detail, issues = [] }: Problem, named: Refused['named']): Failure {
+async function misusedThere(
+  { detail, issues = [] }: Problem,
+  { topic }: Refused['sent'],
+  named: Refused['named'],
+): Promise<Failure> {
+  if (typeof topic === 'string' && issues.some(({ path }) => path === 'topic'))
+    return await unknownTopic(topic);
   const optionOf = (path: string) => {
     const [field = ''] = path.split('.');
     return named[field] ?? `--${field}`;
   };
-  const told = issues.map(({ path, message }) => `${optionOf(path)}: ${message}`).join('\n');
-  const isTopicWrong = issues.some(({ path }) => path === 'topic');
-  return new Failure(
-    EXIT.usage,
-    told || detail,
-    isTopicWrong ? 'npx postbud topics --all lists the topics.' : null,
-  );
+  return misused(issues.map(({ path, message }) => `${optionOf(path)}: ${message}`).join('\n') || detail);
 }
 
 const requestLine = ({ requestId }: Problem) => `Look for request ${requestId} in the server’s log.`;

@@ -6,6 +6,7 @@ import { atMost, writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { requireDeliveryId } from './dead-letter.ts';
 import { EXIT, Failure, misused } from './failure.ts';
+import { unknownSubscriber } from './known-names.ts';
 import { Unavailable } from './refusals.ts';
 import { failureText } from './states.ts';
 import { table } from './table.ts';
@@ -15,7 +16,7 @@ import { hang, wrapTo } from './text.ts';
 /** Above this the operator types the number, which proves that it was read. The console has the same limit. */
 const TYPED_ABOVE = 100;
 
-const NAMED = { topic: 'topic', deliveryIds: '--delivery', expectedCount: '--expected' };
+const NAMED = { deliveryIds: '--delivery', expectedCount: '--expected' };
 
 export const replay: Command = {
   name: 'replay',
@@ -69,6 +70,8 @@ async function run(call: Call): Promise<number> {
   const pane = isDry ? terminal.out : terminal.err;
   if (isDry && isJson) writeJson(call, json);
   else write(view, titleOf(view, given), pane);
+  const unknown = view.matched === 0 ? await unknownSubscriber(given.text('subscriber')) : null;
+  if (unknown !== null && !isJson) pane.write(unknown);
   if (expected !== undefined && view.matched !== expected) {
     const match = `${quantity(view.matched, 'delivery')} ${view.matched === 1 ? 'matches' : 'match'}`;
     throw new Failure(EXIT.failed, `Nothing was replayed: ${match}, not ${count(expected)}.`);

@@ -22,11 +22,11 @@ import { createRouter } from './router.ts';
 
 const FOLDER = new URL('../docs/console/', import.meta.url);
 
-/** `npm run screenshots`: takes the README's pictures of the console, of a day that went wrong in several ways. */
+/** `npm run screenshots`: takes the documents' pictures of the console, after a day with several kinds of failures. */
 async function takeScreenshots(): Promise<void> {
   logTo(() => undefined);
   process.env['DATABASE_URL'] = 'memory://screenshots';
-  process.env['OPERATOR_JWT_SECRET'] ??= 'a secret for nothing but the pictures of the README';
+  process.env['OPERATOR_JWT_SECRET'] ??= 'a secret for the screenshots only';
   const db = await database();
   await migrate(db);
   await liveThroughADay(db);
@@ -58,7 +58,7 @@ const UNAVAILABLE = { code: 'http_503', message: 'the subscriber answered 503' }
 const TIMED_OUT = { code: 'timeout', message: 'the handler had not finished after 10000 ms' };
 const ODD_POSTCODE = { code: 'invalid_payload', message: 'postalCode: expected 4 digits' };
 
-/** What an ordinary hour brings. */
+/** The events of an ordinary hour. */
 const HOURLY: readonly (readonly [TopicName, number])[] = [
   ['booking.created', 5],
   ['booking.approved', 3],
@@ -69,7 +69,7 @@ const HOURLY: readonly (readonly [TopicName, number])[] = [
   ['invoice.issued', 1],
 ];
 
-/** Emits and delivers a day's events; towards its end the ledger is down, and two others have troubles of their own. */
+/** Emits and delivers a day's events. At its end the ledger is down; two other subscribers fail now and then. */
 async function liveThroughADay(db: Database): Promise<void> {
   const now = Date.now();
   for (let hoursAgo = 23; hoursAgo >= 0; hoursAgo -= 1) {
@@ -82,7 +82,7 @@ async function liveThroughADay(db: Database): Promise<void> {
     await deliver(db, at, everyone({ ...failures, ...more, ...odd }, 1));
     await backdate(db, at);
   }
-  // One with patience, each attempt at its time, whose visitor wrote what nobody need see.
+  // An inquiry with personal data, whose five attempts fail at their own times.
   await emitSome(db, 'inquiry.submitted', 1);
   for (const minutesAgo of [402, 401, 396, 366, 6]) {
     await deliver(
@@ -92,7 +92,7 @@ async function liveThroughADay(db: Database): Promise<void> {
     );
   }
   await backdate(db, now - 402 * MINUTE);
-  // And some that wait behind a failure now.
+  // Events that wait behind a failing one now.
   await emitSome(db, 'invoice.issued', 4);
   await deliver(db, now - 20 * SECOND, everyone({ 'accounting invoice.issued': TIMED_OUT }, 5));
   await backdate(db, now - 20 * SECOND);
@@ -109,7 +109,7 @@ async function deliver(db: Database, now: number, subscribers: readonly Attached
   await relay({ db, subscribers, until: Date.now() + 10 * SECOND, now });
 }
 
-/** All subscribers of the catalog; those that are named `subscriber topic` fail in the given way. */
+/** Attaches all subscribers of the catalog. @param failures by `subscriber topic`. */
 function everyone(
   failures: Readonly<Record<string, { readonly code: string; readonly message: string }>>,
   maxAttempts: number,
@@ -128,7 +128,7 @@ function everyone(
 
 let backdatedTo = 0;
 
-/** The clock can be told to the relay and not to `emit`: what was recorded since the last call was recorded then. */
+/** Backdates the events recorded since the last call: the relay takes a clock, but `emit` does not. */
 async function backdate(db: Database, at: number): Promise<void> {
   const [newest] = await run<{ seq: number }>(driverOf(db), {
     text: `with backdated as (

@@ -47,7 +47,7 @@ export const events = pgTable(
     correlationId: text('correlation_id'),
     causationId: text('causation_id'),
     traceparent: text('traceparent'),
-    /** The topic's subscribers in the catalog of the emitting release. Null for events of releases that did not record them. */
+    /** The topic's subscribers in the catalog of the emitting release. Null for releases that did not record them. */
     subscribers: text('subscribers').array(),
     /** Deliveries that are neither delivered nor dead-lettered; before fan-out, the number of `subscribers`. */
     open: smallint('open').notNull(),

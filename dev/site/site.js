@@ -1,4 +1,4 @@
-// A marketing site's own script: it calls the functions on another origin, as the real one does.
+// The script of an example marketing site. It calls the functions on another origin, as a real one does.
 const api = new URLSearchParams(location.search).get('api') ?? 'http://localhost:3000';
 const SYSTEM = 'Du svarer på spørsmål om leie av kommunale lokaler i Solvik.';
 const messages = [];
@@ -25,7 +25,7 @@ document.querySelector('#chat').addEventListener('submit', async (event) => {
   }
 });
 
-/** Streams an answer into the page. */
+/** Streams an answer into an element. @returns its text. */
 async function answer(into) {
   const response = await fetch(`${api}/api/chat`, {
     method: 'POST',
@@ -70,7 +70,7 @@ document.querySelector('#inquiry').addEventListener('submit', async (event) => {
   }
 });
 
-/** What went wrong, for a visitor; a 429 says when to come back. */
+/** Tells a visitor what went wrong and, after a 429, how long to wait. */
 async function inWords(response) {
   const problem = await response.json().catch(() => ({}));
   const wait = response.headers.get('retry-after');

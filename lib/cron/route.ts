@@ -11,23 +11,27 @@ const count = z.int().nonnegative();
 
 export const relayRun = z
   .object({
-    fannedOut: count.meta({ description: 'Events that were given their deliveries.' }),
+    fannedOut: count.meta({ description: 'Events that were fanned out.' }),
     delivered: count,
-    failed: count.meta({ description: 'Attempts that failed and will be made again.' }),
-    waited: count.meta({ description: 'Attempts whose handler asked for time.' }),
+    failed: count.meta({ description: 'Failed attempts that will be retried.' }),
+    waited: count.meta({ description: 'Attempts whose handler asked to wait.' }),
     deadLettered: count,
     leasesLost: count.meta({ description: 'Lanes that another relay took.' }),
-    ticks: count,
-    nextRetryAt: z.number().nullable().meta({ description: 'Milliseconds since 1970.' }),
+    ticks: count.meta({ description: 'Turns that the relay took.' }),
+    nextRetryAt: z
+      .number()
+      .nullable()
+      .meta({ description: 'The earliest retry that the relay scheduled last, in milliseconds since 1970.' }),
     struck: z.array(z.iso.date()).meta({ description: 'Days whose daily clock was due.' }),
     pruned: z.object({ events: count, deliveries: count }),
     undone: z
       .array(z.string())
-      .meta({ description: 'What was to be done beside relaying and failed; the log says why.' }),
+      .meta({ description: 'Duties that failed, such as pruning; the log says why.' }),
   })
-  .meta({ id: 'RelayRun', description: 'What a run of the relay did.' }) satisfies z.ZodType<
-  RelayReport & Performed
->;
+  .meta({
+    id: 'RelayRun',
+    description: 'What the relay and the duties of a run of the cron did.',
+  }) satisfies z.ZodType<RelayReport & Performed>;
 
 export type RelayRun = z.output<typeof relayRun>;
 
@@ -40,7 +44,7 @@ export const cronRoute = {
   description:
     'The platform’s cron calls it once a minute. Runs may be missed, doubled or overlap: they share the work.',
   access: 'cron',
-  answers: [{ status: 200, description: 'What it did.', content: { [JSON_TYPE]: relayRun } }],
+  answers: [{ status: 200, description: 'The relay ran.', content: { [JSON_TYPE]: relayRun } }],
   problems: ['unauthorized', 'cron_not_configured', 'relay_off'],
   examples: {
     'without-the-secret': {

@@ -1,4 +1,4 @@
-/** The server did not begin the transaction: it refused, or the connection was lost before it answered. Nothing happened. */
+/** The server did not begin the transaction: it refused, or the connection was lost. Nothing of it has happened. */
 export class TransactionNotBegun extends Error {
   readonly code = 'transaction_not_begun';
 

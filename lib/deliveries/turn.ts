@@ -33,7 +33,7 @@ export interface Turn {
   readonly settled: Settled | null;
   /** Number of events. */
   readonly fannedOut: number;
-  /** Whether events still wait for fan-out: a producer's transaction, another relay or the limit of one turn is in the way. */
+  /** Whether events still wait for fan-out: for a producer's transaction, for another relay, or for the next turn. */
   readonly isAwaited: boolean;
   /** Whether there are events without subscribers; see `addressEvents`. */
   readonly hasUnaddressed: boolean;

@@ -16,7 +16,7 @@ export function beginAttempt(held: HeldLane, place: number, atMs = held.options.
   return new Attempt(held, place, atMs, observe(held, held.progress.claimed[place]!));
 }
 
-/** Null where nobody wants to know: that costs nothing, and there are tens of thousands of attempts a second. */
+/** Gives null where nothing is logged or traced, because there are tens of thousands of attempts a second. */
 function observe({ lane, options }: HeldLane, delivery: ClaimedDelivery): ObservedAttempt | null {
   const { lines } = options;
   const { attempts, event } = delivery;

@@ -13,7 +13,7 @@ import { CommitUnknown, endWithoutFailure, inTransaction } from './transaction.t
 const BATCH_EVENTS = 100;
 
 /**
- * After this many failed attempts, and for its last one, a delivery is handed over alone. Where a handler throws for the
+ * After this many failed attempts, and for its last one, a delivery is delivered alone. Where a handler throws for the
  * whole batch because of one event, the events ahead of that one are then not dead-lettered for it.
  */
 const ATTEMPTS_IN_COMPANY = 2;
@@ -22,7 +22,7 @@ const ATTEMPTS_IN_COMPANY = 2;
  * Delivers a lane in batches, in order, one batch after the other.
  *
  * A handler says how many events it took, counted from the first. The first event that it did not take has failed; those
- * behind it are handed over again.
+ * behind it are delivered again.
  *
  * @returns whether it went through all claimed deliveries.
  */

@@ -12,7 +12,7 @@ import { Pace } from './pace.ts';
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
 const GATHER_MS = 25;
 
-/** How often a loop that has stopped claiming settles what its handlers have done meanwhile. */
+/** How often a loop that has stopped claiming settles the outcomes of its last handlers. */
 const ENDING_MS = 500;
 
 /** Events fanned out after which a busy loop vacuums. */
@@ -25,7 +25,7 @@ const VACUUM_WHEN_BUSY = 10_000;
  * 2. in one round trip to the database: settle these outcomes, fan out new events, claim due lanes;
  * 3. confirm to the runs which of their outcomes were settled;
  * 4. deliver: begin a run for each claimed lane;
- * 5. wait until the runs pause, an event is committed, or it is time to look again.
+ * 5. wait until the runs pause, a commit makes deliveries due, or it is time to look again.
  */
 export class ClaimLoop {
   readonly #relaying: Relaying;
@@ -88,8 +88,8 @@ export class ClaimLoop {
   }
 
   /**
-   * Repeats the settlement when the connection breaks: it is unknown then whether it was made, and to repeat it is safe. The lanes that the broken
-   * turn claimed are lost with its answer, and claimed again when their leases have run out.
+   * Repeats the settlement when the connection breaks: nobody knows then whether it was made, and a second one changes
+   * nothing. Lanes that the broken turn claimed are lost with its answer, and claimed again when their leases run out.
    */
   async #takeTurnSurely(options: TurnOptions): Promise<Turn> {
     const { db } = this.#relaying;
@@ -146,7 +146,7 @@ export class ClaimLoop {
     };
   }
 
-  /** The subscriptions whose handlers still fit; a busy loop begins with another one each turn, so that all get theirs. */
+  /** Lists the subscriptions whose handlers still fit. A busy loop rotates them, so that none is always last. */
   #claimable(): ReadonlyMap<string, Subscription> {
     const { subscriptions, time, report } = this.#relaying;
     const fitting = [...subscriptions].filter(([, { subscriber }]) => time.fits(subscriber.timeoutMs));
@@ -154,7 +154,7 @@ export class ClaimLoop {
     return new Map(rotate(fitting, report.ticks));
   }
 
-  /** Waits until all runs pause, an event is committed, the relay is told to stop, or this long. */
+  /** Waits until all runs pause, a commit makes deliveries due, the relay has to stop, or this long. */
   async #pause(ms: number): Promise<void> {
     const { signal } = this.#relaying.time;
     const woken = new AbortController();

@@ -29,7 +29,7 @@ export class LaneRun {
     this.#held = new HeldLane(lane, claimedAtMs, options, () => this.#whenPaused());
   }
 
-  /** Begins. @param deliver what to do; by default, to deliver all that was claimed. */
+  /** Begins the run. @param deliver the work of the run; by default, to deliver all that was claimed. */
   start(deliver: () => Promise<void> = () => this.#deliver()): void {
     void deliver()
       .catch((error: unknown) => (this.#error = error))
@@ -56,9 +56,9 @@ export class LaneRun {
   }
 
   /**
-   * Yields what is to be settled now. A run that is done releases its lane with it.
+   * Yields the outcomes to settle now. With the last of them, a run releases its lane.
    *
-   * @param partially whether to yield what a run that goes on has done so far.
+   * @param partially whether a run that goes on yields its outcomes so far.
    * @returns null when there is nothing to settle, or another relay has the lane.
    * @throws the error that ended the run, which is a mistake of the relay's own.
    */
@@ -125,7 +125,7 @@ export class LaneRun {
     return true;
   }
 
-  /** Whether keys of a shared lane wait for the handlers of others: because those take long, or the relay's time is up. */
+  /** Whether keys of a shared lane wait for handlers of other keys: these take long, or the relay's time is up. */
   #isHeldUp(): boolean {
     const { underWay, options, isLeft } = this.#held;
     if (!this.lane.isShared || this.#isDone || isLeft || underWay.size === 0) return false;

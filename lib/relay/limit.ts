@@ -29,8 +29,8 @@ export class HandlerTimeout extends Error {
 }
 
 /**
- * Waits for a handler until its time limit, or until the relay is told to stop. The handler's own signal aborts first,
- * with the same reason.
+ * Waits for a handler until its time limit, or until the relay has to stop. The handler's own signal aborts first, with
+ * the same reason.
  */
 export async function withinLimit<Result>(
   handled: PromiseLike<Result>,

@@ -111,7 +111,7 @@ class Turns {
     }
   }
 
-  /** Takes what is behind a place that is done, of the same key; else any other. */
+  /** Takes the next place of the same key as one that is done; without any, as `take` does. */
   takeAfter(place: number): number | null {
     const { progress, lane } = this.#held;
     if (!lane.isShared) return this.take();

@@ -20,7 +20,7 @@ export class Pace {
   #lastPartialAt = performance.now();
   #lastLookAt = performance.now();
 
-  /** Notes that a turn found work. @param hasMore whether one of its lanes has more than was claimed. */
+  /** Notes that a turn found work. @param hasMore whether one of its lanes has deliveries beyond the claimed ones. */
   foundWork(hasMore: boolean): void {
     this.#lookAgainMs = LOOK_AGAIN_MS;
     this.#lastWorkAt = performance.now();

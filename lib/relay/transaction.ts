@@ -33,7 +33,7 @@ export class CommitUnknown extends Error {
  * Runs handlers in a transaction, which is cut off when one of them overruns its time limit, or the relay is told to
  * stop.
  *
- * @throws what `endWithoutFailure` takes; CommitUnknown; what the body threw.
+ * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
  */
 export async function inTransaction(
   { lane, options }: HeldLane,
@@ -82,7 +82,7 @@ export async function inTransaction(
 /**
  * Ends attempts that are over without one of them having failed, so that their lane is to be released.
  *
- * @param error what was thrown.
+ * @param error of `inTransaction`, or of a handler.
  * @returns false when it was the failure of one of them.
  */
 export function endWithoutFailure(held: HeldLane, attempts: readonly Attempt[], error: unknown): boolean {

@@ -189,7 +189,7 @@ function takenOf(answer: unknown, handed: number): number {
 
 function wrongAnswer(what: string): DeliveryRefused {
   const example = '{ "delivered": 2 } for the first two, or no body for all';
-  return new DeliveryRefused('wrong_answer', `the subscriber answered ${what}: answer ${example}`);
+  return new DeliveryRefused('wrong_answer', `the subscriber answered ${what}; expected ${example}`);
 }
 
 /** The subscriber did not take an event; `code` says how it answered, or that it did not. */

@@ -32,10 +32,9 @@ export interface Build {
 /**
  * Bundles the bus.
  *
- * @param code the folder whose `lib` and `drizzle` are built.
  * @throws Error when a change does not fit the code exactly once.
  */
-export async function buildBus(code: string, changes: readonly Change[]): Promise<Build> {
+export async function buildBus(changes: readonly Change[]): Promise<Build> {
   const folder = await temporaryFolder('build');
   await symlink(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
   const changed = new Set<string>();
@@ -58,7 +57,7 @@ export async function buildBus(code: string, changes: readonly Change[]): Promis
           building.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
             const file = relative(ROOT, path);
             if (!/^(?:lib|drizzle)\//.test(file)) return null;
-            const text = await readFile(join(code, file), 'utf8');
+            const text = await readFile(join(ROOT, file), 'utf8');
             changed.add(file);
             return { contents: withChanges(text, file, changes), loader: 'ts' };
           });
@@ -66,7 +65,7 @@ export async function buildBus(code: string, changes: readonly Change[]): Promis
       },
     ],
   });
-  const statements = await changedStatements(code, changes, changed);
+  const statements = await changedStatements(changes, changed);
   for (const { file } of changes) if (!changed.has(file)) throw new Error(`${file} is not part of the bus`);
   return {
     statements,
@@ -79,16 +78,12 @@ export async function buildBus(code: string, changes: readonly Change[]): Promis
 const MIGRATIONS = 'drizzle/migrations';
 
 /** @param changed takes the migrations. */
-async function changedStatements(
-  code: string,
-  changes: readonly Change[],
-  changed: Set<string>,
-): Promise<string[]> {
+async function changedStatements(changes: readonly Change[], changed: Set<string>): Promise<string[]> {
   const statements: string[] = [];
-  const names = await readdir(join(code, MIGRATIONS));
+  const names = await readdir(join(ROOT, MIGRATIONS));
   for (const file of names.toSorted().map((name) => `${MIGRATIONS}/${name}`)) {
     if (!changes.some((change) => change.file === file)) continue;
-    const text = await readFile(join(code, file), 'utf8');
+    const text = await readFile(join(ROOT, file), 'utf8');
     const before = new Set(statementsOf(text));
     statements.push(...statementsOf(withChanges(text, file, changes)).filter((one) => !before.has(one)));
     changed.add(file);

@@ -2,7 +2,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 
 import type { Pauses, Schedule } from './schedule.ts';
 
-const NONE: Pauses = { chance: 0, longestMs: 0 };
+export const NO_PAUSES: Pauses = { chance: 0, longestMs: 0 };
 
 /**
  * A clock that all processes of a run, and its database, read from one file: milliseconds ahead of the machine's, then
@@ -37,7 +37,7 @@ export class Clock {
   }
 
   #write(): void {
-    const { relays, producers } = this.#isSteady ? { relays: NONE, producers: NONE } : this.#pauses;
+    const { relays, producers } = this.#isSteady ? { relays: NO_PAUSES, producers: NO_PAUSES } : this.#pauses;
     const line = [this.#aheadMs, relays.chance, relays.longestMs, producers.chance, producers.longestMs].join(
       ' ',
     );

@@ -9,6 +9,7 @@ import pg from 'pg';
 
 import { sleep } from '../../lib/time.ts';
 import { freePort } from '../support/postgres.ts';
+import { ROOT } from './build.ts';
 import { INSTRUMENTS } from './instruments.ts';
 import { opened } from './produce.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -36,8 +37,8 @@ export interface Cluster {
   readonly stop: () => Promise<void>;
 }
 
-/** Starts one, on a free port. @param code the folder of the bus whose tables it is to have. */
-export async function startCluster(code: string): Promise<Cluster> {
+/** Starts one, on a free port. */
+export async function startCluster(): Promise<Cluster> {
   const databaseDir = await temporaryFolder('postgres');
   const port = await freePort();
   const server = new EmbeddedPostgres({
@@ -70,7 +71,7 @@ export async function startCluster(code: string): Promise<Cluster> {
   };
   await run(`create database ${TEMPLATE}`);
   const pool = new pg.Pool({ connectionString: url(TEMPLATE) });
-  await migrate(drizzle({ client: pool }), { migrationsFolder: join(code, 'drizzle/migrations') });
+  await migrate(drizzle({ client: pool }), { migrationsFolder: join(ROOT, 'drizzle/migrations') });
   await pool.end();
   await run(INSTRUMENTS, TEMPLATE);
   return {

@@ -5,10 +5,10 @@ const FAN_OUT = 'drizzle/migrations/0015_fan_out.sql';
 const SETTLE = 'drizzle/migrations/0016_settle.sql';
 const CLAIM = 'drizzle/migrations/0017_claim.sql';
 
-/** A mistake that the checker must notice, written into the bus for the length of a run. */
+/** A mistake that is built into the bus for some runs, and that the checker must find. */
 export interface Mutation {
   readonly name: string;
-  /** Which rules it breaks. Another one that is broken does not count: that would be another mistake. */
+  /** The rules that it breaks. Other violations do not count: they would show another mistake. */
   readonly breaks: readonly Rule[];
   readonly changes: readonly Change[];
 }

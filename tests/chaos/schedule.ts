@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 
 import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { NO_PAUSES } from './clock.ts';
 import type { SubscriberLimits } from './history.ts';
 import type { Trap } from './proxy.ts';
 import { RELEASES } from './releases.ts';
@@ -99,6 +100,9 @@ export interface Pauses {
   readonly longestMs: number;
 }
 
+const SHORT_PAUSES: Pauses = { chance: 0.1, longestMs: 20 };
+const LONG_PAUSES: Pauses = { chance: 0.3, longestMs: 60 };
+
 export interface Schedule {
   /** The release of each. */
   readonly relays: readonly Release[];
@@ -114,6 +118,9 @@ const one = <Value>(...choices: readonly (readonly [weight: number, arbitrary: f
   fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight: weight * 10, arbitrary })));
 const many = <Value>(arbitrary: fc.Arbitrary<Value>, minLength: number, maxLength: number) =>
   fc.array(arbitrary, { minLength, maxLength, size: 'max' });
+
+const fewPauses = fc.constantFrom(NO_PAUSES, SHORT_PAUSES);
+const anyPauses = fc.constantFrom(NO_PAUSES, SHORT_PAUSES, LONG_PAUSES);
 
 const act: fc.Arbitrary<Act> = one<Act>(
   [2, fc.constant({ act: 'returns at once' })],
@@ -229,16 +236,8 @@ function presentRelays(min: number): fc.Arbitrary<readonly Release[]> {
 const troubled: fc.Arbitrary<Schedule> = fc.record({
   relays: presentRelays(1),
   pauses: fc.record({
-    relays: fc.constantFrom<Pauses[]>(
-      { chance: 0, longestMs: 0 },
-      { chance: 0.1, longestMs: 20 },
-      { chance: 0.3, longestMs: 60 },
-    ),
-    producers: fc.constantFrom<Pauses[]>(
-      { chance: 0, longestMs: 0 },
-      { chance: 0.1, longestMs: 20 },
-      { chance: 0.3, longestMs: 60 },
-    ),
+    relays: anyPauses,
+    producers: anyPauses,
   }),
   producers: many(many(transaction, 5, 12), 2, 5),
   faults: one([1, faults(0, 0)], [7, faults(1, 12)]),
@@ -252,7 +251,7 @@ const crowded: fc.Arbitrary<Schedule> = fc.record({
   relays: presentRelays(2),
   pauses: fc.record({
     relays: fc.constant({ chance: 0.3, longestMs: 200 }),
-    producers: fc.constantFrom<Pauses[]>({ chance: 0, longestMs: 0 }, { chance: 0.1, longestMs: 20 }),
+    producers: fewPauses,
   }),
   producers: many(many(quickTransaction, 12, 24), 4, 5),
   faults: faults(0, 3),
@@ -289,8 +288,8 @@ const minutes: fc.Arbitrary<Fault> = fc.record({
 const keyed: fc.Arbitrary<Schedule> = fc.record({
   relays: presentRelays(1),
   pauses: fc.record({
-    relays: fc.constantFrom<Pauses[]>({ chance: 0, longestMs: 0 }, { chance: 0.1, longestMs: 20 }),
-    producers: fc.constant({ chance: 0, longestMs: 0 }),
+    relays: fewPauses,
+    producers: fc.constant(NO_PAUSES),
   }),
   producers: many(many(keyedTransaction, 8, 14), 2, 4),
   faults: many(fc.record({ atMs: ms(900), what: one([3, minutes], [2, fault]) }), 3, 12),
@@ -349,8 +348,8 @@ const rollOut: fc.Arbitrary<Fault> = fc.record({
 const rollout: fc.Arbitrary<Schedule> = fc.record({
   relays: fc.array(release, { minLength: 1, maxLength: 3, size: 'max' }),
   pauses: fc.record({
-    relays: fc.constantFrom<Pauses[]>({ chance: 0, longestMs: 0 }, { chance: 0.1, longestMs: 20 }),
-    producers: fc.constantFrom<Pauses[]>({ chance: 0, longestMs: 0 }, { chance: 0.1, longestMs: 20 }),
+    relays: fewPauses,
+    producers: fewPauses,
   }),
   producers: many(many(transactionOfEither, 5, 12), 2, 4),
   faults: many(fc.record({ atMs: ms(900), what: one([2, rollOut], [3, fault]) }), 2, 12),

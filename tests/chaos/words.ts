@@ -4,11 +4,11 @@ import type { DeliveryVersion, History, LaneVersion, LogEntry } from './history.
 import { PROMISES, RULES } from './promises/promises.ts';
 import type { Violation } from './promises/promises.ts';
 
-/** More lines say less. */
+/** The most lines of a report; a longer one is harder to read. */
 const LINES = 70;
 const OTHERS = 6;
 
-/** What went wrong, what else did, and what is known of how it came to it: one line each. */
+/** Reports the first violation of a run, the others in short, and the events that led to the first. */
 export function inWords({ history, found }: Fall): string {
   const [first, ...others] = found;
   const promise = RULES[first.rule];
@@ -20,13 +20,13 @@ export function inWords({ history, found }: Fall): string {
     ...others.slice(0, OTHERS).map((other) => `  ${RULES[other.rule]}  ${inShort(history, other)}`),
     ...(others.length > OTHERS ? [`     and ${others.length - OTHERS} more`] : []),
     '',
-    "How it came to it, by the run's own clock, which the run moves forward:",
+    "What led to it, by the run's own clock, which the run moves forward:",
     '',
     ...linesAbout(history, first),
   ].join('\n');
 }
 
-/** One line. */
+/** One violation in one line. */
 export function inShort(history: History, { what, about }: Violation): string {
   const { eventId } = about;
   if (eventId === undefined) return what;
@@ -61,7 +61,7 @@ function linesAbout(history: History, { about, t }: Violation): string[] {
   const end = t === undefined ? lines.length : lines.findLastIndex(({ at }) => at <= t + 1) + 3;
   const begin = Math.max(0, end - LINES);
   return [
-    ...(begin > 0 ? [`  … ${begin} lines before`] : []),
+    ...(begin > 0 ? [`  … ${begin} earlier lines`] : []),
     ...lines.slice(begin, end).map(({ at, text }) => `  ${write.instant(at)}  ${text}`),
   ];
 }
@@ -109,7 +109,7 @@ class Writer {
           ' ',
         );
       case 'error':
-        return `*** ${relay} comes to an error: ${entry.code} ${entry.message}`.replace('  ', ' ');
+        return `*** ${relay} meets an error: ${entry.code} ${entry.message}`.replace('  ', ' ');
     }
   }
 

@@ -11,7 +11,6 @@ import { retryNow } from '../../lib/deliveries/retry-now.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
 import { readMetrics } from '../../lib/operators/metrics/read.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
-import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { prune } from '../../lib/deliveries/prune.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
@@ -20,6 +19,7 @@ import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
 import { START, contradictions, drain, emitPayments, rows, settle } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { outcomeOf } from '../support/lane.ts';
 import { fail, refuse } from '../support/ledger.ts';
 
 const NAMES = ['bookings', 'ledger', 'notifications', 'accounting'] as const;
@@ -75,7 +75,9 @@ const replayAll = (bus: Bus, include: 'dead_letters' | 'all', now: number) =>
   replay(bus.db, { topic: 'payment.captured', since: '3650d', include }, 'kari', new Date(now));
 
 describe('the counters of a subscription', () => {
-  test('count every delivery, every failed attempt and every dead letter, and no wait', async ({ bus }) => {
+  test('count every delivery, failed attempt and dead letter, but no wait that a handler asked for', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 5);
     await drainAll(bus, [
       attached((payment, attempt) => {
@@ -98,7 +100,7 @@ describe('the counters of a subscription', () => {
     expect(await countersOf(bus)).toMatchObject({ failed: 9 });
   });
 
-  test('keep a dead letter that is replayed, and count what becomes of it', async ({ bus }) => {
+  test('keep counting a dead letter that was replayed, and count its new outcome', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drainAll(bus, [attached(refuse)]);
     await replayAll(bus, 'dead_letters', START + 2 * DAY);
@@ -111,7 +113,7 @@ describe('the counters of a subscription', () => {
     expect(await countersOf(bus)).toEqual({ delivered: 5, failed: 4, deadLettered: 4 });
   });
 
-  test('count what an operator skips as given up, without an attempt', async ({ bus }) => {
+  test('count a delivery that an operator skips as a dead letter without an attempt', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [attached(fail)]);
     const [first] = await deliveries(bus, "subscriber = 'ledger'");
@@ -119,7 +121,7 @@ describe('the counters of a subscription', () => {
     expect(await countersOf(bus)).toEqual({ delivered: 0, failed: 1, deadLettered: 1 });
   });
 
-  test('count what a transactional handler commits, and its failures without what was rolled back', async ({
+  test('count the deliveries that a transactional handler commits and its failures, but nothing that was rolled back', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 4);
@@ -135,7 +137,7 @@ describe('the counters of a subscription', () => {
     expect(await countersOf(bus)).toEqual({ delivered: 3, failed: 3, deadLettered: 1 });
   });
 
-  test('count nothing of a settlement that is repeated, or comes too late', async ({ bus }) => {
+  test('do not count a settlement that is repeated or comes too late', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, []);
     const token = randomUUID();
@@ -148,26 +150,21 @@ describe('the counters of a subscription', () => {
     const { id, first } = lane!;
     const errorGroup = { key: 'k', kind: 'Error', message: 'no' };
     const failed = { position: first + 1, atMs: START, durationMs: 1, kind: 'Error', message: 'no' };
-    const outcome: LaneOutcome = {
-      id,
-      home: id,
-      token,
-      from: 0,
-      to: first + 1,
-      retryAtMs: null,
-      keepUntilMs: START,
-      carefulTo: null,
-      neededVersion: null,
-      delivered: [{ position: first, atMs: START, durationMs: 1 }],
-      unfinished: [{ ...failed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
-      leaving: [],
-    };
+    const outcome = outcomeOf(
+      { id, token },
+      {
+        to: first + 1,
+        keepUntilMs: START,
+        delivered: [{ position: first, atMs: START, durationMs: 1 }],
+        unfinished: [{ ...failed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
+      },
+    );
     for (const settled of [outcome, outcome, { ...outcome, token: randomUUID() }])
       await settle(bus.db, [settled]);
     expect(await countersOf(bus)).toEqual({ delivered: 1, failed: 1, deadLettered: 1 });
   });
 
-  test('keep what is pruned, and are the same when their shards are merged', async ({ bus }) => {
+  test('still count pruned deliveries, and do not change when their shards are merged', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     const all = [
       attached((payment) => payment === 2 && refuse()),
@@ -197,7 +194,7 @@ describe('the counters of a subscription', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('are there at once for a release that knows them, while one that does not goes on', async ({
+  test('are exact after their migration, while a release that does not know them keeps writing', async ({
     bus,
   }) => {
     await rows(
@@ -247,7 +244,7 @@ async function rememberedOf(bus: Bus, name: Name): Promise<Counters> {
   return row!;
 }
 
-test('with relays and operators at work side by side the counters are what the deliveries remember', async ({
+test('the counters agree with the histories of the deliveries while relays and operators work side by side', async ({
   bus,
 }) => {
   const other = await connect(bus.url);

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
 import { SECOND } from '../../lib/time.ts';
-import { ROOT } from '../chaos/build.ts';
 import { campaign, openArena } from '../chaos/campaign.ts';
 import type { Arena } from '../chaos/campaign.ts';
 import { MUTATIONS } from '../chaos/mutations.ts';
@@ -10,20 +9,20 @@ import { inWords } from '../chaos/words.ts';
 // A server of its own, which is made to crash.
 let arena: Arena;
 beforeAll(async () => {
-  arena = await openArena(ROOT);
+  arena = await openArena();
 });
 afterAll(() => arena.close());
 
 /** The schedules are the same each time. The races in them are not. */
 const SEED = 1;
 
-/** Races for the order of a lane: of these schedules one play in six shows the rarest mistake, nearly each the others. */
+/** Races for the order of a lane: the rarest mistake shows in one play of six, the others in nearly every play. */
 const CROWDED = [14, 68, 2, 16, 24];
 
 /** Two releases on one database. */
 const ROLLOUTS = [3, 7, 11];
 
-/** Which schedules show a mistake soon, by their places among those of the seed; the first where none is said. */
+/** The schedules that soon show a mutation, by their places among those of the seed; by default the first. */
 const PATHS: Readonly<Record<string, readonly number[]>> = {
   'no-fence': CROWDED,
   'fence-clock-after-locks': CROWDED,
@@ -37,13 +36,13 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'claim-that-a-crash-takes-back': [5],
 };
 
-/** So often they are played, in turn, until a race comes out as it should not. */
+/** How often they are played, in turn, until the race shows the mistake. */
 const TRIES = 60;
 
-// The whole proof, over all schedules and up to 200 of them, is `npm run chaos -- --mutation all`.
-describe('under kills, crashes, cut connections, lost answers, moved clocks and replays at random', () => {
+// `npm run chaos` plays more schedules, and others each time; with `--mutation all` up to 200 for each mutation.
+describe('chaos runs: kills, crashes, cut connections, lost answers, moved clocks and replays at random', () => {
   it(
-    'the bus keeps its promises (four runs; npm run chaos plays more, and others each time)',
+    'the bus keeps its promises in four runs',
     async () => {
       const { fall, runs } = await campaign(arena, { mutation: null, seed: SEED, paths: [0, 1, 2, 3] });
       expect(fall && inWords(fall)).toBe(null);
@@ -53,7 +52,7 @@ describe('under kills, crashes, cut connections, lost answers, moved clocks and 
   );
 
   it.each(MUTATIONS)(
-    'the checker notices that the bus has the mistake $name',
+    'the checker finds the mutation $name',
     async (mutation) => {
       const own = PATHS[mutation.name] ?? [0];
       const paths = Array.from({ length: TRIES }, (_, index) => own[index % own.length]!);

@@ -1,6 +1,5 @@
 import { describe, expect } from 'vitest';
 
-import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
 import {
   contradictions,
@@ -17,13 +16,14 @@ import {
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { outcomeOf } from '../support/lane.ts';
 import { relayInProcess } from '../support/relay-process.ts';
 
 /** The handler's limit of 10 seconds, the margin of 20, and a little. */
 const LAPSE = 31 * SECOND;
 
 describe('a relay that is killed in the middle of a batch', () => {
-  test('loses nothing and keeps the order: its lane is taken over when the lease has run out', async ({
+  test('loses nothing and keeps the order: another relay takes its lane over when the lease runs out', async ({
     bus,
     handed,
     ledger,
@@ -66,7 +66,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('slows down only what it may have begun: what comes later goes in whole batches', async ({
+  test('slows down only the deliveries that it may have begun: later ones are handed over in whole batches', async ({
     bus,
     handed,
     ledger,
@@ -82,7 +82,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(statements).toBeLessThan(30);
   });
 
-  test('gives up an event that kills every relay after five attempts, and delivers its neighbours', async ({
+  test('makes an event that kills every relay a dead letter after five attempts, and its neighbours are delivered', async ({
     bus,
     handed,
     ledger,
@@ -120,7 +120,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('takes its transactional effects with it, and they come once', async ({ bus }) => {
+  test('leaves no transactional effects behind, and each effect is committed once later', async ({ bus }) => {
     await emitPayments(bus.db, 1, 5);
     await relayInProcess({ url: bus.url, now: START, dieAt: 3, transactional: true });
     // They shared a commit, and which of them it was is unknown: one by one, and no attempt is burnt.
@@ -135,7 +135,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('forgets no dead letter that it had not recorded when a later transactional delivery committed', async ({
+  test('loses no dead letter that it had not recorded before a later transactional delivery committed', async ({
     bus,
     ledger,
   }) => {
@@ -152,6 +152,7 @@ describe('a relay that is killed in the middle of a batch', () => {
 });
 
 describe('a relay that has lost its lease', () => {
+  const TOKEN = '5c1f0f6e-0000-4000-8000-000000000000';
   /** The whole of the tables, as text. */
   const dump = async (bus: Bus) =>
     await rows(
@@ -160,7 +161,7 @@ describe('a relay that has lost its lease', () => {
        union all select 'delivery', deliveries::text from deliveries order by kind, row`,
     );
 
-  test('changes no row with what it settles', async ({ bus }) => {
+  test('changes no row when it settles', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
     const [lane] = await rows<{ id: string; head: number; positions: number[] }>(
@@ -169,31 +170,29 @@ describe('a relay that has lost its lease', () => {
        from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger' group by 1, 2`,
     );
     const [first, second] = lane!.positions as [number, number];
-    const outcome: LaneOutcome = {
-      id: lane!.id,
-      home: lane!.id,
-      token: '5c1f0f6e-0000-4000-8000-000000000000',
-      from: lane!.head,
-      to: second,
-      retryAtMs: START,
-      keepUntilMs: START + MINUTE,
-      carefulTo: second,
-      neededVersion: null,
-      delivered: [{ position: first, atMs: START, durationMs: 1 }],
-      unfinished: [
-        {
-          position: second,
-          atMs: START,
-          durationMs: 1,
-          outcome: 'failed',
-          nextAttemptAtMs: null,
-          errorGroup: { key: '0123456789abcdef', kind: 'x', message: 'x' },
-          kind: 'Error',
-          message: 'late',
-        },
-      ],
-      leaving: [],
-    };
+    const outcome = outcomeOf(
+      { id: lane!.id, token: TOKEN },
+      {
+        from: lane!.head,
+        to: second,
+        retryAtMs: START,
+        keepUntilMs: START + MINUTE,
+        carefulTo: second,
+        delivered: [{ position: first, atMs: START, durationMs: 1 }],
+        unfinished: [
+          {
+            position: second,
+            atMs: START,
+            durationMs: 1,
+            outcome: 'failed',
+            nextAttemptAtMs: null,
+            errorGroup: { key: '0123456789abcdef', kind: 'x', message: 'x' },
+            kind: 'Error',
+            message: 'late',
+          },
+        ],
+      },
+    );
     const before = await dump(bus);
     const nothing = { delivered: 0, failed: 0, waited: 0, deadLettered: 0 };
     // Nobody holds the lane.
@@ -210,35 +209,27 @@ describe('a relay that has lost its lease', () => {
     expect(await dump(bus)).toEqual(leased);
   });
 
-  test('changes nothing when it repeats a settlement of which it does not know whether it was made', async ({
-    bus,
-  }) => {
+  test('changes nothing when it repeats a settlement whose answer was lost', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
-    const token = '5c1f0f6e-0000-4000-8000-000000000000';
     await rows(
       bus.db,
-      `update lanes set lease_token = '${token}', due_at = now() + interval '1 hour' where subscriber = 'ledger'`,
+      `update lanes set lease_token = '${TOKEN}', due_at = now() + interval '1 hour' where subscriber = 'ledger'`,
     );
     const [lane] = await rows<{ id: string; position: number }>(
       bus.db,
       `select lane_id::text as id, position::float8 from deliveries join lanes on lanes.id = lane_id
        where subscriber = 'ledger'`,
     );
-    const outcome = (keepUntilMs: number | null): LaneOutcome => ({
-      id: lane!.id,
-      home: lane!.id,
-      token,
-      from: 0,
-      to: lane!.position,
-      retryAtMs: null,
-      keepUntilMs,
-      carefulTo: null,
-      neededVersion: null,
-      delivered: [{ position: lane!.position, atMs: START, durationMs: 1 }],
-      unfinished: [],
-      leaving: [],
-    });
+    const outcome = (keepUntilMs: number | null) =>
+      outcomeOf(
+        { id: lane!.id, token: TOKEN },
+        {
+          to: lane!.position,
+          keepUntilMs,
+          delivered: [{ position: lane!.position, atMs: START, durationMs: 1 }],
+        },
+      );
     expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 1 });
     const settled = await rows(bus.db, 'select * from deliveries union all select * from deliveries');
     expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 0 });
@@ -250,7 +241,7 @@ describe('a relay that has lost its lease', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('stops at the delivery in hand, and the relay that took over decides', async ({
+  test('stops after its current delivery, and the relay that took over records the outcome', async ({
     bus,
 
     ledger,

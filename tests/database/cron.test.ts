@@ -32,7 +32,7 @@ const cron = async (bus: Bus, attached: readonly AttachedSubscriber[], budgetMs:
   answer.parse(await (await runCron({ db, subscribers: attached, duties, budgetMs })).json());
 
 describe('a run of the cron', () => {
-  test('strikes the daily clock for what was missed, delivers, and says what it did', async ({
+  test('emits the daily events that were missed, delivers, and answers with what it did', async ({
     bus,
     handed,
     ledger,
@@ -57,7 +57,7 @@ describe('a run of the cron', () => {
     );
   });
 
-  test('begins nothing when its budget is used, ends what it began and leaves the rest for the next', async ({
+  test('begins no delivery after its budget is used, finishes those that it began, and leaves the rest to the next run', async ({
     bus,
     handed,
     ledger,
@@ -80,7 +80,7 @@ describe('a run of the cron', () => {
   });
 });
 
-describe('what the cron does beside relaying', () => {
+describe('the other duties of the cron', () => {
   /** A day's strike that is missed, and one in a transaction that does not end: the clock waits for that one. */
   async function heldClock(bus: Bus): Promise<OpenTransaction> {
     const strike = (day: string) => ({ day, scheduledFor: `${day}T06:00:00.000Z` });
@@ -91,7 +91,7 @@ describe('what the cron does beside relaying', () => {
     return open;
   }
 
-  test('may wait for a lock that nobody lets go: what is due is delivered meanwhile', async ({
+  test('may wait for a lock that is never released: due deliveries are handed over meanwhile', async ({
     bus,
     handed,
     ledger,
@@ -106,7 +106,7 @@ describe('what the cron does beside relaying', () => {
     expect(handed).toEqual([1]);
   });
 
-  test('leaves the relay connections, also where all of it waits and transactional handlers have the rest', async ({
+  test('leave connections for the relay, even when every duty waits and transactional handlers hold the others', async ({
     bus,
     ledger,
   }) => {
@@ -138,7 +138,7 @@ describe('what the cron does beside relaying', () => {
     await Promise.all(handlers);
   });
 
-  test('gives up waiting by itself, so that it does not keep its connection', async ({ bus }) => {
+  test('stop waiting after a limit, so that they release their connections', async ({ bus }) => {
     const query = vi.spyOn(pg.Client.prototype, 'query');
     const { undone } = await perform(duties, bus.db);
     const { calls, contexts } = query.mock;
@@ -159,7 +159,7 @@ describe('what the cron does beside relaying', () => {
       expect(transaction).toMatch(/^select set_config\('statement_timeout'.*commit$/s);
   });
 
-  test('a limited statement gives up, and the limit ends with its transaction', async ({ bus }) => {
+  test('have a statement limit that ends with its transaction', async ({ bus }) => {
     const waiting = bus.db.transaction(async (tx) => {
       await limitStatements(tx, 20);
       await run(tx, { text: 'select pg_sleep(60)', values: [] });
@@ -169,8 +169,12 @@ describe('what the cron does beside relaying', () => {
   });
 });
 
-describe('relaying until the time is up', () => {
-  test('takes a retry up when it is due, before the next tick', async ({ bus, handed, ledger }) => {
+describe('a relay that keeps running until its time is up', () => {
+  test('hands over a retry when it is due, before its next scheduled look', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const patient = ledger(() => {
       if (handed.length === 1) throw new RetryAfter(50);
     });
@@ -181,7 +185,7 @@ describe('relaying until the time is up', () => {
     expect(handed).toEqual([1, 1]);
   });
 
-  test('ends at once when it is told to stop between two ticks', async ({ bus, ledger }) => {
+  test('ends at once when it is told to stop while it waits', async ({ bus, ledger }) => {
     const stopped = new AbortController();
     await emitPayments(bus.db, 1, 1);
     const relaying = keepRelaying({
@@ -208,7 +212,7 @@ describe('a kick', () => {
     return { kick, errors, done: () => Promise.all(work) };
   }
 
-  test('after each commit that emitted has the event delivered, without a tick', async ({
+  test('delivers an event after the commit that emitted it, without waiting for the next scheduled look', async ({
     bus,
     handed,
     ledger,
@@ -222,7 +226,7 @@ describe('a kick', () => {
     expect(errors).toEqual([]);
   });
 
-  test('while a relay looks for work is answered by one more after it, however many there are', async ({
+  test('that comes while a relay looks for work leads to one more look, however many kicks come', async ({
     bus,
     handed,
     ledger,
@@ -249,11 +253,7 @@ describe('a kick', () => {
     expect(bell.mock.calls.length - 101).toBe(2);
   });
 
-  test('after an error of the database tells of it, and the next one works', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
+  test('reports a database error, and the next kick works', async ({ bus, handed, ledger }) => {
     const { kick, errors, done } = kicker(bus, [ledger()]);
     await emitPayments(bus.db, 1, 1);
     await rows(bus.db, 'alter table lanes rename to lanes_away');

@@ -81,7 +81,7 @@ const drivers: Record<string, () => Promise<Driver>> = {
   },
 };
 
-describe.each(Object.keys(drivers))("rule 1: emit happens in the producer's transaction, on %s", (name) => {
+describe.each(Object.keys(drivers))("emit in the producer's transaction (rule 1), on %s", (name) => {
   let driver: Driver;
   let handed: number[];
   beforeAll(async () => {
@@ -115,7 +115,7 @@ describe.each(Object.keys(drivers))("rule 1: emit happens in the producer's tran
   ];
 
   describe.each(ways)('through %s', (_, run) => {
-    it('leaves nothing of a transaction that is rolled back', async () => {
+    it('leaves nothing behind when the transaction is rolled back', async () => {
       const body = async (tx: Executor) => {
         await emit(tx, 'payment.captured', payment(1));
         throw new Error('no');
@@ -125,7 +125,7 @@ describe.each(Object.keys(drivers))("rule 1: emit happens in the producer's tran
       expect(await rows(driver.db, 'select from awaiting_fan_out')).toEqual([]);
     });
 
-    it('delivers what was committed', async () => {
+    it('has a committed event delivered', async () => {
       await run(async (tx) => {
         await emit(tx, 'payment.captured', payment(1));
         await emit(tx, 'payment.captured', payment(2));
@@ -159,7 +159,7 @@ describe.each(Object.keys(drivers))("rule 1: emit happens in the producer's tran
       expect(handed).toEqual([1]);
     });
 
-    it('keeps any text and number of the payload as they were', async () => {
+    it('keeps every text and number of a payload unchanged', async () => {
       const payload = {
         ...payment(2 ** 53 - 1),
         bookingId: 'æøå 😀 \\u0000 \\ " \' $1 {}  \u2028',
@@ -174,7 +174,7 @@ describe.each(Object.keys(drivers))("rule 1: emit happens in the producer's tran
     });
   });
 
-  it('commits the effect of a transactional handler with its delivery, and takes back that of a failed one', async () => {
+  it('commits with the delivery in a transactional handler, and is rolled back with a failed one', async () => {
     const writing = (fails: boolean) =>
       subscriber(
         'ledger',
@@ -198,7 +198,7 @@ describe.each(Object.keys(drivers))("rule 1: emit happens in the producer's tran
     expect(await contradictions(driver.db)).toEqual([]);
   });
 
-  it('cuts a transactional handler off at its time limit', async () => {
+  it('is refused in a transactional handler after its time limit', async () => {
     const late = gate();
     let zombie: Promise<unknown> | undefined;
     const hanging = subscriber(
@@ -249,7 +249,7 @@ describe('emit', () => {
     expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   });
 
-  it('stamps an event with the clock of its insert, not of the beginning of its transaction', async () => {
+  it('stamps an event with the time of its insert, not of the beginning of its transaction', async () => {
     const open = await openTransaction(url);
     const before = await open.client.query<{ at: Date }>('select clock_timestamp() as at');
     await open.emit('payment.captured', payment(1));
@@ -271,7 +271,7 @@ describe('emit', () => {
     ['payment.captured', { bookingId: '\udc00' }, ['bookingId']],
     ['webhook.cardpayments.received', { body: { deep: [{ text: 'a\0' }] } }, ['body.deep.0.text']],
     ['webhook.cardpayments.received', { body: { 'a\ud800': 1 } }, ['body.a\ud800']],
-  ] as const)('refuses %s with %j and says where it is wrong', async (topic, fields, paths) => {
+  ] as const)('refuses %s with %j and names the field', async (topic, fields, paths) => {
     const error: unknown = await emitted(topic, payloadOf(topic, fields)).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(InvalidPayload);
     expect((error as InvalidPayload).topic).toBe(topic);
@@ -315,7 +315,7 @@ describe('emit', () => {
     await expect(emitted('constructor', {})).rejects.toBeInstanceOf(UnknownTopic);
   });
 
-  it('says what to write when it is handed no transaction', async () => {
+  it('says what would be right when it is given no transaction', async () => {
     // @ts-expect-error: the compiler refuses it too
     await expect(emit({}, 'payment.captured', payment(1))).rejects.toThrow(
       'expected a database, client or transaction',
@@ -342,7 +342,7 @@ describe('emit', () => {
     expect(await rows(connection.db, 'select from awaiting_fan_out')).toHaveLength(1);
   });
 
-  it('takes a dedupe key for one topic only', async () => {
+  it('keeps a dedupe key apart for each topic', async () => {
     await emitted('payment.captured', payment(1), { dedupeKey: 'same' });
     await emitted('payment.failed', payloadOf('payment.failed'), { dedupeKey: 'same' });
     expect(await columns('id')).toHaveLength(2);
@@ -357,7 +357,7 @@ describe('emit', () => {
     expect((await columns('ordering_key as key')).map(({ key }) => key)).toEqual(['own', 'bkg_1', '']);
   });
 
-  it('begins a correlation with the event itself, or goes on with that of its cause', async () => {
+  it('begins a correlation with the event itself, or continues that of its cause', async () => {
     const { id } = await emitted('payment.captured', payment(1));
     await emitted('payment.captured', payment(2), { causationId: id });
     await emitted('payment.captured', payment(3), {
@@ -372,12 +372,12 @@ describe('emit', () => {
     ]);
   });
 
-  it('stores what the schema makes of the payload, and nothing that it does not know', async () => {
+  it('stores the payload as its schema parses it, without unknown fields', async () => {
     await emitted('payment.captured', { ...payment(1), stranger: true } as never);
     expect(await columns('payload')).toEqual([{ payload: payment(1) }]);
   });
 
-  it('is undone alone by a savepoint', async () => {
+  it('is undone by rolling back to a savepoint', async () => {
     await connection.db.transaction(async (tx) => {
       await emit(tx, 'payment.captured', payment(1));
       await tx

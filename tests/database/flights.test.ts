@@ -80,7 +80,7 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
     ],
   ];
 
-  it.each(ways)('takes three flights to commit %s and an emit', async (_, writeOne) => {
+  it.each(ways)('takes three round trips to commit %s and an emit', async (_, writeOne) => {
     const flights = await counter.during(() =>
       driver.db.transaction(async (tx) => {
         await writeOne(tx);
@@ -116,7 +116,7 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
     expect(await emitted()).toEqual([]);
   });
 
-  it('has the isolation level and the access mode that it asks for, and the next one has not', async () => {
+  it('has the isolation level and the access mode that it asks for, and does not pass them on to the next one', async () => {
     const settings = async (tx: Transaction) =>
       await run(tx, {
         text: `select current_setting('transaction_isolation') as isolation,
@@ -136,7 +136,7 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
     ]);
   });
 
-  it('is aborted by a first statement that the server can not parse, which is then not taken for prepared', async () => {
+  it('is aborted by a first statement that the server cannot parse, which does not count as prepared', async () => {
     const early = { name: 'early', text: 'select number from not_yet', values: [] };
     const heard: unknown[] = [];
     const failed = driver.db.transaction(async (tx) => {
@@ -223,7 +223,7 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
     expect(await written()).toEqual(numbers);
   });
 
-  it('begins with a savepoint, and goes on after what was behind it is taken back', async () => {
+  it('can begin with a savepoint, and continues after a rollback to it', async () => {
     await driver.db.transaction(async (tx) => {
       const inner = tx.transaction(async (nested) => {
         await nested.insert(business).values({ number: 1 });
@@ -236,7 +236,7 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
     expect(await written()).toEqual([2, 3]);
   });
 
-  it('begins with several commands at once, all of which are in it', async () => {
+  it('can begin with several commands at once, all of which it contains', async () => {
     const two = sql.raw('insert into business values (1); insert into business values (2)');
     await driver.db.transaction((tx) => tx.execute(two));
     expect(await written()).toEqual([1, 2]);
@@ -248,7 +248,7 @@ describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) 
     expect(await written()).toEqual([1, 2]);
   });
 
-  it('refuses to copy from its client at its beginning, as it does later', async () => {
+  it('refuses to copy from its client, at its beginning and later', async () => {
     const copying = driver.db.transaction((tx) => tx.execute(sql.raw('copy business from stdin')));
     await expect(copying).rejects.toMatchObject({ cause: { code: '57014' } });
   });

@@ -8,7 +8,7 @@ import { test } from '../support/bus-test.ts';
 
 // Both were found by the chaos runs.
 describe('a key that leaves its shared lane', () => {
-  test('comes back to what a replay has put back while a later event of it was in hand', async ({
+  test('returns for an event that was replayed while a later event of the key was being handled', async ({
     bus,
     handed,
     ledger,
@@ -36,11 +36,7 @@ describe('a key that leaves its shared lane', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('loses nothing when a relay that was suspended claims its own lane again', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
+  test('loses nothing when a suspended relay claims its own lane again', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 2, { orderingKey: 'a key' });
     let now = START;
     const token = async () => (await rows<{ token: string }>(bus.db, TOKEN))[0]?.token;

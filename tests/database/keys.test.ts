@@ -87,7 +87,7 @@ describe('ordering keys', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('that share a lane do not wait for each other: neither for a retry nor for a handler that takes long', async ({
+  test("that share a lane wait neither for each other's retries nor for each other's slow handlers", async ({
     bus,
     handed,
     ledger,
@@ -108,7 +108,7 @@ describe('ordering keys', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('in trouble keep their order, with what is emitted meanwhile, and then share their lane again', async ({
+  test('that fail keep their order, also with newer events, and share their lane again afterwards', async ({
     bus,
     handed,
     ledger,
@@ -138,7 +138,7 @@ describe('ordering keys', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('in trouble keep the ids of their deliveries', async ({ bus }) => {
+  test('that fail keep the ids of their deliveries', async ({ bus }) => {
     const ids: string[] = [];
     const failing = subscriber('ledger', {
       'payment.captured': (_, { deliveryId, attempt }) => {
@@ -159,7 +159,7 @@ describe('ordering keys', () => {
     expect(ids[0]).toBe(stored!.id);
   });
 
-  test('go on after a dead letter, and after a handler that asked for time', async ({
+  test('continue after a dead letter, and after a wait that a handler asked for', async ({
     bus,
     handed,
     ledger,
@@ -177,14 +177,14 @@ describe('ordering keys', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('have a lane by their content alone, whatever the version of Postgres', async ({ bus }) => {
+  test('are assigned to the same lanes by every version of Postgres', async ({ bus }) => {
     expect(await Promise.all(['bk_1', 'bk_2', 'møterom 3'].map((key) => slotOf(bus, key)))).toEqual([
       5, 8, 7,
     ]);
   });
 });
 
-describe('operators', () => {
+describe('an operator', () => {
   const heldLanes = async (bus: Bus) =>
     (await readTopic(bus.db, [], 'payment.captured', new Date(START))).heldLanes;
 
@@ -199,13 +199,15 @@ describe('operators', () => {
     handed.length = 0;
   });
 
-  test('see the key in trouble, the delivery that holds it and what waits behind it', async ({ bus }) => {
+  test('sees the key that is held, the delivery that holds it and how many wait behind it', async ({
+    bus,
+  }) => {
     expect(await heldLanes(bus)).toMatchObject([
       { subscriber: 'ledger', orderingKey: one, attempts: 1, behind: 2 },
     ]);
   });
 
-  test('retry it at once', async ({ bus, handed, ledger }) => {
+  test('can retry the held delivery at once', async ({ bus, handed, ledger }) => {
     const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
     await retryNow(bus.db, { deliveryId, by: 'kari', now: new Date(START) });
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3 });
@@ -214,7 +216,10 @@ describe('operators', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('skip it, also the last one, which ends the lane of the key', async ({ bus, ledger }) => {
+  test('can skip the held delivery, and skipping the last one ends the lane of the key', async ({
+    bus,
+    ledger,
+  }) => {
     const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
     await skip(bus.db, { deliveryId, by: 'kari', reason: 'a test', now: new Date(START) });
     expect(await contradictions(bus.db)).toEqual([]);
@@ -229,7 +234,7 @@ describe('operators', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('do not skip what waits behind it', async ({ bus }) => {
+  test('cannot skip a delivery that waits behind the held one', async ({ bus }) => {
     const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
     const behind = deliveryId.replace(/\d+$/, (position) => String(Number(position) + 1));
     await expect(skip(bus.db, { deliveryId: behind, by: 'kari', reason: 'a test' })).rejects.toThrow(
@@ -237,7 +242,11 @@ describe('operators', () => {
     );
   });
 
-  test('replay what the key has had, before what waits in its lane', async ({ bus, handed, ledger }) => {
+  test('can replay delivered events of the key, which come before the waiting ones', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await drain(
       bus.db,
       [
@@ -264,7 +273,11 @@ describe('operators', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('replay what the key has had when its own lane is gone', async ({ bus, handed, ledger }) => {
+  test('can replay delivered events of the key after its own lane is gone', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     await drain(bus.db, [ledger()], { now: START + MINUTE });
     expect(await lanesOf(bus)).toEqual(['shared']);
     handed.length = 0;
@@ -329,7 +342,7 @@ describe('a database that release 0.2 has used', () => {
     return connection.db;
   }
 
-  test('keeps the lanes of its keys, in which new events of the key come after the older ones', async ({
+  test('keeps the lanes of its keys, and new events of a key come after the older ones', async ({
     bus,
     handed,
     ledger,
@@ -350,7 +363,7 @@ describe('a database that release 0.2 has used', () => {
     expect(await contradictions(db)).toEqual([]);
   });
 
-  test('loses the lane of a key with the last delivery in it', async ({ bus }) => {
+  test('drops the lane of a key with the last delivery in it', async ({ bus }) => {
     const db = await databaseOfRelease02();
     await migrate(db);
     const everybody = (['bookings', 'ledger', 'notifications', 'accounting'] as const).map((name) =>
@@ -370,7 +383,7 @@ describe('a database that release 0.2 has used', () => {
     expect(await lanesOf(bus, db)).toEqual(['shared']);
   });
 
-  test('leaves it to this release to fan out what would overtake events in a shared lane', async ({
+  test('leaves to this release the fan-out of events that would overtake others in a shared lane', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 1, { orderingKey: one });

@@ -161,8 +161,8 @@ async function claimed(bus: Bus, { isShared }: Way, laid: Laid, subscriber: Retu
   return { lane: { ...lane, isShared, deliveries: isShared ? deliveries : lane.deliveries }, nowMs };
 }
 
-describe('any outcomes of any keys, in a strict lane and a shared one, one by one, in shared commits and in batches', () => {
-  test('leave each key in order, fail nobody for a neighbour, and the head behind what is not settled', async ({
+describe('generated outcomes of any keys, in strict and shared lanes, one by one, in shared commits and in batches', () => {
+  test('keep each key in order, fail no delivery for a neighbour, and keep the head before everything unsettled', async ({
     bus,
   }) => {
     await fc.assert(

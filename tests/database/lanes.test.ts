@@ -26,7 +26,7 @@ import {
 import { test } from '../support/bus-test.ts';
 
 describe('lanes', () => {
-  test('do not wait for one another: a slow one does not hold back what the others have done', async ({
+  test('do not wait for one another: a slow lane does not delay the settlement of the others', async ({
     bus,
     handed,
     ledger,
@@ -50,7 +50,7 @@ describe('lanes', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('are let go after their slice, however long the backlog, so that others get their turn', async ({
+  test('are released after their time slice, however long the backlog, so that other relays get a turn', async ({
     bus,
     handed,
     ledger,
@@ -73,10 +73,7 @@ describe('lanes', () => {
     expect(handed).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
   });
 
-  test('keep the results of a long batch as it goes on, so that a crash would repeat little', async ({
-    bus,
-    ledger,
-  }) => {
+  test('settle a long batch in steps, so that a crash repeats little', async ({ bus, ledger }) => {
     const held = gate();
     await emitPayments(bus.db, 1, 3);
     const relaying = drain(bus.db, [ledger((number) => (number === 3 ? held.opened : undefined))]);
@@ -86,7 +83,7 @@ describe('lanes', () => {
     expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered', 'delivered']);
   });
 
-  test('are all drained, also when there are more of them than one claim takes', async ({
+  test('are all drained when there are more of them than one claim takes', async ({
     bus,
     handed,
     ledger,
@@ -100,7 +97,7 @@ describe('lanes', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of other subscriptions are not starved by one that has very many', async ({ bus }) => {
+  test('of other subscriptions are not starved by a subscription with very many lanes', async ({ bus }) => {
     const order: string[] = [];
     const busy = subscriber('ledger', { 'payment.captured': () => void order.push('busy') });
     const quiet = subscriber('audit', { 'payment.failed': () => void order.push('quiet') });
@@ -147,7 +144,7 @@ describe('lanes', () => {
     expect(reports.map(({ leasesLost }) => leasesLost)).toEqual([0, 0]);
   });
 
-  test('go on with events that are emitted while the relay runs', async ({ bus, handed, ledger }) => {
+  test('include events that are emitted while the relay runs', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 1);
     const chain = ledger(async (number) => {
       if (number < 5) await emitPayments(bus.db, number + 1, number + 1);
@@ -156,7 +153,7 @@ describe('lanes', () => {
     expect(handed).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('wait for the retry of their head, also when it is found in the middle of a batch', async ({
+  test('wait for the retry of a delivery that fails in the middle of a batch', async ({
     bus,
     handed,
     ledger,
@@ -179,7 +176,7 @@ describe('lanes', () => {
   });
 });
 
-describe('any outcomes, in any lanes', () => {
+describe('generated outcomes in any lanes', () => {
   type Handed = { readonly payload: { readonly amountMinor: number }; readonly orderingKey: string };
   /** Each once, in the order in which they came for the last time. */
   const ofEach = (log: readonly number[]) => [...new Set(log.toReversed())].toReversed();
@@ -211,7 +208,7 @@ describe('any outcomes, in any lanes', () => {
     return { turns: fate.length + 1, state: 'delivered', attempts: failures + 1 };
   }
 
-  test('keep each lane in order, end as the rules say, and leave every counter true at every moment', async ({
+  test('keep each lane in order, end as the rules say, and keep every counter exact at every moment', async ({
     bus,
   }) => {
     await fc.assert(

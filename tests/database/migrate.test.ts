@@ -13,7 +13,7 @@ const migrations = async (bus: Bus) =>
     ({ hash }) => hash,
   );
 
-test('migrations are made once, whoever else makes them at that moment', async ({ bus }) => {
+test('each migration runs once when two processes migrate at the same moment', async ({ bus }) => {
   const before = await migrations(bus);
   await rows(bus.db, 'drop schema public cascade');
   await rows(bus.db, 'drop schema drizzle cascade');
@@ -22,7 +22,7 @@ test('migrations are made once, whoever else makes them at that moment', async (
   expect(await migrations(bus)).toEqual(before);
 });
 
-test('npm run migrate tries again while a table is in use, until it is not', async ({ bus }) => {
+test('npm run migrate tries again until a table that is in use is released', async ({ bus }) => {
   const holder = new pg.Client(bus.url);
   await holder.connect();
   await holder.query('begin');
@@ -44,7 +44,7 @@ test('npm run migrate tries again while a table is in use, until it is not', asy
   });
 });
 
-test('a migration gives up on a table in use, so that the traffic does not queue behind it, and changes nothing', async ({
+test('a migration gives up on a table that is in use and changes nothing, so that no traffic queues behind it', async ({
   bus,
 }) => {
   const before = await migrations(bus);

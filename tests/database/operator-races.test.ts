@@ -95,7 +95,7 @@ async function waiting(bus: Bus, count: number): Promise<void> {
 
 describe('a replay while a relay has the lane in hand', () => {
   test.for([false, true])(
-    'puts back what is older than all that runs (transactional: %j)',
+    'returns dead letters that are older than the running deliveries (transactional: %j)',
     async (transactional, { bus }) => {
       await emitPayments(bus.db, 1, 6);
       await drain(bus.db, [ledger((number) => number <= 3 && refuse(), false)]);
@@ -124,7 +124,7 @@ describe('a replay while a relay has the lane in hand', () => {
   );
 
   test.for([false, true])(
-    'loses nothing that lies beside what runs: two dead letters, replayed one after the other (transactional: %j)',
+    'loses no neighbour of the running delivery: two dead letters, replayed one after the other (transactional: %j)',
     async (transactional, { bus }) => {
       await emitPayments(bus.db, 1, 4);
       await drain(bus.db, [ledger((number) => number <= 2 && refuse())]);
@@ -151,7 +151,7 @@ describe('a replay while a relay has the lane in hand', () => {
     },
   );
 
-  test('loses nothing that lies between two that run', async ({ bus }) => {
+  test('loses no dead letter between two running deliveries', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger(refuse)]);
     const [first, second, third] = await letters(bus);
@@ -177,7 +177,7 @@ describe('a replay while a relay has the lane in hand', () => {
 });
 
 describe('two operators at once', () => {
-  test('a delivery is not skipped past one that another operator is putting back', async ({ bus }) => {
+  test('cannot skip a delivery past one that the other is replaying', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [
       ledger((number) => {
@@ -204,9 +204,7 @@ describe('two operators at once', () => {
     expect(handed).toEqual([1, 2, 3]);
   });
 
-  test('what one has put back and has died again is not put back by the other who asked before', async ({
-    bus,
-  }) => {
+  test('do not replay a dead letter twice that died again after the other had asked', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const accounting = subscriber('accounting', { 'payment.captured': refuse });
     await drain(bus.db, [ledger(refuse), accounting]);
@@ -227,7 +225,7 @@ describe('two operators at once', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('a double click puts nothing back that the log does not count, even if something dies in between', async ({
+  test('replay nothing that the log does not count on a double click, even if a delivery dies in between', async ({
     bus,
   }) => {
     const replayId = '019a0000-0000-7000-8000-000000000001';
@@ -254,7 +252,7 @@ describe('two operators at once', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('only one of two skips of the same delivery is made, and only one of two retries', async ({ bus }) => {
+  test('make only one of two skips of the same delivery, and only one of two retries', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const failing = ledger(() => {
       throw new Error('down');
@@ -288,7 +286,7 @@ describe('two operators at once', () => {
 });
 
 describe('a delivery that is under way', () => {
-  test('is neither skipped nor hurried, and a pause lets it end', async ({ bus }) => {
+  test('is neither skipped nor retried early, and a pause lets it end', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const begun = gate();
     const go = gate();
@@ -492,7 +490,7 @@ describe(`${ROUNDS} rounds of everything at once`, () => {
     ['an ordinary handler', false],
     ['a transactional handler', true],
   ] as const)(
-    '%s is handed everything, in position, and the history is what it saw',
+    '%s is handed every delivery in position, and the history agrees with what it saw',
     async ([, transactional], { bus }) => {
       for (let seed = 1; seed <= ROUNDS / 2; seed += 1) {
         await bus.reset();

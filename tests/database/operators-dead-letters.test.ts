@@ -70,7 +70,9 @@ async function truth(bus: Bus, condition = 'true'): Promise<string[]> {
 }
 
 describe('the list of dead letters', () => {
-  test('is newest first, each with what died, when, why and how often it failed', async ({ bus }) => {
+  test('is newest first, each with its event, when and why it died, and how often it failed', async ({
+    bus,
+  }) => {
     const [first] = await died(bus, 1, START, [refusing(() => 'account 4711 is closed')]);
     await died(bus, 1, START + MINUTE);
     const { items, total, totalInAll, filters } = await list(bus);
@@ -96,7 +98,7 @@ describe('the list of dead letters', () => {
     expect(filters).toEqual({ topic: null, subscriber: null, since: null, group: null, q: null, limit: 50 });
   });
 
-  test('is empty with word of what still fails and when it is tried again', async ({ bus }) => {
+  test('is empty, and says how many deliveries still fail and when they are tried again', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const failing = subscriber('ledger', {
       'payment.captured': () => {
@@ -137,7 +139,7 @@ describe('cursors', () => {
     },
   );
 
-  test('tell apart what died at the same moment, in one lane and in several', async ({ bus }) => {
+  test('tell dead letters of the same moment apart, in one lane and in several', async ({ bus }) => {
     for (const orderingKey of ['', 'venue 1', 'venue 2']) await emitPayments(bus.db, 1, 5, { orderingKey });
     await drain(bus.db, [refusing()]);
     await rows(
@@ -153,7 +155,7 @@ describe('cursors', () => {
     expect(idsOf(...backwards.toReversed(), last)).toEqual(all);
   });
 
-  test('skip and repeat nothing while others die, and lead back to those too', async ({ bus }) => {
+  test('skip and repeat nothing while others die, and lead back to the new ones', async ({ bus }) => {
     await died(bus, 6);
     const before = await truth(bus);
     const first = await list(bus, { limit: 2 });
@@ -167,7 +169,7 @@ describe('cursors', () => {
     expect(idsOf(...backwards.toReversed(), third)).toEqual(await truth(bus));
   });
 
-  test('go on when the dead letter that a page ended with has been replayed', async ({ bus }) => {
+  test('work when the dead letter that a page ended with has been replayed', async ({ bus }) => {
     await died(bus, 5);
     const all = await truth(bus);
     const first = await list(bus, { limit: 2 });
@@ -186,7 +188,7 @@ describe('cursors', () => {
     ['SQL', coded([`2031-05-04T10:00:00.000000Z' or true --`, '1', '1', 'older'])],
     ['numbers', coded([1, 2, 3, 'older'])],
     ['a position beyond any', coded(['2031-05-04T10:00:00.000000Z', '1', '9'.repeat(19), 'older'])],
-  ])('that are %s are refused with what to write', (_, cursor) => {
+  ])('that are %s are refused, with what would be right', (_, cursor) => {
     const parsed = deadLetterQuery.safeParse({ cursor });
     expect(parsed.error?.issues).toMatchObject([
       { path: ['cursor'], message: expect.stringContaining('write a cursor') },
@@ -194,7 +196,7 @@ describe('cursors', () => {
   });
 
   test.each(['2031-13-45T10:00:00.000000Z', '2031-05-04T99:99:99.999999Z', '0000-01-01T00:00:00.000000Z'])(
-    'with an instant that is none, %s, are refused before the database is',
+    'with the impossible instant %s are refused before the database is asked',
     async (instant) => {
       expect(deadLetterQuery.safeParse({ cursor: coded([instant, '1', '1', 'older']) }).success).toBe(false);
     },
@@ -263,7 +265,7 @@ describe('filters', () => {
     expect((await list(bus, { ...asked, limit: 1 })).total).toBe(count);
   });
 
-  test('an event’s id finds all that is dead of it, a delivery’s id that one', async ({ bus }) => {
+  test('by an event’s id find all its dead letters, by a delivery’s id that one', async ({ bus }) => {
     const { items } = await list(bus, { subscriber: 'accounting' });
     const [item] = items;
     const ofEvent = await list(bus, { q: item!.eventId });
@@ -276,7 +278,7 @@ describe('filters', () => {
     expect((await list(bus, { q: item!.deliveryId, subscriber: 'ledger' })).total).toBe(0);
   });
 
-  test('a group finds its own, with the counts of the window', async ({ bus }) => {
+  test('by a group find its dead letters, with the counts of the window', async ({ bus }) => {
     const { groups } = await list(bus);
     expect(groups).toHaveLength(4);
     for (const { group, count, topic, subscriber: name } of groups) {
@@ -292,9 +294,7 @@ describe('filters', () => {
     expect((await list(bus, { group: '0000000000000000' })).total).toBe(0);
   });
 
-  test('a group whose dead letters died before and within the window counts those within', async ({
-    bus,
-  }) => {
+  test('by a group count only the dead letters within the window', async ({ bus }) => {
     await drain(bus.db, [refusesAll('ledger', ['payment.captured'], 'disk full')], {
       now: START + 50 * MINUTE,
     });
@@ -325,7 +325,7 @@ describe('filters', () => {
 });
 
 describe('groups of errors', () => {
-  test('hold what differs in numbers, ids and addresses alone', async ({ bus }) => {
+  test('hold errors that differ only in numbers, ids and addresses', async ({ bus }) => {
     const messages = [
       'payment 17 of 019a3c1e-0000-7000-8000-00000000abcd for kari@example.no: HTTP 503 after 1200 ms',
       'payment 18 of 019a3c1e-0000-7000-8000-00000000abce for ola.bakken@bærum.kommune.no: HTTP 503 after 7 ms',
@@ -425,7 +425,7 @@ describe('groups of errors', () => {
     expect(groups[0]!.lastAt.slice(0, 16)).toBe(iso(START + 5 * MINUTE).slice(0, 16));
   });
 
-  test('are gone when all of them have been replayed', async ({ bus }) => {
+  test('are gone when all their dead letters have been replayed', async ({ bus }) => {
     await died(bus, 3);
     await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', new Date(START + MINUTE));
     expect(await list(bus)).toMatchObject({ groups: [], total: 0, totalInAll: 0 });
@@ -440,7 +440,7 @@ describe('one dead letter', () => {
     throw new TypeError('the ledger is down');
   };
 
-  test('tells all that ever happened to it, over every round', async ({ bus }) => {
+  test('tells everything that happened to it, over every replay', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const by = 'kari';
     // Asked to wait, failed, hurried, failed for good.
@@ -598,7 +598,7 @@ describe('one dead letter', () => {
   });
 
   test.for(['1-1', '999999999999999999-999999999999999999'])(
-    'that there is none of, %s, is null',
+    'with the unknown id %s is null',
     async (id, { bus }) => {
       expect(await readDeadLetter(bus.db, id)).toBeNull();
     },

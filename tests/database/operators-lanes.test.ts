@@ -33,8 +33,8 @@ const actions = (bus: Bus) =>
 
 const by = 'kari';
 
-describe('retry now', () => {
-  test('makes the retry that a lane waits for due, and the lane goes on; who and why is kept', async ({
+describe('an early retry', () => {
+  test('makes the retry that a lane waits for due, the lane continues, and the log says who and why', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 3);
@@ -59,7 +59,9 @@ describe('retry now', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('burns no attempt: a failure after it waits as long as the next one would have', async ({ bus }) => {
+  test('uses no attempt: a failure after it waits as long as the scheduled retry would have', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(fail)]);
     const [first] = await deliveryIdsOf(bus.db);
@@ -70,7 +72,7 @@ describe('retry now', () => {
     ]);
   });
 
-  test('hurries also what its handler asked to wait for', async ({ bus }) => {
+  test('ends a wait that the handler asked for', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
       ledger(() => {
@@ -84,8 +86,8 @@ describe('retry now', () => {
   });
 });
 
-describe('skip', () => {
-  test('gives up what holds a lane, as a dead letter, and the lane goes on; who and why is kept', async ({
+describe('a skip', () => {
+  test('makes the delivery that holds a lane a dead letter, the lane continues, and the log says who and why', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 3);
@@ -106,7 +108,7 @@ describe('skip', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('is one group for one subscription, whatever the reasons', async ({ bus }) => {
+  test('has one error group per subscription, whatever the reasons', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(fail)]);
     for (const [index, deliveryId] of (await deliveryIdsOf(bus.db)).entries()) {
@@ -161,7 +163,7 @@ describe('skip', () => {
   });
 });
 
-describe('retry and skip refuse', () => {
+describe('an early retry and a skip refuse', () => {
   const codeOf = (acting: Promise<unknown>) =>
     acting.then(
       () => 'done',
@@ -172,7 +174,7 @@ describe('retry and skip refuse', () => {
     await codeOf(skip(bus.db, { deliveryId, by, reason: 'hopeless', now: at(SECOND) })),
   ];
 
-  test('what is not the first of its lane', async ({ bus }) => {
+  test('a delivery that is not the first of its lane', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(fail)]);
     const [, second] = await deliveryIdsOf(bus.db);
@@ -180,7 +182,7 @@ describe('retry and skip refuse', () => {
     expect(await actions(bus)).toEqual([]);
   });
 
-  test('what was delivered, or is dead', async ({ bus }) => {
+  test('a delivery that was delivered or is a dead letter', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [
       ledger((number) => {
@@ -192,7 +194,7 @@ describe('retry and skip refuse', () => {
     expect(await both(bus, dead!)).toEqual(['not_waiting', 'not_waiting']);
   });
 
-  test('what another relay has in hand, also one that died with it', async ({ bus }) => {
+  test('a delivery that a relay has claimed, even one that died with it', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     await rows(
@@ -203,12 +205,12 @@ describe('retry and skip refuse', () => {
     expect(await both(bus, first!)).toEqual(['under_way', 'under_way']);
   });
 
-  test('what there is none of', async ({ bus }) => {
+  test('an unknown delivery', async ({ bus }) => {
     expect(await both(bus, '17-18')).toEqual(['not_found', 'not_found']);
     expect(await both(bus, '999999999999999999-999999999999999999')).toEqual(['not_found', 'not_found']);
   });
 
-  test('a retry of what is due already, which can yet be skipped', async ({ bus }) => {
+  test('to retry a delivery that is already due, which can still be skipped', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     const [first] = await deliveryIdsOf(bus.db);
@@ -236,7 +238,7 @@ describe('a pause', () => {
     return found.toSorted();
   }
 
-  test('of a whole subscriber has all its topics wait, and nobody else', async ({ bus }) => {
+  test('of a whole subscriber holds all its topics, and no other subscriber', async ({ bus }) => {
     expect(await pause(bus.db, all, by, 'moving house')).toBe(true);
     expect(await handed(bus)).toEqual(['payment to accounting']);
     expect(await statesOf(bus.db)).toEqual(['pending', 'pending']);
@@ -244,12 +246,12 @@ describe('a pause', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of one topic has that topic wait, and no other', async ({ bus }) => {
+  test('of one topic holds that topic, and no other', async ({ bus }) => {
     await pause(bus.db, paymentsAlone, by, 'moving house');
     expect(await handed(bus)).toEqual(['invoice to the ledger', 'payment to accounting']);
   });
 
-  test('ends with a resume, and all that waited is handed over in order', async ({ bus }) => {
+  test('ends with a resume, and the waiting deliveries are handed over in order', async ({ bus }) => {
     await pause(bus.db, all, by, 'moving house');
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger()]);
@@ -268,7 +270,7 @@ describe('a pause', () => {
     expect(await handed(bus)).toEqual(['payment to accounting']);
   });
 
-  test('clicked twice stands as it was, with who did it and why, and is logged once', async ({ bus }) => {
+  test('that is asked for twice keeps its first operator and reason, and is logged once', async ({ bus }) => {
     expect(await pause(bus.db, all, by, 'moving house')).toBe(true);
     expect(await pause(bus.db, all, 'ola', 'another reason')).toBe(false);
     expect(await rows(bus.db, 'select subscriber, topic, paused_by, reason from pauses')).toEqual([
@@ -296,7 +298,7 @@ describe('a pause', () => {
     ]);
   });
 
-  test('lets an operator retry and skip what waits all the same', async ({ bus }) => {
+  test('still lets an operator retry and skip the waiting deliveries', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger(fail)]);
     await pause(bus.db, all, by, 'moving house');

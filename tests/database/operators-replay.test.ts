@@ -63,7 +63,9 @@ const pendingOf = async (bus: Bus, of: string) => {
 };
 
 describe('a preview', () => {
-  test('says how many, to whom, who gets nothing, of when, and changes nothing', async ({ bus }) => {
+  test('says how many deliveries match, for which subscribers and from when, and changes nothing', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 4);
     await live(bus, [refusing(), refusing('accounting')]);
     const view = await preview(bus);
@@ -90,7 +92,7 @@ describe('a preview', () => {
     expect(await rows(bus.db, 'select from replays')).toEqual([]);
   });
 
-  test('of nothing says so', async ({ bus }) => {
+  test('of no match says so', async ({ bus }) => {
     expect(await preview(bus)).toMatchObject({
       matched: 0,
       subscriptions: [],
@@ -102,7 +104,9 @@ describe('a preview', () => {
     });
   });
 
-  test('says who is unattached, who is paused, and who still fails and with what', async ({ bus }) => {
+  test('says which subscribers are unattached, paused or still failing, and with which error', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     await live(bus, [well('notifications')]);
     await emitPayments(bus.db, 2, 2);
@@ -129,9 +133,7 @@ describe('a preview', () => {
     expect(subscriptions.every(({ lastFailedAt }) => lastFailedAt !== null)).toBe(true);
   });
 
-  test('fixes the moment: what dies after it is not in the replay that it is the preview of', async ({
-    bus,
-  }) => {
+  test('fixes its moment: a delivery that dies later is not in its replay', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await live(bus, [refusing()]);
     const { request, replayId, matched } = await preview(bus);
@@ -144,7 +146,7 @@ describe('a preview', () => {
     expect(await letters(bus)).toHaveLength(2);
   });
 
-  test('of a time that has been keeps that time', async ({ bus }) => {
+  test('of a past time keeps that time', async ({ bus }) => {
     const until = '2020-01-01T00:00:00Z';
     await emitPayments(bus.db, 1, 1);
     await live(bus, [refusing()]);
@@ -164,7 +166,7 @@ describe('a preview', () => {
     expect(await letters(bus)).toHaveLength(2);
   });
 
-  test('of all says how many were delivered or dead, and how many of a limit', async ({ bus }) => {
+  test('of everything counts delivered and dead-lettered deliveries, up to its limit', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await live(bus, [subscriber('ledger', { 'payment.captured': () => undefined }), refusing('accounting')]);
     expect(await preview(bus, { include: 'all' })).toMatchObject({ matched: 6, isAll: true });
@@ -174,7 +176,7 @@ describe('a preview', () => {
 });
 
 describe('a replay', () => {
-  test('of deliveries chosen from several topics puts back those and no other', async ({ bus }) => {
+  test('of deliveries chosen from several topics returns those and no other', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     const ledger = subscriber('ledger', {
@@ -206,7 +208,7 @@ describe('a replay', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of chosen deliveries leaves out those that are of another topic or subscriber than asked', async ({
+  test('of chosen deliveries leaves out those of another topic or subscriber than asked for', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 1);
@@ -290,7 +292,7 @@ describe('a replay', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of everything leaves alone what is still under way', async ({ bus }) => {
+  test('of everything leaves unfinished deliveries alone', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await live(bus, [
       subscriber('ledger', {
@@ -305,12 +307,12 @@ describe('a replay', () => {
   });
 });
 
-describe('what has become of a replay', () => {
+describe('the progress of a replay', () => {
   const progress = async (bus: Bus, replayId: string | null) =>
     (await readReplay(bus.db, replayId!))!.progress;
   const none = { pending: 0, failing: 0, deadLettered: 0, delivered: 0, replayedAgain: 0 };
 
-  test('goes from pending to delivered, dead again or replayed again, which always add up', async ({
+  test('goes from pending to delivered, dead-lettered again or replayed again, and always adds up', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 4);
@@ -356,13 +358,13 @@ describe('what has become of a replay', () => {
     });
   });
 
-  test('is null for a replay that there was none of', async ({ bus }) => {
+  test('is null for an unknown replay', async ({ bus }) => {
     expect(await readReplay(bus.db, '019a0000-0000-7000-8000-000000000009')).toBeNull();
   });
 });
 
 describe('the operators’ log', () => {
-  test('lists replays and all else that was done, newest first, and a page at a time', async ({ bus }) => {
+  test('lists replays and other actions, newest first, and a page at a time', async ({ bus }) => {
     await emitPayments(bus.db, 1, 6);
     await live(bus, [refusing()]);
     const ids: string[] = [];
@@ -401,7 +403,7 @@ describe('the operators’ log', () => {
     expect(logQuery.safeParse({ cursor }).error?.issues).toMatchObject([{ path: ['cursor'] }]);
   });
 
-  test('refuses a cursor with an instant that is none before the database does', () => {
+  test('refuses a cursor with an impossible instant before the database is asked', () => {
     const id = '019a0000-0000-7000-8000-000000000009';
     const cursor = Buffer.from(JSON.stringify(['2031-13-45T99:00:00.000000Z', id])).toString('base64url');
     expect(logQuery.safeParse({ cursor }).success).toBe(false);
@@ -427,17 +429,17 @@ describe('a request', () => {
     'h',
     '24h\n',
     '3651d',
-  ])('with since %j is told what to write', (since) => {
+  ])('with since %j is refused, with what would be right', (since) => {
     const { error } = replayRequest.safeParse({ topic: 'payment.captured', since });
     expect(error?.issues).toMatchObject([{ path: ['since'], message: expect.stringMatching(AGO) }]);
   });
 
-  test.each(['1s', '90m', '24h', '7d', '520w', '3650d', '007d'])('with since %j is one', (since) => {
+  test.each(['1s', '90m', '24h', '7d', '520w', '3650d', '007d'])('with since %j is accepted', (since) => {
     expect(replayRequest.safeParse({ topic: 'payment.captured', since }).success).toBe(true);
   });
 
   test.each(['1 day', '24', '2031-05-04', '2031-05-04 10:00', 'now', 'infinity', '2031-13-01T00:00:00Z'])(
-    'with until %j is told what to write',
+    'with until %j is refused, with what would be right',
     (until) => {
       const { error } = replayRequest.safeParse({ topic: 'payment.captured', since: '1h', until });
       expect(error?.issues).toMatchObject([{ path: ['until'] }]);
@@ -445,21 +447,21 @@ describe('a request', () => {
   );
 
   test.for(['2031-05-04T10:00:00Z', '2031-05-04T10:00:00.123456Z', '1h'])(
-    'with until %j is one, and the database takes it',
+    'with until %j is accepted, by the database too',
     async (until, { bus }) => {
       expect(await ask(bus, { until, since: '2h' })).toMatchObject({ matched: 0 });
     },
   );
 
   test.each(['0000-01-01T00:00:00Z', '2031-05-04T10:00:00+23:00', '2031-05-04T10:00:00-16:00'])(
-    'with until %j, an instant that the database has none of, is refused before the database does',
+    'with until %j, an instant outside the database’s range, is refused before the database is asked',
     (until) => {
       expect(replayRequest.safeParse({ topic: 'payment.captured', since: '1h', until }).success).toBe(false);
     },
   );
 
   test.for(['reason', 'subscriber'])(
-    'with a NUL in the %s is refused, or taken without it',
+    'with a NUL in the %s is refused, or accepted without it',
     async (name, { bus }) => {
       const parsed = replayRequest.safeParse({ topic: 'payment.captured', since: '1h', [name]: 'a\0b' });
       if (!parsed.success) return;
@@ -467,7 +469,7 @@ describe('a request', () => {
     },
   );
 
-  test('with half a surrogate pair in the reason is refused, or taken without it', async ({ bus }) => {
+  test('with half a surrogate pair in the reason is refused, or accepted without it', async ({ bus }) => {
     const reason = 'a\ud800b';
     if (!replayRequest.safeParse({ topic: 'payment.captured', since: '1h', reason }).success) return;
     expect(await ask(bus, { reason })).toMatchObject({ matched: 0 });
@@ -506,9 +508,7 @@ describe('a request', () => {
 });
 
 describe('a dry run', () => {
-  test('counts, keeps nothing, and is none of the replays even under an id that was used', async ({
-    bus,
-  }) => {
+  test('counts, stores nothing, and is no replay even under an id that was used', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await live(bus, [refusing()]);
     const replayId = '019a0000-0000-7000-8000-000000000003';

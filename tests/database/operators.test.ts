@@ -120,7 +120,7 @@ const countsOf = ({ pending, failing, deadLettered }: States): States => ({ pend
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
-describe('every number of the overview is what counting row by row gives', () => {
+describe('every number of the overview agrees with counting row by row', () => {
   const TOPICS = ['payment.captured', 'invoice.paid', 'booking.rescheduled', 'mfa.completed'] as const;
 
   /** A component that does well, fails, gives up or asks for time, as chance has it. */
@@ -162,7 +162,7 @@ describe('every number of the overview is what counting row by row gives', () =>
   }
 
   test.for([1, 2, 3, 4])(
-    'after successes, failures, waits, deaths, replays and skips, and with events not fanned out: seed %i',
+    'after successes, failures, waits, dead letters, replays, skips and events not fanned out: seed %i',
     async (seed, { bus }) => {
       const random = randomFrom(seed);
       const attached = [
@@ -262,7 +262,7 @@ describe('every number of the overview is what counting row by row gives', () =>
     expect(view.subscribers.map(({ pending }) => pending)).toEqual([3, 3, 3, 3]);
   });
 
-  test('the error that most dead letters share is told, and when that subscription last delivered', async ({
+  test('the overview names the error that most dead letters share, and when that subscription last delivered', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 1);
@@ -286,9 +286,7 @@ describe('every number of the overview is what counting row by row gives', () =>
 });
 
 describe('deliveries hour by hour', () => {
-  test('stand in the hour in which they were, the present one last, and leave after a day', async ({
-    bus,
-  }) => {
+  test('are counted in their hour, the present one last, and leave after a day', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger((number) => number === 2 && refuse())]);
     const hoursAt = async (nowMs: number) => (await overview(bus, nowMs)).hours;
@@ -307,7 +305,9 @@ describe('deliveries hour by hour', () => {
     expect(nextDay.totals).toMatchObject({ deliveredLast24h: 0, firstAttemptLast24h: 0 });
   });
 
-  test('are at the first attempt only without a failure and without a replay before', async ({ bus }) => {
+  test('count as delivered at the first attempt only without an earlier failure or replay', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [ledger((number) => number === 2 && fail())]);
     await drain(bus.db, [ledger((number) => number === 3 && refuse())], { now: START + 2 * MINUTE });
@@ -337,7 +337,7 @@ describe('the oldest due age', () => {
     expect(view.relay.lagSeconds).toBeCloseTo(90, 0);
   });
 
-  test('is not that of a parked retry, nor of those that wait behind it, until the retry is due', async ({
+  test('leaves out a scheduled retry, and the deliveries behind it, until the retry is due', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 3);
@@ -358,7 +358,7 @@ describe('the oldest due age', () => {
     expect(subscriberIn(due)).toMatchObject({ oldestDueAgeSeconds: 15, nextRetryAt: null });
   });
 
-  test('is not that of what waits because its handler asked for time', async ({ bus }) => {
+  test('leaves out a delivery whose handler asked to wait', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
       ledger(() => {
@@ -373,7 +373,7 @@ describe('the oldest due age', () => {
     });
   });
 
-  test('is not that of a subscriber that is unattached, nor is its next retry told', async ({ bus }) => {
+  test('leaves out an unattached subscriber, whose next retry is not shown either', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [ledger((number) => number === 1 && fail())]);
     const later = START + HOUR;
@@ -390,7 +390,7 @@ describe('the oldest due age', () => {
   });
 
   test.for([null, 'payment.captured'])(
-    'is not that of a subscriber that is paused (topic %j)',
+    'leaves out a paused subscriber (topic %j)',
     async (topic, { bus }) => {
       await emitPayments(bus.db, 1, 1);
       await drain(bus.db, [ledger(fail)]);
@@ -408,7 +408,7 @@ describe('the oldest due age', () => {
     },
   );
 
-  test('is that of events which are not fanned out, when no relay runs', async ({ bus }) => {
+  test('is the age of events that are not fanned out when no relay runs', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const createdAt = await firstCreatedAt(bus);
     const view = await overview(bus, createdAt + 300 * SECOND);
@@ -417,16 +417,14 @@ describe('the oldest due age', () => {
     expect(view.relay).toMatchObject({ state: 'never_run', lastPassAt: null });
   });
 
-  test('is counted from the replay of what an operator put back', async ({ bus }) => {
+  test('counts a replayed delivery from its replay', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [ledger(refuse)]);
     await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', at(START + MINUTE));
     expect(subscriberIn(await overview(bus, START + 2 * MINUTE)).oldestDueAgeSeconds).toBe(60);
   });
 
-  test('is the oldest of all lanes, also of a lane that was let go later than twenty others', async ({
-    bus,
-  }) => {
+  test('covers all lanes, also one that was released later than twenty others', async ({ bus }) => {
     const keys = Array.from({ length: 21 }, (_, index) => `venue ${index}`);
     for (const orderingKey of keys) await emitPayments(bus.db, 1, 1, { orderingKey });
     await drain(bus.db, []);
@@ -444,8 +442,10 @@ describe('the oldest due age', () => {
   });
 });
 
-describe('the relay, by its last pass', () => {
-  test('has never run, runs, and is stalled when two calls of the cron were missed', async ({ bus }) => {
+describe('the state of the relay', () => {
+  test('is first “never ran”, then “running”, and “stalled” when two calls of the cron were missed', async ({
+    bus,
+  }) => {
     expect((await overview(bus, START)).relay).toEqual({
       state: 'never_run',
       lastPassAt: null,
@@ -459,7 +459,9 @@ describe('the relay, by its last pass', () => {
     expect(await relayAt(START + 2 * MINUTE + 1)).toMatchObject({ state: 'stalled', lastPassAt: iso(START) });
   });
 
-  test('passes also when there is nothing to do, and when a lane is held for long', async ({ bus }) => {
+  test('is “running” also when there is nothing to do, and while a lane is held for long', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 1);
     const begun = gate();
     const go = gate();
@@ -478,9 +480,7 @@ describe('the relay, by its last pass', () => {
 });
 
 describe('a producer whose transaction stays open', () => {
-  test('holds back its topic and no other, which is told once it is longer than a transaction should be', async ({
-    bus,
-  }) => {
+  test('holds back its topic and no other, and is shown once it is open for too long', async ({ bus }) => {
     const open = await openTransaction(bus.url);
     await open.emit('payment.captured', payloadOf('payment.captured'));
     await emitPayments(bus.db, 1, 1);
@@ -501,11 +501,11 @@ describe('a producer whose transaction stays open', () => {
   });
 });
 
-describe('one topic', () => {
+describe('the page of one topic', () => {
   const view = (bus: Bus, nowMs: number, topic: TopicName = 'payment.captured', attached = [ledger()]) =>
     readTopic(bus.db, attached, topic, at(nowMs));
 
-  test('tells the lane that is held, what holds it, when it is tried and how many wait behind', async ({
+  test('shows a held lane with the delivery that holds it, its next attempt and how many wait behind it', async ({
     bus,
   }) => {
     const [first] = await emitPayments(bus.db, 1, 5);
@@ -537,7 +537,7 @@ describe('one topic', () => {
     expect((await view(bus, START)).heldLanes).toMatchObject([{ behind: 4 }]);
   });
 
-  test('tells each keyed lane with what waits behind it alone, the next to be tried first', async ({
+  test('shows each held key with the deliveries behind it alone, the next to be tried first', async ({
     bus,
   }) => {
     const move = async (bookingId: string, count: number) => {
@@ -621,7 +621,7 @@ describe('one topic', () => {
     expect(events.map(({ orderingKey }) => orderingKey).slice(0, 3)).toEqual(['bkg_2', 'bkg_1', 'bkg_0']);
   });
 
-  test('tells the errors of its dead letters, and nothing of another topic', async ({ bus }) => {
+  test('shows the errors of its dead letters, and nothing of another topic', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
     await drain(bus.db, [subscriber('ledger', { 'payment.captured': refuse, 'invoice.paid': fail })]);

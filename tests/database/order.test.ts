@@ -20,8 +20,8 @@ import {
 } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 
-describe('rule 3: order, when transactions overlap and commit out of order', () => {
-  test('delivers nothing of a topic before the earlier transaction ends, while another topic flows', async ({
+describe('the relay, when transactions overlap and commit out of order (rule 3),', () => {
+  test('delivers nothing of a topic before the earlier transaction ends, and goes on delivering another topic', async ({
     bus,
     handed,
     ledger,
@@ -51,7 +51,7 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('goes on within the same call as soon as the earlier transaction ends', async ({
+  test('continues within the same call as soon as the earlier transaction ends', async ({
     bus,
     handed,
     ledger,
@@ -71,7 +71,7 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(handed).toEqual([1, 2]);
   });
 
-  test('does not wait for a transaction that is rolled back, nor lose what it held up', async ({
+  test('does not wait for a transaction that was rolled back, and loses no event behind it', async ({
     bus,
     handed,
     ledger,
@@ -98,7 +98,7 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     await open.rollback();
   });
 
-  test('delivers what came before to a topic that is never quiet', async ({ bus, handed, ledger }) => {
+  test('delivers the earlier events of a topic that is never quiet', async ({ bus, handed, ledger }) => {
     await emitPayments(bus.db, 1, 3);
     let isOver = false;
     let emitted = 0;
@@ -126,7 +126,7 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(handed.slice(0, 5)).toEqual([1, 2, 3, 1000, 1001]);
   });
 
-  test('delivers to a topic that is never quiet also when each of its transactions outlasts the wait of one call', async ({
+  test('delivers a topic that is never quiet even when each of its transactions outlasts the wait of one call', async ({
     bus,
     handed,
     ledger,
@@ -153,13 +153,13 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
     expect(handed[0]).toBe(1);
   });
 
-  test('keeps creation order over the limit of one fan-out', async ({ bus, handed, ledger }) => {
+  test('keeps creation order beyond the limit of one fan-out', async ({ bus, handed, ledger }) => {
     await storeBacklog(bus.db, 'payment.captured', 7000);
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual(Array.from({ length: 7000 }, (_, index) => index + 1));
   });
 
-  test('fans out once, whatever the number of relays', async ({ bus, handed, ledger }) => {
+  test('fans each event out once, however many relays run', async ({ bus, handed, ledger }) => {
     await storeBacklog(bus.db, 'payment.captured', 2000);
     const others = await Promise.all([1, 2, 3].map(() => connect(bus.url)));
     const reports = await Promise.all([bus, ...others].map(({ db }) => drain(db, [ledger()])));
@@ -171,10 +171,8 @@ describe('rule 3: order, when transactions overlap and commit out of order', () 
   });
 });
 
-describe('rule 3: order, under twelve producers and two relays', () => {
-  test('loses nothing, delivers nothing out of order or twice, and nobody is caught in a deadlock', async ({
-    bus,
-  }) => {
+describe('the bus under twelve producers and two relays (rule 3)', () => {
+  test('loses no event, delivers none out of order or twice, and never deadlocks', async ({ bus }) => {
     const seen: Record<string, string[]> = { bookings: [], ledger: [], notifications: [], audit: [] };
     const attached = [
       subscriber('bookings', { 'payment.captured': ({ id }) => void seen.bookings!.push(id) }),
@@ -266,11 +264,7 @@ describe('a producer that emits with a dedupe key that was used before', () => {
     expect(failures).toEqual(['a']);
   });
 
-  test('is caught in no deadlock with the relay that settles those events', async ({
-    bus,
-    handed,
-    ledger,
-  }) => {
+  test('never deadlocks with the relay that settles those events', async ({ bus, handed, ledger }) => {
     const keys = ['a', 'b'];
     for (const dedupeKey of keys) await emitPayments(bus.db, 1, 1, { dedupeKey });
     await drain(bus.db, []);

@@ -171,7 +171,7 @@ describe('the parts of a payment', () => {
     }
   });
 
-  test('a part is emitted once also when the events of the earlier ones are pruned', async ({ bus }) => {
+  test('a part is emitted once even when the events of the earlier parts were pruned', async ({ bus }) => {
     await createPaymentIntent(bus.db, card);
     await hand(bus, cardSucceeded(), cardRefunded('pi_1', 25_000));
     await rows(bus.db, 'truncate events, awaiting_fan_out, lanes, deliveries, backlog');
@@ -179,7 +179,7 @@ describe('the parts of a payment', () => {
     expect(await told(bus.db)).toEqual(['pi_1 refunded 15000']);
   });
 
-  test('a Vipps MobilePay capture that can’t be told from others is dead-lettered', async ({ bus }) => {
+  test('a Vipps MobilePay capture without a pspReference is dead-lettered', async ({ bus }) => {
     await createPaymentIntent(bus.db, wallet);
     const { pspReference: _, ...body } = walletPart('CAPTURED', 'psp-1', 30_000);
     await webhookOf(bus.db, 'walletpayments', body);
@@ -233,7 +233,7 @@ describe('beside a release that emits each outcome once and writes down no parts
     ]);
   });
 
-  test('what that release took without a pspReference keeps no later part from being emitted', async ({
+  test('a part that the older release recorded without a pspReference does not prevent later parts', async ({
     bus,
   }) => {
     await createPaymentIntent(bus.db, wallet);
@@ -245,9 +245,7 @@ describe('beside a release that emits each outcome once and writes down no parts
     expect(await told(bus.db)).toEqual(['wallet-1 captured 30000', 'wallet-1 captured 20000']);
   });
 
-  test('what the provider says of the amount before counts where the event of that is pruned', async ({
-    bus,
-  }) => {
+  test("the provider's total is used where the event of the earlier part was pruned", async ({ bus }) => {
     await createPaymentIntent(bus.db, card);
     await handledBefore(bus, card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
     await rows(bus.db, 'truncate events, awaiting_fan_out, lanes, deliveries, backlog');

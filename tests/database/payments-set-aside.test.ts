@@ -50,7 +50,9 @@ const recordElsewhere = (bus: Bus, id: string, bookingId = 'bkg_1') =>
   );
 
 describe('webhooks of intents that nobody has recorded', () => {
-  test('strangers are set aside and delay no known payment, however many there are', async ({ bus }) => {
+  test('webhooks of unknown intents are set aside and delay no known payment, however many there are', async ({
+    bus,
+  }) => {
     for (let number = 1; number <= 20; number += 1) {
       await createPaymentIntent(bus.db, { ...card, id: `pi_known_${number}` });
       await webhookOf(bus.db, 'cardpayments', cardSucceeded(`pi_stranger_${number}`));
@@ -68,7 +70,7 @@ describe('webhooks of intents that nobody has recorded', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('a webhook that was set aside is taken up, in order, by the transaction that records its intent', async ({
+  test('a webhook that was set aside is handled, in order, by the transaction that records its intent', async ({
     bus,
   }) => {
     await webhookOf(bus.db, 'cardpayments', cardFailed());
@@ -106,7 +108,9 @@ describe('webhooks of intents that nobody has recorded', () => {
     expect(await listed(bus)).toEqual([wallet.id]);
   });
 
-  test('the cron takes up what was set aside for intents that others recorded', async ({ bus }) => {
+  test('the cron handles webhooks that were set aside for intents that another component recorded', async ({
+    bus,
+  }) => {
     for (const id of ['pi_1', 'pi_2', 'pi_stranger']) {
       await webhookOf(bus.db, 'cardpayments', cardRefunded(id));
       await webhookOf(bus.db, 'cardpayments', cardSucceeded(id));
@@ -124,9 +128,7 @@ describe('webhooks of intents that nobody has recorded', () => {
     expect(await listed(bus)).toEqual(['pi_stranger', 'pi_stranger']);
   });
 
-  test('what was set aside comes before the next webhook of an intent that others recorded', async ({
-    bus,
-  }) => {
+  test('a webhook that was set aside is handled before the next one of its intent', async ({ bus }) => {
     await webhookOf(bus.db, 'cardpayments', cardSucceeded('pi_1'));
     await deliver(bus);
     await recordElsewhere(bus, 'pi_1');
@@ -136,7 +138,7 @@ describe('webhooks of intents that nobody has recorded', () => {
     expect(await listed(bus)).toEqual([]);
   });
 
-  test('an intent that others recorded wrongly keeps no other from being taken up', async ({ bus }) => {
+  test('an intent that was recorded wrongly does not block the others', async ({ bus }) => {
     const lines = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
     for (const id of ['pi_1', 'pi_2', 'pi_3']) await webhookOf(bus.db, 'cardpayments', cardSucceeded(id));
     await deliver(bus);

@@ -101,7 +101,7 @@ describe('a statement of the bus', () => {
       },
     ],
   ] as const)(
-    'that was planned for %s handles no more for %s than a new one',
+    'that was planned for %s reads no more rows for %s than a newly planned one',
     async ([, , before, then], { bus }) => {
       await bus.reset();
       const used = await watch(bus.url);

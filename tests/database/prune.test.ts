@@ -52,7 +52,7 @@ describe('pruning', () => {
     expect(await notified()).toEqual([{ email: null }]);
   });
 
-  test('keeps dead letters with their siblings, what still waits, and receipts', async ({ bus }) => {
+  test('keeps dead letters with their siblings, waiting deliveries and receipts', async ({ bus }) => {
     const [, dead, waiting] = await emitPayments(bus.db, 1, 3);
     let call = 0;
     const ledger = () => {
@@ -72,7 +72,7 @@ describe('pruning', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('moves no lane: a delivery that waits goes on waiting, and what is emitted later comes after it', async ({
+  test('moves no lane: a waiting delivery goes on waiting, and later events come after it', async ({
     bus,
   }) => {
     const [, waiting] = await emitPayments(bus.db, 1, 2);
@@ -99,7 +99,9 @@ describe('pruning', () => {
     expect(handed).toHaveLength(1);
   });
 
-  test('races replays of everything: each event is put back whole or gone whole', async ({ bus }) => {
+  test('races replays of everything: each event is replayed for all its subscribers or pruned', async ({
+    bus,
+  }) => {
     for (let round = 0; round < 5; round += 1) {
       await emitPayments(bus.db, 1, 60);
       await drain(
@@ -115,7 +117,7 @@ describe('pruning', () => {
     }
   });
 
-  test('begins nothing when its time is up, and goes through many batches when it has time', async ({
+  test('begins no batch when its time is up, and works through many batches when it has time', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 2100);
@@ -140,7 +142,7 @@ describe('the doctor', () => {
 
   const found = async (bus: Bus) => (await examine(bus.db)).findings.map(({ promise }) => promise);
 
-  test('finds nothing wrong with a bus that is well', async ({ bus }) => {
+  test('finds nothing wrong with a sound bus', async ({ bus }) => {
     const { checked, findings, events } = await examine(bus.db);
     expect(findings).toEqual([]);
     expect(events).toBe(6);

@@ -104,7 +104,7 @@ describe('the cron, called each minute for three minutes', () => {
     expect(handed.map(({ payment }) => payment)).toEqual(numbers(handed.length));
   });
 
-  it('looks for work as often while nothing else that it is to do can be done, and says what that was', async () => {
+  it('looks for work as often while its other duties are blocked, and names them', async () => {
     const failing: Duty = { name: 'one that throws', run: () => Promise.reject(new Error('no')) };
     const hanging: Duty = { name: 'one that hangs', run: () => new Promise(() => undefined) };
     const throwing: Duty = {
@@ -133,7 +133,7 @@ describe('the cron, called each minute for three minutes', () => {
     expect(handed).toHaveLength(30);
   });
 
-  it('goes on with the next tick after the database has failed under a relay', async () => {
+  it('continues with its next look after the database failed under a relay', async () => {
     const client = time.db.$client as { query(...asked: unknown[]): Promise<unknown> };
     const { query } = client;
     let failures = 3;
@@ -193,7 +193,7 @@ describe('a kick', () => {
     },
   );
 
-  it('that comes when an earlier one only waits for its handlers does not wait for them', async () => {
+  it('does not wait for the handlers of an earlier kick', async () => {
     const kick = kicker([slow(9 * SECOND)]);
     const happening = async () => {
       await emitPayments(time.db, 1, 1, { orderingKey: 'first' });
@@ -213,7 +213,7 @@ describe('a kick', () => {
     expect(Math.max(...lived)).toBeLessThanOrEqual(20 * SECOND);
   });
 
-  it('late in the life of its function begins no handler that outlives it; the cron’s relay does', async () => {
+  it('late in the life of its function begins no handler that would outlive it; the cron’s relay begins it', async () => {
     const both = [
       slow(0, { timeoutMs: 15 * SECOND }),
       subscriber('bookings', { 'payment.captured': () => undefined }, { timeoutMs: 10 * SECOND }),
@@ -255,7 +255,7 @@ describe('a relay whose host lives so long', () => {
   const leased = async () =>
     await time.through(rows(time.db, 'select id from lanes where lease_token is not null'));
 
-  it('leaves a lane alone whose handler does not fit, without an attempt, a lease or another look', async () => {
+  it('leaves a lane whose handler does not fit alone, without an attempt, a lease or another look', async () => {
     await time.through(emitPayments(time.db, 1, 2));
     const report = await drain([slow(0, { timeoutMs: 10 * SECOND })], 10 * SECOND - 1);
     expect(report).toMatchObject({ fannedOut: 2, delivered: 0, failed: 0, waited: 0 });
@@ -266,7 +266,7 @@ describe('a relay whose host lives so long', () => {
     expect((await drain([slow(0, { timeoutMs: 10 * SECOND })], 10 * SECOND)).delivered).toBe(2);
   });
 
-  it('stops in the middle of a lane when the next handler no longer fits, and settles those before', async () => {
+  it('stops in the middle of a lane when the next handler no longer fits, and settles the earlier deliveries', async () => {
     await time.through(emitPayments(time.db, 1, 5));
     const began = time.now();
     const report = await drain([slow(2 * SECOND, { timeoutMs: 10 * SECOND })], 15 * SECOND);

@@ -39,7 +39,7 @@ function handlersOf(release: RunningRelease, ...names: readonly string[]) {
 const drain = (release: RunningRelease, ...names: readonly string[]) =>
   release.drain(handlersOf(release, ...names));
 
-describe('an event goes to whom it was emitted for, whatever release fans it out', () => {
+describe('an event goes to the subscribers that it was emitted for, whichever release fans it out, and', () => {
   test('reaches a subscriber that only the newer release lists after an older relay has fanned it out', async ({
     bus,
   }) => {
@@ -56,7 +56,9 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('goes to nobody more when the newer release fans out what the older one emitted', async ({ bus }) => {
+  test('reaches no further subscriber when the newer release fans out an event of the older one', async ({
+    bus,
+  }) => {
     const id = await present.emit('payment.failed', 1);
     await drain(next, 'bookings', 'notifications', 'audit', 'calendar');
     expect(handed.toSorted()).toEqual([
@@ -67,7 +69,7 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('is fanned out by a relay whose catalog does not have its topic, and delivered by one whose has', async () => {
+  test('is fanned out by a relay whose catalog lacks its topic, and delivered by a relay whose catalog has it', async () => {
     const ids = [await next.emit('payment.settled', 1), await next.emit('payment.settled', 2)];
     expect(await drain(present, 'bookings', 'ledger')).toMatchObject({ fannedOut: 2, delivered: 0 });
     expect(await drain(next, 'ledger')).toMatchObject({ fannedOut: 0, delivered: 2 });
@@ -81,7 +83,7 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
     expect(handed).toEqual([`next bookings ${id}`, `present audit ${id}`]);
   });
 
-  test('comes in order with those of the other release, to all that both are for', async () => {
+  test('comes in order with the events of the other release', async () => {
     const ids: string[] = [];
     for (const release of [present, next, present, next, next, present])
       ids.push(await release.emit('payment.failed', ids.length));
@@ -96,7 +98,7 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
     ]);
   });
 
-  test('is no finding for the doctor of either release', async () => {
+  test('is reported by the doctor of neither release', async () => {
     await present.emit('payment.failed', 1);
     await next.emit('payment.failed', 2);
     await next.emit('payment.settled', 3);
@@ -109,7 +111,7 @@ describe('an event goes to whom it was emitted for, whatever release fans it out
   });
 });
 
-describe('events of a release that does not say whom they are for', () => {
+describe('events of a release that does not record their subscribers', () => {
   /** As release 0.1 wrote them. */
   const forget = (bus: Bus, open: number) =>
     rows(
@@ -119,7 +121,7 @@ describe('events of a release that does not say whom they are for', () => {
       [open],
     );
 
-  test('are for those whom the catalog of a relay lists that knows their topic', async ({ bus }) => {
+  test('go to the subscribers in the catalog of a relay that knows their topic', async ({ bus }) => {
     const id = await next.emit('payment.failed', 1);
     await forget(bus, 4);
     await drain(present, 'bookings', 'notifications', 'audit');
@@ -129,7 +131,7 @@ describe('events of a release that does not say whom they are for', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('wait where no relay knows their topic, are not overtaken, and hold no other topic', async ({
+  test('wait where no relay knows their topic, are not overtaken, and hold up no other topic', async ({
     bus,
   }) => {
     const first = await next.emit('payment.settled', 1);
@@ -147,7 +149,7 @@ describe('events of a release that does not say whom they are for', () => {
 });
 
 describe('a payload of a newer version', () => {
-  test('waits for a relay that can read it: no attempt is burnt, nothing else is held, order is kept', async ({
+  test('waits for a relay that can read it, uses no attempt, holds up nothing else and keeps its order', async ({
     bus,
   }) => {
     const one = await present.emit('booking.rescheduled', 1);
@@ -182,7 +184,7 @@ describe('a payload of a newer version', () => {
     expect(await drain(present, 'calendar')).toMatchObject({ ticks: 1, delivered: 0, failed: 0 });
   });
 
-  test('lets the older release go on with its own version behind it, once it is through', async () => {
+  test('lets the older release continue with its own version once it is delivered', async () => {
     await next.emit('booking.rescheduled', 1);
     await drain(present, 'calendar');
     await drain(next, 'calendar');
@@ -191,7 +193,7 @@ describe('a payload of a newer version', () => {
     expect(handed.at(-1)).toBe(`present calendar ${behind}`);
   });
 
-  test('does not hold an older event that an operator has put back before it', async () => {
+  test('does not hold up an older event that an operator replayed', async () => {
     const one = await present.emit('booking.rescheduled', 1);
     await drain(present, 'calendar');
     await next.emit('booking.rescheduled', 2);
@@ -216,7 +218,7 @@ describe('a payload of a newer version', () => {
       [START / SECOND + 1],
     );
 
-  test('does not hold an older one behind it where the relay that was through with it died then', async ({
+  test('does not hold up a payload of the older version behind it when the relay died after delivering it', async ({
     bus,
   }) => {
     await next.emit('booking.rescheduled', 1);
@@ -237,7 +239,7 @@ describe('a payload of a newer version', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('has failed once where the relay that was handing it over died, also when an older release finds that', async ({
+  test('has failed once when the relay that was handing it over died, even if an older release finds that', async ({
     bus,
   }) => {
     await next.emit('booking.rescheduled', 1);
@@ -261,9 +263,7 @@ describe('a payload of a newer version', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('has not failed where a relay died that could not read it, and so had not begun it', async ({
-    bus,
-  }) => {
+  test('has not failed when a relay died that could not read it', async ({ bus }) => {
     const id = await next.emit('booking.rescheduled', 1);
     await present.drain({});
     await diesHoldingTheLane(bus);
@@ -274,7 +274,7 @@ describe('a payload of a newer version', () => {
     expect(handed).toEqual([`next calendar ${id}`]);
   });
 
-  test('is handed over in the version that it was written in, also when the handler knows a newer one', async () => {
+  test('is handed over in the version in which it was written, even to a handler that knows a newer one', async () => {
     await present.emit('booking.rescheduled', 1);
     const versions: number[] = [];
     await next.drain({ calendar: ({ version }) => versions.push(version) });
@@ -282,7 +282,7 @@ describe('a payload of a newer version', () => {
   });
 });
 
-describe('what the catalog of a release does not have', () => {
+describe("a topic or subscriber that is missing from a release's catalog", () => {
   /** Dead letters of calendar on payment.failed and of bookings on payment.settled, and one of bookings that both list. */
   async function bury(): Promise<void> {
     await next.emit('payment.failed', 1);
@@ -321,7 +321,7 @@ describe('what the catalog of a release does not have', () => {
     });
   });
 
-  test('is counted before it is fanned out, too', async () => {
+  test('is counted even before fan-out', async () => {
     await next.emit('payment.failed', 1);
     await next.emit('payment.settled', 2);
     expect(await topicIn(present, 'payment.settled')).toMatchObject({
@@ -339,7 +339,7 @@ describe('what the catalog of a release does not have', () => {
     });
   });
 
-  test('is refused a replay, which moves nothing and leaves no record', async ({ bus }) => {
+  test('cannot be replayed: nothing moves and nothing is recorded', async ({ bus }) => {
     await bury();
     const before = await rows(bus.db, 'select * from deliveries order by lane_id, position');
     const [ofCalendar] = await rows<{ id: string }>(
@@ -389,7 +389,7 @@ describe('what the catalog of a release does not have', () => {
     expect(await rows(bus.db, 'select from events')).toEqual([]);
   });
 
-  test('does not hide what is due behind many that wait for a newer release', async ({ bus }) => {
+  test('does not hide due deliveries behind many that wait for a newer release', async ({ bus }) => {
     const emitFor = async ({ db, bus: release }: RunningRelease, keys: readonly string[]) =>
       await db.transaction(async (tx) => {
         for (const orderingKey of keys)
@@ -412,7 +412,7 @@ describe('what the catalog of a release does not have', () => {
     expect(calendar?.oldestDueAgeSeconds).toBeGreaterThan(60);
   });
 
-  test('tells that a subscriber waits for a release that reads a newer version', async () => {
+  test('is shown as a subscriber that waits for a release that reads the newer version', async () => {
     await next.emit('booking.rescheduled', 1);
     await drain(present, 'calendar');
     const attached = [present.bus.attach('calendar', { 'booking.rescheduled': () => undefined })];

@@ -25,7 +25,7 @@ type Payment = BusEvent<'payment.captured'>;
 
 const only = async (bus: Bus, name: string) => (await deliveriesOf(bus.db, name))[0]!;
 
-describe('rule 2: at least once to every subscriber in the catalog, each independent of the others', () => {
+describe('the relay hands an event to every subscriber in the catalog, each independent of the others (rule 2), and', () => {
   test('makes one delivery for each subscriber of the catalog', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
@@ -54,7 +54,7 @@ describe('rule 2: at least once to every subscriber in the catalog, each indepen
     expect(told.toSorted()).toEqual(['accounting', 'bookings', 'notifications']);
   });
 
-  test('hands the payload that was stored, and what else is known of the event', async ({ bus, ledger }) => {
+  test('hands over the stored payload and every other field of the event', async ({ bus, ledger }) => {
     let seen: Payment | undefined;
     const id = await bus.db.transaction(
       async (tx) =>
@@ -85,7 +85,7 @@ describe('rule 2: at least once to every subscriber in the catalog, each indepen
     });
   });
 
-  test('keeps what one handler does to the event from the others', async ({ bus, ledger }) => {
+  test('protects the event from changes by another handler', async ({ bus, ledger }) => {
     const attempts: boolean[] = [];
     const vandal = subscriber('bookings', {
       'payment.captured': (event) => {
@@ -102,7 +102,7 @@ describe('rule 2: at least once to every subscriber in the catalog, each indepen
   });
 });
 
-describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a dead letter', () => {
+describe('a failed delivery (rule 4)', () => {
   const refusing = (ledger: MakeLedger, options: SubscriberOptions = {}) =>
     ledger((number, { attempt }) => {
       if (number === 1) throw new TypeError(`attempt ${attempt}`);
@@ -111,7 +111,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
   /** When the attempts are due, counted from the first. */
   const dueAfter = [0, MINUTE, 6 * MINUTE, 36 * MINUTE, 6 * HOUR + 36 * MINUTE];
 
-  test('tries five times, each to the millisecond, then gives the delivery up and lets its lane go on', async ({
+  test('is tried five times, each to the millisecond, then becomes a dead letter with all five errors, and its lane continues', async ({
     bus,
     handed,
     ledger,
@@ -155,7 +155,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     );
   });
 
-  test('waits the day before a sixth attempt where the subscription declares six', async ({
+  test('waits a day before a sixth attempt where the subscription declares six', async ({
     bus,
     handed,
     ledger,
@@ -173,7 +173,11 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(await only(bus, 'ledger')).toMatchObject({ state: 'dead_lettered', attempts: 6 });
   });
 
-  test('gives up at once on a PermanentError, and lets the lane go on', async ({ bus, handed, ledger }) => {
+  test('becomes a dead letter at once after a PermanentError, and its lane continues', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
     const attached = [
       ledger((number) => {
         if (number === 1) throw new PermanentError('no such account');
@@ -190,7 +194,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('waits as long as RetryAfter says, burns no attempt and lets the lane wait', async ({
+  test('waits as long as a RetryAfter says, uses no attempt and holds its lane', async ({
     bus,
     handed,
     ledger,
@@ -223,7 +227,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(log!.map(({ outcome }) => outcome)).toEqual(['waited', 'waited']);
   });
 
-  test('stays failing, with its attempts, when a failed delivery asks for time', async ({
+  test('stays failing, with its attempts, when its handler then asks for time', async ({
     bus,
     handed,
     ledger,
@@ -245,7 +249,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('takes the time limit for a failed attempt, and aborts the signal of the handler', async ({
+  test("has failed when its handler exceeds the time limit, which aborts the handler's signal", async ({
     bus,
     handed,
     ledger,
@@ -271,7 +275,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     });
   });
 
-  test('does not wait for a handler that ignores its signal, nor believe what it says later', async ({
+  test('does not wait for a handler that ignores its signal, and ignores its later outcome', async ({
     bus,
     ledger,
   }) => {
@@ -284,10 +288,7 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     expect(await only(bus, 'ledger')).toMatchObject({ state: 'failing', attempts: 1 });
   });
 
-  test('gives a signal that is aborted already to a handler that asks for it late', async ({
-    bus,
-    ledger,
-  }) => {
+  test('gives a handler that asks for its signal late an aborted signal', async ({ bus, ledger }) => {
     let context: DeliveryContext | undefined;
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, [
@@ -346,30 +347,33 @@ describe('rule 4: retries after 1 minute, 5 minutes, 30 minutes, 6 hours, and a 
     ],
   ];
 
-  test.for(oddities)('survives a handler that throws %s', async ([, thrown, log], { bus, ledger }) => {
-    const others: number[] = [];
-    const sibling = subscriber('bookings', {
-      'payment.captured': ({ payload }) => void others.push(payload.amountMinor),
-    });
-    const attached = [
-      ledger(() => {
-        throw thrown();
-      }),
-      sibling,
-    ];
-    await emitPayments(bus.db, 1, 2);
-    expect(await drain(bus.db, attached)).toMatchObject({ delivered: 2 });
-    expect(others).toEqual([1, 2]);
-    const stored = await only(bus, 'ledger');
-    expect(stored.log).toHaveLength(1);
-    expect(stored).toMatchObject({ log: [log] });
-    expect(stored.nextAttemptAt).toBeGreaterThan(START);
-    expect(JSON.stringify(stored.log).length).toBeLessThan(5000);
-    expect(await contradictions(bus.db)).toEqual([]);
-  });
+  test.for(oddities)(
+    'is recorded once, and holds up no other subscriber, when its handler throws %s',
+    async ([, thrown, log], { bus, ledger }) => {
+      const others: number[] = [];
+      const sibling = subscriber('bookings', {
+        'payment.captured': ({ payload }) => void others.push(payload.amountMinor),
+      });
+      const attached = [
+        ledger(() => {
+          throw thrown();
+        }),
+        sibling,
+      ];
+      await emitPayments(bus.db, 1, 2);
+      expect(await drain(bus.db, attached)).toMatchObject({ delivered: 2 });
+      expect(others).toEqual([1, 2]);
+      const stored = await only(bus, 'ledger');
+      expect(stored.log).toHaveLength(1);
+      expect(stored).toMatchObject({ log: [log] });
+      expect(stored.nextAttemptAt).toBeGreaterThan(START);
+      expect(JSON.stringify(stored.log).length).toBeLessThan(5000);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
 });
 
-describe('rule 5: the relay drains what is due and stops in time', () => {
+describe('the relay (rule 5)', () => {
   test('begins nothing after its time is up, and leaves the rest untried', async ({
     bus,
     handed,
@@ -392,7 +396,7 @@ describe('rule 5: the relay drains what is due and stops in time', () => {
     expect(handed).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test('cuts off what runs when it is told to stop, as if it had not been tried', async ({
+  test('aborts the running handler when it is told to stop, as if the delivery had not been tried', async ({
     bus,
     handed,
     ledger,
@@ -428,8 +432,8 @@ describe('rule 5: the relay drains what is due and stops in time', () => {
   });
 });
 
-describe('rule 9: what an unattached subscriber is owed waits in order and flows when it is attached', () => {
-  test('keeps its deliveries pending, calls none of them delivered, and delivers them in order once attached', async ({
+describe('an unattached subscriber (rule 9)', () => {
+  test('keeps its deliveries pending, and is handed them in order once it is attached', async ({
     bus,
     handed,
     ledger,
@@ -446,14 +450,17 @@ describe('rule 9: what an unattached subscriber is owed waits in order and flows
     expect(handed).toEqual([1, 2, 3, 4]);
   });
 
-  test('is unattached to a topic that it has no handler for', async ({ bus, ledger }) => {
+  test('is one without a handler for the topic, even if it has a handler for another', async ({
+    bus,
+    ledger,
+  }) => {
     const elsewhere = subscriber('ledger', { 'payment.refunded': () => undefined });
     await emitPayments(bus.db, 1, 1);
     expect(await drain(bus.db, [elsewhere])).toMatchObject({ fannedOut: 1, delivered: 0 });
     expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 1 });
   });
 
-  test('makes an event delivered only when its last subscriber has had it', async ({ bus, ledger }) => {
+  test('keeps an event pending until it has received it', async ({ bus, ledger }) => {
     await emitPayments(bus.db, 1, 1);
     const others = (['bookings', 'notifications', 'accounting'] as const).map((name) =>
       subscriber(name, { 'payment.captured': () => undefined }),

@@ -66,8 +66,8 @@ const effects = async (bus: Bus) =>
 const stored = async (bus: Bus) =>
   (await deliveriesOf(bus.db, 'ledger')).map(({ state, attempts }) => `${state} ${attempts}`);
 
-describe('rule 17: transactional handlers share a commit', () => {
-  test('takes 32 deliveries of a backlog into a transaction, in order', async ({ bus }) => {
+describe('a commit that transactional handlers share (rule 17)', () => {
+  test('holds 32 deliveries of a backlog, in order', async ({ bus }) => {
     await emitPayments(bus.db, 1, 70);
     expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 70 });
     expect(transactions()).toEqual([numbers(1, 32), numbers(33, 64), numbers(65, 70)]);
@@ -76,7 +76,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('takes no further one into a transaction that has been open for 50 milliseconds', async ({ bus }) => {
+  test('takes no further delivery after its transaction was open for 50 milliseconds', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [writing(() => vi.advanceTimersByTime(60))]);
     expect(transactions()).toEqual([[1], [2], [3]]);
@@ -93,7 +93,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(seen.map(({ attempt }) => attempt)).toEqual([1, 1, 1]);
   });
 
-  test('rolls all back when one fails, runs them one by one up to that one, and then together again', async ({
+  test('is rolled back when a handler fails; the deliveries up to that one run one by one, the later ones together', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 6);
@@ -118,7 +118,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('does not run the first of a transaction again when it fails: nobody is rolled back with it', async ({
+  test('whose first handler fails does not run it again, because no other is rolled back with it', async ({
     bus,
   }) => {
     await emitPayments(bus.db, 1, 3);
@@ -135,7 +135,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     ['PermanentError', () => new PermanentError('never'), 'dead_lettered 1', 'delivered 1'],
     ['RetryAfter', () => new RetryAfter(SECOND), 'pending 0', 'pending 0'],
   ] as const)(
-    'burns no attempt of the neighbours of one that throws %s',
+    'uses no attempt of the neighbours of a delivery that throws %s',
     async ([, error, third, fourth], { bus }) => {
       await emitPayments(bus.db, 1, 4);
       await drain(bus.db, [
@@ -148,7 +148,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     },
   );
 
-  test('fails only the one that overruns its time limit', async ({ bus }) => {
+  test('fails only the delivery that exceeds its time limit', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing((number) => (number === 3 ? new Promise(() => undefined) : undefined), { timeoutMs: 100 }),
@@ -158,7 +158,9 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect((await deliveriesOf(bus.db, 'ledger'))[2]!.log).toMatchObject([{ kind: 'timeout' }]);
   });
 
-  test('fails the one that breaks the transaction, not the one that finds it broken', async ({ bus }) => {
+  test('fails the delivery that breaks the transaction, not the one that finds it broken', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing(async (number, { tx }) => {
@@ -169,9 +171,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await stored(bus)).toEqual(['delivered 1', 'failing 1', 'pending 0', 'pending 0']);
   });
 
-  test('fails the one that can not be committed, and burns no attempt of those that could', async ({
-    bus,
-  }) => {
+  test('fails the delivery that cannot be committed, and uses no attempt of the others', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     await drain(bus.db, [
       writing(async (number, { tx }) => {
@@ -184,9 +184,7 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('burns no attempt and has its effects once where the answer to the commit is lost', async ({
-    bus,
-  }) => {
+  test('uses no attempt and takes effect once when the answer to the commit is lost', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
     const query = pg.Client.prototype.query as (...asked: unknown[]) => Promise<unknown>;
@@ -227,13 +225,15 @@ describe('rule 17: transactional handlers share a commit', () => {
     expect(await stored(bus)).toEqual(Array(3).fill('pending 0'));
   });
 
-  test('leaves each a transaction of its own where the subscriber says so', async ({ bus }) => {
+  test('is not used where the subscriber declines it: each delivery has its own transaction', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [writing(undefined, { sharesCommits: false })]);
     expect(transactions()).toEqual([[1], [2], [3]]);
   });
 
-  test('is not for notifications that are mailed: a neighbour’s failure would mail them again', () => {
+  test('is not used for notifications by e-mail: a neighbour’s failure would send them again', () => {
     const mail = {
       apiKey: 'SG.x',
       baseUrl: undefined,
@@ -270,7 +270,7 @@ describe('a transactional batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('that is taken in part commits that part, and the next one has failed', async ({ bus }) => {
+  test('that is taken in part commits that part, and its next delivery has failed', async ({ bus }) => {
     await emitPayments(bus.db, 1, 4);
     expect(await drain(bus.db, [batching(() => 2)])).toMatchObject({ delivered: 2, failed: 1 });
     expect(await effects(bus)).toEqual([1, 2]);
@@ -278,7 +278,7 @@ describe('a transactional batch', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('of which nothing was taken commits nothing of what its handler wrote', async ({ bus }) => {
+  test('of which nothing was taken commits nothing that its handler wrote', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     const refusing = subscriber(
       'ledger',

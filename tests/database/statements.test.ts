@@ -31,7 +31,7 @@ const topics = [
 ] as const;
 
 describe('the statements that a relay sends', () => {
-  test('are at most one for 500 deliveries in strict order', async ({ bus }) => {
+  test('are at most one per 500 deliveries in strict order', async ({ bus }) => {
     const handed = new Map<string, number[]>();
     const note = (name: string) => (event: BusEvent) => {
       const lane = `${name} ${event.topic}`;
@@ -66,7 +66,7 @@ describe('the statements that a relay sends', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('are one when nothing is due, however much waits for later', async ({ bus }) => {
+  test('are one when nothing is due, however many deliveries wait for later', async ({ bus }) => {
     const failing = subscriber('ledger', {
       'payment.captured': () => {
         throw new Error('down');
@@ -85,7 +85,7 @@ describe('the statements that a relay sends', () => {
     expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger]))).toBeLessThanOrEqual(5);
   });
 
-  test('read no more of a backlog than they deliver of it', async () => {
+  test('read no more of a backlog than is delivered of it', async () => {
     const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
     const url = await createDatabase(inject('postgresUrl'));
     const read = () => rowsRead(url, 'deliveries');

@@ -91,7 +91,7 @@ const replayAll = (bus: Bus, topic: TopicName) =>
   replay(bus.db, { topic, since: '1h', include: 'all' }, 'kari');
 
 describe('payments', () => {
-  describe('turns a card webhook into what happened to the booking', () => {
+  describe("turn a card webhook into the booking's payment event:", () => {
     const common = { intentId: 'pi_1', bookingId: 'bkg_1', provider: 'cardpayments' };
     test.for([
       ['captured', cardSucceeded(), { amountMinor: 125_000, currency: 'NOK' }],
@@ -112,7 +112,7 @@ describe('payments', () => {
     });
   });
 
-  describe('turns a wallet callback into what happened to the booking', () => {
+  describe("turn a wallet callback into the booking's payment event:", () => {
     test.for([
       ['CAPTURED', 'captured', { amountMinor: 80_000, currency: 'NOK' }],
       ['REFUNDED', 'refunded', { amountMinor: 80_000, currency: 'NOK' }],
@@ -131,7 +131,7 @@ describe('payments', () => {
       expect(await intentStates(bus)).toEqual([{ id: 'wallet-1', state }]);
     });
 
-    test('a capture that did not succeed is nothing that happened', async ({ bus }) => {
+    test('a capture that did not succeed emits nothing', async ({ bus }) => {
       await createPaymentIntent(bus.db, wallet);
       await webhook(bus, 'webhook.walletpayments.received', walletCallback('CAPTURED', { success: false }));
       expect(await deliver(bus, [payments])).toMatchObject({ delivered: 1 });
@@ -140,7 +140,7 @@ describe('payments', () => {
     });
   });
 
-  test('emits an outcome of an intent once, in however many webhooks it comes and however often they are replayed', async ({
+  test('emit an outcome of an intent once, however many webhooks report it and however often they are replayed', async ({
     bus,
   }) => {
     await createPaymentIntent(bus.db, card);
@@ -169,7 +169,7 @@ describe('payments', () => {
     ['webhook.cardpayments.received', {}],
     ['webhook.walletpayments.received', { name: 'AUTHORIZED', reference: 'wallet-1' }],
     ['webhook.walletpayments.received', { name: null }],
-  ] as const)('delivers and ignores what means nothing here: %s %j', async ([topic, body], { bus }) => {
+  ] as const)('ignore a webhook without a meaning for them: %s %j', async ([topic, body], { bus }) => {
     await webhook(bus, topic, body);
     expect(await deliver(bus, [payments])).toMatchObject({ delivered: 1, deadLettered: 0 });
     expect(await outcomes(bus)).toEqual([]);
@@ -200,7 +200,7 @@ describe('payments', () => {
     ['webhook.walletpayments.received', { name: 'CAPTURED', reference: 'wallet-1' }],
     ['webhook.walletpayments.received', { name: 'FAILED', reference: '' }],
   ] as const)(
-    'dead-letters a body that is not what its type promises at once: %s %j',
+    'dead-letter a body that does not fit its type at once: %s %j',
     async ([topic, body], { bus }) => {
       await createPaymentIntent(bus.db, card);
       await createPaymentIntent(bus.db, wallet);
@@ -216,7 +216,7 @@ describe('payments', () => {
     ['webhook.cardpayments.received', { amount_received: -1, currency: 'nok' }],
     ['webhook.cardpayments.received', { amount_received: 1, currency: '12 ' }],
   ] as const)(
-    'dead-letters an outcome that no event can carry at once: %s %j',
+    'dead-letter an outcome that no event can carry at once: %s %j',
     async ([topic, object], { bus }) => {
       await createPaymentIntent(bus.db, card);
       await webhook(bus, topic, {
@@ -227,7 +227,7 @@ describe('payments', () => {
     },
   );
 
-  test('does not let a late failure undo a capture, nor a late capture a refund', async ({ bus }) => {
+  test('keep a capture after a late failure, and a refund after a late capture', async ({ bus }) => {
     await createPaymentIntent(bus.db, card);
     await webhook(bus, 'webhook.cardpayments.received', cardSucceeded());
     await webhook(bus, 'webhook.cardpayments.received', cardFailed());
@@ -245,7 +245,7 @@ describe('payments', () => {
     ]);
   });
 
-  test('creates an intent with its row and its event', async ({ bus }) => {
+  test('create an intent with its row and its event', async ({ bus }) => {
     const { eventId } = await createPaymentIntent(bus.db, card);
     const { id, ...rest } = card;
     expect(await emitted(bus, 'payment.')).toMatchObject([
@@ -254,7 +254,7 @@ describe('payments', () => {
     expect(await intentStates(bus)).toEqual([{ id, state: 'created' }]);
   });
 
-  test('creates neither row nor event of an intent that is wrong or taken', async ({ bus }) => {
+  test('create neither row nor event of an intent that is invalid or exists', async ({ bus }) => {
     await expect(createPaymentIntent(bus.db, { ...card, currency: 'nok' })).rejects.toBeInstanceOf(
       InvalidPayload,
     );
@@ -299,7 +299,7 @@ describe('identity', () => {
   });
 
   test.for(['not an address', '', 17, null])(
-    'signs in without the e-mail %j, which is none',
+    'signs in without the invalid e-mail address %j',
     async (email, { bus }) => {
       await login(bus, { ...kari, email });
       expect(await deliver(bus, [identity])).toMatchObject({ delivered: 1 });
@@ -313,13 +313,13 @@ describe('identity', () => {
     { subject: 'k'.repeat(256), method: 'bank-id' },
     { subject: 'kari', method: 'password' },
     { subject: 17, method: 'bank-id' },
-  ])('dead-letters a login that it cannot understand at once: %j', async (data, { bus }) => {
+  ])('dead-letters a login that it cannot read at once: %j', async (data, { bus }) => {
     await login(bus, data);
     expect(await deliver(bus, [identity])).toMatchObject({ delivered: 0, failed: 0, deadLettered: 1 });
     expect(await emitted(bus, 'user.')).toEqual([]);
   });
 
-  test('delivers and ignores callbacks of other types', async ({ bus }) => {
+  test('ignores callbacks of other types', async ({ bus }) => {
     await webhook(bus, 'webhook.identityprovider.received', { type: 'login.failed', data: kari });
     await webhook(bus, 'webhook.identityprovider.received', {});
     expect(await deliver(bus, [identity])).toMatchObject({ delivered: 2 });
@@ -360,7 +360,7 @@ describe('audit', () => {
     expect(await trail(bus)).toEqual(kept);
   });
 
-  test('keeps what the schema names and does not mark, and nothing that this release does not know', async ({
+  test('keeps the fields that the schema names and does not mark as personal, and no unknown fields', async ({
     bus,
   }) => {
     await emitExamples(bus, ['integration.archive.deposited']);
@@ -444,7 +444,7 @@ describe('notifications', () => {
       );
     const sentTo = () => sendGrid.mails.map(({ personalizations }) => personalizations);
 
-    test('mails the person whom the payload names, nobody else, and not again at a replay', async ({
+    test('mail the person whom the payload names, nobody else, and not again at a replay', async ({
       bus,
     }) => {
       const before = sendGrid.mails.length;
@@ -496,7 +496,7 @@ describe('the journal', () => {
     secret: `whsec_${Buffer.alloc(32).toString('base64')}`,
   };
 
-  test('stands in for exactly what is not attached: every subscription of the catalog is attached once', () => {
+  test('stands in for exactly the unattached subscribers: every subscription of the catalog is attached once', () => {
     expect(subscriptionsOf(subscribersOf({ remoteSubscribers: [], database: embedded }))).toEqual(inCatalog);
     const remote = subscribersOf({
       remoteSubscribers: [ledger, { ...ledger, name: 'audit' }],
@@ -522,7 +522,7 @@ describe('the journal', () => {
     expect(names([ledger])).toEqual(['audit', 'identity', 'ledger', 'notifications', 'payments']);
   });
 
-  test('writes down what it was handed, once', async ({ bus }) => {
+  test('records each delivery once', async ({ bus }) => {
     const ids = await emitExamples(bus, ['payment.captured']);
     const attached = subscribersOf({ remoteSubscribers: [], database: embedded });
     expect(await deliver(bus, attached)).toMatchObject({ delivered: 4 });

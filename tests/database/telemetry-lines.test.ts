@@ -26,7 +26,7 @@ const fails = (error: () => unknown) =>
   });
 
 describe('a delivery', () => {
-  test('leaves one line, which names it and holds nothing of what was delivered', async ({ bus, output }) => {
+  test('leaves one line, which names it and holds nothing of its payload', async ({ bus, output }) => {
     const event = payloadOf('payment.captured', { bookingId: CANARY });
     const { id } = await bus.db.transaction((tx) =>
       emit(tx, 'payment.captured', event, { orderingKey: CANARY, dedupeKey: CANARY, correlationId: CANARY }),
@@ -56,7 +56,7 @@ describe('a delivery', () => {
     ['dead_lettered', 'error', 'permanent', () => new PermanentError(CANARY)],
     ['waited', 'info', 'retry_after', () => new RetryAfter(MINUTE, CANARY)],
   ])(
-    'that %s is told with %s, and of its error the kind: %s',
+    'that %s is logged as %s, with the kind of its error: %s',
     async ([outcome, level, kind, error], { bus, output }) => {
       await emitPayments(bus.db, 1, 1);
       await drain(bus.db, [fails(error)], { isLogged: true });
@@ -65,14 +65,14 @@ describe('a delivery', () => {
     },
   );
 
-  test('of a transactional handler is told as well', async ({ bus, output }) => {
+  test('of a transactional handler is logged as well', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 2);
     const own = subscriber('ledger', { 'payment.captured': () => undefined }, { transactional: true });
     await drain(bus.db, [own], { isLogged: true });
     expect(output.linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'delivered']);
   });
 
-  test('that is rolled back with a neighbour is told when it is run again, and not before', async ({
+  test('that is rolled back with a neighbour is logged when it is run again, and not before', async ({
     bus,
     output,
   }) => {
@@ -90,7 +90,7 @@ describe('a delivery', () => {
     expect(output.linesOf('delivery').map(({ outcome }) => outcome)).toEqual(['delivered', 'failed']);
   });
 
-  test('of a batch leaves a line as far as the batch was taken', async ({ bus, output }) => {
+  test('of a batch leaves a line if the batch was taken that far', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 4);
     const own = subscriber('ledger', { 'payment.captured': () => 2 }, { batch: true });
     await drain(bus.db, [own], { isLogged: true });
@@ -101,7 +101,7 @@ describe('a delivery', () => {
     ]);
   });
 
-  test('whose relay died is told as failed by the next one', async ({ bus, output }) => {
+  test('whose relay died is logged as failed by the next relay', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 1);
     await drain(bus.db, []);
     await rows(
@@ -123,7 +123,7 @@ describe('a delivery', () => {
     expect(output.writes.length).toBeLessThan(20);
   });
 
-  test('leaves no line where nobody asked for it', async ({ bus, output }) => {
+  test('leaves no line unless logging was asked for', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [fails(() => new Error())]);
     expect(output.writes).toEqual([]);
@@ -153,7 +153,7 @@ describe('a relay', () => {
     expect(first).toMatchObject({ delivered: 2, deadLettered: 2 });
   });
 
-  test('is logged when the cron or a kick runs it, where that is asked for', async ({ bus, output }) => {
+  test('is logged when the cron or a kick runs it, if logging was asked for', async ({ bus, output }) => {
     await emitPayments(bus.db, 1, 1);
     await runCron({ db: bus.db, subscribers: [ledger()], duties: [], budgetMs: 300, isLogged: true });
     expect([output.linesOf('delivery').length, output.linesOf('relay').length]).toEqual([1, 1]);
@@ -169,7 +169,7 @@ describe('a relay', () => {
   });
 });
 
-describe('where nothing is traced', () => {
+describe('without a trace exporter', () => {
   const received = (bus: Bus) =>
     guardedEndpoint({
       methods: ['POST'],
@@ -226,7 +226,7 @@ describe('where nothing is traced', () => {
   });
 
   test.for([undefined, '', 'kanari', CALLER.slice(0, -1), CALLER.replace('0af7', 'zzzz'), `${CALLER}-00`])(
-    'the traceparent %j is none',
+    'the invalid traceparent %j is ignored',
     async (traceparent, { bus }) => {
       await received(bus).fetch(post(traceparent));
       expect(await traces(bus)).toEqual([null]);

@@ -247,7 +247,7 @@ test('a webhook’s event is part of its provider’s trace, and a duplicate rec
   expect(bodies).not.toContain('kanari');
 });
 
-test('emitting costs no statement more', async () => {
+test('tracing adds no statement to an emit', async () => {
   const statements = await statementsDuring(bus.db, () =>
     emit(bus.db.$client as never, 'payment.captured', payment(1)),
   );
@@ -257,7 +257,7 @@ test('emitting costs no statement more', async () => {
   expect(named('send payment.captured').length).toBe(1);
 });
 
-test('what a producer says of its own span is kept as it is', async () => {
+test("a producer's own span is kept as it is", async () => {
   const traceparent = `00-${CALLER.trace}-${CALLER.span}-01`;
   await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1), { traceparent }));
   await drain(bus.db, [attach('ledger', { 'payment.captured': () => undefined })]);
@@ -277,22 +277,25 @@ test.each([
   ['failed', () => new TypeError(CANARY), 'TypeError'],
   ['dead_lettered', () => new PermanentError(CANARY), 'permanent'],
   ['failed', () => Object.assign(new Error(CANARY), { code: CANARY }), 'other'],
-])('an attempt that %s tells the kind of its error, and nothing else of it', async (outcome, error, kind) => {
-  await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
-  await drain(bus.db, [
-    attach('ledger', {
-      'payment.captured': () => {
-        throw error();
-      },
-    }),
-  ]);
-  await sent();
-  const span = one('process payment.captured');
-  expect(span.status).toEqual({ code: 2 });
-  expect(span.attributes).toMatchObject({ 'postbud.delivery.outcome': outcome, 'error.type': kind });
-  expect(span.events).toEqual([]);
-  expect(bodies).not.toContain('kanari');
-});
+])(
+  'an attempt that %s records the kind of its error, and nothing else of it',
+  async (outcome, error, kind) => {
+    await bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(1)));
+    await drain(bus.db, [
+      attach('ledger', {
+        'payment.captured': () => {
+          throw error();
+        },
+      }),
+    ]);
+    await sent();
+    const span = one('process payment.captured');
+    expect(span.status).toEqual({ code: 2 });
+    expect(span.attributes).toMatchObject({ 'postbud.delivery.outcome': outcome, 'error.type': kind });
+    expect(span.events).toEqual([]);
+    expect(bodies).not.toContain('kanari');
+  },
+);
 
 test('a delivery that is rolled back with a neighbour has one span, of when it was run again', async () => {
   for (const number of [1, 2])
@@ -387,7 +390,7 @@ test('spans go to the collector with its headers, after the answer, as the servi
   expect(bodies).not.toContain('the-key-of-the-tests');
 });
 
-test('a collector that is down is told of once, and holds nothing up', async () => {
+test('a collector that is down is logged once, and delays nothing', async () => {
   isDown = true;
   for (const _ of [1, 2]) {
     expect((await paying.fetch(post())).status).toBe(201);

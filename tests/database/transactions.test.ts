@@ -49,8 +49,8 @@ const write = (tx: Transaction, number: number) =>
 const effects = async (bus: Bus) =>
   (await rows<{ number: number }>(bus.db, 'select number from effects')).map(({ number }) => number);
 
-describe('rule 7: a transactional handler and the mark that it delivered commit together', () => {
-  test('commits both', async ({ bus }) => {
+describe('a transactional delivery (rule 7)', () => {
+  test("commits together with its handler's effects", async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     const report = await drain(bus.db, [
       writing(async (number, { tx }) => {
@@ -72,9 +72,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('takes back what the handler wrote before it threw, and records the failure all the same', async ({
-    bus,
-  }) => {
+  test('rolls back what its handler wrote before it threw, and records the failure', async ({ bus }) => {
     const attached = [
       writing((number, { attempt }) => {
         if (number === 1 && attempt === 1) throw new Error('after writing');
@@ -110,7 +108,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     },
   );
 
-  test('outlives the loss of its connection between two statements, and tries again', async ({ bus }) => {
+  test('is tried again when its connection is lost between two statements', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const attached = [
       writing(async (_, { tx, attempt }) => {
@@ -135,7 +133,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
   test.for([
     ['a PermanentError', () => new PermanentError('never'), 'dead_lettered', [2]],
     ['a RetryAfter', () => new RetryAfter(1000), 'pending', []],
-  ] as const)('takes back what was written before %s', async ([, error, state, left], { bus }) => {
+  ] as const)('rolls back what was written before %s', async ([, error, state, left], { bus }) => {
     await emitPayments(bus.db, 1, 2);
     await drain(bus.db, [
       writing((number) => {
@@ -147,7 +145,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('rolls back at the time limit, and nothing that the handler still does reaches the database', async ({
+  test('is rolled back at the time limit, and nothing that its handler still does reaches the database', async ({
     bus,
   }) => {
     const late = gate();
@@ -182,7 +180,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     await expect.poll(open).toEqual([]);
   });
 
-  test('runs more lanes than there are connections', async ({ bus }) => {
+  test('waits for a connection when there are more lanes than connections', async ({ bus }) => {
     for (let number = 1; number <= 40; number += 1)
       await emitPayments(bus.db, number, number, { orderingKey: `${number}` });
     expect(await drain(bus.db, [writing()])).toMatchObject({ delivered: 40, failed: 0 });
@@ -219,7 +217,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect((await deliveriesOf(bus.db)).filter(({ state }) => state === 'delivered')).toHaveLength(24);
   });
 
-  test('does not begin, and does not count as tried, when the relay is told to stop', async ({ bus }) => {
+  test('does not count as tried when the relay is told to stop', async ({ bus }) => {
     const stop = new AbortController();
     await emitPayments(bus.db, 1, 2);
     const attached = [
@@ -237,7 +235,7 @@ describe('rule 7: a transactional handler and the mark that it delivered commit 
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('lets two relays settle side by side, in transactions and in batches, without a deadlock', async ({
+  test('does not deadlock when two relays settle side by side, in transactions and in batches', async ({
     bus,
   }) => {
     const quick = subscriber('bookings', { 'payment.captured': () => undefined });

@@ -40,8 +40,8 @@ beforeEach(async () => {
   return onDue(connection.db, kick);
 });
 
-describe('while a twin of a webhook is in an open transaction', () => {
-  test('it waits, and is a duplicate once the twin has committed', async () => {
+describe('a webhook whose twin is in an open transaction', () => {
+  test('waits, and is a duplicate once the twin has committed', async () => {
     const twin = await twinInFlight();
     const received = receive();
     await waiting();
@@ -51,7 +51,7 @@ describe('while a twin of a webhook is in an open transaction', () => {
     expect(kick).not.toHaveBeenCalled();
   });
 
-  test('it waits, and is accepted once the twin has rolled back', async () => {
+  test('waits, and is accepted once the twin has rolled back', async () => {
     const twin = await twinInFlight();
     const received = receive();
     await waiting();
@@ -63,7 +63,7 @@ describe('while a twin of a webhook is in an open transaction', () => {
     expect(kick).toHaveBeenCalledTimes(1);
   });
 
-  test('it waits, and is accepted once the twin has been killed', async () => {
+  test('waits, and is accepted once the twin has been killed', async () => {
     const twin = await twinInFlight();
     const received = receive();
     await waiting();
@@ -72,7 +72,7 @@ describe('while a twin of a webhook is in an open transaction', () => {
     expect(await count('events')).toBe(1);
   });
 
-  test('exactly one of many that wait is accepted once the twin has rolled back', async () => {
+  test('is accepted once when many wait and the twin has rolled back', async () => {
     const twin = await twinInFlight();
     const received = Array.from({ length: 30 }, () => receive());
     await waiting();
@@ -83,7 +83,7 @@ describe('while a twin of a webhook is in an open transaction', () => {
     expect(await receipts()).toMatchObject([{ duplicates: 29 }]);
   });
 
-  test('it gives up after two seconds, leaves nothing, and is accepted at its next try', async () => {
+  test('gives up after two seconds, leaves nothing, and is accepted at its next try', async () => {
     const limits = await lockTimeouts();
     const twin = await twinInFlight();
     await expect(receive()).rejects.toMatchObject({ ...UNAVAILABLE, cause: { code: '55P03' } });
@@ -93,7 +93,7 @@ describe('while a twin of a webhook is in an open transaction', () => {
     expect(await receive()).toMatchObject({ duplicate: false });
   });
 
-  test('a webhook with another id does not wait for it', async () => {
+  test('delays no webhook with another id', async () => {
     await twinInFlight();
     expect(await receive({ id: 'msg_2' })).toMatchObject({ duplicate: false });
   });
@@ -110,7 +110,7 @@ describe('the emitter lock of the topic', () => {
     expect(await receipts()).toMatchObject([{ event_id: 'msg_1', duplicates: 1 }]);
   });
 
-  test("is the topic's own, and gone with the statement", async () => {
+  test("is the topic's own, and released with the statement", async () => {
     const holder = await session();
     await holder.query('begin');
     await holder.query('select pg_advisory_xact_lock($1, hashtext($2))', [EMITTER_LOCKS, 'payment.captured']);
@@ -124,7 +124,7 @@ describe('the emitter lock of the topic', () => {
 });
 
 describe('an accepted webhook', () => {
-  test('is one event with its marker, so that fan-out finds it', async () => {
+  test('becomes one event with its marker, so that fan-out finds it', async () => {
     await receive();
     const { rows } = await admin.query(
       `select topic, marker.event_id = event.id as is_its, marker.created_at = event.created_at as same_time,
@@ -143,7 +143,7 @@ describe('an accepted webhook', () => {
 
 describe('a webhook whose statement fails', () => {
   test.each(['events', 'awaiting_fan_out'])(
-    'at %s leaves no receipt, and is accepted when mended',
+    'at %s leaves no receipt, and is accepted once the cause is fixed',
     async (table) => {
       await admin.query(`create or replace function refuse_insert() returns trigger language plpgsql
       as $$ begin raise exception 'broken'; end $$`);
@@ -159,7 +159,7 @@ describe('a webhook whose statement fails', () => {
     },
   );
 
-  test('because its connection is cut is a 503 and leaves nothing; its next try is accepted', async () => {
+  test('because its connection is cut is answered 503 and leaves nothing; its next try is accepted', async () => {
     const twin = await twinInFlight();
     const outcome = Promise.allSettled([receive()]);
     const [pid] = await waiting();
@@ -171,7 +171,7 @@ describe('a webhook whose statement fails', () => {
     expect(await receive()).toMatchObject({ duplicate: false });
   });
 
-  test('because the database has a time limit of its own is a 503', async () => {
+  test("because of the database's own time limit is answered 503", async () => {
     const { db, close } = await connect(`${databaseUrl()}?options=-c%20statement_timeout%3D200ms`);
     onTestFinished(close);
     await twinInFlight();
@@ -179,7 +179,7 @@ describe('a webhook whose statement fails', () => {
   });
 });
 
-test('an answer that comes too late is a 503 within six seconds; the event is kicked, and a duplicate next time', async () => {
+test('a webhook whose database answers too late is answered 503 within six seconds; its event is kicked, and the next try is a duplicate', async () => {
   // A table's lock is taken before the statement runs, and so before it can set a limit.
   const holder = await session();
   await holder.query('begin');
@@ -198,7 +198,7 @@ test('an answer that comes too late is a 503 within six seconds; the event is ki
   expect(await count('events')).toBe(1);
 });
 
-test('the embedded database takes webhooks in like the real one', async () => {
+test('the embedded database receives webhooks as the real one does', async () => {
   const { db, close } = await connect('memory://');
   onTestFinished(close);
   await migrate(db);
@@ -211,7 +211,7 @@ test('the embedded database takes webhooks in like the real one', async () => {
 });
 
 describe('counts of refused webhooks', () => {
-  test('add up over flushes and instances, without waiting crosswise', async () => {
+  test('add up over flushes and instances, without a deadlock', async () => {
     const instances = Array.from({ length: 6 }, () => new Rejections(async () => connection.db));
     for (const [index, instance] of instances.entries()) {
       const reasons = index % 2 === 0 ? ['first', 'second'] : ['second', 'first'];
@@ -241,7 +241,7 @@ describe('counts of refused webhooks', () => {
     expect(await counts()).toEqual([{ provider: 'unknown', reason: 'unknown_provider', count: 2 }]);
   });
 
-  test('are written by themselves after ten seconds, in one statement however many they are', async () => {
+  test('are written after ten seconds, in one statement however many they are', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const database = vi.fn(async () => connection.db);

@@ -20,7 +20,7 @@ const TODAY = '2026-11-21';
 const NOON = new Date(`${TODAY}T12:00:00Z`);
 
 describe('webhook.rejections.surged', () => {
-  test('is emitted when the refusals of a day reach 20, not at 19, and says how many, of what and since when', async ({
+  test('is emitted when the refusals of a day reach 20, not at 19, and says how many, why and since when', async ({
     bus,
     output,
   }) => {
@@ -40,9 +40,7 @@ describe('webhook.rejections.surged', () => {
     expect(output.text()).toContain('"message":"refusals of webhooks have surged"');
   });
 
-  test('is emitted again at ten times as many, each step once, and not for what lies between', async ({
-    bus,
-  }) => {
+  test('is emitted again at ten times as many, each step once, and not in between', async ({ bus }) => {
     const steps: string[] = [];
     for (const more of [20, 1, 178, 1, 1799, 0, 1, 0]) {
       await refuse(bus, more);
@@ -79,7 +77,7 @@ describe('webhook.rejections.surged', () => {
     expect(await look(bus)).toHaveLength(emitted);
   });
 
-  test('tells providers and reasons apart, both in what it counts and in what it emits', async ({ bus }) => {
+  test('counts and names each provider and reason apart', async ({ bus }) => {
     await refuse(bus, 19, { reason: 'missing_header' });
     await refuse(bus, 19, { provider: 'walletpayments' });
     expect(await look(bus)).toEqual([]);
@@ -96,7 +94,7 @@ describe('webhook.rejections.surged', () => {
     expect(await look(bus)).toEqual([]);
   });
 
-  test('is emitted the day after for what came after the last look, and not later', async ({ bus }) => {
+  test('is emitted the next day for refusals after the last look, and not later', async ({ bus }) => {
     await refuse(bus, 20);
     const later = (days: number) => emitSurges(bus.db, new Date(NOON.getTime() + days * DAY));
     expect(await later(2)).toEqual([]);
@@ -113,7 +111,9 @@ describe('webhook.rejections.surged', () => {
     expect((await surges(bus)).map(({ provider }) => provider).sort()).toEqual([...providers].sort());
   });
 
-  test('of several is emitted in one transaction: all, or none and all at the next look', async ({ bus }) => {
+  test('is emitted for several providers in one transaction: for all of them or for none', async ({
+    bus,
+  }) => {
     for (const provider of providers) await refuse(bus, 20, { provider });
     await rows(
       bus.db,
@@ -134,7 +134,7 @@ describe('webhook.rejections.surged', () => {
     expect(await surges(bus)).toHaveLength(7);
   });
 
-  test('is found and delivered by the cron, once although runs overlap', async ({ bus }) => {
+  test('is emitted and delivered by the cron, once even if runs overlap', async ({ bus }) => {
     await rows(
       bus.db,
       `insert into webhook_rejections (provider, reason, day, count, last_at)
@@ -152,7 +152,7 @@ describe('webhook.rejections.surged', () => {
     expect(await surges(bus)).toHaveLength(1);
   });
 
-  test('comes of what the endpoint counted, by the database’s own clock', async ({ bus }) => {
+  test("follows from the endpoint's counts, by the database’s own clock", async ({ bus }) => {
     const rejections = new Rejections(async () => bus.db);
     for (let times = 0; times < 20; times += 1) rejections.count('identityprovider', 'missing_header');
     await rejections.flush();

@@ -153,7 +153,7 @@ test('npx postbud installs missing packages first, without a word on its result 
   const project = join(folder, 'project');
   mkdirSync(join(project, 'bin'), { recursive: true });
   cpSync(BIN, join(project, 'cli', 'postbud.mjs'));
-  cpSync(join(BIN, '../../dev/install.mjs'), join(project, 'dev', 'install.mjs'));
+  cpSync(join(BIN, '../install.mjs'), join(project, 'cli', 'install.mjs'));
   writeFileSync(join(project, 'package-lock.json'), '{}');
   writeFileSync(join(project, 'bin', 'npm'), '#!/bin/sh\necho "npm $*"\nexit 7\n', { mode: 0o755 });
   const { status, stdout, stderr } = spawnSync(

@@ -586,7 +586,7 @@ describe('installing before a program starts', () => {
     writeFileSync(join(project, 'bin', 'npm'), `#!/bin/sh\necho "npm $*"\n${then}\n`, { mode: 0o755 });
 
   function install(path = `${join(project, 'bin')}${delimiter}${process.env['PATH']}`) {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'dev', 'install.mjs')], {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [join(root, 'cli', 'install.mjs')], {
       cwd: project,
       env: { PATH: path },
       encoding: 'utf8',

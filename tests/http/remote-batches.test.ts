@@ -149,7 +149,7 @@ describe('a component elsewhere that takes batches', () => {
       expect((await stored())[0]!.log).toMatchObject([
         {
           kind: 'wrong_answer',
-          message: `the subscriber answered ${why}: answer { "delivered": 2 } for the first two, or no body for all`,
+          message: `the subscriber answered ${why}; expected { "delivered": 2 } for the first two, or no body for all`,
         },
       ]);
       expect((await stored()).map(({ state }) => state)).toEqual(['failing', 'pending', 'pending']);

@@ -44,6 +44,25 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
   });
 }
 
+/** The outcome of a claimed lane, of which nothing was handed over, with what is special about it. */
+export const outcomeOf = (
+  lane: Pick<LaneOutcome, 'id' | 'token'>,
+  more: Partial<LaneOutcome> = {},
+): LaneOutcome => ({
+  home: lane.id,
+  from: 0,
+  to: 0,
+  retryAtMs: null,
+  keepUntilMs: null,
+  carefulTo: null,
+  neededVersion: null,
+  delivered: [],
+  unfinished: [],
+  leaving: [],
+  ...lane,
+  ...more,
+});
+
 /** Of a run that has all the time, without a database. */
 export const options = (more: Partial<RunOptions> = {}): RunOptions => ({
   db: undefined as unknown as Database,

@@ -1,4 +1,4 @@
-import { ROOT, buildBus } from '../chaos/build.ts';
+import { buildBus } from '../chaos/build.ts';
 import type { Build } from '../chaos/build.ts';
 import { NEXT_CATALOG } from '../chaos/releases.ts';
 import type { Release } from '../chaos/releases.ts';
@@ -27,7 +27,7 @@ type Handler = (event: { readonly id: string; readonly topic: string; readonly v
 
 /** Opens the tree as it stands, or the tree with the catalog of the next release, on a database. */
 export async function openRelease(name: Release, url: string): Promise<RunningRelease> {
-  const { bus, remove } = await buildBus(ROOT, name === 'next' ? NEXT_CATALOG : []);
+  const { bus, remove } = await buildBus(name === 'next' ? NEXT_CATALOG : []);
   const { db, close } = await bus.connect(url);
   return {
     name,

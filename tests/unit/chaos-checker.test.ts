@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 
 import { GONE, KILLED, WOKEN } from '../chaos/history.ts';
 import type { DeliveryVersion } from '../chaos/history.ts';
-import { A, B, KEY, Story } from '../chaos/story.ts';
+import { A, B, KEY, Story } from '../support/story.ts';
 
 const ok = (t: number) => ({ end: 'ok', t }) as const;
 
@@ -103,8 +103,8 @@ describe('the checker of the chaos runs', () => {
 
     test('the checker condemns a delivery to a subscriber that the event was not emitted for', () => {
       expect(good().ends({ releases: to([]) }).broken).toEqual([
-        'outcome: there is a delivery to ledger, whom it was not emitted for',
-        'outcome: there is a delivery to ledger, whom it was not emitted for',
+        'outcome: there is a delivery to ledger, which the event was not emitted for',
+        'outcome: there is a delivery to ledger, which the event was not emitted for',
       ]);
     });
 
@@ -120,7 +120,7 @@ describe('the checker of the chaos runs', () => {
         .lane(140, 'relay-1', { ...FREE, head: 1 })
         .delivery(140, 'relay-1', 1, DELIVERED);
       expect(story.ends({ events: [events[0]!, { ...events[1]!, state: 'pending' }] }).broken).toEqual([
-        'outcome: the delivery to ledger is still pending, long after all trouble was over',
+        'outcome: the delivery to ledger is still pending, long after the last fault',
       ]);
     });
 

@@ -36,7 +36,7 @@ function* toEachSubscriber(
 ): Generator<Violation> {
   for (const { limits, laneId } of deliveries) {
     if (subscribers.includes(limits.name)) continue;
-    const what = `there is a delivery to ${limits.name}, whom it was not emitted for`;
+    const what = `there is a delivery to ${limits.name}, which the event was not emitted for`;
     yield { rule: 'outcome', what, about: { eventId, laneId, subscriber: limits.name } };
   }
   for (const subscriber of subscribers) {
@@ -48,7 +48,7 @@ function* toEachSubscriber(
     for (const { laneId, versions } of own) {
       const last = versions.at(-1)!;
       if (hasEnded(last)) continue;
-      const what = `the delivery to ${subscriber} is still ${last.state}, long after all trouble was over`;
+      const what = `the delivery to ${subscriber} is still ${last.state}, long after the last fault`;
       yield { rule: 'outcome', what, about: { eventId, laneId, subscriber } };
     }
   }

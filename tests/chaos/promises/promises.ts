@@ -1,19 +1,19 @@
-/** What the bus promises: 1 to 6 as issue 5 of the project numbers them, what they rest on, and what holds between releases. */
+/** What the bus promises. */
 export const PROMISES = {
-  1: 'every committed event is delivered to, or dead-lettered for, each of its subscribers, and no other ever is',
-  2: 'in each lane, or of each key, events come in (created_at, seq) order, one after the other, from whoever holds it',
-  3: 'attempts stay within their limit, and waits are never shorter than the schedule',
-  4: 'the effects of transactional handlers happen exactly once',
-  5: "an event's state is the worst of its deliveries, there are no orphans and no twins, and the counts are true",
-  6: 'a delivery keeps its position and its history, also when it is replayed',
-  7: 'no statements of the bus wait for each other in a ring',
-  8: 'a relay outlives the loss of its database',
-  9: 'no handler is handed a payload of a version that its release does not know',
+  1: 'every committed event, and no other, is delivered to or dead-lettered for each of its subscribers',
+  2: 'events of a lane, or of a key, are handed over in (created_at, seq) order, one at a time, by the relay that holds the lane',
+  3: 'no delivery has more attempts than its limit, or a shorter wait than the schedule',
+  4: 'the effects of a transactional handler happen exactly once',
+  5: "an event's state is the worst of its deliveries; no delivery is an orphan or a twin; all counts are exact",
+  6: 'a delivery keeps its position and its history, even when it is replayed',
+  7: 'no statements of the bus deadlock',
+  8: 'a relay survives the loss of its database',
+  9: 'no handler is handed a payload version that its release does not know',
 } as const;
 
-/** How a promise can be broken, and which: what the mutations are told apart by. */
+/** The ways to break a promise, each with its promise. A mutation names the ways that count for it. */
 export const RULES = {
-  /** An event ends in another way than it should, or not at all. */
+  /** An event does not reach the end that it should. */
   outcome: 1,
   /** An event comes before an older one, or before the one ahead of it was settled. */
   order: 2,
@@ -40,9 +40,9 @@ export interface Violation {
   readonly rule: Rule;
   /** In words. */
   readonly what: string;
-  /** What else happened to these says more. */
+  /** The report shows what else happened to these. */
   readonly about: { readonly eventId?: string; readonly laneId?: string; readonly subscriber?: string };
-  /** When, by the run's clock; left out where it is a matter of the end. */
+  /** When, by the run's clock; left out for what is wrong with the final state. */
   readonly t?: number;
 }
 

@@ -1,5 +1,5 @@
-import { violations } from './checker.ts';
-import type { DeliveryVersion, End, History, LaneVersion, LogEntry, Start } from './history.ts';
+import { violations } from '../chaos/checker.ts';
+import type { DeliveryVersion, End, History, LaneVersion, LogEntry, Start } from '../chaos/history.ts';
 
 const CATALOG = { 'payment.captured': { subscribers: ['ledger'], version: 1 } };
 
