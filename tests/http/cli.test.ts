@@ -326,10 +326,7 @@ describe('replay', () => {
     expect(wrongWindow.err).toMatch(/^--since: expected a time span such as/m);
   });
 
-  test('the subscriber that was probably meant is suggested where nothing matches', async ({
-    operators,
-    postbud,
-  }) => {
+  test('an unknown subscriber or topic is answered with the nearest name', async ({ operators, postbud }) => {
     await operators.died(1);
     const meant = "Unknown subscriber 'legder'. Did you mean 'ledger'?";
     expect((await postbud('dead-letters --subscriber legder')).out).toContain(meant);
@@ -431,7 +428,7 @@ describe('what goes wrong is told with what to do', () => {
     Response.json(problemValue(code, { detail: 'In other words.' }), { status, headers });
 
   test.for([
-    ['a token that is not valid', '', 3, ['The token is invalid', 'npm run -s token']],
+    ['a token that is not valid', '', 3, ['The token is invalid or has expired', 'npm run -s token']],
     ['a token that is none', 'a b', 3, ['contains spaces']],
   ] as const)('the answer %s', async ([, token, expected, words], { postbud }) => {
     vi.stubEnv('POSTBUD_TOKEN', token || 'not.a.token');
