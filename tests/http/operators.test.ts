@@ -293,7 +293,7 @@ describe('a form', () => {
       form: { ...good, expectedCount: '2', confirm: '2' },
     });
     expect([answer.status, answer.type]).toEqual([409, 'text/html; charset=utf-8']);
-    expect(answer.text).toContain('3 deliveries match now, not 2');
+    expect(answer.text).toContain('3 deliveries match, not 2');
     expect(await operators.idsIn('dead_lettered')).toHaveLength(3);
   });
 
