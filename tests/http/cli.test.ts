@@ -269,7 +269,7 @@ describe('replay', () => {
       },
     });
     expect(code).toBe(1);
-    expect(err).toContain('Nothing was replayed. 2 deliveries match now, not 3');
+    expect(err).toContain('Nothing was replayed. 2 deliveries match, not 3');
     expect(await inState('dead_lettered')).toHaveLength(2);
   });
 
