@@ -121,6 +121,7 @@ describe('topics', () => {
     for (const name of ['bookings', 'ledger', 'notifications', 'accounting'])
       expect(out).toContain(`  ${name} `);
     expect((await postbud('topics xyzzy')).out).toContain("No topic has 'xyzzy'");
+    expect((await postbud('topics payment.captred')).out).toContain("Did you mean 'payment.captured'?");
   });
 
   test('topics --json is the endpoint’s answer', async () => {
@@ -269,7 +270,7 @@ describe('replay', () => {
       },
     });
     expect(code).toBe(1);
-    expect(err).toContain('Nothing was replayed. 2 deliveries match now, not 3');
+    expect(err).toContain('Nothing was replayed. 2 deliveries match, not 3');
     expect(await inState('dead_lettered')).toHaveLength(2);
   });
 
@@ -317,7 +318,7 @@ describe('replay', () => {
     expect(wrongTopic.err).toBe("Unknown topic 'payment.captred'. Did you mean 'payment.captured'?");
     const wrongWindow = await postbud('replay payment.captured --since 24x --yes');
     expect(wrongWindow.code).toBe(2);
-    expect(wrongWindow.err).toMatch(/^--since: expected a time span such as/m);
+    expect(wrongWindow.err).toMatch(/^--since '24x': expected a time span such as/m);
   });
 
   test('suggests the subscriber that was probably meant, where nothing matches', async () => {
@@ -359,7 +360,7 @@ describe('doctor', () => {
     const { code, out } = await postbud('doctor --events 10');
     expect(code).toBe(1);
     expect(out).toMatch(
-      /✗ every event has a delivery for each subscriber that it was emitted for\n +1 lack a delivery/,
+      /✗ every event has a delivery for each subscriber it was emitted for\n +1 events lack a delivery/,
     );
     expect(out).toMatch(/The bus broke \d promises\./);
     const asJson = await postbud('doctor --json');
@@ -385,10 +386,7 @@ describe('doctor', () => {
       findings: [],
     });
     const page = await get('', { authorization, accept: 'text/html' });
-    expect([page.status, await page.text()]).toEqual([
-      200,
-      expect.stringContaining('All is as it should be.'),
-    ]);
+    expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('All are kept.')]);
   });
 });
 
