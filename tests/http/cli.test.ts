@@ -102,6 +102,7 @@ describe('topics', () => {
     for (const name of ['bookings', 'ledger', 'notifications', 'accounting'])
       expect(out).toContain(`  ${name} `);
     expect((await postbud('topics xyzzy')).out).toContain("No topic has 'xyzzy'");
+    expect((await postbud('topics payment.captred')).out).toContain("Did you mean 'payment.captured'?");
   });
 
   test('topics --json is the endpoint’s answer', async ({ postbud }) => {
@@ -323,7 +324,7 @@ describe('replay', () => {
     expect(wrongTopic.err).toBe("Unknown topic 'payment.captred'. Did you mean 'payment.captured'?");
     const wrongWindow = await postbud('replay payment.captured --since 24x --yes');
     expect(wrongWindow.code).toBe(2);
-    expect(wrongWindow.err).toMatch(/^--since: expected a time span such as/m);
+    expect(wrongWindow.err).toMatch(/^--since '24x': expected a time span such as/m);
   });
 
   test('an unknown subscriber or topic is answered with the nearest name', async ({ operators, postbud }) => {
