@@ -314,7 +314,6 @@ async function pages(db: Database): Promise<Figure[]> {
     database: async () => db,
     subscribers: () => subscribers,
     relays: () => true,
-    kick: () => undefined,
   };
   const console = operatorEndpoint({
     settings: () => settings,

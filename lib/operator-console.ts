@@ -3,7 +3,7 @@ import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
 import { countDeadLetters } from './operators/dead-letters/read.ts';
-import { config, database, kick, relays, subscribers } from './postbud.ts';
+import { config, database, relays, subscribers } from './postbud.ts';
 
 /**
  * Makes one of the operators' functions. All of them accept the same tokens and sessions.
@@ -19,7 +19,7 @@ export function operators(
     environment: () => config().environment,
     deadLetters: async () => await countDeadLetters(await database()),
     ...(perVisitor && { perVisitor }),
-    bus: { database, subscribers, relays, kick },
+    bus: { database, subscribers, relays },
     routes,
   });
 }

@@ -20,7 +20,6 @@ import type { AttachedSubscriber } from './subscribers/subscriber.ts';
 let read: Config | undefined;
 let opened: Promise<Database> | undefined;
 let attached: readonly AttachedSubscriber[] | undefined;
-let kickRelay: (() => void) | undefined;
 let counting: Limiter | undefined;
 let visitors: Visitors | undefined;
 
@@ -75,11 +74,6 @@ export function perVisitor(limits: readonly VisitorLimit[]): VisitorLimits {
   return { limiter: limiter(), visitors, limits };
 }
 
-/** Starts a relay soon; see `createKick`. Does nothing before the database is open, since nothing was emitted. */
-export function kick(): void {
-  kickRelay?.();
-}
-
 /** The time by which handlers of the current function must have ended; see `RelayOptions`. */
 export function handlersUntil(): number {
   return untilLifeEnds(getDeadline());
@@ -88,7 +82,7 @@ export function handlersUntil(): number {
 async function open(): Promise<Database> {
   const { db } = await connect();
   if (!relays()) return db;
-  kickRelay = createKick({
+  const kick = createKick({
     db,
     subscribers: subscribers(),
     waitUntil,
@@ -97,6 +91,6 @@ async function open(): Promise<Database> {
     // On a laptop the terminal is for people, who use the console.
     isLogged: config().deployed,
   });
-  onDue(db, kickRelay);
+  onDue(db, kick);
   return db;
 }

@@ -98,7 +98,7 @@ describe('the JSON of the contract', () => {
     expect(next.json).toMatchObject({ items: [{ failures: 1 }], nextCursor: null });
   });
 
-  test('a replay answers with its counts, operators.kicks a relay, and is kept with who asked and why', async ({
+  test('a replay answers with its counts, kicks a relay, and is kept with who asked and why', async ({
     bus,
     operators,
   }) => {
@@ -123,7 +123,7 @@ describe('the JSON of the contract', () => {
     ]);
   });
 
-  test('a replay of nothing is kept too, and operators.kicks no relay', async ({ bus, operators }) => {
+  test('a replay of nothing is kept too, and kicks no relay', async ({ bus, operators }) => {
     expect((await operators.ask('/replay', { json: good })).json).toMatchObject({ matched: 0, replayed: 0 });
     expect(await rows(bus.db, 'select matched, replayed from replays')).toEqual([
       { matched: 0, replayed: 0 },
@@ -589,7 +589,7 @@ describe('the function files', () => {
       { subscriber: 'ledger', topic: '', reason: 'moving house' },
     ]);
     const { default: replay } = await FILES.replay();
-    // The relay that a replay operators.kicks would go on into the next test.
+    // The relay that a replay kicks would go on into the next test.
     const background = provideRequestContext();
     const request = await operatorRequest(`${HOME}/replay`, { json: good });
     const replayed = await background.run(() => replay.fetch(request));

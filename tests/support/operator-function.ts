@@ -30,7 +30,6 @@ interface OperatorFunctionOptions {
   readonly settings: OperatorSettings | (() => OperatorSettings);
   readonly db?: () => Database;
   readonly subscribers?: () => readonly AttachedSubscriber[];
-  readonly kick?: () => void;
   readonly environment?: string;
   readonly deadLetters?: () => Promise<number | null>;
   readonly limiter?: MemoryLimiter;
@@ -44,7 +43,6 @@ export function operatorFunction({
     throw new Error('these routes use no database');
   },
   subscribers = () => [],
-  kick = () => undefined,
   environment = 'Local',
   deadLetters = async () => null,
   limiter = new MemoryLimiter(),
@@ -56,7 +54,7 @@ export function operatorFunction({
     environment: () => environment,
     deadLetters,
     perVisitor: (limits) => ({ limiter, visitors, limits }),
-    bus: { database: async () => db(), subscribers, relays: () => true, kick },
+    bus: { database: async () => db(), subscribers, relays: () => true },
     routes,
   });
 }

@@ -1,3 +1,4 @@
+import { onDue } from '../../lib/db/commits.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
@@ -47,7 +48,7 @@ export async function operatorRequest(path: string, { accept, scope, json, form,
 }
 
 export class Operators {
-  /** How often a relay was asked to run soon. */
+  /** How often a commit kicked the relay since the last dead letters or held lanes were made. */
   kicks = 0;
   attached: readonly AttachedSubscriber[] = [ledgerThat(() => undefined)];
   readonly fetch: Endpoint['fetch'];
@@ -59,9 +60,9 @@ export class Operators {
       settings: operatorSettings,
       db: () => bus.db,
       subscribers: () => this.attached,
-      kick: () => (this.kicks += 1),
     });
     this.fetch = fetch;
+    onDue(bus.db, () => (this.kicks += 1));
   }
 
   /** @param path below the console's home. */
@@ -85,6 +86,7 @@ export class Operators {
       throw new PermanentError(message);
     };
     await drainLive(this.#bus.db, [ledgerThat(refuse)]);
+    this.kicks = 0;
     return await this.idsIn('dead_lettered');
   }
 
@@ -95,6 +97,7 @@ export class Operators {
       throw new TypeError('the ledger is down');
     };
     await drainLive(this.#bus.db, [ledgerThat(fail)]);
+    this.kicks = 0;
     return [...(await this.idsIn('failing')), ...(await this.idsIn('pending'))];
   }
 

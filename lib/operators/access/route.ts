@@ -20,8 +20,6 @@ export interface Bus {
   readonly subscribers: () => readonly AttachedSubscriber[];
   /** Whether this deployment relays. */
   readonly relays: () => boolean;
-  /** Starts a relay soon. */
-  readonly kick: () => void;
 }
 
 /** One method of one path: what OpenAPI says of it, and the function that answers it. */

@@ -128,7 +128,6 @@ export const retry = operatorRoute({
     const { reason = null } = body;
     const by = operator.subject;
     const retried = await orProblem(retryNow(await bus.database(), { ...parameters, by, reason }));
-    bus.kick();
     return retried;
   },
   goOn: (_, { body }) => nextPath(body.next),
@@ -162,7 +161,6 @@ export const skipFirst = operatorRoute({
   handle: async ({ parameters, body, operator, bus }) => {
     const by = operator.subject;
     const skipped = await orProblem(skip(await bus.database(), { ...parameters, by, reason: body.reason }));
-    bus.kick();
     return skipped;
   },
   goOn: (_, { body }) => nextPath(body.next),
@@ -278,7 +276,6 @@ export const resumeSubscriber = operatorRoute({
     // A pause can be lifted even where this release's catalog no longer lists the subscriber.
     const isResumed = await resume(await bus.database(), subscription, operator.subject, body.reason ?? null);
     if (!isResumed && !isListed(subscription)) return null;
-    bus.kick();
     return { ...subscription, paused: false };
   },
   goOn: (_, { body }) => nextPath(body.next),

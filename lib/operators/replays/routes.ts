@@ -165,7 +165,6 @@ export const requestReplay = operatorRoute({
     const done = await requireReplay(await bus.database(), body, operator.subject);
     if (done.replayId === null)
       return { ...(await preview(bus, body)), ...done, replayId: null, replayed: 0 };
-    if (done.replayed > 0) bus.kick();
     return done;
   },
   goOn: ({ replayId }) => (replayId === null ? null : replayedPath(replayId)),
