@@ -112,17 +112,23 @@ function retryAfterOf(headers: Headers): number | null {
   return ms <= DAY ? Math.max(SECOND, ms) : null;
 }
 
+/** A longer value would hide the message behind it. */
+const LONGEST_REPEATED = 60;
+
 /** Reports a wrong field by the option that set it. */
 async function misusedThere(
   { detail, issues = [] }: Problem,
-  { topic }: Refused['sent'],
+  sent: Refused['sent'],
   named: Refused['named'],
 ): Promise<Failure> {
+  const { topic } = sent;
   if (typeof topic === 'string' && issues.some(({ path }) => path === 'topic'))
     return await unknownTopic(topic);
   const optionOf = (path: string) => {
     const [field = ''] = path.split('.');
-    return named[field] ?? `--${field}`;
+    const value = sent[field];
+    const option = named[field] ?? `--${field}`;
+    return typeof value === 'string' && value.length <= LONGEST_REPEATED ? `${option} '${value}'` : option;
   };
   return misused(issues.map(({ path, message }) => `${optionOf(path)}: ${message}`).join('\n') || detail);
 }

@@ -10,6 +10,7 @@ import type { Overview, SubscriberOverview, TopicOverview } from '../lib/operato
 import { writeJson } from './command.ts';
 import type { Call, Command } from './command.ts';
 import { EXIT } from './failure.ts';
+import { nearest } from './nearest.ts';
 import { table } from './table.ts';
 import type { Cell } from './table.ts';
 import type { Pane } from './terminal.ts';
@@ -89,10 +90,17 @@ function totalsWords({ totals }: Overview): string {
 }
 
 function footerOf({ topics: all }: Overview, shown: number, text: string): string {
-  if (text !== '') return shown === 0 ? `No topic has '${text}' in its name, producer or subscribers.` : '';
+  if (text !== '') return shown === 0 ? nothingFound(text, all) : '';
   const rest = all.length - shown;
   if (rest === 0) return '';
   return `${quantity(rest, 'quiet topic')}: add --all to show ${rest === 1 ? 'it' : 'them'}.`;
+}
+
+function nothingFound(text: string, all: readonly TopicOverview[]): string {
+  const names = all.map(({ topic }) => topic);
+  const meant = nearest(text, names);
+  const none = `No topic has '${text}' in its name, producer or subscribers.`;
+  return meant === null ? none : `${none} Did you mean '${meant}'?`;
 }
 
 function topicTable(
