@@ -294,7 +294,7 @@ test('the counters agree with the histories of the deliveries while relays and o
   expect((await prune({ db: bus.db, until: Date.now() + MINUTE, now })).events).toBeGreaterThan(10);
   expect(await countersOfAll(bus)).toEqual(remembered);
   const { checked, findings } = await examine(bus.db);
-  const exact = 'the counts that operators see are exact';
+  const exact = 'operator counts are exact';
   expect(checked).toContain(exact);
   // Not all promises: with the clock of the tests, which stands still, nothing begins after what came before it.
   expect(findings.filter(({ promise }) => promise === exact)).toEqual([]);

@@ -40,7 +40,7 @@ test('npm run migrate tries again until a table that is in use is released', asy
   await holder.end();
   expect(await running).toEqual({
     code: 0,
-    output: 'A table is in use. Trying again …\nThe tables are up to date.\n',
+    output: 'A table is in use. Retrying …\nThe tables are up to date.\n',
   });
 });
 

@@ -191,7 +191,7 @@ describe('cursors', () => {
   ])('that are %s are refused, with what would be right', (_, cursor) => {
     const parsed = deadLetterQuery.safeParse({ cursor });
     expect(parsed.error?.issues).toMatchObject([
-      { path: ['cursor'], message: expect.stringContaining('write a cursor') },
+      { path: ['cursor'], message: expect.stringContaining('expected a cursor') },
     ]);
   });
 

@@ -155,7 +155,7 @@ describe('the doctor', () => {
     [
       'a delivery that is missing',
       'delete from deliveries where (lane_id, position) in (select lane_id, position from deliveries limit 1)',
-      /a delivery for each subscriber that it was emitted for/,
+      /a delivery for each subscriber it was emitted for/,
     ],
     [
       'a delivery without its event',
@@ -177,7 +177,7 @@ describe('the doctor', () => {
       'a delivery that was begun too early',
       `update deliveries set attempted_at = attempted_at - interval '1 hour'
        where position = (select max(position) from deliveries)`,
-      /before what stands before it/,
+      /before the deliveries ahead in its lane ended/,
     ],
     [
       'a lane that sleeps on a delivery',
@@ -186,9 +186,9 @@ describe('the doctor', () => {
          where (lane_id, position) in (select lane_id, position from deliveries order by position desc limit 1)
          returning event_id
        ) update events set open = open + 1 where id in (select event_id from open)`,
-      /passed over a delivery/,
+      /skipped an unfinished delivery/,
     ],
-    ['a count that is not so', 'update backlog set pending = pending + 1', /counts that operators see/],
+    ['a count that is not so', 'update backlog set pending = pending + 1', /operator counts are exact/],
   ] as const)('finds %s', async ([, damage, promise], { bus }) => {
     await rows(bus.db, damage);
     expect((await found(bus)).join('\n')).toMatch(promise);
