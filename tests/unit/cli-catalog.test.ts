@@ -67,7 +67,7 @@ test('the catalog command suggests the nearest topic for an unknown one', async 
   });
   const { code, err } = await postbud('catalog', 'wholly.else');
   expect(code).toBe(2);
-  expect(err).toBe("Unknown topic 'wholly.else'.\nnpx postbud catalog lists them all.");
+  expect(err).toBe("Unknown topic 'wholly.else'.\nnpx postbud catalog lists the topics.");
 });
 
 test('the catalog command prints the topics as JSON', async () => {
