@@ -267,7 +267,7 @@ describe('replay', () => {
       },
     });
     expect(code).toBe(1);
-    expect(err).toContain('Nothing was replayed. 2 deliveries match now, not 3');
+    expect(err).toContain('Nothing was replayed. 2 deliveries match, not 3');
     expect(await operators.idsIn('dead_lettered')).toHaveLength(2);
   });
 
