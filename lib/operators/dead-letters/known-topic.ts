@@ -25,4 +25,4 @@ export async function hasEvents(db: Database, topic: string): Promise<boolean> {
   return row!.has;
 }
 
-const unknown = z.object({ topic: z.never('write a topic of the catalog') });
+const unknown = z.object({ topic: z.never('expected a topic of the catalog, for example payment.captured') });
