@@ -1,24 +1,22 @@
+import { readdirSync } from 'node:fs';
 import process from 'node:process';
 
 import { parse } from './arguments.ts';
 import { busAt } from './bus.ts';
-import { catalog } from './catalog.ts';
 import type { Command } from './command.ts';
-import { deadLetters } from './dead-letters.ts';
-import { doctor } from './doctor.ts';
 import { EXIT, misused } from './failure.ts';
 import { helpOf, helpOfAll } from './help.ts';
 import { unknownName } from './nearest.ts';
 import { report } from './program.ts';
-import { replay } from './replay.ts';
 import { commonOptionsOf, readSettings } from './settings.ts';
-import { tail } from './tail.ts';
 import { ownTerminal } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
-import { tick } from './tick.ts';
-import { topics } from './topics.ts';
 
-const COMMANDS: readonly Command[] = [topics, deadLetters, replay, doctor, tick, tail, catalog];
+/** Each file in this folder is the command of its name. */
+const FOLDER = new URL('commands/', import.meta.url);
+const NAMES = readdirSync(FOLDER)
+  .map((file) => file.replace(/\.ts$/, ''))
+  .toSorted();
 
 /** `npx postbud`. */
 export async function main(): Promise<void> {
@@ -40,10 +38,12 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   if (name === undefined || name === '--help' || name === 'help') {
     const about = name === 'help' ? rest[0] : undefined;
     const pane = name === undefined ? terminal.err : terminal.out;
-    pane.write(about === undefined ? helpOfAll(COMMANDS, pane) : helpOf(commandNamed(about), pane));
+    const help =
+      about === undefined ? helpOfAll(await allCommands(), pane) : helpOf(await commandNamed(about), pane);
+    pane.write(help);
     return name === undefined ? EXIT.usage : EXIT.ok;
   }
-  const command = commandNamed(name);
+  const command = await commandNamed(name);
   if (rest.includes('--help')) {
     terminal.out.write(helpOf(command, terminal.out));
     return EXIT.ok;
@@ -60,11 +60,19 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   return await command.run({ ...call, bus: busAt(await readSettings(given, terminal)) });
 }
 
-function commandNamed(name: string): Command {
-  const command = COMMANDS.find((one) => one.name === name);
-  if (command) return command;
-  const names = COMMANDS.map((one) => one.name);
+async function allCommands(): Promise<readonly Command[]> {
+  return await Promise.all(NAMES.map(load));
+}
+
+/** @throws Failure for an unknown name. */
+async function commandNamed(name: string): Promise<Command> {
+  if (NAMES.includes(name)) return await load(name);
   if (name.startsWith('-'))
-    throw misused(`The command comes first: npx postbud <command> ${name}`, `Commands: ${names.join(', ')}`);
-  throw unknownName('command', name, names);
+    throw misused(`The command comes first: npx postbud <command> ${name}`, `Commands: ${NAMES.join(', ')}`);
+  throw unknownName('command', name, NAMES);
+}
+
+async function load(name: string): Promise<Command> {
+  const { command }: { readonly command: Command } = await import(new URL(`${name}.ts`, FOLDER).href);
+  return command;
 }

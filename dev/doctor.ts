@@ -1,5 +1,5 @@
 import { withDatabase } from '../cli/database.ts';
-import { writeExamination } from '../cli/doctor.ts';
+import { writeExamination } from '../cli/commands/doctor.ts';
 import { EXIT } from '../cli/failure.ts';
 import { runProgram } from '../cli/program.ts';
 import { examine } from '../lib/operators/doctor/read.ts';

@@ -326,7 +326,8 @@ export const operatorActions = pgTable(
     id: uuid('id').primaryKey(),
     at: at('at').notNull(),
     operator: text('operator').notNull(),
-    action: text('action').$type<'retry' | 'skip' | 'pause' | 'resume' | 'reveal'>().notNull(),
+    /** The name of the action, such as `retry`: any release may record actions that another does not know. */
+    action: text('action').notNull(),
     topic: text('topic'),
     subscriber: text('subscriber'),
     deliveryId: text('delivery_id'),
@@ -334,7 +335,7 @@ export const operatorActions = pgTable(
   },
   (table) => [
     index('operator_actions_at').on(table.at, table.id),
-    check('operator_actions_action', sql`action in ('retry', 'skip', 'pause', 'resume', 'reveal')`),
+    check('operator_actions_action', sql`action ~ '^[a-z][a-z_]{0,39}$'`),
   ],
 );
 

@@ -9,7 +9,7 @@ import {
   haveFailuresChanged,
 } from '../../cli/happenings.ts';
 import type { Overview } from '../../lib/operators/overview/read.ts';
-import { lineOf } from '../../cli/tail.ts';
+import { lineOf } from '../../cli/commands/tail.ts';
 import type { DeadLetterItem } from '../../lib/operators/dead-letters/read.ts';
 import type { HeldLane } from '../../lib/operators/lanes/read.ts';
 import { HOUR } from '../../lib/time.ts';

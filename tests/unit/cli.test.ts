@@ -255,7 +255,7 @@ describe('the command line', () => {
 
   test.each([
     [['topcs'], "Unknown command 'topcs'. Did you mean 'topics'?"],
-    [['xyzzy'], "Unknown command 'xyzzy'.\nKnown: topics, dead-letters, replay, doctor, tick, tail"],
+    [['xyzzy'], "Unknown command 'xyzzy'.\nKnown: catalog, dead-letters, doctor, replay, tail, tick"],
     [['--json', 'topics'], 'The command comes first'],
     [['topics', '--al'], "Did you mean '--all'?"],
     [['doctor', 'now'], "Unexpected argument 'now'."],

@@ -3,6 +3,11 @@ export function count(number: number): string {
   return number.toLocaleString('en-GB');
 }
 
+/** With a capital first letter: `retry` as `Retry`. */
+export function capitalize(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 /** A number and its noun: `1 dead letter`, `1,204 dead letters`. */
 export function quantity(number: number, one: string, many = pluralOf(one)): string {
   return `${count(number)} ${number === 1 ? one : many}`;

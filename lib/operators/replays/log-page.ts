@@ -7,7 +7,7 @@ import type { Child, Html } from '../../markup.ts';
 import { pager } from '../page/pager.ts';
 import { card, emptyCard, emptyLine, section } from '../page/sections.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { count } from '../page/words.ts';
+import { capitalize, count } from '../page/words.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from './read.ts';
 import { scopeWords } from './scope.ts';
 
@@ -67,14 +67,6 @@ function noReplays(): Html {
   });
 }
 
-const ACTION_WORDS = {
-  retry: 'Retried now',
-  skip: 'Skipped',
-  pause: 'Paused',
-  resume: 'Resumed',
-  reveal: 'Revealed personal data',
-} as const;
-
 function actionsSection({ actions, generatedAt }: OperatorLog): Html {
   return section({
     id: 'actions',
@@ -100,7 +92,7 @@ function actionTable(actions: readonly OperatorAction[], now: string): Html {
 function actionRow(action: OperatorAction, now: string): Html {
   return html`<tr class="r">
     <td class="nowrap">${timeAndAgo(action.at, now)}</td>
-    <td class="nowrap">${ACTION_WORDS[action.action]}</td>
+    <td class="nowrap">${capitalize(action.action.replaceAll('_', ' '))}</td>
     <td class="nowrap">${target(action)}</td>
     <td class="nowrap">${action.operator}</td>
     <td class="message">${reasonOrNone(action.reason)}</td>

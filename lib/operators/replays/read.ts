@@ -36,7 +36,7 @@ const logged = z
     actionId: z.uuid(),
     at: shape.instant,
     operator: z.string(),
-    action: z.enum(['retry', 'skip', 'pause', 'resume', 'reveal']),
+    action: z.string().meta({ description: 'The name of the action, for example `retry`, `skip`, `pause`.' }),
     topic: shape.topic.nullable(),
     subscriber: z.string().nullable(),
     deliveryId: z.string().nullable(),

@@ -1,15 +1,15 @@
-import { ago, until, timeText } from '../lib/operators/page/instants.ts';
-import { count, quantity } from '../lib/operators/page/words.ts';
-import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../lib/operators/dead-letters/read.ts';
-import type { Bus } from './bus.ts';
-import { atMost, writeJson } from './command.ts';
-import type { Call, Command } from './command.ts';
-import { showDeadLetter } from './dead-letter.ts';
-import { EXIT, misused } from './failure.ts';
-import { unknownSubscriber } from './known-names.ts';
-import { failureText } from './states.ts';
-import { table } from './table.ts';
-import type { Pane } from './terminal.ts';
+import { ago, until, timeText } from '../../lib/operators/page/instants.ts';
+import { count, quantity } from '../../lib/operators/page/words.ts';
+import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../../lib/operators/dead-letters/read.ts';
+import type { Bus } from '../bus.ts';
+import { atMost, writeJson } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { showDeadLetter } from '../dead-letter.ts';
+import { EXIT, misused } from '../failure.ts';
+import { unknownSubscriber } from '../known-names.ts';
+import { failureText } from '../states.ts';
+import { table } from '../table.ts';
+import type { Pane } from '../terminal.ts';
 
 /** The most that one page of the endpoint holds. */
 const PAGE = 100;
@@ -25,7 +25,7 @@ const FILTERS = {
   search: { value: '<text>', help: 'only errors that contain this text, or the event with this id' },
 } as const;
 
-export const deadLetters: Command = {
+export const command: Command = {
   name: 'dead-letters',
   summary: 'list dead letters, or show one with its attempts',
   usage: [
@@ -94,7 +94,7 @@ async function list({ given, bus }: Call): Promise<{ json: unknown; view: DeadLe
 }
 
 async function page(bus: Bus, query: Readonly<Record<string, string | undefined>>, limit: number) {
-  const { listDeadLetters } = await import('../lib/operators/dead-letters/routes.ts');
+  const { listDeadLetters } = await import('../../lib/operators/dead-letters/routes.ts');
   return await bus.ask(listDeadLetters, {
     query: { ...query, limit: Math.min(limit, PAGE) },
     named: { q: '--search' },

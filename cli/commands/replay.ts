@@ -1,24 +1,24 @@
-import { ago, timeText } from '../lib/operators/page/instants.ts';
-import { count, quantity, joinNames } from '../lib/operators/page/words.ts';
-import type { PreviewedSubscription, ReplayPreview } from '../lib/operators/replays/preview.ts';
-import type { Given } from './arguments.ts';
-import { atMost, writeJson } from './command.ts';
-import type { Call, Command } from './command.ts';
-import { requireDeliveryId } from './dead-letter.ts';
-import { EXIT, Failure, misused } from './failure.ts';
-import { unknownSubscriber } from './known-names.ts';
-import { Unavailable } from './refusals.ts';
-import { failureText } from './states.ts';
-import { table } from './table.ts';
-import type { Pane } from './terminal.ts';
-import { hang, wrapTo } from './text.ts';
+import { ago, timeText } from '../../lib/operators/page/instants.ts';
+import { count, quantity, joinNames } from '../../lib/operators/page/words.ts';
+import type { PreviewedSubscription, ReplayPreview } from '../../lib/operators/replays/preview.ts';
+import type { Given } from '../arguments.ts';
+import { atMost, writeJson } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { requireDeliveryId } from '../dead-letter.ts';
+import { EXIT, Failure, misused } from '../failure.ts';
+import { unknownSubscriber } from '../known-names.ts';
+import { Unavailable } from '../refusals.ts';
+import { failureText } from '../states.ts';
+import { table } from '../table.ts';
+import type { Pane } from '../terminal.ts';
+import { hang, wrapTo } from '../text.ts';
 
 /** Above this the operator types the number, which proves that it was read. The console has the same limit. */
 const TYPED_ABOVE = 100;
 
 const NAMED = { deliveryIds: '--delivery', expectedCount: '--expected' };
 
-export const replay: Command = {
+export const command: Command = {
   name: 'replay',
   summary: 'deliver dead letters again, after a preview',
   usage: [
@@ -64,7 +64,7 @@ async function run(call: Call): Promise<number> {
     );
   }
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
-  const { showPreview } = await import('../lib/operators/replays/routes.ts');
+  const { showPreview } = await import('../../lib/operators/replays/routes.ts');
   const { json, view } = await bus.ask(showPreview, { query: fields, named: NAMED });
   // The preview must be seen even where the answer goes to a program.
   const pane = isDry ? terminal.out : terminal.err;
@@ -124,7 +124,7 @@ async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number>
   const { given, terminal, isJson, bus } = call;
   const reason = given.text('reason');
   const body = { ...view.request, replayId: view.replayId, expectedCount: view.matched, reason };
-  const { requestReplay } = await import('../lib/operators/replays/routes.ts');
+  const { requestReplay } = await import('../../lib/operators/replays/routes.ts');
   const send = () => bus.ask(requestReplay, { body, named: NAMED });
   const { json, view: done } = await send().catch((error: unknown) => {
     // The replay's id makes a repeated request safe.

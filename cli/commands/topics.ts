@@ -3,20 +3,20 @@ import {
   needsAttention,
   sortTopics,
   subscribersToShow,
-} from '../lib/operators/overview/attention.ts';
-import { age, ago, until, timeText } from '../lib/operators/page/instants.ts';
-import { count, quantity } from '../lib/operators/page/words.ts';
-import type { Overview, SubscriberOverview, TopicOverview } from '../lib/operators/overview/read.ts';
-import { writeJson } from './command.ts';
-import type { Call, Command } from './command.ts';
-import { EXIT } from './failure.ts';
-import { nearest } from './nearest.ts';
-import { table } from './table.ts';
-import type { Cell } from './table.ts';
-import type { Pane } from './terminal.ts';
-import { wrapTo } from './text.ts';
+} from '../../lib/operators/overview/attention.ts';
+import { age, ago, until, timeText } from '../../lib/operators/page/instants.ts';
+import { count, quantity } from '../../lib/operators/page/words.ts';
+import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
+import { writeJson } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { EXIT } from '../failure.ts';
+import { nearest } from '../nearest.ts';
+import { table } from '../table.ts';
+import type { Cell } from '../table.ts';
+import type { Pane } from '../terminal.ts';
+import { wrapTo } from '../text.ts';
 
-export const topics: Command = {
+export const command: Command = {
   name: 'topics',
   summary: 'show pending, failing and dead-lettered events by topic',
   usage: ['topics [text] [--all]'],
@@ -36,7 +36,7 @@ export const topics: Command = {
 async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   const text = given.positionals.join(' ');
-  const { showOverview } = await import('../lib/operators/overview/routes.ts');
+  const { showOverview } = await import('../../lib/operators/overview/routes.ts');
   const { json, view } = await bus.ask(showOverview);
   if (isJson) {
     writeJson(call, json);

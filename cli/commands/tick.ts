@@ -1,17 +1,17 @@
-import { duration, until } from '../lib/operators/page/instants.ts';
-import { count, quantity, joinNames } from '../lib/operators/page/words.ts';
-import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../lib/lifetime.ts';
-import type { RelayRun } from '../lib/cron/route.ts';
-import { SECOND, instantOf } from '../lib/time.ts';
-import { atMost, writeJson } from './command.ts';
-import type { Call, Command } from './command.ts';
-import { EXIT } from './failure.ts';
-import type { Pane } from './terminal.ts';
+import { duration, until } from '../../lib/operators/page/instants.ts';
+import { count, quantity, joinNames } from '../../lib/operators/page/words.ts';
+import { CRON_BUDGET_MS, CRON_LIFE_MS } from '../../lib/lifetime.ts';
+import type { RelayRun } from '../../lib/cron/route.ts';
+import { SECOND, instantOf } from '../../lib/time.ts';
+import { atMost, writeJson } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { EXIT } from '../failure.ts';
+import type { Pane } from '../terminal.ts';
 
 /** The relay finishes what it has begun within its function's life. */
 const DEFAULT_TIMEOUT_SECONDS = CRON_LIFE_MS / SECOND;
 
-export const tick: Command = {
+export const command: Command = {
   name: 'tick',
   summary: 'run the relay once, as the cron does each minute',
   usage: [`tick [--timeout <${DEFAULT_TIMEOUT_SECONDS}>]`],
@@ -32,7 +32,7 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(0, given);
   const timeoutMs = (given.wholeNumber('timeout', 1, 900) ?? DEFAULT_TIMEOUT_SECONDS) * SECOND;
-  const { cronRoute, relayRun } = await import('../lib/cron/route.ts');
+  const { cronRoute, relayRun } = await import('../../lib/cron/route.ts');
   const startedAt = Date.now();
   const stop = showProgress(call, startedAt);
   const { json, view } = await bus.ask({ ...cronRoute, answer: relayRun }, { timeoutMs }).finally(stop);

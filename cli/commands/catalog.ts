@@ -1,14 +1,14 @@
-import type { CatalogTopic } from '../lib/operators/catalog/read.ts';
-import { quantity } from '../lib/operators/page/words.ts';
-import { atMost, writeJson } from './command.ts';
-import type { OfflineCall, OfflineCommand } from './command.ts';
-import { EXIT } from './failure.ts';
-import { unknownName } from './nearest.ts';
-import { table } from './table.ts';
-import type { Pane } from './terminal.ts';
-import { printableJson, wrapTo } from './text.ts';
+import type { CatalogTopic } from '../../lib/operators/catalog/read.ts';
+import { quantity } from '../../lib/operators/page/words.ts';
+import { atMost, writeJson } from '../command.ts';
+import type { OfflineCall, OfflineCommand } from '../command.ts';
+import { EXIT } from '../failure.ts';
+import { unknownName } from '../nearest.ts';
+import { table } from '../table.ts';
+import type { Pane } from '../terminal.ts';
+import { printableJson, wrapTo } from '../text.ts';
 
-export const catalog: OfflineCommand = {
+export const command: OfflineCommand = {
   name: 'catalog',
   summary: 'show the topics of this release, without a server',
   usage: ['catalog [topic]', 'catalog --asyncapi'],
@@ -30,11 +30,11 @@ async function run(call: OfflineCall): Promise<number> {
   const { given, terminal, isJson } = call;
   atMost(given.isSet('asyncapi') ? 0 : 1, given);
   if (given.isSet('asyncapi')) {
-    const { asyncApi } = await import('../lib/catalog-description/asyncapi.ts');
+    const { asyncApi } = await import('../../lib/catalog-description/asyncapi.ts');
     writeJson(call, asyncApi());
     return EXIT.ok;
   }
-  const { describeCatalog } = await import('../lib/operators/catalog/read.ts');
+  const { describeCatalog } = await import('../../lib/operators/catalog/read.ts');
   const topics = describeCatalog([]).topics.map(({ subscribers, ...topic }) => ({
     ...topic,
     subscribers: subscribers.map(({ subscriber }) => subscriber),

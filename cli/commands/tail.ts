@@ -1,14 +1,14 @@
 import stringWidth from 'string-width';
 
-import { duration, timeOfDay, until } from '../lib/operators/page/instants.ts';
-import { count, quantity } from '../lib/operators/page/words.ts';
-import type { DeadLetterItem } from '../lib/operators/dead-letters/read.ts';
-import type { Overview } from '../lib/operators/overview/read.ts';
-import { SECOND, sleep } from '../lib/time.ts';
-import type { Bus } from './bus.ts';
-import { atMost } from './command.ts';
-import type { Call, Command } from './command.ts';
-import { EXIT } from './failure.ts';
+import { duration, timeOfDay, until } from '../../lib/operators/page/instants.ts';
+import { count, quantity } from '../../lib/operators/page/words.ts';
+import type { DeadLetterItem } from '../../lib/operators/dead-letters/read.ts';
+import type { Overview } from '../../lib/operators/overview/read.ts';
+import { SECOND, sleep } from '../../lib/time.ts';
+import type { Bus } from '../bus.ts';
+import { atMost } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { EXIT } from '../failure.ts';
 import {
   DeadLettersSeen,
   HeldLanesSeen,
@@ -16,12 +16,12 @@ import {
   countsOf,
   grown,
   haveFailuresChanged,
-} from './happenings.ts';
-import type { Happening } from './happenings.ts';
-import { Unavailable } from './refusals.ts';
-import { failureText } from './states.ts';
-import type { Pane } from './terminal.ts';
-import { cutTo, padTo, printableJson } from './text.ts';
+} from '../happenings.ts';
+import type { Happening } from '../happenings.ts';
+import { Unavailable } from '../refusals.ts';
+import { failureText } from '../states.ts';
+import type { Pane } from '../terminal.ts';
+import { cutTo, padTo, printableJson } from '../text.ts';
 
 const DEFAULT_SECONDS = 2;
 
@@ -36,7 +36,7 @@ const MOST_LISTED = 500;
 /** The waits before an unreachable server is tried again; the last one repeats. */
 const BACKOFF_MS = [2, 4, 8, 15, 30].map((seconds) => seconds * SECOND);
 
-export const tail: Command = {
+export const command: Command = {
   name: 'tail',
   summary: 'follow dead letters, failing lanes and deliveries per second',
   usage: ['tail [--every <2>]'],
@@ -116,9 +116,9 @@ async function persistently(
 /** @returns a function that reports the changes since its last call; first the current state. */
 async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
   const [{ showOverview }, { listDeadLetters }, { showTopic }] = await Promise.all([
-    import('../lib/operators/overview/routes.ts'),
-    import('../lib/operators/dead-letters/routes.ts'),
-    import('../lib/operators/lanes/routes.ts'),
+    import('../../lib/operators/overview/routes.ts'),
+    import('../../lib/operators/dead-letters/routes.ts'),
+    import('../../lib/operators/lanes/routes.ts'),
   ]);
   const lanes = new HeldLanesSeen();
   const options = { signal, timeoutMs: TIMEOUT_MS };

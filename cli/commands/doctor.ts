@@ -1,15 +1,15 @@
-import type { Examination } from '../lib/operators/doctor/read.ts';
-import { count, quantity } from '../lib/operators/page/words.ts';
-import { atMost, writeJson } from './command.ts';
-import type { Call, Command } from './command.ts';
-import { EXIT } from './failure.ts';
-import type { Pane } from './terminal.ts';
-import { hang, wrapTo } from './text.ts';
+import type { Examination } from '../../lib/operators/doctor/read.ts';
+import { count, quantity } from '../../lib/operators/page/words.ts';
+import { atMost, writeJson } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { EXIT } from '../failure.ts';
+import type { Pane } from '../terminal.ts';
+import { hang, wrapTo } from '../text.ts';
 
 /** The server examines no more in one request. */
 const MOST = 20_000;
 
-export const doctor: Command = {
+export const command: Command = {
   name: 'doctor',
   summary: 'check that the bus kept its promises',
   usage: ['doctor [--events <5000>]'],
@@ -30,7 +30,7 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   atMost(0, given);
   const query = { events: given.wholeNumber('events', 1, MOST) };
-  const { examineBus } = await import('../lib/operators/doctor/routes.ts');
+  const { examineBus } = await import('../../lib/operators/doctor/routes.ts');
   const { json, view } = await bus.ask(examineBus, { query });
   if (isJson) writeJson(call, json);
   else writeExamination(view, terminal.out);
