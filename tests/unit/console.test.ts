@@ -6,6 +6,8 @@ import { bouncePage } from '../../lib/operators/access/bounce.ts';
 import { catalogPage } from '../../lib/operators/catalog/page.ts';
 import { deadLetterPage as drawDeadLetter } from '../../lib/operators/dead-letters/delivery-page.ts';
 import { deadLettersPage } from '../../lib/operators/dead-letters/page.ts';
+import { doctorPage } from '../../lib/operators/doctor/page.ts';
+import { examination } from '../../lib/operators/doctor/read.ts';
 import { ago, duration, span, time, until } from '../../lib/operators/page/instants.ts';
 import { logPage } from '../../lib/operators/replays/log-page.ts';
 import { overviewPage } from '../../lib/operators/overview/page.ts';
@@ -109,6 +111,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     deadLetters: deadLettersPage(view(deadLetterPage), context, [{ topic: text, subscribers: [text] }]),
     deadLetter: drawDeadLetter(view(deadLetter), context),
     preview: previewPage({ ...view(replayPreview), request }, context),
+    doctor: doctorPage(view(examination), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
     catalog: catalogPage(view(catalogView), {
