@@ -1,3 +1,5 @@
+import pTimeout from 'p-timeout';
+
 import { createHash } from 'node:crypto';
 
 import { InvalidConfiguration, providers } from '../config.ts';
@@ -168,7 +170,12 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   try {
     return await inSendSpan(topic, async (sent) => {
       const event = outboxEvent(topic, payload, { correlationId: intake.requestId });
-      const stored = await within(DATABASE_LIMIT_MS, write(intake, webhook, event));
+      const stored = await pTimeout(write(intake, webhook, event), {
+        milliseconds: DATABASE_LIMIT_MS,
+        fallback: () => {
+          throw new DatabaseTimeout(DATABASE_LIMIT_MS);
+        },
+      });
       if (stored.isNew) sent(event.id);
       return stored;
     });
@@ -190,18 +197,6 @@ class DatabaseTimeout extends Error {
   constructor(limitMs: number) {
     super(`the database had not answered after ${limitMs} ms`);
     this.name = 'DatabaseTimeout';
-  }
-}
-
-async function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
-  let timer: NodeJS.Timeout | undefined;
-  const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new DatabaseTimeout(limitMs)), limitMs);
-  });
-  try {
-    return await Promise.race([work, limit]);
-  } finally {
-    clearTimeout(timer);
   }
 }
 
