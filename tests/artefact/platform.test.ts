@@ -86,24 +86,16 @@ test('the build tells the platform how each function runs, and when the cron is 
 });
 
 test.each([
-  ['GET', '/api/health', 200],
   ['GET', '/api/health.ts', 200],
-  ['GET', '/api/openapi.json', 200],
-  ['POST', '/webhooks/cardpayments', 401],
   ['POST', '/api/webhooks/cardpayments?provider=walletpayments', 401],
-  ['GET', '/api/cron/relay', 401],
-  ['GET', '/platform/metrics', 401],
-  ['GET', '/platform/event-bus', 401],
   ['GET', '/platform/event-bus/', 401],
   ['GET', '/platform/event-bus/dead-letters/1-1', 401],
-  ['PUT', '/platform/event-bus/replay', 405],
-  ['GET', '/platform/event-bus/catalog', 401],
   ['GET', '/platform/event-bus/console.css', 200],
   ['GET', '/elsewhere', 404],
   ['GET', '/webhooks/cardpayments/more', 404],
   ['GET', '/api/_postbud', 404],
   ['GET', '/../package.json', 404],
-])('%s %s is answered %i', async (method, path, status) => {
+])('the request %s %s is answered %i', async (method, path, status) => {
   const response = await send(method, path);
   expect(response.status).toBe(status);
   // What is nowhere no function has been asked for.

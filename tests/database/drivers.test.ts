@@ -1,45 +1,30 @@
-import { describe, expect, inject, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, inject, it, onTestFinished } from 'vitest';
 
 import { connect, migrate } from '../../lib/db/connect.ts';
-import type { Database } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE } from '../../lib/time.ts';
 import { START, contradictions, deliveriesOf, drain, emitPayments, rows } from '../support/bus.ts';
-import { openNeonTunnel } from '../support/neon-tunnel.ts';
+import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { createDatabase } from '../support/postgres.ts';
 
-const drivers: Readonly<Record<string, () => Promise<Database>>> = {
-  async pg() {
-    const { db, close } = await connect(await createDatabase(inject('postgresUrl')));
-    onTestFinished(close);
-    return db;
-  },
-  async 'Neon’s driver'() {
-    const url = await createDatabase(inject('postgresUrl'));
-    const tunnel = await openNeonTunnel(url);
-    vi.stubEnv('DATABASE_DRIVER', 'neon');
-    const { db, close } = await connect(url);
-    onTestFinished(async () => {
-      vi.unstubAllEnvs();
-      await close();
-      await tunnel.close();
-    });
-    return db;
-  },
-  async PGlite() {
-    const { db, close } = await connect('memory://');
-    onTestFinished(close);
-    await migrate(db);
-    return db;
+const drivers: Readonly<Record<string, () => Promise<Connection>>> = {
+  pg: async () => await connect(await createDatabase(inject('postgresUrl'))),
+  'Neon’s driver': async () => await connectWithNeon(await createDatabase(inject('postgresUrl'))),
+  PGlite: async () => {
+    const connection = await connect('memory://');
+    await migrate(connection.db);
+    return connection;
   },
 };
 
 describe.each(Object.keys(drivers))('through %s', (name) => {
   it('a relay fans out, hands over, settles and retries, in every kind of lane and with every kind of handler', async () => {
-    const db = await drivers[name]!();
+    const { db, close } = await drivers[name]!();
+    onTestFinished(close);
     const handed = { ledger: [] as number[], bookings: [] as number[], accounting: [] as number[] };
     let isDown = true;
     const all = [

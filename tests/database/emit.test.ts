@@ -1,5 +1,5 @@
 import type { PGlite } from '@electric-sql/pglite';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
 import { connect, migrate } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
@@ -20,8 +20,7 @@ import {
   rows,
   START,
 } from '../support/bus.ts';
-import { openNeonTunnel } from '../support/neon-tunnel.ts';
-import type { NeonTunnel } from '../support/neon-tunnel.ts';
+import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 interface Driver extends Connection {
@@ -52,8 +51,6 @@ async function onPool(pool: Pool, body: (tx: Executor) => Promise<unknown>): Pro
   }
 }
 
-let tunnel: NeonTunnel;
-
 const drivers: Record<string, () => Promise<Driver>> = {
   async pg() {
     const connection = await connect(await createDatabase(inject('postgresUrl')));
@@ -65,19 +62,8 @@ const drivers: Record<string, () => Promise<Driver>> = {
     return { ...connection, bare: (body) => (connection.db.$client as PGlite).transaction(body) };
   },
   async Neon() {
-    const url = await createDatabase(inject('postgresUrl'));
-    tunnel = await openNeonTunnel(url);
-    vi.stubEnv('DATABASE_DRIVER', 'neon');
-    const connection = await connect(url);
-    return {
-      db: connection.db,
-      bare: (body) => onPool(connection.db.$client as Pool, body),
-      async close() {
-        await connection.close();
-        await tunnel.close();
-        vi.unstubAllEnvs();
-      },
-    };
+    const connection = await connectWithNeon(await createDatabase(inject('postgresUrl')));
+    return { ...connection, bare: (body) => onPool(connection.db.$client as Pool, body) };
   },
 };
 

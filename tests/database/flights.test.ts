@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm';
 import { integer, pgTable } from 'drizzle-orm/pg-core';
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 
 import { connect, transact } from '../../lib/db/connect.ts';
 import type { Connection, Transaction } from '../../lib/db/connect.ts';
@@ -10,7 +10,7 @@ import { emit } from '../../lib/outbox/emit.ts';
 import { payment, rows } from '../support/bus.ts';
 import { countFlights } from '../support/flights.ts';
 import type { FlightCounter } from '../support/flights.ts';
-import { openNeonTunnel } from '../support/neon-tunnel.ts';
+import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 const business = pgTable('business', { number: integer().notNull() });
@@ -24,22 +24,8 @@ const SLEEPING = `select pid from pg_stat_activity
 
 /** Opens a database through its driver, by way of a counter. */
 const drivers = {
-  async pg(url: string, counter: FlightCounter): Promise<Connection> {
-    return await connect(counter.urlOf(url));
-  },
-  async Neon(url: string, counter: FlightCounter): Promise<Connection> {
-    const tunnel = await openNeonTunnel(counter.urlOf(url));
-    vi.stubEnv('DATABASE_DRIVER', 'neon');
-    const connection = await connect(url);
-    vi.unstubAllEnvs();
-    return {
-      db: connection.db,
-      async close() {
-        await connection.close();
-        await tunnel.close();
-      },
-    };
-  },
+  pg: async (url: string, counter: FlightCounter) => await connect(counter.urlOf(url)),
+  Neon: async (url: string, counter: FlightCounter) => await connectWithNeon(url, counter.urlOf(url)),
 };
 
 describe.each(['pg', 'Neon'] as const)("a producer's transaction on %s", (name) => {

@@ -199,14 +199,6 @@ describe('an operator', () => {
     handed.length = 0;
   });
 
-  test('sees the key that is held, the delivery that holds it and how many wait behind it', async ({
-    bus,
-  }) => {
-    expect(await heldLanes(bus)).toMatchObject([
-      { subscriber: 'ledger', orderingKey: one, attempts: 1, behind: 2 },
-    ]);
-  });
-
   test('can retry the held delivery at once', async ({ bus, handed, ledger }) => {
     const [{ deliveryId } = { deliveryId: '' }] = await heldLanes(bus);
     await retryNow(bus.db, { deliveryId, by: 'kari', now: new Date(START) });

@@ -16,14 +16,13 @@ import { HOUR, MINUTE, SECOND, sleep } from '../../lib/time.ts';
 import { START, contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
 const refusing = (message: (number: number) => string = () => 'refused') =>
-  subscriber('ledger', {
-    'payment.captured': (event) => {
-      throw new PermanentError(message(event.payload.amountMinor));
-    },
+  ledger((number) => {
+    throw new PermanentError(message(number));
   });
 
 /** Makes dead letters of the ledger, numbered on from 1, that die at this moment. @returns their events' ids. */
@@ -100,12 +99,7 @@ describe('the list of dead letters', () => {
 
   test('is empty, and says how many deliveries still fail and when they are tried again', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
-    const failing = subscriber('ledger', {
-      'payment.captured': () => {
-        throw new Error('down');
-      },
-    });
-    await drain(bus.db, [failing]);
+    await drain(bus.db, [ledger(fail)]);
     expect(await list(bus, {}, START)).toMatchObject({
       items: [],
       groups: [],
@@ -393,8 +387,7 @@ describe('groups of errors', () => {
     const isStillFailing = async () => (await list(bus)).groups.map((group) => group.isStillFailing);
     expect(await isStillFailing()).toEqual([true]);
     await emitPayments(bus.db, 3, 3);
-    const well = subscriber('ledger', { 'payment.captured': () => undefined });
-    await drain(bus.db, [well], { now: START + MINUTE });
+    await drain(bus.db, [ledger()], { now: START + MINUTE });
     expect(await isStillFailing()).toEqual([false]);
     await died(bus, 1, START + 2 * MINUTE, [refusing(() => 'another reason')]);
     expect(await isStillFailing()).toEqual([true, true]);
@@ -404,11 +397,9 @@ describe('groups of errors', () => {
     bus,
   }) => {
     await emitPayments(bus.db, 1, 3);
-    const closesAtThree = subscriber('ledger', {
-      'payment.captured': async (event) => {
-        if (event.payload.amountMinor === 3) throw new PermanentError('refused');
-        await sleep(20);
-      },
+    const closesAtThree = ledger(async (number) => {
+      if (number === 3) refuse();
+      await sleep(20);
     });
     // On the real clock: the other stands still while a handler works.
     await drainLive(bus.db, [closesAtThree]);
@@ -434,8 +425,6 @@ describe('groups of errors', () => {
 });
 
 describe('one dead letter', () => {
-  const ledger = (handle: () => unknown, maxAttempts = 5) =>
-    subscriber('ledger', { 'payment.captured': handle }, { maxAttempts });
   const down = () => {
     throw new TypeError('the ledger is down');
   };
@@ -456,7 +445,7 @@ describe('one dead letter', () => {
     );
     const at = (seconds: number) => new Date(START + seconds * SECOND);
     await retryNow(bus.db, { deliveryId, by, reason: 'it is mended', now: at(40) });
-    await drain(bus.db, [ledger(down, 2)], { now: START + 41 * SECOND });
+    await drain(bus.db, [ledger(down, { maxAttempts: 2 })], { now: START + 41 * SECOND });
     expect(await readDeadLetter(bus.db, deliveryId)).toMatchObject({ state: 'dead_lettered', failures: 2 });
     // Replayed, failed, skipped; replayed, delivered; replayed with all, delivered.
     const { replayId } = await replay(bus.db, { deliveryIds: [deliveryId], reason: 'again' }, by, at(50));

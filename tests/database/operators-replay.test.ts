@@ -16,6 +16,7 @@ import { HOUR } from '../../lib/time.ts';
 import { contradictions, drain, drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
 
 type Name = 'ledger' | 'accounting' | 'notifications';
 
@@ -168,7 +169,7 @@ describe('a preview', () => {
 
   test('of everything counts delivered and dead-lettered deliveries, up to its limit', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
-    await live(bus, [subscriber('ledger', { 'payment.captured': () => undefined }), refusing('accounting')]);
+    await live(bus, [ledger(), refusing('accounting')]);
     expect(await preview(bus, { include: 'all' })).toMatchObject({ matched: 6, isAll: true });
     expect(await preview(bus, { include: 'all', subscriber: 'ledger' })).toMatchObject({ matched: 3 });
     expect(await preview(bus, { limit: 2 })).toMatchObject({ matched: 2 });
@@ -179,15 +180,7 @@ describe('a replay', () => {
   test('of deliveries chosen from several topics returns those and no other', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
     await emit(bus.db, 'invoice.paid', payloadOf('invoice.paid'));
-    const ledger = subscriber('ledger', {
-      'payment.captured': () => {
-        throw new PermanentError('refused');
-      },
-      'invoice.paid': () => {
-        throw new PermanentError('refused');
-      },
-    });
-    await live(bus, [ledger]);
+    await live(bus, [subscriber('ledger', { 'payment.captured': refuse, 'invoice.paid': refuse })]);
     const all = await rows<{ id: string; topic: string }>(
       bus.db,
       `select lane_id || '-' || position as id, topic from deliveries join lanes on lanes.id = lane_id
@@ -294,13 +287,7 @@ describe('a replay', () => {
 
   test('of everything leaves unfinished deliveries alone', async ({ bus }) => {
     await emitPayments(bus.db, 1, 2);
-    await live(bus, [
-      subscriber('ledger', {
-        'payment.captured': (event) => {
-          if (event.payload.amountMinor === 2) throw new Error('down');
-        },
-      }),
-    ]);
+    await live(bus, [ledger((number) => number === 2 && fail())]);
     expect(await ask(bus, { include: 'all' })).toMatchObject({ matched: 1, replayed: 1 });
     expect(await pendingOf(bus, 'ledger')).toBe(1);
     expect(await contradictions(bus.db)).toEqual([]);
@@ -320,12 +307,9 @@ describe('the progress of a replay', () => {
     const { replayId } = await ask(bus, { reason: 'mended' });
     expect(await progress(bus, replayId)).toEqual({ ...none, pending: 4 });
     await live(bus, [
-      subscriber('ledger', {
-        'payment.captured': (event) => {
-          const number = event.payload.amountMinor;
-          if (number === 2) throw new PermanentError('refused');
-          if (number === 3) throw new Error('down');
-        },
+      ledger((number) => {
+        if (number === 2) refuse();
+        if (number === 3) fail();
       }),
     ]);
     expect(await progress(bus, replayId)).toEqual({

@@ -19,6 +19,7 @@ import {
   storeBacklog,
 } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { fail, ledger } from '../support/ledger.ts';
 import { createDatabase } from '../support/postgres.ts';
 
 /** Five topics that `bookings` and `audit` both have, or whose other subscriber stands in. */
@@ -67,11 +68,7 @@ describe('the statements that a relay sends', () => {
   });
 
   test('are one when nothing is due, however many deliveries wait for later', async ({ bus }) => {
-    const failing = subscriber('ledger', {
-      'payment.captured': () => {
-        throw new Error('down');
-      },
-    });
+    const failing = ledger(fail);
     await emitPayments(bus.db, 1, 20);
     await drain(bus.db, [failing]);
     expect(await statementsDuring(bus.db, () => drain(bus.db, [failing]))).toBe(1);
@@ -79,14 +76,12 @@ describe('the statements that a relay sends', () => {
   });
 
   test('are few for one event', async ({ bus }) => {
-    const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
     await emitPayments(bus.db, 1, 1);
     // Look and fan out; claim and settle; look in vain.
-    expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger]))).toBeLessThanOrEqual(5);
+    expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger()]))).toBeLessThanOrEqual(5);
   });
 
   test('read no more of a backlog than is delivered of it', async () => {
-    const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
     const url = await createDatabase(inject('postgresUrl'));
     const read = () => rowsRead(url, 'deliveries');
     await onConnectionsOf(url, async (db) => {
@@ -96,7 +91,7 @@ describe('the statements that a relay sends', () => {
     });
     const before = await read();
     await onConnectionsOf(url, async (db) => {
-      expect(await drain(db, [ledger])).toMatchObject({ delivered: 9000 });
+      expect(await drain(db, [ledger()])).toMatchObject({ delivered: 9000 });
     });
     // Each is read when it is claimed and when it is settled.
     expect((await read()) - before).toBeLessThan(9000 * 6);

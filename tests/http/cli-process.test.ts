@@ -16,10 +16,9 @@ import { fileURLToPath } from 'node:url';
 
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 
-import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, openBus } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
+import { ledger, refuse } from '../support/ledger.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { startOperatorServer } from '../support/operator-server.ts';
 import { operatorToken } from '../support/operator-token.ts';
@@ -27,15 +26,13 @@ import type { OperatorServer } from '../support/operator-server.ts';
 
 const BIN = fileURLToPath(new URL('../../cli/postbud.mjs', import.meta.url));
 
-const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
-
 let bus: Bus;
 let server: OperatorServer;
 let folder: string;
 beforeAll(async () => {
   vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   bus = await openBus(inject('postgresUrl'));
-  server = await startOperatorServer(bus.db, [ledger]);
+  server = await startOperatorServer(bus.db, [ledger()]);
   folder = mkdtempSync(join(tmpdir(), 'postbud-cli-'));
 });
 afterAll(async () => {
@@ -70,11 +67,8 @@ async function postbud(args: readonly string[], variables?: Readonly<Record<stri
 }
 
 async function died(count: number): Promise<void> {
-  const refuse = () => {
-    throw new PermanentError('refused');
-  };
   await emitPayments(bus.db, 1, count);
-  await drainLive(bus.db, [subscriber('ledger', { 'payment.captured': refuse })]);
+  await drainLive(bus.db, [ledger(refuse)]);
 }
 
 describe('npx postbud', () => {
@@ -140,7 +134,7 @@ describe('npx postbud', () => {
     const port = Number(new URL(server.url).port);
     await server.close();
     await vi.waitFor(() => expect(err()).toContain('Retrying until it answers.'), PATIENTLY);
-    server = await startOperatorServer(bus.db, [ledger], port);
+    server = await startOperatorServer(bus.db, [ledger()], port);
     await vi.waitFor(() => expect(err()).toContain('Reconnected after'), PATIENTLY);
     expect(err().match(/can’t be reached/g)).toHaveLength(1);
     expect(told('dead_letter')).toHaveLength(2);

@@ -10,8 +10,8 @@ import type { Pane, Terminal } from '../../cli/terminal.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { problemValue } from '../../lib/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/http/problem-codes.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { emitPayments, rows } from '../support/bus.ts';
+import { ledger } from '../support/ledger.ts';
 import { CRON_SECRET, startOperatorServer } from '../support/operator-server.ts';
 import { test as operatorTest } from '../support/operator-test.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
@@ -27,7 +27,7 @@ interface Setting {
 
 const test = operatorTest
   .extend('server', { scope: 'file' }, async ({ database }, { onCleanup }) => {
-    const server = await startOperatorServer(database.db, [ledger]);
+    const server = await startOperatorServer(database.db, [ledger()]);
     onCleanup(() => server.close());
     return server;
   })
@@ -53,8 +53,6 @@ const test = operatorTest
       return { ...said, json: () => JSON.parse(said.out) as Record<string, unknown> };
     };
   });
-
-const ledger = subscriber('ledger', { 'payment.captured': () => undefined });
 
 function recordingTerminal({ answer, columns }: Setting) {
   const [out, err, asked] = [[] as string[], [] as string[], [] as string[]];
@@ -431,7 +429,7 @@ describe('what goes wrong is told with what to do', () => {
   test.for([
     ['a token that is not valid', '', 3, ['The token is invalid or has expired', 'npm run -s token']],
     ['a token that is none', 'a b', 3, ['contains spaces']],
-  ] as const)('the answer %s', async ([, token, expected, words], { postbud }) => {
+  ] as const)('%s is reported with what to do', async ([, token, expected, words], { postbud }) => {
     vi.stubEnv('POSTBUD_TOKEN', token || 'not.a.token');
     const { code, out, err } = await postbud('topics');
     expect([code, out]).toEqual([expected, '']);
@@ -440,13 +438,18 @@ describe('what goes wrong is told with what to do', () => {
 
   test.for([
     [
-      'a limit',
+      'a limit that was reached',
       () => problem(429, 'rate_limited', { 'retry-after': '90' }),
       1,
       /Try again in 1 min 30 s, at \d\d:/,
     ],
-    ['keys that are missing', () => problem(503, 'operators_not_configured'), 1, /In other words\./],
-    ['a page', () => new Response('<!doctype html>', { status: 404 }), 4, /not as a Postbud server does/],
+    ['no key to check tokens with', () => problem(503, 'operators_not_configured'), 1, /In other words\./],
+    [
+      'a page in place of an answer',
+      () => new Response('<!doctype html>', { status: 404 }),
+      4,
+      /not as a Postbud server does/,
+    ],
     ['a page that is found', () => new Response('<!doctype html>'), 4, /not as a Postbud server does/],
     [
       'JSON that is too deep to be looked at',
@@ -455,31 +458,39 @@ describe('what goes wrong is told with what to do', () => {
       /not as/,
     ],
     [
-      'a proxy',
+      'a proxy’s page',
       () => new Response('<h1>Bad gateway</h1>', { status: 502 }),
       1,
       /answered 502\.\n.*proxy in front/,
     ],
     [
-      'a limit without end',
+      'a limit without an end',
       () => problem(429, 'rate_limited', { 'retry-after': '99999999999999' }),
       1,
       /^In other words\.\nLook for request/,
     ],
-    ['a way to nowhere', () => new Response(null, { status: 304 }), 4, /answered 304, but not as/],
-    ['another version', () => Response.json({ generatedAt: '2026-11-22T08:00:00Z' }), 1, /relay: /],
+    ['a redirect to nowhere', () => new Response(null, { status: 304 }), 4, /answered 304, but not as/],
     [
-      'a way elsewhere',
+      'an answer of another version',
+      () => Response.json({ generatedAt: '2026-11-22T08:00:00Z' }),
+      1,
+      /relay: /,
+    ],
+    [
+      'a redirect to another host',
       () => new Response(null, { status: 307, headers: { location: 'https://other.example/x' } }),
       4,
       /--url https:\/\/other\.example$/,
     ],
-  ] as const)('%s', async ([, answer, expected, words], { server, postbud }) => {
-    server.answerInstead = async () => answer();
-    const { code, out, err } = await postbud('topics');
-    expect([code, out]).toEqual([expected, '']);
-    expect(err).toMatch(words);
-  });
+  ] as const)(
+    'a server that answers with %s is reported with what to do',
+    async ([, answer, expected, words], { server, postbud }) => {
+      server.answerInstead = async () => answer();
+      const { code, out, err } = await postbud('topics');
+      expect([code, out]).toEqual([expected, '']);
+      expect(err).toMatch(words);
+    },
+  );
 
   test('a server that does not listen is reported with what to do', async ({ postbud }) => {
     const { code, err } = await postbud(`topics --url http://localhost:${await freePort()}`);

@@ -1,30 +1,23 @@
 import { setTimeout as realSleep } from 'node:timers/promises';
 
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
-import { connect } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { payments } from '../../lib/subscribers/payments.ts';
 import { DAY, SECOND, sleep } from '../../lib/time.ts';
 import { payloadOf, rows } from '../support/bus.ts';
-import { cardSucceeded, told, webhookOf } from '../support/payments.ts';
-import { createDatabase, freePort } from '../support/postgres.ts';
+import { test } from '../support/bus-test.ts';
+import { freePort } from '../support/postgres.ts';
 
 const SECRET = 'a-cron-secret-of-the-tests';
 
-let written: string;
-
-beforeEach(() => {
-  written = '';
-  vi.spyOn(process.stdout, 'write').mockImplementation((text) => (written += String(text)).length > 0);
-});
-afterEach(() => {
+// What is written is kept from the beginning of each test on.
+test.beforeEach(({ output }) => void output.text());
+test.afterEach(({ output }) => {
   vi.useRealTimers();
   vi.unstubAllEnvs();
-  expect(written).not.toContain(SECRET);
+  expect(output.text()).not.toContain(SECRET);
 });
 
 /** The function file, in a process whose environment holds these variables. */
@@ -96,14 +89,6 @@ describe('GET /api/cron/relay', () => {
     expect(await response.json()).toMatchObject({ code: 'relay_off' });
   });
 
-  test('a CRON_SECRET that is too short is answered 503 and named only in the log', async () => {
-    const { fetch } = await deployed({ CRON_SECRET: 'short', DATABASE_URL: await nowhere() });
-    const response = await fetch(call('Bearer short'));
-    expect(response.status).toBe(503);
-    expect(await response.json()).toMatchObject({ code: 'misconfigured' });
-    expect(written).toContain('"variable":"CRON_SECRET"');
-  });
-
   test('a caller without exactly the secret is refused', async () => {
     const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: await nowhere() });
     const almost = [
@@ -131,17 +116,7 @@ describe('GET /api/cron/relay', () => {
     expect((await afterTicks(null, fetch(call(`Bearer ${SECRET}`)))).status).toBe(500);
   });
 
-  test('the cron’s endpoint answers 503 in a deployment without a database', async () => {
-    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: '', VERCEL: '1' });
-    const response = await fetch(call(`Bearer ${SECRET}`));
-    expect(response.status).toBe(503);
-    expect(await response.json()).toMatchObject({ code: 'misconfigured' });
-    expect(written).toContain('"variable":"DATABASE_URL"');
-  });
-
-  test('a cron run delivers for 70 seconds and reports what it did', async () => {
-    const url = await createDatabase(inject('postgresUrl'));
-    const { db, close } = await connect(url);
+  test('a cron run delivers for 70 seconds and reports what it did', async ({ bus: { db, url } }) => {
     await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
     // Struck already: the strike would kick a relay of its own, and nobody could say which of the two delivers.
     const day = new Date(Date.now() + DAY).toISOString().slice(0, 10);
@@ -161,13 +136,9 @@ describe('GET /api/cron/relay', () => {
     const kept = await trail();
     expect(kept.filter(({ topic }) => topic === 'user.signed_in')).toHaveLength(2);
     expect(await response.json()).toMatchObject({ delivered: kept.length, failed: 0, struck: [] });
-    await close();
   });
 
-  test('a cron run begins handlers that fit into its function’s 90 seconds', async () => {
-    const url = await createDatabase(inject('postgresUrl'));
-    const { db, close } = await connect(url);
-    onTestFinished(close);
+  test('a cron run begins handlers that fit into its function’s 90 seconds', async ({ bus: { db, url } }) => {
     const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
     const calledAt = Date.now();
     vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: calledAt });
@@ -182,47 +153,7 @@ describe('GET /api/cron/relay', () => {
     expect(await rows(db, `select topic from audit_log where topic = 'user.signed_in'`)).toHaveLength(1);
   });
 
-  test('a surge of refused webhooks is emitted once by any number of cron runs', async () => {
-    const url = await createDatabase(inject('postgresUrl'));
-    const { db, close } = await connect(url);
-    onTestFinished(close);
-    await rows(
-      db,
-      `insert into webhook_rejections (provider, reason, day, count, last_at)
-       values ('walletpayments', 'signature_mismatch', (now() at time zone 'utc')::date, 20, now())`,
-    );
-    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
-    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
-    const runs = [1, 2, 3].map(() => fetch(call(`Bearer ${SECRET}`)));
-    for (const response of await afterTicks(url, Promise.all(runs))) expect(response.status).toBe(200);
-    vi.useRealTimers();
-    const trail = `select payload ->> 'provider' as provider from audit_log where topic = 'webhook.rejections.surged'`;
-    expect(await rows(db, trail)).toEqual([{ provider: 'walletpayments' }]);
-  });
-
-  test('a cron run takes up webhooks that were set aside for an intent recorded since', async () => {
-    const url = await createDatabase(inject('postgresUrl'));
-    const { db, close } = await connect(url);
-    onTestFinished(close);
-    await webhookOf(db, 'cardpayments', cardSucceeded());
-    await relay({ db, subscribers: [payments], until: Date.now() + 15 * SECOND });
-    await rows(
-      db,
-      `insert into payment_intents (id, booking_id, provider, amount_minor, currency)
-       values ('pi_1', 'bkg_1', 'cardpayments', 125000, 'NOK')`,
-    );
-    const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
-    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
-    const response = await afterTicks(url, fetch(call(`Bearer ${SECRET}`)));
-    vi.useRealTimers();
-    expect(response.status).toBe(200);
-    expect(await told(db)).toEqual(['pi_1 captured 125000']);
-  });
-
-  test('a cron run delivers although surges cannot be looked for', async () => {
-    const url = await createDatabase(inject('postgresUrl'));
-    const { db, close } = await connect(url);
-    onTestFinished(close);
+  test('a cron run delivers although surges cannot be looked for', async ({ bus: { db, url }, output }) => {
     await rows(db, 'alter table webhook_rejections rename to mislaid');
     await emit(db, 'user.signed_in', payloadOf('user.signed_in'));
     const { fetch } = await deployed({ CRON_SECRET: SECRET, DATABASE_URL: url });
@@ -232,13 +163,14 @@ describe('GET /api/cron/relay', () => {
     expect(response.status).toBe(200);
     expect(await response.json()).toMatchObject({ undone: ['surges of refused webhooks'] });
     expect(await rows(db, `select topic from audit_log where topic = 'user.signed_in'`)).toHaveLength(1);
-    expect(written).toContain('"duty":"surges of refused webhooks"');
+    expect(output.text()).toContain('"duty":"surges of refused webhooks"');
+    await rows(db, 'alter table mislaid rename to webhook_rejections');
   });
 
-  test('a cron run delivers to everybody but a component with a wrong variable', async () => {
-    const url = await createDatabase(inject('postgresUrl'));
-    const { db, close } = await connect(url);
-    onTestFinished(close);
+  test('a cron run delivers to everybody but a component with a wrong variable', async ({
+    bus: { db, url },
+    output,
+  }) => {
     await emit(db, 'user.signed_up', payloadOf('user.signed_up'));
     const { fetch } = await deployed({
       CRON_SECRET: SECRET,
@@ -263,6 +195,6 @@ describe('GET /api/cron/relay', () => {
     ]);
     expect(await rows(db, 'select from notifications')).toEqual([]);
     for (const variable of ['FROM_EMAIL', 'SUBSCRIBER_INTELLIGENCE_URL'])
-      expect(written).toContain(`"variable":"${variable}"`);
+      expect(output.text()).toContain(`"variable":"${variable}"`);
   });
 });

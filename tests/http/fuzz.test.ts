@@ -553,7 +553,7 @@ async function fuzz(name: Name, fetch: Endpoint['fetch'], least: number): Promis
 const numbers = (statuses: Record<number, number>) => Object.keys(statuses).map(Number);
 
 describe('whatever is sent, the answer is one of the contract’s', () => {
-  test('from the chat', { timeout: 300_000 }, async () => {
+  test('the chat answers whatever is sent within the contract', { timeout: 300_000 }, async () => {
     const { fetch, faults } = await deployed('chat', await configured('chat'));
     const statuses = await fuzz('chat', fetch, 10_000);
     // Every branch was seen, and no limit swallowed the run.
@@ -561,7 +561,7 @@ describe('whatever is sent, the answer is one of the contract’s', () => {
     expect(faults).toEqual([]);
   });
 
-  test('from the inquiry', { timeout: 300_000 }, async () => {
+  test('the inquiry answers whatever is sent within the contract', { timeout: 300_000 }, async () => {
     const { fetch, faults } = await deployed('inquiry', await configured('inquiry'));
     const { database } = await import('../../lib/postbud.ts');
     close = async () => await ((await database()).$client as pg.Pool).end();
@@ -570,18 +570,21 @@ describe('whatever is sent, the answer is one of the contract’s', () => {
     expect(faults).toEqual([]);
   });
 
-  test('from health', { timeout: 300_000 }, async () => {
+  test('the health answers whatever is sent within the contract', { timeout: 300_000 }, async () => {
     const { fetch, faults } = await deployed('health', await configured('health'));
     const statuses = await fuzz('health', fetch, 10_000);
     expect(numbers(statuses)).toEqual([200, 204, 405]);
     expect(faults).toEqual([]);
   });
 
-  test.each(['chat', 'inquiry'] as const)('from %s without keys, also past its limit', async (name) => {
-    const few = { CHAT_RATE_PER_MINUTE: '500', INQUIRY_RATE_PER_10_MINUTES: '500' };
-    const { fetch, faults } = await deployed(name, { ...UNSET, ...few, DATABASE_URL: 'memory://' });
-    const statuses = await fuzz(name, fetch, 1500);
-    expect(numbers(statuses)).toEqual(expect.arrayContaining([400, 429, 503]));
-    expect(faults).toEqual([]);
-  });
+  test.each(['chat', 'inquiry'] as const)(
+    'the function %s without keys answers within the contract, also past its limit',
+    async (name) => {
+      const few = { CHAT_RATE_PER_MINUTE: '500', INQUIRY_RATE_PER_10_MINUTES: '500' };
+      const { fetch, faults } = await deployed(name, { ...UNSET, ...few, DATABASE_URL: 'memory://' });
+      const statuses = await fuzz(name, fetch, 1500);
+      expect(numbers(statuses)).toEqual(expect.arrayContaining([400, 429, 503]));
+      expect(faults).toEqual([]);
+    },
+  );
 });

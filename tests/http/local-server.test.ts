@@ -138,41 +138,17 @@ describe('the local server', () => {
     expect(openToOthers(dataDir)).toEqual([]);
   });
 
-  test.each(['cardpayments', 'walletpayments', 'identityprovider'])(
-    'an unsigned webhook of %s is answered 401, at its route and at its file’s path',
-    async (provider) => {
-      for (const path of [`/webhooks/${provider}`, `/api/webhooks/${provider}`]) {
-        const response = await send(path);
-        expect([path, response.status]).toEqual([path, 401]);
-        expect(response.headers.get('content-type')).toBe('application/problem+json');
-        const { code, requestId } = (await response.json()) as { code: string; requestId: string };
-        expect(code).toBe('invalid_signature');
-        expect(requestId).toBe(response.headers.get('x-request-id'));
-      }
-    },
-  );
-
-  test.each([
-    ['POST', '/webhooks/unknown', 404, 'unknown_provider'],
-    ['GET', '/webhooks/cardpayments', 405, 'method_not_allowed', 'POST'],
-    ['PUT', '/platform/event-bus/replay', 405, 'method_not_allowed', 'GET, HEAD, POST'],
-    ['POST', '/platform/event-bus/replay', 401, 'unauthorized'],
-    ['GET', '/api/cron/relay', 401, 'unauthorized'],
-    ['GET', '/elsewhere', 404, 'not_found'],
-    ['GET', '/webhooks', 404, 'not_found'],
-    ['GET', '/webhooks/cardpayments/more', 404, 'not_found'],
-    ['GET', '/../package.json', 404, 'not_found'],
-  ])(
-    'the request %s %s is answered %i with the problem %s',
-    async (method, path, status, code, allow: string | null = null) => {
-      const response = await send(path, method);
-      expect(response.status).toBe(status);
+  test.each(['/elsewhere', '/webhooks', '/webhooks/cardpayments/more', '/../package.json'])(
+    'the unknown path %s is answered 404 with a problem',
+    async (path) => {
+      const response = await send(path, 'GET');
+      expect(response.status).toBe(404);
       expect(response.headers.get('content-type')).toBe('application/problem+json');
       const problem = (await response.json()) as Record<string, unknown>;
-      expect(problem).toMatchObject({ status, code });
+      expect(problem).toMatchObject({ status: 404, code: 'not_found' });
       expect(response.headers.get('x-content-type-options')).toBe('nosniff');
       expect(problem['requestId']).toBe(response.headers.get('x-request-id'));
-      expect(response.headers.get('allow')).toBe(allow);
+      expect(response.headers.get('allow')).toBeNull();
     },
   );
 

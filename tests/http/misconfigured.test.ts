@@ -1,13 +1,12 @@
-import { SignJWT } from 'jose';
 import Stripe from 'stripe';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import type * as RunCron from '../../lib/cron/run-cron.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { environmentOf, readable } from '../../lib/environment.ts';
+import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
 
-const OPERATOR_SECRET = 'an operator secret of the tests, 32 bytes and more';
 const WEBHOOK_SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const CRON_SECRET = 'a-cron-secret-of-the-tests';
 const ORIGIN = 'https://postbud.example';
@@ -42,6 +41,7 @@ const DATABASE: Name[] = [...WEBHOOKS, 'cron', ...BUS];
 const table: readonly (readonly [variable: string, value: string, stopped: readonly Name[]])[] = [
   ['DATABASE_URL', 'mysql://db.example.no/x', DATABASE],
   ['DATABASE_URL', 'memory://', DATABASE],
+  ['DATABASE_URL', '', DATABASE],
   ['DATABASE_DRIVER', 'mysql', DATABASE],
   ['RELAY', 'maybe', ['cron']],
   ['CRON_SECRET', 'short', ['cron']],
@@ -164,14 +164,7 @@ const post = (path: string, body: unknown, headers: Record<string, string> = {})
 
 /** A request that gets as far as there are variables. */
 async function requestFor(name: Name): Promise<Request> {
-  const token = await new SignJWT({ scope: 'event-bus:read event-bus:replay' })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setSubject('kari')
-    .setIssuer('postbud')
-    .setAudience('postbud-operators')
-    .setIssuedAt()
-    .setExpirationTime('5m')
-    .sign(Buffer.from(OPERATOR_SECRET));
+  const token = await operatorToken();
   const headers = { authorization: `Bearer ${token}`, accept: 'application/json' };
   const get = (path: string) => new Request(`${ORIGIN}${path}`, { headers });
   switch (name) {

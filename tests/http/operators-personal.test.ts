@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
-import { z } from 'zod';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
@@ -13,9 +12,7 @@ import { drainLive, openBus, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, Operators } from '../support/operator-test.ts';
 import type { Sent } from '../support/operator-test.ts';
-
-/** What must not be seen. */
-const CANARY = /kanarifugl/i;
+import { CANARY, PERSONAL_TOPICS, TOPICS, canariesOf } from '../support/personal-data.ts';
 
 let bus: Bus;
 let operators: Operators;
@@ -63,47 +60,7 @@ function seenIn(text: string): string[] {
   return text.match(/.{0,60}kanarifugl.{0,20}/gi) ?? [];
 }
 
-interface Schema {
-  readonly type?: string;
-  readonly format?: string;
-  readonly personal?: boolean;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly items?: Schema;
-}
-
-/** The example, with a canary in every field that the schema marks, also those that the example leaves out. */
-function withCanaries(schema: Schema, example: unknown): unknown {
-  if (schema.personal) return canary(schema);
-  if (schema.items) {
-    const items = Array.isArray(example) && example.length > 0 ? example : [undefined];
-    return items.map((item) => withCanaries(schema.items!, item));
-  }
-  if (!schema.properties) return example;
-  const known = typeof example === 'object' && example !== null ? example : {};
-  const marked = Object.entries(schema.properties).map(([name, inner]) => [
-    name,
-    withCanaries(inner, Reflect.get(known, name)),
-  ]);
-  return Object.fromEntries(marked.filter(([, value]) => value !== undefined));
-}
-
-function canary({ type, format }: Schema): unknown {
-  if (type === 'object') return { deep: [{ er: 'Kanarifugl i buret' }] };
-  return format === 'email' ? 'kanarifugl@bærum.example.no' : 'Kanarifugl Æsdal';
-}
-
-const TOPICS = Object.keys(catalog) as TopicName[];
-
 const rowOf = (topic: TopicName): Topic => catalog[topic];
-
-const canariesOf = (topic: TopicName) =>
-  withCanaries(
-    z.toJSONSchema(catalog[topic].payload, { io: 'input', unrepresentable: 'any' }) as Schema,
-    catalog[topic].example,
-  ) as never;
-
-/** Those that carry personal data. */
-const PERSONAL_TOPICS = TOPICS.filter((topic) => CANARY.test(JSON.stringify(canariesOf(topic))));
 
 const isPersonal = (topic: string) => PERSONAL_TOPICS.some((one) => one === topic);
 
@@ -148,7 +105,7 @@ describe('personal data in dead letters and in their errors', () => {
   let letters: Letter[];
   beforeAll(async () => {
     operators.attached = indiscreet();
-    for (const topic of TOPICS) await emit(bus.db, topic, canariesOf(topic));
+    for (const topic of TOPICS) await emit(bus.db, topic, canariesOf(topic) as never);
     await drainLive(bus.db, operators.attached);
     letters = await dead();
   });
@@ -356,14 +313,10 @@ describe('a payload that does not fit, and an error about somebody else', () => 
     expect(JSON.parse(revealed.text)).toMatchObject({ payload: { payerId: 'Kanarifugl' } });
   });
 
-  test.each([
-    ['an e-mail address', 'kanarifugl@bærum.kommune.no'],
-    ['a national id', '01019012345'],
-    ['a telephone number', '+47 912 34 567'],
-    ['a mobile number', '91234567'],
-  ])('%s in an error is masked', async (_, text) => {
-    const seen = await everywhere(await diedOf(`no account for ${text} (closed)`));
-    expect(seen).not.toContain(text);
+  test('an address of somebody else in an error is masked', async () => {
+    const address = 'kanarifugl@bærum.kommune.no';
+    const seen = await everywhere(await diedOf(`no account for ${address} (closed)`));
+    expect(seen).not.toContain(address);
     expect(seen).toContain('[hidden]');
   });
 

@@ -1,9 +1,7 @@
 import { describe, expect, vi } from 'vitest';
 
 import { provideRequestContext } from '../../dev/serve-output/request-context.ts';
-import { catalog } from '../../lib/catalog/catalog.ts';
-import { HOUR } from '../../lib/time.ts';
-import { drain, rows } from '../support/bus.ts';
+import { rows } from '../support/bus.ts';
 import { OPERATOR_SECRET } from '../support/operator-token.ts';
 import { BROWSER, HOME, operatorRequest, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
@@ -16,88 +14,7 @@ const NO_REPLAY = '019a0000-0000-7000-8000-000000000009';
 
 const good = { topic: 'payment.captured', since: '24h' };
 
-describe('the JSON of the contract', () => {
-  const COUNTS = {
-    pending: expect.any(Number),
-    failing: expect.any(Number),
-    deadLettered: expect.any(Number),
-  };
-
-  test('the overview has the JSON of the contract', async ({ operators }) => {
-    await operators.died(2);
-    const { json, status, type } = await operators.ask('');
-    expect([status, type]).toEqual([200, 'application/json']);
-    expect(json).toMatchObject({
-      generatedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-      relay: { state: 'running', lastPassAt: expect.stringMatching(/Z$/), lagSeconds: expect.any(Number) },
-      totals: { pending: 0, failing: 0, deadLettered: 2 },
-    });
-    const topics = json['topics'] as Record<string, unknown>[];
-    expect(topics.map(({ topic }) => topic)).toEqual(Object.keys(catalog));
-    for (const topic of topics) {
-      expect(topic).toMatchObject({ topic: expect.any(String), producer: expect.any(String), ...COUNTS });
-      expect(Object.keys(topic)).toEqual(
-        expect.arrayContaining(['oldestDueAgeSeconds', 'nextRetryAt', 'subscribers']),
-      );
-      for (const row of topic['subscribers'] as unknown[]) {
-        expect(row).toMatchObject({
-          subscriber: expect.any(String),
-          attached: expect.any(Boolean),
-          ...COUNTS,
-          paused: expect.any(Boolean),
-        });
-      }
-    }
-    expect(topics.find(({ topic }) => topic === 'payment.captured')).toMatchObject({
-      producer: 'payments',
-      pending: 0,
-      deadLettered: 2,
-      oldestDueAgeSeconds: null,
-      nextRetryAt: null,
-      subscribers: [
-        { subscriber: 'bookings', attached: false, pending: 2, failing: 0, deadLettered: 0, paused: false },
-        { subscriber: 'ledger', attached: true, pending: 0, failing: 0, deadLettered: 2, paused: false },
-        { subscriber: 'notifications', attached: false, pending: 2 },
-        { subscriber: 'accounting', attached: false, pending: 2 },
-      ],
-    });
-  });
-
-  test('the list of dead letters has the JSON of the contract', async ({ operators }) => {
-    const [, second] = await operators.died(2);
-    const { json } = await operators.ask('/dead-letters?limit=1&topic=payment.captured');
-    expect(json).toMatchObject({ total: 2, nextCursor: expect.stringMatching(/^[\w-]+$/) });
-    expect(json['items']).toEqual([
-      {
-        deliveryId: second,
-        eventId: expect.stringMatching(/^[0-9a-f-]{36}$/),
-        topic: 'payment.captured',
-        subscriber: 'ledger',
-        subject: expect.any(String),
-        createdAt: expect.stringMatching(/Z$/),
-        deadLetteredAt: expect.stringMatching(/Z$/),
-        failures: 1,
-        replays: 0,
-        lastError: { kind: 'permanent', message: 'refused', group: expect.stringMatching(/^[0-9a-f]{16}$/) },
-      },
-    ]);
-    expect(json['groups']).toMatchObject([
-      {
-        group: expect.stringMatching(/^[0-9a-f]{16}$/),
-        message: 'refused',
-        topic: 'payment.captured',
-        subscriber: 'ledger',
-        count: 2,
-        firstAt: expect.stringMatching(/Z$/),
-        lastAt: expect.stringMatching(/Z$/),
-      },
-    ]);
-    const next = await operators.ask(
-      `/dead-letters?limit=1&topic=payment.captured&cursor=${json['nextCursor'] as string}`,
-    );
-    expect(next.json).toMatchObject({ items: [{ failures: 1 }], nextCursor: null });
-  });
-
+describe('a replay', () => {
   test('a replay answers with its counts, kicks a relay, and is kept with who asked and why', async ({
     bus,
     operators,
@@ -162,17 +79,6 @@ describe('every page', () => {
         expect(answer.headers.get('vary')).toContain('Accept');
         expect(answer.headers.get('cache-control')).toBe('no-store');
       }
-    }
-  });
-
-  test('every page is refused with 403 to a token without the read scope', async ({ operators }) => {
-    for (const path of await places(operators)) {
-      const scope = 'event-bus:replay event-bus:reveal';
-      const answer = await operators.ask(path, { scope });
-      expect([path, answer.status, answer.json['code']]).toEqual([path, 403, 'insufficient_scope']);
-      const page = await operators.ask(path, { scope, accept: BROWSER });
-      expect([path, page.status, page.type]).toEqual([path, 403, 'text/html; charset=utf-8']);
-      expect(page.text).not.toContain('the ledger is down');
     }
   });
 });
@@ -461,23 +367,17 @@ describe('an action that the state does not allow', () => {
 });
 
 describe('a wrong request', () => {
-  const coded = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
-
   test.for([
     ['/dead-letters?since=24', 'since'],
     ['/dead-letters?topic=payment.capturd', 'topic'],
     ['/dead-letters?limit=0', 'limit'],
     ['/dead-letters?limit=many', 'limit'],
     ['/dead-letters?cursor=garbage', 'cursor'],
-    [`/dead-letters?cursor=${coded(['2031-13-45T10:00:00.000000Z', '1', '1', 'older'])}`, 'cursor'],
     ['/replays?cursor=garbage', 'cursor'],
-    [`/replays?cursor=${coded(['2031-13-45T10:00:00.000000Z', NO_REPLAY])}`, 'cursor'],
     ['/replays?limit=101', 'limit'],
     ['/replay?topic=payment.captured', 'since'],
     ['/replay?since=1h', 'topic'],
     ['/replay?topic=payment.captured&since=1h&until=yesterday', 'until'],
-    ['/replay?topic=payment.captured&since=1h&until=0000-01-01T00:00:00Z', 'until'],
-    ['/replay?topic=payment.captured&since=1h&until=2031-05-04T10:00:00%2B23:00', 'until'],
     ['/replay?topic=payment.captured&since=1h&group=x', 'group'],
     ['/replay?deliveryIds=1-2,x', 'deliveryIds.1'],
     ['/replay?deliveryIds=1-2&deliveryIds=x', 'deliveryIds.1'],
@@ -596,22 +496,5 @@ describe('the function files', () => {
     await background.settled();
     expect(await replayed.json()).toMatchObject({ matched: 1, replayed: 1 });
     vi.unstubAllEnvs();
-  });
-});
-
-describe('a replay that is watched', () => {
-  test('a replay that is watched goes from pending to delivered', async ({ bus, operators }) => {
-    await operators.died(2);
-    const { json } = await operators.ask('/replay', { json: good });
-    const path = `/replays/${String(json['replayId'])}`;
-    expect((await operators.ask(path)).json).toMatchObject({
-      progress: { pending: 2, delivered: 0 },
-      replayed: 2,
-    });
-    await drain(bus.db, operators.attached, { now: Date.now() + HOUR });
-    expect((await operators.ask(path)).json).toMatchObject({
-      progress: { pending: 0, failing: 0, deadLettered: 0, delivered: 2, replayedAgain: 0 },
-      requestedBy: 'kari@solvik.example.no',
-    });
   });
 });

@@ -7,8 +7,6 @@ import { RedisLimiter } from '../../lib/rate-limit/redis.ts';
 import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import { DAY, MINUTE } from '../../lib/time.ts';
 import { freePort } from '../support/postgres.ts';
-import { redisServerPath, startRedis } from '../support/redis.ts';
-import type { RedisServer } from '../support/redis.ts';
 
 let lines: string;
 let rest: RedisRest;
@@ -97,35 +95,5 @@ describe('a limiter whose Redis misbehaves', () => {
     expect(warnings()[0]).toMatchObject({ level: 'warn', error: 'UpstashError', calls: 1 });
     const key = createVisitors({ isBehindPlatform: true, secret: rest.token }).keysOf(call()).own;
     for (const secret of [key, '192.0.2.7', 'eval', rest.token]) expect(lines).not.toContain(secret);
-  });
-});
-
-if (!redisServerPath)
-  process.stderr.write('skipped: limits in a real Redis; there is no redis-server on the PATH\n');
-
-describe.skipIf(!redisServerPath)('an endpoint that counts in Redis', () => {
-  let server: RedisServer;
-  let real: RedisRest;
-
-  beforeAll(async () => {
-    server = await startRedis();
-    real = await startRedisRest(server.port);
-  });
-  afterAll(async () => {
-    await real.stop();
-    await server.stop();
-  });
-  afterEach(() => real.misbehave(null));
-
-  test('an endpoint counts in Redis again once it is back', async () => {
-    const instance = limited(real);
-    const left = async () => (await instance.fetch(call('203.0.113.9'))).headers.get('ratelimit');
-    vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 10, 21, 12) });
-    expect(await left()).toContain('r=2');
-    real.misbehave('answer 500');
-    expect(await left()).toContain('r=2');
-    real.misbehave(null);
-    expect(await left()).toContain('r=1');
-    vi.useRealTimers();
   });
 });

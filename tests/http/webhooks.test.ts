@@ -5,7 +5,7 @@ import pg from 'pg';
 import { test as base, describe, expect, inject, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
 
-import { InvalidConfiguration, providers, schemes } from '../../lib/config.ts';
+import { providers, schemes } from '../../lib/config.ts';
 import type { Config, Provider, Scheme } from '../../lib/config.ts';
 import { onDue } from '../../lib/db/commits.ts';
 import { connect } from '../../lib/db/connect.ts';
@@ -392,19 +392,6 @@ describe('without a database', () => {
     for (const answer of await Promise.all(answers)) expect(answer).toMatchObject(unavailable);
   });
 
-  test('a webhook is answered 503 when no database is configured, and the variable is only in the log', async ({
-    postbud,
-  }) => {
-    const database = () => Promise.reject(new InvalidConfiguration('DATABASE_URL', CANARY));
-    const answer = await postbud.post(postbud.intake({ database }), signed('standard'));
-    expect(answer).toMatchObject({ status: 503, json: { code: 'misconfigured' } });
-    expect(answer.headers['retry-after']).toBeDefined();
-    expect(JSON.stringify(answer)).not.toContain('DATABASE_URL');
-    expect(postbud.lines()).toContainEqual(
-      expect.objectContaining({ level: 'error', variable: 'DATABASE_URL' }),
-    );
-  });
-
   test('a webhook that is not acceptable is refused as usual while the database is away', async ({
     postbud,
   }) => {
@@ -498,20 +485,6 @@ describe('the deployed function', () => {
     });
     const forged = { ...request, headers: { ...request.headers, 'stripe-signature': 't=1,v1=' } };
     expect(await postbud.post(deployed, forged)).toMatchObject({ status: 401 });
-  });
-
-  test('a function with a wrong variable answers 503 and logs the name of the variable', async ({
-    postbud,
-  }) => {
-    const wrong = { ...environment, WEBHOOK_CARDPAYMENTS_SCHEME: CANARY };
-    const { default: deployed } = await functionWith(wrong);
-    expect(await postbud.post(deployed, stripe('one'))).toMatchObject({
-      status: 503,
-      json: { code: 'misconfigured' },
-    });
-    expect(postbud.lines()).toContainEqual(
-      expect.objectContaining({ variable: 'WEBHOOK_CARDPAYMENTS_SCHEME' }),
-    );
   });
 
   /** A fresh one, since the environment is read once. */

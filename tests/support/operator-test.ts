@@ -1,11 +1,11 @@
 import { onDue } from '../../lib/db/commits.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, rows } from './bus.ts';
 import type { Bus } from './bus.ts';
 import { test as busTest } from './bus-test.ts';
+import { ledger } from './ledger.ts';
 import { operatorFunction } from './operator-function.ts';
 import { operatorSettings, operatorToken } from './operator-token.ts';
 
@@ -50,7 +50,7 @@ export async function operatorRequest(path: string, { accept, scope, json, form,
 export class Operators {
   /** How often a commit kicked the relay since the last dead letters or held lanes were made. */
   kicks = 0;
-  attached: readonly AttachedSubscriber[] = [ledgerThat(() => undefined)];
+  attached: readonly AttachedSubscriber[] = [ledger()];
   readonly fetch: Endpoint['fetch'];
   readonly #bus: Bus;
 
@@ -85,7 +85,7 @@ export class Operators {
     const refuse = () => {
       throw new PermanentError(message);
     };
-    await drainLive(this.#bus.db, [ledgerThat(refuse)]);
+    await drainLive(this.#bus.db, [ledger(refuse)]);
     this.kicks = 0;
     return await this.idsIn('dead_lettered');
   }
@@ -96,7 +96,7 @@ export class Operators {
     const fail = () => {
       throw new TypeError('the ledger is down');
     };
-    await drainLive(this.#bus.db, [ledgerThat(fail)]);
+    await drainLive(this.#bus.db, [ledger(fail)]);
     this.kicks = 0;
     return [...(await this.idsIn('failing')), ...(await this.idsIn('pending'))];
   }
@@ -111,5 +111,3 @@ export class Operators {
     return found.map(({ id }) => id);
   }
 }
-
-const ledgerThat = (handle: () => unknown) => subscriber('ledger', { 'payment.captured': handle });

@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest';
+import * as z from 'zod';
 
-import type { CatalogView } from '../../lib/operators/catalog/read.ts';
+import { catalogView } from '../../lib/operators/catalog/read.ts';
 import { bouncePage } from '../../lib/operators/access/bounce.ts';
 import { catalogPage } from '../../lib/operators/catalog/page.ts';
-import { deadLetterPage } from '../../lib/operators/dead-letters/delivery-page.ts';
+import { deadLetterPage as drawDeadLetter } from '../../lib/operators/dead-letters/delivery-page.ts';
 import { deadLettersPage } from '../../lib/operators/dead-letters/page.ts';
+import { doctorPage } from '../../lib/operators/doctor/page.ts';
+import { examination } from '../../lib/operators/doctor/read.ts';
 import { ago, duration, span, time, until } from '../../lib/operators/page/instants.ts';
 import { logPage } from '../../lib/operators/replays/log-page.ts';
 import { overviewPage } from '../../lib/operators/overview/page.ts';
@@ -15,13 +18,18 @@ import { problemPage } from '../../lib/operators/access/problem-page.ts';
 import { replayPage } from '../../lib/operators/replays/page.ts';
 import { signInPage } from '../../lib/operators/access/page.ts';
 import { topicPage } from '../../lib/operators/lanes/page.ts';
+import { deadLetter } from '../../lib/operators/dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../../lib/operators/dead-letters/delivery.ts';
-import type { DeadLetterPage, ErrorGroup } from '../../lib/operators/dead-letters/read.ts';
+import { deadLetterPage } from '../../lib/operators/dead-letters/read.ts';
+import type { DeadLetterPage } from '../../lib/operators/dead-letters/read.ts';
 import type { Scope } from '../../lib/http/operation.ts';
+import { overview } from '../../lib/operators/overview/read.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
+import { replayPreview } from '../../lib/operators/replays/preview.ts';
 import type { ReplayPreview } from '../../lib/operators/replays/preview.ts';
-import type { OperatorLog, ReplayProgress } from '../../lib/operators/replays/read.ts';
-import type { TopicView } from '../../lib/operators/lanes/read.ts';
+import { operatorLog, replayProgress } from '../../lib/operators/replays/read.ts';
+import type { ReplayProgress } from '../../lib/operators/replays/read.ts';
+import { topicView } from '../../lib/operators/lanes/read.ts';
 
 const NOW = '2026-11-19T13:32:07.000Z';
 const EARLIER = '2026-11-19T13:31:40.000Z';
@@ -33,8 +41,59 @@ const HOURS = {
 };
 const ALL: readonly Scope[] = ['event-bus:read', 'event-bus:replay', 'event-bus:reveal'];
 
-/** The pages with one text in every string that comes from elsewhere. @param text planted everywhere. */
-function pagesWith(text: string, scopes: readonly Scope[] = ALL): Record<string, Html> {
+/** As many as the longest enumeration has values. */
+const STATES = 5;
+/** Each state with all flags set, with none, and with none and nothing that may be left out. */
+const VARIANTS = Array.from({ length: 3 * STATES }, (_, variant) => variant);
+/** The variant whose deliveries are dead letters, and whose flags are all set. */
+const DEAD_LETTERED = 2;
+
+interface JsonSchema {
+  readonly $ref?: string;
+  readonly $defs?: Readonly<Record<string, JsonSchema>>;
+  readonly anyOf?: readonly JsonSchema[];
+  /** With `null` beside it where there may be none. */
+  readonly type?: string | readonly string[];
+  readonly format?: string;
+  readonly enum?: readonly string[];
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly items?: JsonSchema;
+  readonly minItems?: number;
+}
+
+/** Makes a view by its shape. @param text stands in every string, also in the names of a payload's fields. */
+function filled<View>(schema: z.ZodType<View>, text: string, variant: number): View {
+  const { $defs = {}, ...root } = z.toJSONSchema(schema, { unrepresentable: 'any' }) as JsonSchema;
+  const fill = ({ $ref = '', anyOf = [], ...shape }: JsonSchema): unknown => {
+    const types = [shape.type ?? anyOf.map(({ type }) => type)].flat();
+    if (variant >= 2 * STATES && types.includes('null')) return null;
+    const another = $defs[$ref.split('/').at(-1)!] ?? anyOf.find(({ type }) => type !== 'null');
+    if (another) return fill(another);
+    if (shape.enum) return shape.enum[variant % shape.enum.length];
+    switch (types[0]) {
+      case 'string':
+        return shape.format === 'date-time' ? EARLIER : text;
+      case 'integer':
+      case 'number':
+        return 3;
+      case 'boolean':
+        return variant < STATES;
+      case 'array': {
+        const { items = {}, minItems = 1 } = shape;
+        return Array.from({ length: minItems }, () => (items.anyOf ?? [items]).map(fill)).flat();
+      }
+      default: {
+        const { properties } = shape;
+        if (!properties) return { [text]: [text] };
+        return Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, fill(inner)]));
+      }
+    }
+  };
+  return fill(root) as View;
+}
+
+/** Every page, with this text wherever one comes from elsewhere. */
+function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL): Record<string, Html> {
   const context: PageContext = {
     operator: { subject: text, name: text, scopes: new Set(scopes), via: 'cookie' },
     environment: text,
@@ -43,181 +102,19 @@ function pagesWith(text: string, scopes: readonly Scope[] = ALL): Record<string,
     ),
     deadLetters: 3,
   };
-  const error = { kind: text, message: text };
-  const group: ErrorGroup = {
-    ...error,
-    group: text,
-    topic: text,
-    subscriber: text,
-    count: 3,
-    firstAt: EARLIER,
-    lastAt: EARLIER,
-    isStillFailing: false,
-  };
-  const subscriber: SubscriberOverview = {
-    ...NONE,
-    subscriber: text,
-    inCatalog: false,
-    neededVersion: 2,
-    failing: 1,
-    deadLettered: 2,
-    attached: false,
-    paused: true,
-    pause: { topic: text, pausedAt: EARLIER, pausedBy: text, reason: text },
-    pending: 1,
-    oldestDueAgeSeconds: 431,
-    nextRetryAt: LATER,
-    lastDeliveredAt: EARLIER,
-    lastFailedAt: EARLIER,
-  };
-  const topic: TopicOverview = {
-    ...subscriber,
-    topic: text,
-    producer: text,
-    awaitingFanOut: 1,
-    heldBackSince: EARLIER,
-    hours: HOURS,
-    subscribers: [subscriber, { ...subscriber, paused: false, pause: null }],
-  };
-  const letter = {
-    deliveryId: text,
-    eventId: text,
-    topic: text,
-    subscriber: text,
-    subject: text,
-    createdAt: EARLIER,
-    failures: 5,
-    replays: 1,
-  };
-  const overview: Overview = {
-    ...quietOverview(),
-    worstError: { ...group, lastDeliveredAt: null },
-    topics: [topic],
-  };
-  const topicView: TopicView = {
-    generatedAt: NOW,
-    topic,
-    description: text,
-    version: 1,
-    orderedBy: text,
-    heldLanes: [
-      {
-        ...letter,
-        orderingKey: text,
-        attempts: 2,
-        nextAttemptAt: LATER,
-        lastError: error,
-        behind: 4,
-        isMoreBehind: false,
-      },
-    ],
-    errors: [group],
-    events: [{ ...letter, orderingKey: text, state: 'dead_lettered' }],
-  };
-  const letters: DeadLetterPage = {
-    ...noDeadLetters(),
-    items: [{ ...letter, deadLetteredAt: EARLIER, lastError: { ...error, group: text } }],
-    total: 3,
-    totalInAll: 3,
-    groups: [group],
-    filters: { topic: text, subscriber: text, since: text, group: text, q: text, limit: 50 },
-    nextCursor: text,
-    previousCursor: text,
-  };
-  const replay: ReplayProgress = {
-    generatedAt: NOW,
-    replayId: text,
-    topic: text,
-    requestedAt: EARLIER,
-    requestedBy: text,
-    reason: text,
-    request: { topic: text, since: text, subscriber: text, group: text, deliveryIds: [text] },
-    matched: 4,
-    replayed: 3,
-    progress: { ...NONE, deadLettered: 3, delivered: 0, replayedAgain: 0 },
-  };
-  const log: OperatorLog = {
-    generatedAt: NOW,
-    replays: [replay],
-    actions: [
-      {
-        actionId: text,
-        at: EARLIER,
-        operator: text,
-        action: 'reveal',
-        topic: text,
-        subscriber: text,
-        deliveryId: text,
-        reason: text,
-      },
-    ],
-    nextCursor: text,
-  };
-  const catalog: CatalogView = {
-    topics: [
-      {
-        topic: text,
-        producer: text,
-        subscribers: [{ subscriber: text, attached: false }],
-        description: text,
-        version: 1,
-        listed: true,
-        orderedBy: text,
-        fields: [{ path: text, type: text, isRequired: true, isPersonal: true }],
-        example: { [text]: [text] },
-      },
-    ],
-  };
+  const view = <View>(schema: z.ZodType<View>) => filled(schema, text, variant);
+  const request = { topic: text, subscriber: text, since: text, group: text, deliveryIds: [text] };
+  const replay = { ...view(replayProgress), request };
   return {
-    overview: overviewPage(overview, context),
-    topic: topicPage(topicView, context),
-    deadLetters: deadLettersPage(letters, context, [{ topic: text, subscribers: [text] }]),
-    deadLetter: deadLetterPage(
-      {
-        ...deadLetter(),
-        ...letter,
-        orderingKey: text,
-        payload: { [text]: text },
-        hidden: [{ pointer: '/other', kind: text }],
-        event: {
-          ...deadLetter().event,
-          producer: text,
-          correlationId: text,
-          causationId: text,
-          traceparent: text,
-        },
-        siblings: [{ subscriber: text, state: 'pending' }],
-        lastError: { ...error, group: null },
-        attempts: [
-          { outcome: 'failed', attempt: 1, at: EARLIER, durationMs: 9, error, waitedMs: null },
-          { outcome: 'skipped', at: EARLIER, by: text, reason: text, replayId: text },
-        ],
-      },
-      context,
-    ),
-    preview: previewPage(
-      {
-        ...preview(),
-        topic: text,
-        error,
-        request: { topic: text, subscriber: text, deliveryIds: [text] },
-        replayId: text,
-        subscriptions: [
-          {
-            ...preview().subscriptions[0]!,
-            topic: text,
-            subscriber: text,
-            isStillFailing: true,
-            lastError: error,
-            lastFailedAt: EARLIER,
-          },
-        ],
-      },
-      context,
-    ),
-    log: logPage(log, context),
+    overview: overviewPage(view(overview), context),
+    topic: topicPage(view(topicView), context),
+    deadLetters: deadLettersPage(view(deadLetterPage), context, [{ topic: text, subscribers: [text] }]),
+    deadLetter: drawDeadLetter(view(deadLetter), context),
+    preview: previewPage({ ...view(replayPreview), request }, context),
+    doctor: doctorPage(view(examination), context),
+    log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
-    catalog: catalogPage(catalog, {
+    catalog: catalogPage(view(catalogView), {
       ...context,
       url: new URL('http://localhost/platform/event-bus/catalog'),
     }),
@@ -305,7 +202,7 @@ function noDeadLetters(): DeadLetterPage {
   };
 }
 
-function deadLetter(fields: Partial<DeadLetter> = {}): DeadLetter {
+function deadLetterOf(fields: Partial<DeadLetter> = {}): DeadLetter {
   return {
     generatedAt: NOW,
     deliveryId: '12-3',
@@ -386,27 +283,24 @@ describe('every page', () => {
     `"><img src=x onerror=alert(1)>`,
     `' autofocus onfocus='alert(1)`,
   ];
-  const cases = plants.flatMap((plant) =>
-    Object.entries(pagesWith(plant)).map(([name, page]) => ({ name, plant, page })),
-  );
+  const drawn = (text: string) =>
+    VARIANTS.flatMap((variant) =>
+      Object.entries(pagesWith(text, variant)).map(([name, page]) => [name, page.toString()] as const),
+    );
 
-  test.each(cases)('$name escapes $plant wherever it stands', ({ page, plant }) => {
-    expect(page.toString()).not.toContain(plant);
-    expect(page.toString()).not.toMatch(/<img|<script>|'alert/);
+  test.each(plants)('every page escapes %s wherever it stands', (plant) => {
+    for (const [name, page] of drawn(plant)) {
+      expect(page, name).not.toContain(plant);
+      expect(page, name).not.toMatch(/<img|<script>|'alert/);
+    }
   });
 
-  test.each(Object.entries(pagesWith('plain')))(
-    '%s has nothing that its content security policy forbids',
-    (_, page) => {
-      expect(page.toString()).not.toMatch(/<[^>]*\s(style|on[a-z]+)=/i);
-      expect(page.toString()).not.toMatch(/<style|<script(?! src="\/platform\/event-bus\/console\.js")/);
-      expect(page.toString()).not.toMatch(/undefined|NaN|\[object/);
-    },
-  );
-
-  test('every page is a document in English', () => {
-    for (const page of Object.values(pagesWith('plain'))) {
-      expect(page.toString()).toMatch(/^<!doctype html>\s*<html lang="en">/);
+  test('every page is a document in English, with nothing that its content security policy forbids', () => {
+    for (const [name, page] of drawn('plain')) {
+      expect(page, name).toMatch(/^<!doctype html>\s*<html lang="en">/);
+      expect(page, name).not.toMatch(/<[^>]*\s(style|on[a-z]+)=/i);
+      expect(page, name).not.toMatch(/<style|<script(?! src="\/platform\/event-bus\/console\.js")/);
+      expect(page, name).not.toMatch(/undefined|NaN|\[object/);
     }
   });
 });
@@ -604,7 +498,7 @@ describe('one dead letter', () => {
       { outcome: 'replayed', at: EARLIER, by: 'Ola', reason: 'it is back', replayId: 'r' },
       { outcome: 'delivered', attempt: 1, at: EARLIER, durationMs: 9, error: null, waitedMs: null },
     ];
-    const text = textOf(deadLetterPage(deadLetter({ attempts }), contextOf()));
+    const text = textOf(drawDeadLetter(deadLetterOf({ attempts }), contextOf()));
     expect(text).toContain('Attempt 1: HTTP 503 Service Unavailable · 212 msnext attempt after 1 min');
     expect(text).toContain('198 msdead-lettered');
     expect(text).toContain('Replayed by Olait is back');
@@ -612,15 +506,15 @@ describe('one dead letter', () => {
   });
 
   test('a revealed dead letter does not refresh', () => {
-    expect(deadLetterPage(deadLetter(), contextOf()).toString()).toContain('data-refresh="15"');
-    expect(deadLetterPage(deadLetter({ isRevealed: true }), contextOf()).toString()).toContain(
+    expect(drawDeadLetter(deadLetterOf(), contextOf()).toString()).toContain('data-refresh="15"');
+    expect(drawDeadLetter(deadLetterOf({ isRevealed: true }), contextOf()).toString()).toContain(
       'data-refresh="0"',
     );
   });
 
   test('a revealed dead letter shows its personal data, and a link to hide it', () => {
     const payload = { name: 'Kari Lunde' };
-    const page = deadLetterPage(deadLetter({ isRevealed: true, payload }), contextOf());
+    const page = drawDeadLetter(deadLetterOf({ isRevealed: true, payload }), contextOf());
     expect(textOf(page)).toContain('Kari Lunde');
     expect(textOf(page)).toContain('personal data shown');
     expect(textOf(page)).not.toContain('1 value hidden');
@@ -628,8 +522,8 @@ describe('one dead letter', () => {
   });
 
   test('an action on a revealed dead letter leads back to its own address', () => {
-    const page = deadLetterPage(
-      deadLetter({ isRevealed: true, state: 'failing' }),
+    const page = drawDeadLetter(
+      deadLetterOf({ isRevealed: true, state: 'failing' }),
       contextOf('/dead-letters/12-3/reveal'),
     );
     expect(page.toString()).toContain('name="next" value="/platform/event-bus/dead-letters/12-3"');
@@ -713,7 +607,7 @@ describe('a problem', () => {
 });
 
 describe('without the scope', () => {
-  const viewed = pagesWith('plain', ['event-bus:read']);
+  const viewed = pagesWith('plain', DEAD_LETTERED, ['event-bus:read']);
 
   test.each(['overview', 'topic', 'deadLetters', 'deadLetter', 'preview'])(
     'the page %s without the replay scope says so once',
@@ -727,9 +621,9 @@ describe('without the scope', () => {
   );
 
   test('a dead letter without the reveal scope has no form to reveal it', () => {
-    const page = deadLetterPage(deadLetter(), contextOf('', ['event-bus:read', 'event-bus:replay']));
+    const page = drawDeadLetter(deadLetterOf(), contextOf('', ['event-bus:read', 'event-bus:replay']));
     expect(textOf(page)).toContain('Reveal needs the scope event-bus:reveal.');
     expect(page.toString()).not.toContain('/reveal"');
-    expect(deadLetterPage(deadLetter(), contextOf()).toString()).toContain('/dead-letters/12-3/reveal"');
+    expect(drawDeadLetter(deadLetterOf(), contextOf()).toString()).toContain('/dead-letters/12-3/reveal"');
   });
 });

@@ -72,8 +72,15 @@ describe('the mail about an inquiry', () => {
     },
   );
 
-  test('the mail escapes a phone number and an address', () => {
-    const { html } = mailOf({ phone: `"><b>+47 400 00 456`, email: `o'brien@bærum.kommune.no` });
+  test('the mail escapes a phone number, an address and the text of a source', () => {
+    const source = 'kontakt-om oss, <priser> & vilkår';
+    const { html, subject } = mailOf({
+      phone: `"><b>+47 400 00 456`,
+      email: `o'brien@bærum.kommune.no`,
+      source,
+    });
+    expect(html).toContain('om oss, &lt;priser&gt; &amp; vilkår');
+    expect(subject).toContain(`[${source}]`);
     expect(html).toContain('&quot;&gt;&lt;b&gt;+47 400 00 456');
     expect(html).toContain('href="tel:+4740000456"');
     expect(html).toContain('o&#39;brien@bærum.kommune.no');

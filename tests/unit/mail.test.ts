@@ -1,10 +1,8 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import type { MailSettings } from '../../lib/config.ts';
 import { asciiAddress } from '../../lib/mail/address.ts';
 import { sendMail } from '../../lib/mail/send-mail.ts';
-
-afterEach(() => {});
 
 test.each([
   ['post@bærum.kommune.no', 'post@xn--brum-voa.kommune.no'],
@@ -54,11 +52,13 @@ describe('a mail', () => {
     expect([request.url, request.headers.get('authorization')]).toEqual([url, 'Bearer SG.key']);
   });
 
-  test('a mail has each address once, as the name system knows it', async () => {
-    const request = await handedOver({});
-    expect(await request.json()).toMatchObject({
-      personalizations: [{ to: [{ email: 'til@xn--brum-voa.kommune.no' }] }],
-      from: { email: 'fra@xn--brum-voa.kommune.no' },
-    });
-  });
+  test.each(['TIL@xn--brum-voa.kommune.no', undefined])(
+    'a mail with a copy for %s has each address once, as the name system knows it',
+    async (cc) => {
+      const request = await handedOver({ cc });
+      const { personalizations, from } = (await request.json()) as Record<string, unknown>;
+      expect(personalizations).toEqual([{ to: [{ email: 'til@xn--brum-voa.kommune.no' }] }]);
+      expect(from).toMatchObject({ email: 'fra@xn--brum-voa.kommune.no' });
+    },
+  );
 });

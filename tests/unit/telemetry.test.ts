@@ -27,7 +27,7 @@ describe('a traceparent', () => {
       `00-${TRACE}-${SPAN}-01`,
     ],
     ['keeps of its flags the one that is known here', `00-${TRACE}-${SPAN}-ff`, `00-${TRACE}-${SPAN}-01`],
-  ])('%s', (_, text, own) => {
+  ])('a traceparent %s', (_, text, own) => {
     expect(continued(text)).toBe(own);
   });
 
@@ -53,12 +53,12 @@ describe('a traceparent', () => {
 
 describe('of an error', () => {
   test.each(['TypeError', 'http_503', 'ECONNREFUSED', '40001', 'retry_after', 'a.b:c-d'])(
-    'the kind %s is told',
+    'a span names the kind of error %s',
     (kind) => expect(safeKind(kind)).toBe(kind),
   );
 
   test.each(['kari@example.no', 'Kari Nordmann', '', 'a'.repeat(101), 'a\nb', null])(
-    'nothing that may be no kind: %j',
+    'a span calls the kind of error %j, which may hold anything, other',
     (kind) => expect(safeKind(kind)).toBe('other'),
   );
 

@@ -111,7 +111,7 @@ describe('Stripe’s notation', () => {
   ];
 
   test.each(rows)(
-    'a Stripe header with %s gets the listed verdict, from us and from the SDK',
+    'a Stripe header with %s is accepted or refused as listed, by us and by the SDK',
     (_, request, ours, sdk, reason) => {
       expect(verdictOf('stripe', SECRET, request)).toBe(ours);
       expect(askStripe(request)).toBe(sdk);
@@ -262,7 +262,7 @@ describe('the notation of Standard Webhooks', () => {
   ];
 
   test.each(rows)(
-    'a Standard Webhooks request with %s gets the listed verdict, from us and from the SDK',
+    'a Standard Webhooks request with %s is accepted or refused as listed, by us and by the SDK',
     (_, request, ours, sdk, reason) => {
       expect(verdictOf('standard', SECRET, request)).toBe(ours);
       expect(askStandardWebhooks(request)).toBe(sdk);
@@ -327,7 +327,7 @@ describe('an ed25519 signature that the specification of Standard Webhooks publi
     ['in url-safe base64', PUBLIC_KEY, `v1a,${V1A.replaceAll('/', '_').replaceAll('+', '-')}`, 'refused'],
     ['with its key as a shared secret', PUBLIC_KEY.replace('whpk_', 'whsec_'), `v1a,${V1A}`, 'refused'],
     ['with its key in url-safe base64', PUBLIC_KEY.replace('1SiA', '1S-A'), `v1a,${V1A}`, 'refused'],
-  ])('the published v1a signature %s gets the listed verdict', (_, secret, signature, expected) => {
+  ])('the published v1a signature %s is accepted or refused as listed', (_, secret, signature, expected) => {
     expect(verdictOf('standard', secret, asSent(signature))).toBe(expected);
   });
 });
@@ -452,7 +452,7 @@ describe('Idura', () => {
     ['the signature in hex', SECRET, Buffer.from(SIGNATURE, 'base64').toString('hex'), 'refused'],
     ['the signature without its padding', SECRET, SIGNATURE.slice(0, -1), 'refused'],
     ['a prefix before the signature', SECRET, `sha256=${SIGNATURE}`, 'refused'],
-  ])('an Idura webhook signed with %s gets the listed verdict', (_, secret, signature, expected) => {
+  ])('an Idura webhook signed with %s is accepted or refused as listed', (_, secret, signature, expected) => {
     expect(verdictOf('criipto', secret, asSent(signature))).toBe(expected);
   });
 });
@@ -473,7 +473,7 @@ describe('a sender in GitHub’s style', () => {
     ['with another algorithm', { 'X-Hub-Signature-256': `sha1=${HEX}` }, 'refused'],
     ['with a capital algorithm', { 'X-Hub-Signature-256': `SHA256=${HEX}` }, 'refused'],
     ['in base64', { 'X-Hub-Signature-256': `sha256=${fromHex(HEX)}` }, 'refused'],
-  ])('a GitHub webhook signed %s gets the listed verdict', (_, headers, expected) => {
+  ])('a GitHub webhook signed %s is accepted or refused as listed', (_, headers, expected) => {
     expect(verdictOf('github-style', SECRET, { headers, body: 'Hello, World!' })).toBe(expected);
   });
 });
