@@ -61,7 +61,7 @@ export async function takeBudget(
   };
 }
 
-/** The limit that refused, or else the one with the fewest calls left; of equals, the one that lasts longest. */
+/** The limit that refused, or else the one with the fewest calls left; of equals, the one with the longest window. */
 function mostPressing({ counts }: Verdict): Count | undefined {
   const [first] = counts.toSorted(
     (one, other) =>
