@@ -110,7 +110,7 @@ function logToConsole(withRequests = true): void {
   });
 }
 
-/** Reports all wrong variables at once. A function ignores those that it does not need. */
+/** Reports all wrong variables at once. Functions ignore wrong variables that they do not need. */
 function requireRightVariables(): void {
   const wrong = wrongVariables();
   for (const component of readConfig().remoteSubscribers) {
@@ -128,19 +128,22 @@ function folderOf(where: string): string | null {
   return where.startsWith('memory://') ? null : where.replace(/^file:\/\//, '');
 }
 
-/** Checks what the embedded database would report only with its first failing statement. */
+/** Checks the folder at the start: the embedded database would report it only with its first failing statement. */
 function requireOwnFolder(path: string): void {
   try {
     mkdirSync(path, { recursive: true });
     accessSync(path, constants.W_OK);
     keepPrivate(path);
   } catch {
-    throw new InvalidConfiguration('DATA_DIR', `must be a folder that you may write to, unlike ${path}`);
+    throw new InvalidConfiguration(
+      'DATA_DIR',
+      `must be a folder that you can write to, which ${path} is not`,
+    );
   }
 }
 
 async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
-  // It throws at its end if it never worked; the log has every error.
+  // It throws at the end if every relay failed; the log has every error.
   await keepRelaying({ db, subscribers: subscribers(), until: Infinity, signal }).catch(() => undefined);
 }
 
