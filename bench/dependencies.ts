@@ -81,7 +81,7 @@ async function specifiersOf(root: URL, files: readonly string[]): Promise<Readon
   const found = new Map<string, Imported>();
   for (const [file, { imports }] of Object.entries(metafile.inputs)) {
     for (const { path, kind, external } of imports) {
-      if (!external || path.startsWith('node:') || LAPTOPS.test(path)) continue;
+      if (!external || /^(node:|<)/.test(path) || LAPTOPS.test(path)) continue;
       const name = packageOf(path) ?? path;
       const { imported = [], isLazy = true } = found.get(name) ?? {};
       if (!imported.includes(path)) imported.push(path);

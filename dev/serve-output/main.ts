@@ -60,7 +60,7 @@ async function main(): Promise<void> {
   }
   if (isDemoWanted) {
     await demo({ url, variables: madeUp }, console.log);
-    console.log('Next: run npm run demo in a second terminal to send it again.\n');
+    console.log('Next: npm run demo in a second terminal sends the traffic again.\n');
   }
 }
 

@@ -218,7 +218,7 @@ describe('the cron', () => {
     await vi.waitFor(() => {
       const told = logged('delivery').filter(({ eventId }) => eventId === id);
       expect(told.map(({ subscriber }) => subscriber).toSorted()).toEqual([...subscribers].toSorted());
-      expect(logged('tick').some(({ delivered }) => Number(delivered) >= subscribers.length)).toBe(true);
+      expect(logged('relay').some(({ delivered }) => Number(delivered) >= subscribers.length)).toBe(true);
     }, PATIENTLY);
   });
 });
