@@ -26,7 +26,8 @@ export class CountChanged extends Error {
   readonly matched: number;
 
   constructor(expected: number, matched: number) {
-    super(`${matched} deliveries match, not ${expected}: check them again before you replay`);
+    const match = matched === 1 ? 'delivery matches' : 'deliveries match';
+    super(`${matched} ${match}, not ${expected}: check them again before you replay`);
     this.name = 'CountChanged';
     this.expected = expected;
     this.matched = matched;
