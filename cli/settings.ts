@@ -132,11 +132,11 @@ function checked(token: string): string {
 /** @returns null without a secret. */
 async function mint(scope: Scope, local: LocalServer | null): Promise<string | null> {
   const own = filled(process.env['OPERATOR_JWT_SECRET']);
-  const madeUp = local?.variables['OPERATOR_JWT_SECRET'];
-  if (own === undefined && madeUp === undefined) return null;
+  const generated = local?.variables['OPERATOR_JWT_SECRET'];
+  if (own === undefined && generated === undefined) return null;
   const { mintToken } = await import('./operator-token.ts');
   return await mintToken(
     { sub: 'developer', scope, expires: MINTED_FOR },
-    own === undefined ? madeUp : undefined,
+    own === undefined ? generated : undefined,
   );
 }

@@ -274,7 +274,7 @@ export interface TracingSettings {
  * Reads what is logged and traced. Never throws: if one of these variables is wrong, the default level is logged,
  * nothing is traced, and the log names the variable.
  */
-export function readObserved() {
+export function readTelemetry() {
   const env = environmentOf(process.env);
   return {
     logLevel: readable(() => env.LOG_LEVEL) ?? 'info',
