@@ -37,7 +37,7 @@ export async function handleChat(chat: Chat): Promise<Response> {
   const settings = requireKey(chat.settings);
   const budgeted = await chat.takeBudget();
   const { request, requestId, body, deadlineMs = DEADLINE_MS } = chat;
-  const call = new ModelCall({ requestId, body, settings, deadlineMs, callerSignal: request.signal });
+  const call = ModelCall.begin({ requestId, body, settings, deadlineMs, callerSignal: request.signal });
   try {
     return await ask(call, requestId, wantsStream(request));
   } finally {

@@ -48,17 +48,23 @@ export class ModelCall {
   readonly #startedAt = performance.now();
   // Not `AbortSignal.any`: Node 20 may garbage-collect a timeout that only such a signal refers to.
   readonly #stop = new AbortController();
-  readonly #timer: NodeJS.Timeout;
+  #timer: NodeJS.Timeout | undefined;
   #stoppedBy: 'deadline' | 'caller' | undefined;
   #attempts = 0;
   #hasReachedModel = false;
   #sdk: typeof Sdk | undefined;
 
-  constructor(question: ModelQuestion) {
+  private constructor(question: ModelQuestion) {
     this.#question = question;
-    this.#timer = setTimeout(() => this.#stopFor('deadline'), question.deadlineMs);
-    if (question.callerSignal.aborted) this.hangUp();
-    else question.callerSignal.addEventListener('abort', this.hangUp, { once: true });
+  }
+
+  /** Begins a call: from now on its deadline is running. */
+  static begin(question: ModelQuestion): ModelCall {
+    const call = new ModelCall(question);
+    call.#timer = setTimeout(() => call.#stopFor('deadline'), question.deadlineMs);
+    if (question.callerSignal.aborted) call.hangUp();
+    else question.callerSignal.addEventListener('abort', call.hangUp, { once: true });
+    return call;
   }
 
   /** Whether a model may have worked on the call. A call that reached none costs nothing. */

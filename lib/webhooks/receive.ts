@@ -173,7 +173,9 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
       const event = outboxEvent(topic, payload, { correlationId: intake.requestId });
       const stored = await pTimeout(write(intake, webhook, event), {
         milliseconds: DATABASE_LIMIT_MS,
-        message: new DatabaseTimeout(),
+        fallback: () => {
+          throw new DatabaseTimeout();
+        },
       });
       if (stored.isNew) sent(event.id);
       return stored;
