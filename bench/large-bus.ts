@@ -255,7 +255,7 @@ function plannedGraves(topics: readonly PlannedTopic[], cycles: number, dead: nu
     )!.subscriber;
     const [kind, message] = KINDS[(index + half) % KINDS.length]!;
     const { key, message: groupMessage } = errorGroupOf(topic, subscriber, kind, message);
-    // Some died in an outage this morning, others one by one over months; two groups alternate.
+    // Some were dead-lettered in an outage this morning, others one by one over months; two groups alternate.
     const ranks = weight * cycles;
     const wanted = (ranks / HISTORY_DAYS) * [30, 60, 10, 0.5, 3, 80][index % 6]!;
     const step = 2 * Math.max(1, Math.floor(wanted / count / 2));

@@ -46,7 +46,7 @@ const PASSES = 30;
 const PAGE = 50;
 const DEEP_PAGE = 500;
 
-/** A window without dead letters: none died since the database was filled. */
+/** A window without dead letters: none was added since the database was filled. */
 const NOTHING_SINCE = '1s';
 
 const OVERVIEW_GOAL_MS = 300;

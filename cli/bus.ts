@@ -8,7 +8,7 @@ import type { Refused } from './refusals.ts';
 import type { Settings } from './settings.ts';
 import { printable } from './text.ts';
 
-/** What commands need of a route's declaration. */
+/** The part of a route's declaration that commands use. */
 interface Route<View> extends Pick<Operation, 'method' | 'path'> {
   readonly access: Exclude<Access, 'anyone' | 'provider'>;
   readonly answer: z.ZodType<View>;
@@ -73,7 +73,7 @@ export function busAt({ url, operator, cron }: Settings): Bus {
           throw unreachable(error, url, timeoutMs);
         });
       const sent = { ...query, ...(typeof body === 'object' && body) };
-      return await answered(read, answer, { url, sent, named, isCron: access === 'cron' });
+      return await viewOf(read, answer, { url, sent, named, isCron: access === 'cron' });
     },
   };
 }
@@ -92,7 +92,7 @@ async function readWhole(response: Response): Promise<Read> {
   return { status: response.status, headers: response.headers, text: await response.text() };
 }
 
-async function answered<View>(
+async function viewOf<View>(
   { status, headers, text }: Read,
   schema: z.ZodType<View>,
   asked: Pick<Refused, 'url' | 'sent' | 'named' | 'isCron'>,
@@ -114,7 +114,7 @@ async function answered<View>(
   );
 }
 
-/** @returns undefined for text that is not JSON, or is nested too deeply to be ours. */
+/** @returns undefined for text that is not JSON, or is nested deeper than any of our answers. */
 function jsonIn(text: string): { readonly json: unknown; readonly shown: unknown } {
   try {
     const json: unknown = JSON.parse(text);

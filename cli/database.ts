@@ -26,7 +26,7 @@ export async function withDatabase<Result>(
     });
     return await use(db);
   } catch (error) {
-    throw error instanceof Failure ? error : refused(error, url);
+    throw error instanceof Failure ? error : failureOf(error, url);
   } finally {
     await close();
   }
@@ -63,7 +63,7 @@ const REFUSALS: Readonly<Record<string, readonly [words: string | null, advice: 
 /** At least one digit tells it from EPIPE. @see https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 
-/** A lost connection: the driver has no code for it, only a message. */
+/** A lost connection, for which the driver has a message but no code. */
 const LOST = /^E[A-Z]+$|^Connection terminated/;
 
 /** Makes a failure of an error that makes the database unusable. */
@@ -81,7 +81,7 @@ export function unusable(error: unknown, { host }: URL): Failure {
 }
 
 /** @returns any other error, a fault of ours, as it is. */
-function refused(error: unknown, url: URL): unknown {
+function failureOf(error: unknown, url: URL): unknown {
   const cause = rootOf(error);
   const reason = reasonOf(cause);
   if (LOST.test(reason)) return unusable(error, url);

@@ -65,7 +65,7 @@ function facts(view: DeadLetter, { paint, columns }: Pane): string {
   const { text, style } = stateCell(view.state);
   const since = view.deadLetteredAt ?? view.deliveredAt;
   const sinceWords = since === null ? '' : `, ${timeText(since, now)} (${ago(since, now)})`;
-  const next = view.nextAttemptAt === null ? '' : `, next try ${until(view.nextAttemptAt, now)}`;
+  const next = view.nextAttemptAt === null ? '' : `, next attempt ${until(view.nextAttemptAt, now)}`;
   const rows: readonly (readonly [name: string, value: string | null])[] = [
     ['state', `${text}${sinceWords}${next}`],
     ['error', view.lastError && failureText(view.lastError)],
@@ -107,7 +107,7 @@ interface Happened {
   readonly details: string;
 }
 
-const ACTS = { replayed: 'replayed', hurried: 'retried early', skipped: 'skipped' } as const;
+const ACTS = { replayed: 'replayed', hurried: 'retried now', skipped: 'skipped' } as const;
 
 function happened(attempt: Attempt): Happened {
   if ('by' in attempt) {

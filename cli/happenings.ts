@@ -79,10 +79,10 @@ export function grown(before: Overview, after: Overview, what: keyof Overview['h
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
-/** Tells new dead letters from known ones. One that was replayed and failed again is new. */
+/** Tells new dead letters from known ones. A dead letter that was replayed and failed again is new. */
 export class DeadLettersSeen {
   readonly #seen = new Set<string>();
-  /** All older dead letters are known, also those that were not listed. */
+  /** All older dead letters are known, even unlisted ones. */
   #floor = '';
 
   /** @param items the newest ones. @param isAll there are no others. */

@@ -15,7 +15,7 @@ export function localServerFile(folder: string): string {
   return join(folder, 'development.json');
 }
 
-/** Reads what the local server has published in a folder; null if none has run there. */
+/** Reads the file that the local server has written in a folder; null if none has run there. */
 export function readLocalServer(folder: string): LocalServer | null {
   try {
     return file.parse(JSON.parse(readFileSync(localServerFile(folder), 'utf8')));

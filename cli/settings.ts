@@ -20,7 +20,7 @@ const OFFLINE_OPTIONS = {
 export const COMMON_OPTIONS = {
   url: {
     value: '<url>',
-    help: 'the server (default: POSTBUD_URL, else the one that npm start runs here, else http://localhost:3000)',
+    help: 'the server’s address (default: POSTBUD_URL, else that of the local npm start, else http://localhost:3000)',
   },
   'token-file': {
     value: '<file>',
@@ -30,7 +30,7 @@ export const COMMON_OPTIONS = {
   help: { help: 'show this help; also -h' },
 } satisfies Options;
 
-/** Lists the options that a command takes besides its own. */
+/** Lists the options that a command has in addition to its own. */
 export function commonOptionsOf({ isOffline }: { readonly isOffline?: true | undefined }): Options {
   return isOffline ? OFFLINE_OPTIONS : COMMON_OPTIONS;
 }
@@ -132,11 +132,11 @@ function checked(token: string): string {
 /** @returns null without a secret. */
 async function mint(scope: Scope, local: LocalServer | null): Promise<string | null> {
   const own = filled(process.env['OPERATOR_JWT_SECRET']);
-  const madeUp = local?.variables['OPERATOR_JWT_SECRET'];
-  if (own === undefined && madeUp === undefined) return null;
+  const generated = local?.variables['OPERATOR_JWT_SECRET'];
+  if (own === undefined && generated === undefined) return null;
   const { mintToken } = await import('./operator-token.ts');
   return await mintToken(
     { sub: 'developer', scope, expires: MINTED_FOR },
-    own === undefined ? madeUp : undefined,
+    own === undefined ? generated : undefined,
   );
 }

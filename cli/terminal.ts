@@ -87,7 +87,7 @@ export function ownTerminal(): Terminal {
     },
     progress(line) {
       if (!stderr.isTTY) return;
-      // A second line would stay on the screen when the first is cleared.
+      // A second line would stay on the screen after the first is cleared.
       stderr.write(`\r\u001B[K${cutTo(columnsOf(stderr) - 1, line ?? '')}`);
     },
   };

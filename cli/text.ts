@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
 import wrapAnsi from 'wrap-ansi';
 
-/** Cuts a text to a number of terminal cells, with `…` at the end of what is left. */
+/** Cuts a text to a number of terminal cells, with `…` at the end. */
 export function cutTo(width: number, text: string): string {
   if (stringWidth(text) <= width) return text;
   let kept = '';

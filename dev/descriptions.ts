@@ -5,7 +5,7 @@ import { openApi } from '../lib/http/openapi/openapi.ts';
 import { payloadVersions, updatedVersions } from '../lib/catalog-description/payload-versions.ts';
 import { catalog } from '../lib/catalog/catalog.ts';
 
-/** Where a description is kept. */
+/** The file of a generated document. */
 export const documentUrl = (name: string) => new URL(`../docs/${name}.json`, import.meta.url);
 
 /** The payload schemas that were kept so far, brought up to date with the catalog. */
@@ -14,30 +14,33 @@ export function currentVersions() {
   return updatedVersions(payloadVersions.parse(kept), catalog);
 }
 
-/** What `docs/` should hold: the text of each document by its name, and what keeps it from being written. */
+/** Generates the documents of `docs/`: the text of each by its name, and the breaks that forbid writing them. */
 export async function descriptions() {
   const { versions, breaks } = currentVersions();
   const documents = { openapi: openApi(await allOperations()), 'payload-versions': versions };
-  return { texts: Object.entries(documents).map(([name, value]) => [name, written(value)] as const), breaks };
+  return {
+    texts: Object.entries(documents).map(([name, value]) => [name, jsonText(value)] as const),
+    breaks,
+  };
 }
 
 const LINE = 110;
 
-/** JSON with an object or list on one line where it fits there, so that a change is easy to see. */
-function written(value: unknown): string {
-  return `${lines(value, '')}\n`;
+/** Writes JSON with each object or list on one line if it fits, so that a change is easy to see. */
+function jsonText(value: unknown): string {
+  return `${jsonLines(value, '')}\n`;
 }
 
-function lines(value: unknown, indent: string): string {
+function jsonLines(value: unknown, indent: string): string {
   // No line break in it is part of a string.
   const flat = JSON.stringify(value, null, 1).replaceAll(/\n\s*/g, ' ');
   if (typeof value !== 'object' || value === null || indent.length + flat.length <= LINE) return flat;
   const inner = `${indent}  `;
   const members = Array.isArray(value)
-    ? value.map((item) => inner + lines(item, inner))
+    ? value.map((item) => inner + jsonLines(item, inner))
     : Object.entries(value)
         .filter(([, member]) => member !== undefined)
-        .map(([name, member]) => `${inner}${JSON.stringify(name)}: ${lines(member, inner)}`);
+        .map(([name, member]) => `${inner}${JSON.stringify(name)}: ${jsonLines(member, inner)}`);
   const [open, close] = Array.isArray(value) ? ['[', ']'] : ['{', '}'];
   return `${open}\n${members.join(',\n')}\n${indent}${close}`;
 }

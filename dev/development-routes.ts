@@ -17,10 +17,10 @@ const paymentIntent = z.strictObject({
   currency: z.string().regex(/^[A-Z]{3}$/, 'write three capital letters, for example NOK'),
 });
 
-/** Answers `/dev/…`, or null for any other path. Throws a Problem for a page of another machine. */
+/** Answers `/dev/…`; null for any other path. @throws Problem for a page of another machine */
 export type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
 
-/** `/dev/…`: the demo's way to make traffic and to watch it. Only the local server has it. */
+/** Makes `/dev/…`, with which the demo makes its traffic and watches it. Only the local server has these routes. */
 export function developmentRoutes(
   db: Database,
   accountingSecret: string,

@@ -18,15 +18,15 @@ const SCHEMES: Readonly<Partial<Record<Provider, Scheme>>> = {
  *
  * @returns the variables that it set.
  */
-export function makeUpSecrets(dataDir: string): Record<string, string> {
+export function generateSecrets(dataDir: string): Record<string, string> {
   const wanted: Record<string, string> = { CRON_SECRET: randomBytes(18).toString('base64url') };
   if (!process.env['OPERATOR_JWKS_URL'])
     wanted['OPERATOR_JWT_SECRET'] = randomBytes(36).toString('base64url');
   return setUnset(dataDir, wanted);
 }
 
-/** Does the same for the demo's players: the providers, and an accounting system at `/dev/accounting`. */
-export function makeUpPlayers(dataDir: string, port: number): Record<string, string> {
+/** Does the same for the demo's partners: the providers, and an accounting system at `/dev/accounting`. */
+export function generatePartners(dataDir: string, port: number): Record<string, string> {
   const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
   const wanted: Record<string, string> = {};
   for (const provider of providers) {
@@ -44,20 +44,20 @@ export function makeUpPlayers(dataDir: string, port: number): Record<string, str
 
 function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Record<string, string> {
   const kept = readLocalServer(dataDir)?.variables ?? {};
-  const madeUp: Record<string, string> = {};
+  const generated: Record<string, string> = {};
   for (const [name, value] of Object.entries(wanted)) {
     if (process.env[name]) continue;
-    madeUp[name] = name.endsWith('_SECRET') ? (kept[name] ?? value) : value;
-    process.env[name] = madeUp[name];
+    generated[name] = name.endsWith('_SECRET') ? (kept[name] ?? value) : value;
+    process.env[name] = generated[name];
   }
-  return madeUp;
+  return generated;
 }
 
 /** Writes the server's address and secrets to a file that only this user can read. */
-export function publish(dataDir: string, url: string, madeUp: Readonly<Record<string, string>>): void {
+export function publish(dataDir: string, url: string, generated: Readonly<Record<string, string>>): void {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const path = localServerFile(dataDir);
-  const text = `${JSON.stringify({ url, variables: madeUp } satisfies LocalServer, null, 2)}\n`;
+  const text = `${JSON.stringify({ url, variables: generated } satisfies LocalServer, null, 2)}\n`;
   writeFileSync(path, text, { mode: 0o600 });
   // An existing file keeps its mode.
   chmodSync(path, 0o600);

@@ -10,7 +10,7 @@ import { runProgram } from '../cli/program.ts';
 const USAGE = `npm run migrate
 
 Creates or updates the tables in the database of DATABASE_URL_UNPOOLED, or else of DATABASE_URL. Run it before you
-deploy the functions that need them. Functions that are running go on working.`;
+deploy the functions that need them. Running functions keep working.`;
 
 const VARIABLES = ['DATABASE_URL_UNPOOLED', 'DATABASE_URL'];
 

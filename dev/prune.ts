@@ -1,4 +1,5 @@
 import { KEEP_MS, prune } from '../lib/deliveries/prune.ts';
+import { quantity } from '../lib/operators/page/words.ts';
 import { DAY, HOUR } from '../lib/time.ts';
 import { withDatabase } from '../cli/database.ts';
 import { EXIT } from '../cli/failure.ts';
@@ -21,7 +22,8 @@ await runProgram({
     const { events, deliveries } = await withDatabase(['DATABASE_URL'], (db) =>
       prune({ db, keepMs: days * DAY, until: Date.now() + 24 * HOUR }),
     );
-    out.write(`Deleted ${events} events older than ${days} days and their ${deliveries} deliveries.`);
+    const deleted = `${quantity(events, 'event')} older than ${quantity(days, 'day')}`;
+    out.write(`Deleted ${deleted}, with ${quantity(deliveries, 'delivery')}.`);
     return EXIT.ok;
   },
 });

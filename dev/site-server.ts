@@ -10,7 +10,7 @@ const FILES: Readonly<Record<string, { readonly name: string; readonly type: str
   '/site.js': { name: 'site.js', type: 'text/javascript; charset=utf-8' },
 };
 
-/** Serves the example page on a port of its own, which makes it another origin, as a marketing site is. */
+/** Serves the example page on a port of its own, and so from another origin, like a marketing site. */
 export async function serveSite(port: number): Promise<{ url: string; close: () => Promise<void> }> {
   const server = serve({
     port,

@@ -29,7 +29,7 @@ export async function startStandIns(port: number): Promise<StandIns> {
   }
   let mail: SendGridStandIn | undefined;
   if (!process.env['SENDGRID_API_KEY']) {
-    mail = await near(port, (free) => startSendGrid({ port: free }));
+    mail = await listenNear(port, (free) => startSendGrid({ port: free }));
     process.env['SENDGRID_API_KEY'] = 'SG.stand-in';
     process.env['SENDGRID_BASE_URL'] = mail.url;
     process.env['ADMIN_EMAIL'] ??= 'post@solvik.example.no';
@@ -47,7 +47,10 @@ export async function startStandIns(port: number): Promise<StandIns> {
 }
 
 /** Listens on the port, or on any other if it is taken: an optional page must not stop the server. */
-export async function near<Server>(port: number, listen: (port: number) => Promise<Server>): Promise<Server> {
+export async function listenNear<Server>(
+  port: number,
+  listen: (port: number) => Promise<Server>,
+): Promise<Server> {
   try {
     return await listen(port);
   } catch (error) {

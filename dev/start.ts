@@ -23,12 +23,12 @@ import { signInUrl } from '../cli/operator-token.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
-import { keepPrivate, makeUpPlayers, makeUpSecrets, publish } from './development.ts';
+import { keepPrivate, generatePartners, generateSecrets, publish } from './development.ts';
 import { requireLocalHost } from './local-names.ts';
 import { greeting, nextSteps } from './greeting.ts';
 import { createRouter } from './router.ts';
 import { serveSite } from './site-server.ts';
-import { near, NO_STAND_INS, startStandIns } from './stand-ins.ts';
+import { listenNear, NO_STAND_INS, startStandIns } from './stand-ins.ts';
 
 /**
  * `npm start`: serves the functions of `api/` behind the routes of `vercel.json`, with a database and a relay that runs
@@ -47,7 +47,7 @@ async function start(): Promise<void> {
   process.umask(0o077);
   requireOwnFolder(dataDir());
   if (folder !== null) requireOwnFolder(folder);
-  const madeUp = { ...makeUpSecrets(dataDir()), ...(isEmbedded && makeUpPlayers(dataDir(), port)) };
+  const generated = { ...generateSecrets(dataDir()), ...(isEmbedded && generatePartners(dataDir(), port)) };
   const standIns = isEmbedded ? await startStandIns(port === 0 ? 0 : port + 2) : NO_STAND_INS;
   const route = createRouter(new URL('../', import.meta.url));
   let open: (routes: DevelopmentRoutes) => void = () => undefined;
@@ -77,9 +77,9 @@ async function start(): Promise<void> {
   const accountingSecret = process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '';
   open(isEmbedded ? developmentRoutes(db, accountingSecret, standIns) : async () => null);
   const url = `http://localhost:${new URL(server.url ?? '').port}`;
-  publish(dataDir(), url, madeUp);
-  const site = await near(port === 0 ? 0 : port + 1, serveSite);
-  console.log(greeting(url, standIns, madeUp));
+  publish(dataDir(), url, generated);
+  const site = await listenNear(port === 0 ? 0 : port + 1, serveSite);
+  console.log(greeting(url, standIns, generated));
 
   const stopped = new AbortController();
   if (relays()) {
@@ -97,7 +97,7 @@ async function start(): Promise<void> {
     console.log('Sending the demo’s traffic (to start without it, set DEMO=off).\n');
     // The demo lists its requests itself.
     logToConsole(false);
-    await demo({ url, variables: madeUp }, console.log);
+    await demo({ url, variables: generated }, console.log);
     logToConsole();
   }
   console.log(nextSteps(`${site.url}/?api=${url}`, await signInUrl(url), standIns));
@@ -110,7 +110,7 @@ function logToConsole(withRequests = true): void {
   });
 }
 
-/** Reports all wrong variables at once. A function ignores those that it does not need. */
+/** Reports all wrong variables at once. Functions ignore wrong variables that they do not need. */
 function requireRightVariables(): void {
   const wrong = wrongVariables();
   for (const component of readConfig().remoteSubscribers) {
@@ -128,19 +128,22 @@ function folderOf(where: string): string | null {
   return where.startsWith('memory://') ? null : where.replace(/^file:\/\//, '');
 }
 
-/** Checks what the embedded database would report only with its first failing statement. */
+/** Checks the folder at the start: the embedded database would report it only with its first failing statement. */
 function requireOwnFolder(path: string): void {
   try {
     mkdirSync(path, { recursive: true });
     accessSync(path, constants.W_OK);
     keepPrivate(path);
   } catch {
-    throw new InvalidConfiguration('DATA_DIR', `must be a folder that you may write to, unlike ${path}`);
+    throw new InvalidConfiguration(
+      'DATA_DIR',
+      `must be a folder that you can write to, which ${path} is not`,
+    );
   }
 }
 
 async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
-  // It throws at its end if it never worked; the log has every error.
+  // It throws at the end if every relay failed; the log has every error.
   await keepRelaying({ db, subscribers: subscribers(), until: Infinity, signal }).catch(() => undefined);
 }
 

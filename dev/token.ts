@@ -27,8 +27,8 @@ await runProgram({
   async run(given, { out }) {
     const sub = subjectOf(given.text('sub') ?? 'developer');
     const scope = scopeOf(given.text('scope') ?? 'event-bus:read event-bus:replay');
-    const madeUp = readLocalServer(dataDir())?.variables['OPERATOR_JWT_SECRET'];
-    const secret = process.env['OPERATOR_JWT_SECRET']?.trim() ? undefined : madeUp;
+    const generated = readLocalServer(dataDir())?.variables['OPERATOR_JWT_SECRET'];
+    const secret = process.env['OPERATOR_JWT_SECRET']?.trim() ? undefined : generated;
     const expires = lifetimeOf(given.text('expires'), operatorSettings(secret));
     const token = await mintToken({ sub, scope, expires }, secret);
     if (token === null) throw withoutSecret();

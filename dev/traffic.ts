@@ -44,7 +44,7 @@ export async function sendTraffic({ url, variables }: LocalServer): Promise<Sent
       headers: { 'content-type': 'application/json', ...headers },
       body,
     });
-    sent.push({ what, status: response.status, answer: shortened(await response.text()) });
+    sent.push({ what, status: response.status, answer: shorten(await response.text()) });
   };
   const intent = (what: string, body: object) => post(what, '/dev/payment-intents', {}, JSON.stringify(body));
 
@@ -139,7 +139,7 @@ async function postFrom(localAddress: string, url: URL, body: string) {
 const problem = z.object({ code: z.string(), detail: z.string() });
 
 /** Shortens a problem to one line. */
-function shortened(answer: string): string {
+function shorten(answer: string): string {
   const parsed = problem.safeParse(JSON.parse(answer));
   const text = parsed.success ? `${parsed.data.code}: ${parsed.data.detail}` : answer;
   return text.length > 100 ? `${text.slice(0, 99)}…` : text;

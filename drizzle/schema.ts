@@ -101,8 +101,8 @@ export const SLOTS = 8;
  * The lanes of each subscription: how far its deliveries are settled, and which relay holds them. There are four kinds:
  *
  * - the lane of all events without an ordering key: `orderingKey` is empty, `slot` is null;
- * - a shared lane, one of 8 for all ordering keys: `slot` is its number, `heldKey` is empty. Each of its keys is delivered
- *   in order, and it goes on when a key has to wait, because that key then gets a lane of its own;
+ * - a shared lane, one of 8 for all ordering keys: `slot` is its number, `heldKey` is empty. Each of its keys is
+ *   delivered in order, and the lane continues when a key has to wait, because that key then gets a lane of its own;
  * - the lane of a key in trouble: `heldKey` is the key, `homeId` its shared lane, which keeps the deliveries. It is deleted
  *   when nothing of the key is left to deliver;
  * - a key's lane of release 0.2: `orderingKey` is the key, `slot` is null. New events of the key still join it until its
@@ -413,7 +413,7 @@ export interface PaymentPart {
   readonly amountMinor: number;
 }
 
-/** The payments component's own record of the amounts that it asked providers to charge. */
+/** The amounts that providers were asked to charge. The payments component's own table. */
 export const paymentIntents = pgTable(
   'payment_intents',
   {
@@ -480,7 +480,7 @@ export const webhooksSetAside = pgTable(
   ],
 );
 
-/** The identity component's list of people who have signed in, by the provider's subject. */
+/** The people who have signed in, by the provider's subject. The identity component's own table. */
 export const identitySubjects = pgTable('identity_subjects', {
   subject: text('subject').primaryKey(),
   /** The event of the subject's first callback, so that a replay of it counts as a sign-up again. */
@@ -488,7 +488,7 @@ export const identitySubjects = pgTable('identity_subjects', {
   firstSeenAt: at('first_seen_at').notNull().defaultNow(),
 });
 
-/** One row per event that `notifications` received: whom it notifies of what. */
+/** One row per event that `notifications` received: the recipient and the subject. */
 export const notifications = pgTable(
   'notifications',
   {

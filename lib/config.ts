@@ -126,7 +126,7 @@ export function wrongVariables(): InvalidConfiguration[] {
   ];
   const found = new Map<string, InvalidConfiguration>();
   for (const part of parts) {
-    // To read a property is to check it.
+    // Reading a property checks it.
     for (const name of Object.keys(part)) {
       readable(
         () => Reflect.get(part, name),
@@ -137,7 +137,7 @@ export function wrongVariables(): InvalidConfiguration[] {
   return [...found.values()];
 }
 
-/** The embedded database's folder, under the one that the server was started in. */
+/** The embedded database's folder, relative to the working directory. */
 const DATA_DIR = '.data';
 
 function database(env: Environment) {
@@ -148,7 +148,7 @@ function database(env: Environment) {
       (!env.DATABASE_DRIVER && new URL(url).hostname.endsWith('.neon.tech'));
     return { kind: isNeon ? 'neon' : 'postgres', url } as const;
   }
-  // A function's disk goes when the function does, and an embedded database with it.
+  // A function's disk is lost when the function ends, and an embedded database with it.
   if (env.VERCEL === '1') {
     if (url) {
       throw new InvalidConfiguration(
@@ -162,7 +162,7 @@ function database(env: Environment) {
   return { kind: 'embedded', dataDir: env.DATA_DIR ?? DATA_DIR } as const;
 }
 
-/** Names the deployment in the console, so that nobody replays in production what they meant to try elsewhere. */
+/** Names the deployment in the console, so that nobody replays in production by mistake. */
 function environmentName(env: Environment): 'Production' | 'Preview' | 'Local' {
   if (env.VERCEL_ENV === 'preview') return 'Preview';
   if (env.VERCEL_ENV === 'development') return 'Local';
@@ -172,7 +172,7 @@ function environmentName(env: Environment): 'Production' | 'Preview' | 'Local' {
 /** How a provider's webhooks are verified. */
 export interface WebhookSettings {
   readonly scheme: Scheme;
-  /** Several while they rotate; none: the endpoint is not configured. */
+  /** Several during a rotation; empty if the endpoint is not configured. */
   readonly secrets: readonly string[];
 }
 
@@ -190,8 +190,8 @@ function webhooks(source: Source): Readonly<Record<Provider, WebhookSettings>> {
 }
 
 /**
- * Finds the providers that share both a secret and a scheme with another one. Each works, but a request of one also
- * passes at the other's endpoint, which is seldom meant.
+ * Finds the providers that share both a secret and a scheme with another one. Both endpoints work, but a request signed
+ * for one also passes at the other, which is seldom intended.
  */
 export function providersWithSharedSecrets(settings: Config['webhooks']): Provider[] {
   const usable = providers.flatMap((provider) => {
@@ -236,7 +236,7 @@ export interface MailSettings {
   readonly cc: string | undefined;
 }
 
-/** Is undefined until a key, a sender and an administrator are set. */
+/** Reads how mail is sent; undefined until a key, a sender and an administrator are set. */
 function mail(env: Environment): MailSettings | undefined {
   if (!env.SENDGRID_API_KEY || !env.FROM_EMAIL || !env.ADMIN_EMAIL) return undefined;
   return {
@@ -260,7 +260,9 @@ function redis(env: Environment): { readonly url: string; readonly token: string
   return url && token ? { url, token } : undefined;
 }
 
-/** Which traces are kept, and under which name. The exporter itself reads where they go, and with which headers. */
+/**
+ * The settings of traces: which are kept, and under which name. The exporter itself reads the endpoint and the headers.
+ */
 export interface TracingSettings {
   readonly serviceName: string;
   readonly sampler: NonNullable<Environment['OTEL_TRACES_SAMPLER']>;
@@ -269,10 +271,10 @@ export interface TracingSettings {
 }
 
 /**
- * Reads what is logged and traced. Never throws: where one of these variables is wrong, the default is logged and
+ * Reads what is logged and traced. Never throws: if one of these variables is wrong, the default level is logged,
  * nothing is traced, and the log names the variable.
  */
-export function readObserved() {
+export function readTelemetry() {
   const env = environmentOf(process.env);
   return {
     logLevel: readable(() => env.LOG_LEVEL) ?? 'info',
@@ -282,7 +284,7 @@ export function readObserved() {
 
 function tracing(env: Environment): TracingSettings | undefined {
   const endpoint = env.OTEL_EXPORTER_OTLP_ENDPOINT;
-  // Traces are of no use without a place to send them to.
+  // Without an endpoint there is nowhere to send traces.
   if (!(env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? endpoint)) return undefined;
   return {
     serviceName: env.OTEL_SERVICE_NAME ?? 'postbud',
@@ -314,7 +316,7 @@ function operators(env: Environment): OperatorSettings {
   }
   if (env.OPERATOR_JWKS_URL) {
     for (const variable of ['OPERATOR_JWT_ISSUER', 'OPERATOR_JWT_AUDIENCE'] as const) {
-      // Without them any token of that key server would do, whomever it was issued for.
+      // Without them any token of that key server would be accepted, even one issued for another service.
       if (!env[variable]) {
         const claim = variable === 'OPERATOR_JWT_ISSUER' ? 'iss' : 'aud';
         throw new InvalidConfiguration(

@@ -164,7 +164,7 @@ export function readable<Part>(
   }
 }
 
-/** An empty or blank variable counts as unset: that is how hosts let people clear one. */
+/** An empty or blank variable counts as unset, because many hosts can only empty a variable, not remove it. */
 export function optional<Schema extends z.ZodType>(schema: Schema) {
   return z.preprocess(
     (value) => (typeof value === 'string' && value.trim() === '' ? undefined : value),
@@ -189,7 +189,7 @@ function mailAddress() {
   return optional(z.string().trim().pipe(address));
 }
 
-/** The URL of an embedded database is a scheme and a folder, which is no URL to a parser. */
+/** The URL of an embedded database is a scheme and a folder, which URL parsers refuse. */
 function isDatabaseUrl(value: string): boolean {
   return /^(memory|file):\/\//.test(value) || (/^postgres(ql)?:\/\//.test(value) && URL.canParse(value));
 }

@@ -1,4 +1,4 @@
-import { readObserved } from './config.ts';
+import { readTelemetry } from './config.ts';
 import { traceId } from './trace-context.ts';
 
 /** One line of the log. */
@@ -22,7 +22,7 @@ export function logTo(sink: (line: LogLine) => void): void {
 
 /** Whether `LOG_LEVEL` lets lines of this level through, to save the work of building others. */
 export function isLogged(level: LogLevel): boolean {
-  threshold ??= readObserved().logLevel;
+  threshold ??= readTelemetry().logLevel;
   return RANKS[level] >= RANKS[threshold];
 }
 

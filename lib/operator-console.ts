@@ -8,7 +8,7 @@ import { config, database, relays, subscribers } from './postbud.ts';
 /**
  * Makes one of the operators' functions. All of them accept the same tokens and sessions.
  *
- * @param perVisitor for routes that limit how often one visitor calls; it brings Redis's client into the bundle.
+ * @param perVisitor for routes that limit how often one visitor calls; it adds Redis's client to the bundle.
  */
 export function operators(
   routes: readonly Route[],

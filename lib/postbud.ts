@@ -42,12 +42,12 @@ export function subscribers(): readonly AttachedSubscriber[] {
   return (attached ??= subscribersOf(config()));
 }
 
-/** Whether this deployment relays. A preview does not unless `RELAY` is on; nor does one with an invalid `RELAY`. */
+/** Whether this deployment relays: a preview only with `RELAY=on`, and none with an invalid `RELAY`. */
 export function relays(): boolean {
   return readable(() => config().relays) ?? false;
 }
 
-/** Whether a database is configured, even if invalidly: a failure to record must then be noticed. */
+/** Whether a database is configured, validly or not: a failure to record must then be noticed. */
 export function hasDatabase(): boolean {
   return readable(() => config().database)?.kind !== 'none';
 }

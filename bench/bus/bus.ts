@@ -19,7 +19,7 @@ interface Scenario {
   readonly title: string;
   /** By default 3. */
   readonly rounds?: number;
-  /** What limits it and what was tried; noted where a goal is not reached. */
+  /** The cause of the limit and the attempts to raise it, shown where a goal is not reached. */
   readonly limits?: string;
   readonly measure: (bench: Bench) => Promise<Figure[]>;
 }

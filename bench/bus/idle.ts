@@ -8,7 +8,9 @@ import type { Bench } from './turns.ts';
 
 const WAITING = 1_000_000;
 const TICKS = 100;
-/** Per round of other benchmarks: a turn is so short that other work of the machine outweighs the database. */
+/**
+ * Turns for each round of other benchmarks: a turn is so short that other work of the machine outweighs the database.
+ */
 const TURNS = 10;
 const GOALS = { ms: 5, share: 1.2 };
 

@@ -61,7 +61,7 @@ export async function until(look) {
 /**
  * Business transactions in parallel, one connection for each producer, until the time is up.
  *
- * @param {(client: import('pg').Client, number: number) => Promise<void>} emit what comes between insert and commit.
+ * @param {(client: import('pg').Client, number: number) => Promise<void>} emit the work between insert and commit.
  */
 export async function producing(pg, url, { producers, seconds }, emit) {
   const clients = Array.from({ length: producers }, () => new pg.Client(url));
@@ -115,7 +115,7 @@ export const clock = () => Number(process.hrtime.bigint() / 1000n) / 1000;
  * Steady traffic: events sent at an even pace, each in a transaction of its own. Records when each was handled.
  *
  * @param {(topics: any[], handle: (key: string | number) => void) => Promise<() => Promise<void>>} start handlers of
- *   all subscriptions, each of which calls `handle` with the event's key first. Returns what stops them.
+ *   all subscriptions, each of which calls `handle` with the event's key first. Returns a function to stop them.
  * @param {(topic: any, committing: (key: string | number) => void) => Promise<void>} send one transaction, which calls
  *   `committing` right before it sends its commit.
  */

@@ -74,7 +74,7 @@ async function run(call: Call): Promise<number> {
   return EXIT.ok;
 }
 
-/** @returns all pages that it took, as one. */
+/** @returns all its pages as one. */
 async function list({ given, bus }: Call): Promise<{ json: unknown; view: DeadLetterPage }> {
   const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
   const query = {

@@ -226,7 +226,7 @@ function warnings(view: ReplayPreview): readonly string[] {
   const of = (isSuch: (one: PreviewedSubscription) => boolean) => [
     ...new Set(subscriptions.filter(isSuch).map(({ subscriber }) => subscriber)),
   ];
-  const told = (names: readonly string[], one: string, several: string) =>
+  const warn = (names: readonly string[], one: string, several: string) =>
     names.length === 0 ? [] : [`${joinNames(names)} ${names.length === 1 ? one : several}`];
   const failing = subscriptions.filter(
     ({ isStillFailing, attached, paused }) => isStillFailing && attached && !paused,
@@ -238,12 +238,12 @@ function warnings(view: ReplayPreview): readonly string[] {
           'Delivered events are sent again too: subscribers that do not check the event id do their work twice.',
         ]
       : []),
-    ...told(
+    ...warn(
       of(({ attached }) => !attached),
       'is not attached: replayed deliveries wait until it has a handler or an endpoint.',
       'are not attached: replayed deliveries wait until they have a handler or an endpoint.',
     ),
-    ...told(
+    ...warn(
       of(({ paused }) => paused),
       'is paused: replayed deliveries wait until an operator resumes it.',
       'are paused: replayed deliveries wait until an operator resumes them.',

@@ -152,7 +152,7 @@ async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
 
   return async () => {
     const { view } = await bus.ask(showOverview, options);
-    // Nothing is remembered before all has been read: a look that fails half-way is repeated as a whole.
+    // Nothing is remembered until everything has been read, so that a look that fails half-way is repeated as a whole.
     const held = await heldOf(last?.view ?? null, view);
     const isRunning = view.relay.state === 'running';
     if (last === null) {
@@ -165,11 +165,11 @@ async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
       return [...current, ...held.flatMap((one) => lanes.update(one.topic, one.held, view))];
     }
     const { view: before, dead } = last;
-    const died = grown(before, view, 'deadLettered') > 0 ? await newlyDead(dead) : [];
+    const newItems = grown(before, view, 'deadLettered') > 0 ? await newlyDead(dead) : [];
     last = { view, dead };
-    for (const item of died) dead.add(item);
+    for (const item of newItems) dead.add(item);
     return [
-      ...died.map((item): Happening => ({ at: item.deadLetteredAt, type: 'dead_letter', ...item })),
+      ...newItems.map((item): Happening => ({ at: item.deadLetteredAt, type: 'dead_letter', ...item })),
       ...held.flatMap((one) => lanes.update(one.topic, one.held, view)),
       ...changesBetween(before, view),
     ];

@@ -8,7 +8,7 @@ import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import type { Pane } from '../terminal.ts';
 
-/** The relay finishes what it has begun within its function's life. */
+/** The relay finishes the deliveries that it has begun within its function's life. */
 const DEFAULT_TIMEOUT_SECONDS = CRON_LIFE_MS / SECOND;
 
 export const command: Command = {
@@ -71,7 +71,7 @@ function showProgress({ terminal }: Call, startedAt: number): () => void {
 function write(report: RelayRun, tookMs: number, { write: put, paint }: Pane): void {
   const { ticks, fannedOut, delivered, failed, waited, deadLettered, leasesLost, struck, pruned, undone } =
     report;
-  put(`The relay ran for ${duration(tookMs)}, in ${quantity(ticks, 'pass', 'passes')}.\n`);
+  put(`The relay ran for ${duration(tookMs)}, in ${quantity(ticks, 'turn')}.\n`);
   const rows: readonly (readonly [
     name: string,
     number: number,

@@ -73,7 +73,7 @@ function relayWords(
   }
   if (state === 'never_run' || lastPassAt === null)
     return `${paint('red', 'The relay has never run:')} events are saved, but not delivered.`;
-  if (state === 'running') return `The relay is running, last pass ${ago(lastPassAt, generatedAt)}.`;
+  if (state === 'running') return `The relay is running, last run ${ago(lastPassAt, generatedAt)}.`;
   const since = paint('red', `The relay has not run since ${timeText(lastPassAt, generatedAt)}:`);
   return `${since} events are saved, but not delivered.`;
 }

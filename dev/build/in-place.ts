@@ -23,11 +23,11 @@ if (VERCEL !== '1' || CI !== '1') {
 }
 
 const files = functionsOf(root, readVercelJson(root)).map(({ file }) => file);
-if (files.some((file) => readFileSync(new URL(file, root), 'utf8') !== handsOn(file))) {
+if (files.some((file) => readFileSync(new URL(file, root), 'utf8') !== reExportOf(file))) {
   const bundles = await bundle(root, files);
   for (const [index, file] of files.entries()) {
     writeFileSync(new URL(bundleOf(file), root), bundles[index]!.code);
-    writeFileSync(new URL(file, root), handsOn(file));
+    writeFileSync(new URL(file, root), reExportOf(file));
   }
 }
 
@@ -37,7 +37,7 @@ function bundleOf(file: string): string {
 }
 
 /** The platform reads the settings without running the file, so they must be literals. */
-function handsOn(file: string): string {
+function reExportOf(file: string): string {
   return (
     'export const config = { supportsResponseStreaming: true };\n' +
     `export { default } from './${posix.basename(bundleOf(file))}';\n`

@@ -15,7 +15,10 @@ const vercelJson = z.strictObject({
   $schema: z.url().optional(),
   /** Null, so that the platform does not guess a framework from the packages. */
   framework: z.null(),
-  /** Empty, or the platform would run the script `build` as a site's, and answer every path with the first page. */
+  /**
+   * Empty: otherwise the platform would run the script `build` as a site's build, and answer every path with the first
+   * page.
+   */
   buildCommand: z.literal(''),
   regions: z.array(z.string()).optional(),
   /** By patterns of files; the first match applies. */

@@ -42,8 +42,8 @@ interface HeaderRule {
 }
 
 /**
- * Follows the routes of a build's output: finds the file or function at the path itself, else the first that a rule
- * leads to. A rule that leads to neither changes the path for later rules.
+ * Follows the routes of a build's output: finds the file or function at the path itself, else at the first rule that
+ * names one. A rule that names neither changes the path for later rules.
  *
  * @see https://vercel.com/docs/build-output-api/configuration#routes
  */

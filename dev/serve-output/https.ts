@@ -17,7 +17,8 @@ const NAMES_SERVICE = /_(URL|ENDPOINT)$/;
 const HERE = /^http:\/\/(localhost|127\.0\.0\.1):\d+/;
 
 /**
- * Puts HTTPS before each service on this machine that an environment names: a deployment calls nothing without it.
+ * Puts HTTPS in front of each service on this machine that an environment names, because a deployment calls services
+ * only over HTTPS.
  *
  * It generates a certificate, which the functions trust through `NODE_EXTRA_CA_CERTS`.
  */

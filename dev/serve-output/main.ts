@@ -6,7 +6,7 @@ import { demo } from '../demo.ts';
 import { developmentRoutes } from '../development-routes.ts';
 import { dataDir } from '../../cli/local-server.ts';
 import { signInUrl } from '../../cli/operator-token.ts';
-import { makeUpPlayers, makeUpSecrets, publish } from '../development.ts';
+import { generatePartners, generateSecrets, publish } from '../development.ts';
 import { isLocalHost } from '../local-names.ts';
 import { startStandIns } from '../stand-ins.ts';
 import { startComponents } from './components.ts';
@@ -26,7 +26,7 @@ async function main(): Promise<void> {
     throw new Error(
       'DATABASE_URL must name a Postgres server on this machine, for example postgres://postgres@127.0.0.1:5432/postbud',
     );
-  const madeUp = { ...makeUpSecrets(dataDir()), ...makeUpPlayers(dataDir(), port) };
+  const generated = { ...generateSecrets(dataDir()), ...generatePartners(dataDir(), port) };
   const standIns = await startStandIns(0);
   const { db } = await connect(database.url);
   await migrate(db);
@@ -53,13 +53,13 @@ async function main(): Promise<void> {
     crons: true,
     write: (text) => process.stdout.write(text),
   });
-  publish(dataDir(), url, madeUp);
+  publish(dataDir(), url, generated);
   console.log(`Postbud’s build listens on ${url}\n\n  ${await signInUrl(url)}\n`);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => void stop().then(() => process.exit(0)));
   }
   if (isDemoWanted) {
-    await demo({ url, variables: madeUp }, console.log);
+    await demo({ url, variables: generated }, console.log);
     console.log('Next: npm run demo in a second terminal sends the traffic again.\n');
   }
 }

@@ -4,7 +4,7 @@ import { Transform } from 'node:stream';
 
 import { createWebSocketStream, WebSocketServer } from 'ws';
 
-/** Stands in for the proxy before Neon's databases. */
+/** Stands in for the proxy in front of Neon's databases. */
 export interface NeonProxy {
   /** Host and port. */
   readonly address: string;
@@ -26,7 +26,7 @@ export async function startNeonProxy(postgresUrl: string): Promise<NeonProxy> {
     // When either end closes, the other does too.
     near.on('error', () => far.destroy());
     far.on('error', () => near.destroy());
-    near.pipe(keepingPassword()).pipe(far).pipe(near);
+    near.pipe(withoutPassword()).pipe(far).pipe(near);
   });
   return {
     address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
@@ -38,16 +38,17 @@ export async function startNeonProxy(postgresUrl: string): Promise<NeonProxy> {
 }
 
 /**
- * The tag of a message that holds a password. @see https://www.postgresql.org/docs/current/protocol-message-
- * formats.html
+ * The tag of a message that holds a password.
+ *
+ * @see https://www.postgresql.org/docs/current/protocol-message-formats.html
  */
 const PASSWORD = 0x70;
 
 /**
- * Forwards everything except a password right after the first message: the driver sends it for the proxy without being
- * asked, and a server that did not ask for it would close the connection.
+ * Forwards everything except a password right after the first message: the driver sends it unasked, for the proxy, and
+ * a server that did not ask for it would close the connection.
  */
-function keepingPassword(): Transform {
+function withoutPassword(): Transform {
   let held = Buffer.alloc(0);
   let isStarted = false;
   let isThrough = false;

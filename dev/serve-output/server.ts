@@ -55,7 +55,7 @@ const server = serve({
     const url = new URL(request.url);
     if (values.beside !== undefined && url.pathname.startsWith('/dev/')) {
       if (!asksForThisMachine(request.runtime?.node?.req)) return new Response(NOT_LOCAL, { status: 421 });
-      return await fetch(new URL(url.pathname + url.search, values.beside), passedOn(request));
+      return await fetch(new URL(url.pathname + url.search, values.beside), forwardedInit(request));
     }
     const destination = destinationOf(url.pathname);
     switch (destination.kind) {
@@ -88,7 +88,7 @@ async function invoke(name: string, request: ServerRequest, asked: URL): Promise
   if (Number(request.headers.get('content-length') ?? 0) > BODY_LIMIT_BYTES)
     return platformError(413, 'FUNCTION_PAYLOAD_TOO_LARGE');
   const { handler, maxDuration = 300, supportsCancellation } = settingsOf(name);
-  const init = { ...passedOn(request), headers: headersOf(request) };
+  const init = { ...forwardedInit(request), headers: headersOf(request) };
   const invoked = new Request(asked, supportsCancellation ? { ...init, signal: request.signal } : init);
   try {
     const handle = await loadFunction(new URL(`functions/${name}.func/${handler}`, output));
@@ -119,7 +119,7 @@ function headersOf(request: ServerRequest): Headers {
   return headers;
 }
 
-function passedOn(request: ServerRequest): RequestInit {
+function forwardedInit(request: ServerRequest): RequestInit {
   const { method, headers } = request;
   const incoming = request.runtime?.node?.req;
   if (!incoming || method === 'GET' || method === 'HEAD') return { method, headers };
@@ -128,7 +128,7 @@ function passedOn(request: ServerRequest): RequestInit {
 
 /**
  * A body that may be left unread: the rest is discarded, so that the answer and the next request can pass. With Node's
- * own stream, a chunk that arrives after the function stopped reading would bring the process down.
+ * own stream, a chunk that arrives after the function stopped reading would crash the process.
  */
 async function* bytesOf(incoming: Readable): AsyncGenerator<Uint8Array> {
   try {

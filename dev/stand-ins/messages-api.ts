@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { z } from 'zod';
@@ -37,7 +38,7 @@ export interface MessagesApi {
   readonly url: string;
   /** The last hundred requests, oldest first. */
   readonly requests: readonly ReceivedRequest[];
-  /** Does something wrong from now on, for so many requests; always the right thing when called without a fault. */
+  /** Commits a fault from now on, for this many requests; without a fault, answers correctly from now on. */
   behave(fault?: Fault, times?: number): void;
   close(): Promise<void>;
 }
@@ -50,7 +51,7 @@ interface ReceivedRequest {
 }
 
 interface MessagesApiOptions {
-  /** Any free one unless given. */
+  /** By default any free port. */
   readonly port?: number;
   /** The messages of the provider's errors. */
   readonly words?: string;
@@ -75,13 +76,13 @@ export async function startMessagesApi({
   });
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const body = parseJson(await textOf(request));
+    const body = parseJson(await readText(request));
     requests.push({ headers: request.headers, body, ended: endOf(response) });
     if (requests.length > 100) requests.shift();
     const error = refusalOf(request, body);
     if (error) return sendError(response, ...error);
     const asked = message.parse(body);
-    const fault = takeFault() ?? wordOf(asked);
+    const fault = takeFault() ?? faultIn(asked);
     const reply = { asked, fault, words, response };
     if (fault && (await failBefore(fault, reply))) return;
     await (asked.stream ? sendStream(reply) : sendWhole(reply));
@@ -109,12 +110,6 @@ export async function startMessagesApi({
         server.closeAllConnections();
       }),
   };
-}
-
-async function textOf(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString();
 }
 
 function parseJson(text: string): unknown {
@@ -197,7 +192,7 @@ function lastTextOf({ messages }: Asked): string {
   return textsOf(messages.at(-1)?.content ?? '').join('\n');
 }
 
-function wordOf(asked: Asked): Fault | undefined {
+function faultIn(asked: Asked): Fault | undefined {
   const word = /\[\[([a-z0-9-]+)\]\]/i.exec(lastTextOf(asked))?.[1]?.toLowerCase();
   return faults.find((fault) => fault === word);
 }
@@ -233,7 +228,7 @@ const errorTypes: Readonly<Record<string, string>> = {
   '529': 'overloaded_error',
 };
 
-/** Faults that come instead of an answer. @returns whether this was one. */
+/** Commits faults that replace the answer. @returns whether this fault is one of them. */
 async function failBefore(fault: Fault, { response, words }: Reply): Promise<boolean> {
   const type = errorTypes[fault];
   if (type) {
@@ -310,12 +305,12 @@ function headOf(asked: Asked, outputTokens: number) {
   };
 }
 
-function saidUnder(fault: Fault | undefined, asked: Asked): string {
+function answerWith(fault: Fault | undefined, asked: Asked): string {
   return fault === 'no-text' || fault === 'refusal' ? '' : cannedAnswer(asked);
 }
 
 async function sendWhole({ asked, fault, words, response }: Reply): Promise<void> {
-  const said = saidUnder(fault, asked);
+  const said = answerWith(fault, asked);
   const blocks = said === '' ? [] : [{ type: 'text', text: said }];
   const thinking = asked.thinking ? [] : [{ type: 'thinking', thinking: words, signature: 'c3RhbmQtaW4=' }];
   const answer = {
@@ -338,7 +333,7 @@ async function resetSoon(response: ServerResponse): Promise<void> {
   response.socket?.resetAndDestroy();
 }
 
-/** Between two words: quick, and slow enough to be seen. */
+/** The pause between two words: short, but long enough to be seen. */
 const PACE_MS = 10;
 
 async function sendStream({ asked, fault, words, response }: Reply): Promise<void> {
@@ -349,7 +344,7 @@ async function sendStream({ asked, fault, words, response }: Reply): Promise<voi
   send('message_start', { message: { ...headOf(asked, 1), content: [], stop_reason: null } });
   send('ping', {});
   send('content_block_start', { index: 0, content_block: { type: 'text', text: '' } });
-  const said = saidUnder(fault, asked);
+  const said = answerWith(fault, asked);
   for (const [index, word] of (said.match(/\S+\s*/g) ?? []).entries()) {
     if (response.destroyed) return;
     send('content_block_delta', { index: 0, delta: { type: 'text_delta', text: word } });

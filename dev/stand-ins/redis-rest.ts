@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import type { AddressInfo, Socket } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
 
 import { z } from 'zod';
 
@@ -38,9 +39,9 @@ export interface RedisRest {
 const command = z.array(z.union([z.string(), z.number(), z.boolean()])).min(1);
 
 /**
- * Stands in for Upstash: its REST protocol before a plain Redis, which is connected to at the first command.
+ * Stands in for Upstash: speaks its REST protocol in front of a plain Redis, and connects to that at the first command.
  *
- * @param redisPort of a Redis on this machine; without one it can do nothing but fail.
+ * @param redisPort of a Redis on this machine; without one every command fails.
  * @see https://upstash.com/docs/redis/features/restapi
  */
 export async function startRedisRest(redisPort?: number): Promise<RedisRest> {
@@ -56,7 +57,7 @@ export async function startRedisRest(redisPort?: number): Promise<RedisRest> {
   });
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const text = await textOf(request);
+    const text = await readText(request);
     if (how) return fail(response, how);
     if (request.headers.authorization !== `Bearer ${token}`)
       return send(response, 401, { error: 'WRONGPASS invalid or missing auth token' });
@@ -97,12 +98,6 @@ function send(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-async function textOf(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString();
-}
-
 /** The client's sha1 of a script, and Redis's sha1 of the same script without its first line. */
 const scripts = new Map<string, string>();
 
@@ -116,7 +111,7 @@ async function ask(redis: Redis, [name = '', first = '', ...rest]: readonly stri
   }
   if (verb === 'evalsha') script = scripts.get(first) ?? first;
   try {
-    return { result: encoded(await redis.ask([name, script, ...rest]), isBase64) };
+    return { result: encode(await redis.ask([name, script, ...rest]), isBase64) };
   } catch (error) {
     return { error: (error as Error).message };
   }
@@ -126,8 +121,8 @@ function sha1(text: string): string {
   return createHash('sha1').update(text).digest('hex');
 }
 
-function encoded(reply: Reply, isBase64: boolean): unknown {
-  if (Array.isArray(reply)) return reply.map((one) => encoded(one, isBase64));
+function encode(reply: Reply, isBase64: boolean): unknown {
+  if (Array.isArray(reply)) return reply.map((one) => encode(one, isBase64));
   if (typeof reply !== 'string' || !isBase64 || reply === 'OK') return reply;
   return Buffer.from(reply).toString('base64');
 }
@@ -140,8 +135,9 @@ interface Redis {
 }
 
 /**
- * Speaks as much of Redis's own protocol as it takes. @see https://redis.io/docs/latest/develop/reference/protocol-
- * spec/
+ * Speaks the necessary part of Redis's own protocol.
+ *
+ * @see https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
 function connectRedis(port: number): Redis {
   const socket: Socket = connect(port, '127.0.0.1');
@@ -168,7 +164,7 @@ function connectRedis(port: number): Redis {
   };
 }
 
-/** @returns the reply that begins there and where it ends, or null when it is not there in full. */
+/** @returns the reply that begins there and its end; null while it is incomplete. */
 function readReply(bytes: Buffer, start: number): { reply: Reply; end: number } | null {
   const lineEnd = bytes.indexOf('\r\n', start);
   if (lineEnd < 0) return null;

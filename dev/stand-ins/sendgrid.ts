@@ -27,16 +27,18 @@ const mailBody = z.looseObject({
 
 export type ReceivedMail = z.output<typeof mailBody> & { readonly receivedAt: Date };
 
-/** A number is a status; a word is a way of not answering. */
+/** A number is an HTTP status; a word is another behaviour. */
 export type Behaviour = 'accept' | 'hang' | 'reset' | 'stall' | 'redirect' | 'babble' | number;
 
 export interface SendGridStandIn {
   /** For `SENDGRID_BASE_URL`. In a browser it shows the mails. */
   readonly url: string;
   readonly mails: readonly ReceivedMail[];
-  /** The number of mails handed over, accepted or not. */
+  /** The number of mails received, accepted or not. */
   readonly calls: () => number;
-  /** Sets the behaviour of the next calls, one each, and of all calls after them: `always`, or accepted. */
+  /**
+   * Sets the behaviour of the next calls, one each, and that of all calls after them: `always`, by default `accept`.
+   */
   readonly behave: (next: readonly Behaviour[], always?: Behaviour) => void;
   readonly close: () => Promise<void>;
 }

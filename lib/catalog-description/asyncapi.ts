@@ -54,16 +54,16 @@ const CONTENT_TYPE = 'application/cloudevents+json';
 const DESCRIPTION =
   `The events of the platform. Every channel is a topic: one component emits its events (\`send\`), and every
 subscriber (\`receive\`) receives each of them at least once, in the order in which they were created, independently of
-the other subscribers. Where the order holds only among events with the same value in a field, \`x-ordered-by\` names it.
+the other subscribers. If only events with the same value in a field are ordered, \`x-ordered-by\` names that field.
 
 A subscriber elsewhere receives each event as a POST of a CloudEvents 1.0 document, signed by Standard Webhooks; \`data\`
-is the topic's payload. Answer 2xx to accept it, 410 to refuse it for ever, 429 or 503 with \`Retry-After\` to receive it
+is the topic's payload. Answer 2xx to accept it, 410 to refuse it permanently, 429 or 503 with \`Retry-After\` to receive it
 later. After any other answer it is sent again after 1 minute, 5 minutes, 30 minutes and 6 hours. Ignore unknown fields:
 a payload may gain optional ones within its version (\`schemaversion\`). \`x-personal-data\` marks personal data.
 
 A subscriber with SUBSCRIBER_<NAME>_BATCH receives arrays of up to 100 such documents of one topic, in order, as
 \`application/cloudevents-batch+json\`. 2xx accepts all of them, 2xx with \`{ "delivered": n }\` the first n; any other
-answer is about the first. \`webhook-id\` is then the id of the batch: identify each event by its own \`id\`.`.replaceAll(
+answer applies to the first event. \`webhook-id\` is then the id of the batch: identify each event by its own \`id\`.`.replaceAll(
     /(?<!\n)\n(?!\n)/g,
     ' ',
   );

@@ -41,7 +41,7 @@ export function breaksBetween(was: JsonSchema, is: JsonSchema, pointer = ''): re
 const widened = (pointer: string, what: string): Break => ({ pointer, what, broken: 'subscribers' });
 const narrowed = (pointer: string, what: string): Break => ({ pointer, what, broken: 'stored events' });
 
-/** A nullable field has two alternatives, and so has one that lists its types. */
+/** Lists the alternatives of a schema: a nullable field has two, a field with a list of types has one for each. */
 function alternativesOf(schema: JsonSchema): readonly JsonSchema[] {
   const { anyOf, oneOf, type } = schema;
   const alternatives = anyOf ?? oneOf;
@@ -182,8 +182,8 @@ type Inner = JsonSchema[keyof JsonSchema];
 function innerBroken(was: Inner, is: Inner, pointer: string): readonly Break[] {
   const [older, newer] = [schemaOf(was), schemaOf(is)];
   if (isDeepStrictEqual(older, newer)) return [];
-  if (newer === false) return [narrowed(pointer, 'is no longer taken')];
-  if (older === false) return [widened(pointer, 'is now taken')];
+  if (newer === false) return [narrowed(pointer, 'is no longer accepted')];
+  if (older === false) return [widened(pointer, 'is now accepted')];
   return breaksBetween(older, newer, pointer);
 }
 
@@ -196,13 +196,13 @@ function isSchema(inner: unknown): inner is JsonSchema {
   return typeof inner === 'object' && inner !== null && !Array.isArray(inner);
 }
 
-/** Keywords without a rule here count as breaking both sides, so that whoever needs one writes its rule. */
+/** Keywords without a rule here count as breaking both sides, until someone writes their rule. */
 function othersBroken(was: JsonSchema, is: JsonSchema, pointer: string): readonly Break[] {
   const names = new Set([...Object.keys(was), ...Object.keys(is)]);
   return [...names].flatMap((name) => {
     const isTuple = name === 'items' && (Array.isArray(was.items) || Array.isArray(is.items));
     if ((COMPARED.has(name) && !isTuple) || isDeepStrictEqual(was[name], is[name])) return [];
-    const what = `has another ${name}, which nobody has taught us to compare`;
+    const what = `has another ${name}, which has no rule of comparison yet`;
     return [widened(pointer, what), narrowed(pointer, what)];
   });
 }

@@ -39,7 +39,7 @@ export function updatedVersions(
 ): { readonly versions: PayloadVersions; readonly breaks: readonly VersionBreak[] } {
   const gone = Object.keys(kept).filter((topic) => !Object.hasOwn(catalog, topic));
   const versions: PayloadVersions = {};
-  const breaks = gone.map(removed);
+  const breaks = gone.map(removalOf);
   for (const [topic, row] of Object.entries(catalog)) {
     const known = kept[topic] ?? {};
     const current = jsonSchemaOf(row.payload, 'draft-07');
@@ -68,10 +68,10 @@ function complaint(
   }
   const was = known[version];
   const broken = was ? breaksBetween(was, current) : [];
-  return broken.length === 0 ? null : explained(topic, row, broken);
+  return broken.length === 0 ? null : explain(topic, row, broken);
 }
 
-function explained(topic: string, { version, subscribers }: Topic, breaks: readonly Break[]): string {
+function explain(topic: string, { version, subscribers }: Topic, breaks: readonly Break[]): string {
   const lines = breaks.map(({ pointer, what, broken }) => {
     const victims =
       broken === 'subscribers'
@@ -87,7 +87,7 @@ function explained(topic: string, { version, subscribers }: Topic, breaks: reado
   ].join('\n');
 }
 
-function removed(topic: string): VersionBreak {
+function removalOf(topic: string): VersionBreak {
   return {
     topic,
     message: `${topic} is no longer in the catalog: this breaks its subscribers, and its stored events have no schema.\n  Put it back, or, once none of its events is left, remove it from docs/payload-versions.json by hand.`,

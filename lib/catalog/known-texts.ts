@@ -10,7 +10,7 @@ import type { Span } from './readable.ts';
  */
 export function knownSpans(message: string, known: readonly string[]): Span[] {
   if (known.length === 0) return [];
-  const look = lookOut(known);
+  const sought = soughtIn(known);
   const tokens = [...message.matchAll(TOKEN)].map(({ 0: text, index }) => ({
     text,
     start: index,
@@ -19,19 +19,19 @@ export function knownSpans(message: string, known: readonly string[]): Span[] {
   const phrases = tokens.flatMap((token, index) =>
     [1, 2, 3].flatMap((count) => {
       const taken = tokens.slice(index, index + count);
-      return look.phrases.has(taken.map(({ text }) => spelt(text)).join(' '))
+      return sought.phrases.has(taken.map(({ text }) => spellingOf(text)).join(' '))
         ? [{ start: token.start, end: taken.at(-1)!.end }]
         : [];
     }),
   );
   const ids = [...message.matchAll(UUID)].map(({ index }) => ({ start: index, end: index + UUID_LENGTH }));
-  const others = [...wordsFound(message, look), ...numbersFound(message, look)].filter(
+  const others = [...wordsFound(message, sought), ...numbersFound(message, sought)].filter(
     (span) => !ids.some(({ start, end }) => span.start < end && start < span.end),
   );
-  return [...phrases, ...others, ...cutOff(message, look)];
+  return [...phrases, ...others, ...cutOff(message, sought)];
 }
 
-interface Look {
+interface Known {
   /** Up to three tokens, joined by spaces. */
   readonly phrases: Set<string>;
   readonly words: Set<string>;
@@ -55,7 +55,7 @@ const TOKEN = /[\p{L}\p{N}]+/gu;
 const UUID = /(?<![\w-])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])/g;
 const UUID_LENGTH = 36;
 
-/** Names, and words before an `@`, that are also words of error messages: alone they identify nobody. */
+/** Names, and words before an `@`, that also occur in error messages: alone they identify nobody. */
 const COMMON: ReadonlySet<string> = new Set(
   `admin and are art bank bent but can dag day den det dig end error even event failed for fra from har has her him his
    ikke info kan key kontakt mail max may med men min name new not odd off old one our per post set she som support test
@@ -67,27 +67,27 @@ const COMMON: ReadonlySet<string> = new Set(
 );
 
 /**
- * Gives a word with letters that people write in two ways a single spelling: Ødegård is also Oedegaard, and Bærum is
+ * Gives one spelling to words with letters that people write in two ways: Ødegård is also Oedegaard, and Bærum is
  * Barum. A word that would become too short or a word of error messages stays as it is: Aas is not `as`.
  *
  * @param word folded.
  */
-function spelt(word: string): string {
+function spellingOf(word: string): string {
   const short = word.replaceAll(/aa|ae/g, 'a').replaceAll('oe', 'o');
   return short.length >= SHORTEST && !COMMON.has(short) ? short : word;
 }
 
-function lookOut(known: readonly string[]): Look {
-  const look: Look = { phrases: new Set(), words: new Set(), numbers: new Set(), tokens: new Set() };
+function soughtIn(known: readonly string[]): Known {
+  const sought: Known = { phrases: new Set(), words: new Set(), numbers: new Set(), tokens: new Set() };
   for (const text of new Set(known)) {
-    for (const word of namesIn(text)) look.words.add(spelt(word));
+    for (const word of namesIn(text)) sought.words.add(spellingOf(word));
     if (text.trim().length < SHORTEST) continue;
-    const tokens = (fold(text).match(TOKEN) ?? []).map(spelt);
-    for (const phrase of phrasesOf(tokens)) look.phrases.add(phrase);
-    for (const token of tokens) look.tokens.add(token);
-    for (const number of numbersIn(fold(text))) look.numbers.add(number.digits);
+    const tokens = (fold(text).match(TOKEN) ?? []).map(spellingOf);
+    for (const phrase of phrasesOf(tokens)) sought.phrases.add(phrase);
+    for (const token of tokens) sought.tokens.add(token);
+    for (const number of numbersIn(fold(text))) sought.numbers.add(number.digits);
   }
-  return look;
+  return sought;
 }
 
 /** Fewer digits in a row are a year, a status or an hour. */
@@ -126,9 +126,10 @@ function namesIn(text: string): string[] {
   return isName && written.length > 1 && joined.length > LONG_WORD ? [...words, joined] : words;
 }
 
-function wordsFound(message: string, { words }: Look): Span[] {
+function wordsFound(message: string, { words }: Known): Span[] {
   return [...message.matchAll(/\p{L}+/gu)].flatMap(({ 0: word, index }) => {
-    const isKnown = words.has(spelt(word)) || (word.endsWith('s') && words.has(spelt(word.slice(0, -1))));
+    const isKnown =
+      words.has(spellingOf(word)) || (word.endsWith('s') && words.has(spellingOf(word.slice(0, -1))));
     const end = index + word.length;
     const around = `${message[index - 1] ?? ''}${message[end] ?? ''}`;
     const isInId = (word.length < SHORTEST ? /[\d_./=-]/ : /\d/).test(around);
@@ -145,8 +146,8 @@ function numbersIn(text: string): (Span & { readonly digits: string })[] {
   }));
 }
 
-function numbersFound(message: string, look: Look): Span[] {
-  const numbers = [...look.numbers];
+function numbersFound(message: string, sought: Known): Span[] {
+  const numbers = [...sought.numbers];
   return numbersIn(message).filter(({ digits }) =>
     numbers.some((number) => digits.includes(number) || number.includes(digits)),
   );
@@ -155,15 +156,15 @@ function numbersFound(message: string, look: Look): Span[] {
 /** Shorter messages are not cut without a mark. */
 const CUT_FROM = 1000;
 
-/** Messages are cut to a length, so that one may end within a word or a number. */
-function cutOff(message: string, { tokens, numbers }: Look): Span[] {
+/** Messages are cut to a length, so one may end within a word or a number. */
+function cutOff(message: string, { tokens, numbers }: Known): Span[] {
   const ends = [...message.matchAll(/[\p{L}\p{N}]{3,}(?=\.\.\.|$)|\d[\d ().+/-]{2,}$/gu)];
   return ends.flatMap(({ 0: cut, index }) => {
     const end = index + cut.length;
     const isCut = end < message.length || message.length >= CUT_FROM;
     const digits = cut.replaceAll(/\D/g, '');
     const isKnown =
-      [...tokens].some((token) => token.startsWith(spelt(cut))) ||
+      [...tokens].some((token) => token.startsWith(spellingOf(cut))) ||
       (digits.length >= SHORTEST && [...numbers].some((number) => `47${number}`.includes(digits)));
     return isCut && isKnown ? [{ start: index, end }] : [];
   });

@@ -2,10 +2,10 @@ import * as z from 'zod';
 
 import { catalog, isTopicName } from './catalog.ts';
 
-/** Which parts of a value people without the reveal scope may see, compiled from its schema. */
+/** The parts of a value that people without the reveal scope may see, compiled from its schema. */
 export type Rule =
   | { readonly is: 'hidden'; readonly because: 'personal' | 'undecided'; readonly kind: string | null }
-  | { readonly is: 'told'; readonly fits: (value: unknown) => boolean }
+  | { readonly is: 'shown'; readonly fits: (value: unknown) => boolean }
   | {
       readonly is: 'object';
       readonly fields: ReadonlyMap<string, Rule>;
@@ -40,8 +40,8 @@ export function ruleOf(topic: string, version: number): Rule | null {
 /**
  * Compiles the rule for the values of a schema.
  *
- * Shown are values that cannot identify a person (numbers, enums, dates), and texts that the schema marks as codes if
- * they look like one. Values marked as personal are hidden, and so are values without a mark.
+ * It shows values that cannot identify a person (numbers, enums, dates), and texts that the schema marks as codes if
+ * they look like one. It hides values marked as personal and values without a mark.
  */
 export function compile(schema: z.core.$ZodType): Rule {
   const mark = z.globalRegistry.get(schema)?.['personal'];
@@ -70,8 +70,8 @@ export function compile(schema: z.core.$ZodType): Rule {
     }));
     return { is: 'one of', options };
   }
-  if (isClosed(schema)) return { is: 'told', fits };
-  if (mark === false) return { is: 'told', fits: (value) => looksLikeCode(value) && fits(value) };
+  if (isClosed(schema)) return { is: 'shown', fits };
+  if (mark === false) return { is: 'shown', fits: (value) => looksLikeCode(value) && fits(value) };
   return { is: 'hidden', because: 'undecided', kind: null };
 }
 

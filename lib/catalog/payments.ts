@@ -78,7 +78,7 @@ export const payments = {
     producer: 'payments',
     subscribers: ['support', 'audit'],
     description:
-      'A provider reported a payment whose intent was not recorded within 72 hours: it belongs to another shop on the same account, or the intent was lost.',
+      'A payment webhook found no recorded intent within 72 hours: another shop on the same account made the payment, or its intent was lost.',
     version: 1,
     listed: false,
     // The amount as the provider reports it: Stripe's is the total captured or refunded so far.

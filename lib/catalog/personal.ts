@@ -25,7 +25,7 @@ interface HiddenValue {
 
 /** Copies a payload without its personal data, and without fields that its schema does not name. */
 export function withoutPersonalData(topic: TopicName, payload: object): Record<string, unknown> {
-  const kept = tell(ruleOf(topic, catalog[topic].version), payload, '', () => undefined);
+  const kept = redact(ruleOf(topic, catalog[topic].version), payload, '', () => undefined);
   return isRecord(kept) ? kept : {};
 }
 
@@ -38,7 +38,7 @@ export function withoutPersonalData(topic: TopicName, payload: object): Record<s
 export function hidePersonalData(topic: string, payload: unknown, version: number): HiddenPayload {
   const hidden: HiddenValue[] = [];
   const rule = ruleOf(topic, version);
-  const shown = tell(rule, payload, '', (_, pointer, kind) => {
+  const shown = redact(rule, payload, '', (_, pointer, kind) => {
     hidden.push({ pointer, kind });
     return kind ? `[hidden: ${kind}]` : HIDDEN;
   });
@@ -49,7 +49,7 @@ export function hidePersonalData(topic: string, payload: unknown, version: numbe
 /** Lists the personal texts of a payload, which an error message must not repeat. */
 export function personalTexts(topic: string, payload: unknown, version: number): string[] {
   const texts: string[] = [];
-  tell(ruleOf(topic, version), payload, '', (value) => texts.push(...textsIn(value)));
+  redact(ruleOf(topic, version), payload, '', (value) => texts.push(...textsIn(value)));
   return texts;
 }
 
@@ -66,12 +66,12 @@ export function maskPersonalData(text: string, known: readonly string[]): string
     start: message.starts[start] ?? 0,
     end: message.ends[end - 1] ?? text.length,
   }));
-  return replaced(text, places);
+  return maskSpans(text, places);
 }
 
 const HIDDEN = '[hidden]';
 
-function replaced(text: string, places: readonly Span[]): string {
+function maskSpans(text: string, places: readonly Span[]): string {
   let masked = '';
   let from = 0;
   for (const { start, end } of places.toSorted((one, other) => one.start - other.start)) {
@@ -84,53 +84,53 @@ function replaced(text: string, places: readonly Span[]): string {
 /** Writes the placeholder of a hidden value; undefined leaves the value out. */
 type Hide = (value: unknown, pointer: string, kind: string | null) => unknown;
 
-function tell(rule: Rule | null, value: unknown, pointer: string, hide: Hide): unknown {
+function redact(rule: Rule | null, value: unknown, pointer: string, hide: Hide): unknown {
   if (rule === null) return hide(value, pointer, null);
   if (rule.is === 'hidden') return hide(value, pointer, rule.kind);
   if (value === null) return null;
-  if (rule.is === 'told') return rule.fits(value) ? value : hide(value, pointer, null);
+  if (rule.is === 'shown') return rule.fits(value) ? value : hide(value, pointer, null);
   if (rule.is === 'one of') {
-    // Where several options fit, one that hides the value comes first.
+    // Where several options fit, prefer one that hides the value.
     const fitting = rule.options.filter(({ fits }) => fits(value)).map((option) => option.rule);
-    return tell(fitting.find(({ is }) => is === 'hidden') ?? fitting[0] ?? null, value, pointer, hide);
+    return redact(fitting.find(({ is }) => is === 'hidden') ?? fitting[0] ?? null, value, pointer, hide);
   }
   if (rule.is === 'list') {
     if (!Array.isArray(value)) return hide(value, pointer, null);
     return value
-      .map((item, index) => tell(rule.items[index] ?? rule.rest, item, `${pointer}/${index}`, hide))
+      .map((item, index) => redact(rule.items[index] ?? rule.rest, item, `${pointer}/${index}`, hide))
       .filter((item) => item !== undefined);
   }
-  return isRecord(value) ? tellObject(rule, value, pointer, hide) : hide(value, pointer, null);
+  return isRecord(value) ? redactObject(rule, value, pointer, hide) : hide(value, pointer, null);
 }
 
-function tellObject(
+function redactObject(
   { fields, entries }: Rule & { is: 'object' },
   value: Record<string, unknown>,
   pointer: string,
   hide: Hide,
 ): unknown {
-  const told: [string, unknown][] = [];
+  const shown: [string, unknown][] = [];
   const unnamed: [string, unknown][] = [];
   for (const [name, inner] of Object.entries(value)) {
-    const rule = fields.get(name) ?? (entries && isTold(entries.key, name) ? entries.value : undefined);
-    if (rule) told.push([name, tell(rule, inner, `${pointer}/${escaped(name)}`, hide)]);
+    const rule = fields.get(name) ?? (entries && isShown(entries.key, name) ? entries.value : undefined);
+    if (rule) shown.push([name, redact(rule, inner, `${pointer}/${escapePointer(name)}`, hide)]);
     else unnamed.push([name, inner]);
   }
   // A field that the schema does not name may hold anything, and so may its name.
   if (unnamed.length > 0)
-    told.push([HIDDEN, hide(Object.fromEntries(unnamed), `${pointer}/${HIDDEN}`, null)]);
-  return Object.fromEntries(told.filter(([, inner]) => inner !== undefined));
+    shown.push([HIDDEN, hide(Object.fromEntries(unnamed), `${pointer}/${HIDDEN}`, null)]);
+  return Object.fromEntries(shown.filter(([, inner]) => inner !== undefined));
 }
 
-function isTold(rule: Rule, value: unknown): boolean {
-  return tell(rule, value, '', () => undefined) !== undefined;
+function isShown(rule: Rule, value: unknown): boolean {
+  return redact(rule, value, '', () => undefined) !== undefined;
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function escaped(name: string): string {
+function escapePointer(name: string): string {
   return name.replaceAll('~', '~0').replaceAll('/', '~1');
 }
 

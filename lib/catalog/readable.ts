@@ -33,7 +33,7 @@ export function readable(text: string): Readable {
 /** Normalizes a text without keeping the places of its characters. */
 export function fold(text: string): string {
   return text
-    .replaceAll(ESCAPE, unescaped)
+    .replaceAll(ESCAPE, decodeEscape)
     .normalize('NFKD')
     .toLowerCase()
     .replaceAll(/[\p{M}\p{Cf}]/gu, '')
@@ -70,19 +70,19 @@ const PIECE = new RegExp(`([ !-$'-[\\]-~]+)|${ESCAPE.source}|[^]`, 'giu');
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 const LATIN_1 = new TextDecoder('latin1');
 
-function unescaped(escape: string): string {
+function decodeEscape(escape: string): string {
   if (/^(?:%|\\x)/i.test(escape)) {
-    return decoded(escape.replaceAll(/%(?:25)*(?=[0-9a-f]{2})|\\x/gi, '').match(/../g) ?? []);
+    return decodeBytes(escape.replaceAll(/%(?:25)*(?=[0-9a-f]{2})|\\x/gi, '').match(/../g) ?? []);
   }
-  if (/^\\u/i.test(escape)) return utf16(escape.slice(2).split(/\\u/i));
-  if (escape.toLowerCase().startsWith('ã')) return utf16([(escape.charCodeAt(1) + 0x40).toString(16)]);
+  if (/^\\u/i.test(escape)) return decodeUtf16(escape.slice(2).split(/\\u/i));
+  if (escape.toLowerCase().startsWith('ã')) return decodeUtf16([(escape.charCodeAt(1) + 0x40).toString(16)]);
   const [, hex, digits, letter] = /^&(?:nbsp|#x([0-9a-f]+)|#(\d+)|([a-z]e?)[a-z]+);$/i.exec(escape) ?? [];
   if (letter) return letter;
   const point = hex ? Number.parseInt(hex, 16) : Number(digits);
   return point > 0 && point <= 0x10_ff_ff ? String.fromCodePoint(point) : ' ';
 }
 
-function decoded(bytes: readonly string[]): string {
+function decodeBytes(bytes: readonly string[]): string {
   const values = Uint8Array.from(bytes, (byte) => Number.parseInt(byte, 16));
   try {
     return UTF8.decode(values);
@@ -91,6 +91,6 @@ function decoded(bytes: readonly string[]): string {
   }
 }
 
-function utf16(units: readonly string[]): string {
+function decodeUtf16(units: readonly string[]): string {
   return String.fromCharCode(...units.map((unit) => Number.parseInt(unit, 16)));
 }

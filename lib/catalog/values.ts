@@ -9,7 +9,7 @@ export const day = z.iso.date();
 /**
  * Marks a field as personal data: operators see it only with the reveal scope, and the audit trail does not keep it.
  *
- * Everything that a person typed is personal, whatever it is for: a reason, a note, the name of a venue.
+ * Everything that a person typed is personal, no matter what it is for: a reason, a note, the name of a venue.
  */
 export function personal<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema.meta({ personal: true });
@@ -42,7 +42,7 @@ export const currency = code(
 /** A person's name. */
 export const personName = personal(z.string().min(1).max(200));
 
-/** An e-mail address; letters such as æ, ø and å are allowed, since municipal domains have them. */
+/** An e-mail address. Allows letters such as æ, ø and å, because municipal domains have them. */
 export const email = personal(z.email({ pattern: z.regexes.unicodeEmail }).max(254));
 
 /** Free text that a person wrote. */

@@ -87,7 +87,7 @@ export const webhooks = {
     producer: 'http',
     subscribers: ['support', 'audit'],
     description:
-      "A provider's webhooks refused for one reason reached 20 in a day (UTC), or 200, 2,000 and so on, and three times the daily mean of the week before.",
+      "The refusals of a provider's webhooks for one reason reached 20 (then 200, 2,000 and so on) in a UTC day, and three times the daily mean of the week before.",
     version: 1,
     listed: false,
     // From the day's midnight until the last refusal that was counted.

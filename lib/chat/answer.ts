@@ -33,7 +33,7 @@ const message = z.object({
   usage,
 });
 
-/** The SDK's types do not hold: it returns an HTML page with status 200 as a string. @throws BadResponse */
+/** The SDK's types are not reliable: it returns an HTML page with status 200 as a string. @throws BadResponse */
 function parse(answer: unknown): Message {
   const parsed = message.safeParse(answer);
   if (!parsed.success) throw new BadResponse();

@@ -33,7 +33,10 @@ export class BadResponse extends Error {
   }
 }
 
-/** Makes the caller's answer out of a failure. Never with the provider's words: they quote keys, prompts and debts. */
+/**
+ * Makes the caller's answer from a failure. Never with the provider's words, which may quote keys, prompts and unpaid
+ * bills.
+ */
 export function problemOf({ code, retryAfterSeconds }: Failure): Problem {
   return new Problem(code, { retryAfterSeconds });
 }
@@ -71,8 +74,8 @@ export function mayHaveReachedModel(sdk: typeof Sdk, error: unknown): boolean {
 }
 
 /**
- * A 4xx is our fault, also a 400: the request passed our own checks, and the provider answers 400 to an unknown model
- * and to a spending limit that the owner set. 408, 409 and 429 pass, though not within a second.
+ * A 4xx is our fault, even a 400: the request passed our own checks, and the provider answers 400 to an unknown model
+ * and to a spending limit that the owner set. 408, 409 and 429 are temporary, but last longer than a second.
  */
 function answeredFailure(error: Sdk.APIError): Failure {
   const { status } = error;

@@ -17,7 +17,7 @@ export interface ModelQuestion {
   readonly callerSignal: AbortSignal;
   readonly body: ChatRequest;
   readonly settings: Config['chat'] & { readonly apiKey: string };
-  /** The clock's limit over everything: import, connection, headers, body and the second try. */
+  /** Time limit of the whole call: import, connection, headers, body and the second try. */
   readonly deadlineMs: number;
 }
 
@@ -46,7 +46,7 @@ export class ModelCall {
 
   readonly #question: ModelQuestion;
   readonly #startedAt = performance.now();
-  // By hand, not `AbortSignal.any` of two: Node 20 may collect a timeout that only such a signal refers to.
+  // Not `AbortSignal.any`: Node 20 may garbage-collect a timeout that only such a signal refers to.
   readonly #stop = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #stoppedBy: 'deadline' | 'caller' | undefined;
@@ -128,7 +128,7 @@ export class ModelCall {
     return firstMs + waitMs + firstMs <= this.#question.deadlineMs ? waitMs : undefined;
   }
 
-  /** Ends a call that has brought an answer. */
+  /** Ends a call that got an answer. */
   end(outcome: 'answered' | 'cut_off' | 'refused'): void {
     this.#release();
     this.#log('info', outcome);

@@ -61,13 +61,13 @@ async function send(
   close(controller);
 }
 
-/** The reader may have cancelled the stream, which closes it. */
+/** Closes the stream, unless its reader has cancelled it. */
 function close(controller: ReadableStreamDefaultController<Uint8Array>, last?: Uint8Array): void {
   try {
     if (last) controller.enqueue(last);
     controller.close();
   } catch {
-    // It is closed.
+    // The reader has closed it.
   }
 }
 

@@ -38,7 +38,7 @@ async function dueDays(tx: Transaction, now: Date | undefined): Promise<string[]
     values: [],
   });
   const newest = midnight((now?.getTime() ?? row!.nowMs) - STRIKES_AFTER_MS);
-  // On a new database before 06:00 the newest strike was yesterday's, which no subscriber was there to miss.
+  // Without an earlier event, begin today: yesterday there was nobody to receive one.
   const today = midnight(now?.getTime() ?? row!.nowMs);
   const first = row!.lastDay
     ? Math.max(Date.parse(row!.lastDay) + DAY, newest - (CATCH_UP_DAYS - 1) * DAY)

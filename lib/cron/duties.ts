@@ -11,11 +11,17 @@ import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
 import { strikeDailyClock } from './daily-clock.ts';
 
-/** A task that the cron performs once a minute besides relaying. Runs overlap, so performing it twice must be harmless. */
+/**
+ * Something that the cron does once a minute, in addition to relaying. Runs overlap, so performing it twice must be
+ * harmless.
+ */
 export interface Duty {
   /** Shown in the log and in the cron's answer when the duty failed. */
   readonly name: string;
-  /** Its statements have a time limit (`limitStatements`): one that waits for a lock would keep its connection. */
+  /**
+   * Must limit the time of its statements (`limitStatements`): a statement that waits for a lock would keep its
+   * connection.
+   */
   readonly run: (db: Database) => Promise<Partial<DutyResults>>;
 }
 

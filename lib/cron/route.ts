@@ -30,7 +30,7 @@ export const relayRun = z
   })
   .meta({
     id: 'RelayRun',
-    description: 'What the relay and the duties of a run of the cron did.',
+    description: 'The results of the relay and the duties in one run of the cron.',
   }) satisfies z.ZodType<RelayReport & Performed>;
 
 export type RelayRun = z.output<typeof relayRun>;

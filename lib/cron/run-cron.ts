@@ -33,8 +33,8 @@ export function requireRelays(relays: boolean): void {
 }
 
 /**
- * Runs the cron once: relays until its budget is used, which is past the next call, and performs the duties meanwhile. No
- * duty can keep it from relaying.
+ * Runs the cron once: relays until its budget is used up, which is after the next call, and performs the duties
+ * meanwhile. No duty can stop it from relaying.
  *
  * Runs may be missed, doubled or overlap: relays share the work, and each duty takes effect once.
  *

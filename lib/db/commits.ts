@@ -1,8 +1,8 @@
 import type { Executor } from './statement.ts';
 
-// How a relay learns that there is something to deliver. Whatever makes deliveries due says so with `noteDue`: an emit, a
-// webhook, an operator's replay, retry, skip or resume. `onDue` hears of it when it is committed; lib/postbud.ts has it
-// kick the relay.
+// How a relay learns that there is something to deliver. Every change that makes deliveries due calls `noteDue`: an
+// emit, a webhook, an operator's replay, retry, skip or resume. The commit calls the listeners of `onDue`; the one of
+// lib/postbud.ts kicks the relay.
 
 /** A transaction of `db.transaction`, with those nested in it. */
 export interface OpenTransaction {
@@ -31,7 +31,7 @@ export function onDue(db: Executor, listener: () => void): () => void {
   return () => own.delete(listener);
 }
 
-/** Has `noteDue` find a transaction: the one of `db.transaction`, or one nested in it. */
+/** Registers a transaction for `noteDue`: one of `db.transaction`, or one nested in it. */
 export function trackTransaction(tx: object, transaction: OpenTransaction): void {
   openTransactions.set(tx, transaction);
 }

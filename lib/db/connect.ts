@@ -47,8 +47,8 @@ const drivers = new WeakMap<object, Driver>();
  * Opens a database and returns its Drizzle handle.
  *
  * @param url `postgres://…` through `pg`, or through Neon's driver for a `*.neon.tech` host or with
- *   `DATABASE_DRIVER=neon`; `memory://` for an embedded one that lives as long as the process. By default
- *   `DATABASE_URL`; without that, the embedded database in `DATA_DIR`.
+ *   `DATABASE_DRIVER=neon`; `memory://` for an embedded one in memory. By default `DATABASE_URL`; without that, the
+ *   embedded database in `DATA_DIR`.
  * @throws InvalidConfiguration when the url is none of these. When the database is down, the first statement throws.
  */
 export async function connect(url?: string): Promise<Connection> {
@@ -86,8 +86,8 @@ export async function migrate(db: Database): Promise<void> {
  * Runs a transaction that can be cut off: when `signal` aborts, nothing that the callback still does reaches the
  * database. Commits here are not reported to `onDue`: it is the relay that calls this, and it looks again by itself.
  *
- * @throws the signal's reason; TransactionNotBegun; or what the callback or the commit threw. A connection lost at the
- *   commit leaves the outcome unknown.
+ * @throws the signal's reason; TransactionNotBegun; or the error of the callback or the commit. A connection lost at
+ *   the commit leaves the outcome unknown.
  */
 export async function transact<Result>(
   db: Database,

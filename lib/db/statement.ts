@@ -7,7 +7,7 @@ import { SECOND } from '../time.ts';
 export interface Statement {
   /**
    * Makes each connection prepare the statement once, under this name. For frequent statements, which cost more to plan
-   * than to run. A name stands for one text.
+   * than to run. Each name must have a single text.
    */
   readonly name?: string;
   readonly text: string;

@@ -4,7 +4,7 @@ import { driverOf, run } from '../db/statement.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
 
 /**
- * Writes the subscribers of events that were emitted without any, from this release's catalog.
+ * Adds the subscribers, from this release's catalog, to events that were emitted without any.
  *
  * Releases up to 0.1 emit such events. While one of them runs beside this release, its events wait for a relay that knows
  * their topic, and nothing overtakes them. Delete this file once no such release runs any more.

@@ -6,7 +6,7 @@ import type { Subscription } from './subscription.ts';
 export interface ClaimedLane {
   /** Database key, as text. */
   readonly id: string;
-  /** The lane that holds its deliveries, and whose id theirs begin with: another lane only for a key in trouble. */
+  /** The lane that holds its deliveries, whose ids begin with this one: another lane only for a key in trouble. */
   readonly home: string;
   readonly token: string;
   readonly subscription: Subscription;
@@ -25,7 +25,7 @@ export interface ClaimedLane {
    * at a time includes the newer ones, because their keys leave the lane one by one.
    */
   readonly deliveries: readonly ClaimedDelivery[];
-  /** That first newer one and all behind it: they wait for a relay of a release that can read it. */
+  /** The first newer one and all deliveries behind it: they wait for a relay of a release that can read it. */
   readonly unreadable: readonly ClaimedDelivery[];
   /** Whether `deliveries` reaches the lane's end. */
   readonly isWhole: boolean;

@@ -37,7 +37,7 @@ const TOPIC = 'expected a topic of the catalog, such as payment.captured';
 export const topicText = z
   .string(TOPIC)
   .regex(/^[a-z0-9_.-]{1,200}$/, TOPIC)
-  .meta({ description: 'A topic of the catalog, or one that only another release’s catalog has.' });
+  .meta({ description: 'A topic of this or of another release’s catalog.' });
 
 export const topicName = z
   .string(TOPIC)
@@ -94,7 +94,7 @@ export const replayRequest = z
       .int()
       .nonnegative()
       .optional()
-      .meta({ description: 'Refuses the replay when another number of deliveries matches.' }),
+      .meta({ description: 'Refuses the replay unless exactly this many deliveries match.' }),
     limit: z
       .int()
       .positive()

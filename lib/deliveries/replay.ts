@@ -26,7 +26,8 @@ export class CountChanged extends Error {
   readonly matched: number;
 
   constructor(expected: number, matched: number) {
-    super(`${matched} deliveries match, not ${expected}: check them again before you replay`);
+    const match = matched === 1 ? 'delivery matches' : 'deliveries match';
+    super(`${matched} ${match}, not ${expected}: check them again before you replay`);
     this.name = 'CountChanged';
     this.expected = expected;
     this.matched = matched;
@@ -67,7 +68,7 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
   requireListed(asked);
   const { topic = null, since = null, dryRun, expectedCount, reason } = asked;
   const id = asked.replayId ?? uuidv7();
-  const [row] = await putBack(db, asked, matchingValues(asked, now), [
+  const [row] = await requeue(db, asked, matchingValues(asked, now), [
     dryRun,
     expectedCount ?? null,
     id,
@@ -95,7 +96,7 @@ export async function replay(db: Database, request: ReplayRequest, by: string, n
  * Takes the locks in a statement of its own, so that the snapshot of the next one is no older than they are. Deliveries
  * that were dead-lettered while it waited for them are not part of the request.
  */
-async function putBack(
+async function requeue(
   db: Database,
   asked: ParsedReplayRequest,
   matching: readonly unknown[],
@@ -142,7 +143,7 @@ function isDuplicate(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
-/** Reads what a replay with this id did, which ended after this one's statement began. */
+/** Reads the result of a replay with the same id that ended after this one's statement began. */
 async function earlierReplay(db: Database, id: string): Promise<Earlier | null> {
   const [row] = await run<Earlier>(driverOf(db), {
     text: 'select matched, replayed from replays where id = $1::uuid',

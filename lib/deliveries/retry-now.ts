@@ -22,7 +22,7 @@ export async function retryNow(
 ): Promise<ActedOn> {
   const { deliveryId, by, reason = null, now } = asked;
   return await onFirstOfLane(db, deliveryId, async (tx, { id, laneId, topic, subscriber }) => {
-    const hurried = await run(tx, {
+    const retried = await run(tx, {
       text: RETRY_NOW,
       values: [
         id.home,
@@ -36,7 +36,7 @@ export async function retryNow(
         subscriber,
       ],
     });
-    if (hurried.length === 0) throw new NotActedOn('not_waiting');
+    if (retried.length === 0) throw new NotActedOn('not_waiting');
   });
 }
 
@@ -44,7 +44,7 @@ const RETRY_NOW = `
   with clock as materialized (
     select coalesce($6::text::timestamptz, clock_timestamp()) as now
   ),
-  hurried as (
+  retried as (
     update deliveries set next_attempt_at = clock.now,
       attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
         'outcome', 'hurried', 'by', $4::text, 'reason', $5::text)
@@ -53,9 +53,9 @@ const RETRY_NOW = `
     returning lane_id
   ),
   lane as (
-    update lanes set due_at = clock.now from clock, hurried where id = $3::text::bigint
+    update lanes set due_at = clock.now from clock, retried where id = $3::text::bigint
   )
   insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason)
   select $7::uuid, clock.now, $4::text, 'retry', $8::text, $9::text, $1::text || '-' || $2::text, $5::text
-  from clock, hurried
+  from clock, retried
   returning id`;

@@ -111,7 +111,7 @@ export function settlementValues(lanes: readonly LaneOutcome[]): (string | null)
   ];
 }
 
-/** This relay no longer holds the lane: another one has taken it over. */
+/** This relay no longer holds the lane: another relay has taken it. */
 export class LeaseLost extends Error {
   readonly code = 'lease_lost';
 
@@ -204,7 +204,7 @@ function instant(ms: number | null): string | null {
   return ms === null ? null : new Date(ms).toISOString();
 }
 
-/** Writes a Postgres array of numbers, because the drivers differ in what they make of JavaScript arrays. */
+/** Writes a Postgres array of numbers, because the drivers convert JavaScript arrays differently. */
 function arrayLiteral(values: readonly (string | number)[]): string {
   return `{${values.join(',')}}`;
 }

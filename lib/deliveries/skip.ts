@@ -7,7 +7,7 @@ import { onFirstOfLane } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
 
 /**
- * Dead-letters the delivery that holds a lane, so that the lane goes on, and records the operator and the reason. The
+ * Dead-letters the delivery that holds a lane, so that the lane continues, and records the operator and the reason. The
  * dead letter can be replayed like any other.
  *
  * @param now overrides the database's clock in tests.

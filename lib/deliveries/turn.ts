@@ -23,7 +23,7 @@ export interface TurnOptions {
   readonly now: string | null;
 }
 
-/** What a turn did in the database. */
+/** The results of a turn in the database. */
 export interface Turn {
   /** The database's clock (or its override) that the leases count from, in epoch milliseconds. */
   readonly nowMs: number;

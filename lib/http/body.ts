@@ -77,8 +77,8 @@ async function nextOf(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<
 
 /**
  * Leaves the rest unread and closes the connection with the answer (RFC 9110, 15.5.14). The stream must not be
- * cancelled: Node then ends the request's stream but not its source, so that the connection's next request hangs and a
- * late chunk brings the process down.
+ * cancelled: Node would end the request's stream but not its source, so that the connection's next request hangs and a
+ * late chunk crashes the process.
  */
 function tooLong(limitBytes: number): Error {
   return new Problem('body_too_large', {

@@ -61,7 +61,7 @@ interface BodyDeclaration<Body> {
   readonly schema: z.ZodType<Body>;
   /** The longest accepted body, as sent. */
   readonly limitBytes: number;
-  /** Accepts `application/x-www-form-urlencoded` besides JSON, as an object of strings. */
+  /** Also accepts `application/x-www-form-urlencoded`, as an object of strings. */
   readonly forms?: boolean;
 }
 
@@ -109,7 +109,7 @@ export function guardedEndpoint<Body>(declaration: EndpointDeclaration<Body>): E
           durationMs: Math.round(performance.now() - startedAt),
           requestId,
         });
-        return finished(response, request.method, requestId, guarded);
+        return withCommonHeaders(response, request.method, requestId, guarded);
       };
       return await withinLife(lifeMs, () =>
         inRequestSpan({ request, route, requestId, isAnonymous }, answerInSpan),
@@ -217,7 +217,12 @@ function pathOf(url: string): string {
  * Copies the response, since the headers of some responses are immutable. A stream passes through unread. The answer's
  * own rate limit headers win over those of a guard.
  */
-function finished(response: Response, method: string, requestId: string, guarded: Headers): Response {
+function withCommonHeaders(
+  response: Response,
+  method: string,
+  requestId: string,
+  guarded: Headers,
+): Response {
   const headers = new Headers(response.headers);
   for (const [name, value] of guarded) {
     if (name === 'vary') headers.append(name, value);

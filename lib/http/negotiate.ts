@@ -51,7 +51,7 @@ function rangeOf(element: string): readonly MediaRange[] {
   try {
     const type = new MIMEType(element);
     const quality = type.params.get('q') ?? '1';
-    // Java's own client writes `.2`.
+    // Java's HTTP client writes `.2`.
     return /^(0?\.\d+|0\.?|1(\.0*)?)$/.test(quality) ? [{ type, quality: Number(quality) }] : [];
   } catch {
     return [];

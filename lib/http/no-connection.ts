@@ -1,8 +1,8 @@
 import { codeOf } from '../log.ts';
 
 /**
- * Errors of connections that were never established, so that nobody can have received the request. Resets and timeouts
- * are not among them: by then the request may have been sent.
+ * Errors of connections that were never established: no server received the request. Resets and timeouts are not among
+ * them: by then the request may have been sent.
  */
 const NEVER_CONNECTED: ReadonlySet<string> = new Set([
   'ECONNREFUSED',

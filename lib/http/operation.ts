@@ -59,7 +59,7 @@ export interface Parameter {
 
 interface Body {
   readonly schema: z.ZodType;
-  /** Whether forms are accepted besides JSON. */
+  /** Whether forms are accepted in addition to JSON. */
   readonly forms?: boolean;
   readonly limitBytes: number;
 }
@@ -117,8 +117,8 @@ export function answered(value: unknown, type = JSON_TYPE): ExampleAnswer {
 }
 
 /** A problem as an answer. */
-export function refused(code: ProblemCode, told: Parameters<typeof problemValue>[1] = {}): ExampleAnswer {
-  return { status: problemCodes[code].status, type: PROBLEM_TYPE, value: problemValue(code, told) };
+export function refused(code: ProblemCode, options: Parameters<typeof problemValue>[1] = {}): ExampleAnswer {
+  return { status: problemCodes[code].status, type: PROBLEM_TYPE, value: problemValue(code, options) };
 }
 
 /** A refusal with one issue. @param path the name of one field. */

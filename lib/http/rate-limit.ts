@@ -27,7 +27,7 @@ export function requireAllowed(limits: readonly Limit[], verdict: Verdict): void
   if (verdict.isAllowed || !pressing) return;
   const seconds = secondsUntilReset(pressing);
   throw new Problem('rate_limited', {
-    detail: `Too many calls. Try again in ${seconds} seconds.`,
+    detail: `Too many calls. Try again in ${seconds} ${seconds === 1 ? 'second' : 'seconds'}.`,
     headers: rateLimitHeaders(limits, verdict),
     retryAfterSeconds: seconds,
     reason: pressing.limit.name,
@@ -61,7 +61,7 @@ export async function takeBudget(
   };
 }
 
-/** The limit that refused, or else the one with the fewest calls left; of equals, the one that lasts longest. */
+/** The limit that refused, or else the one with the fewest calls left; of equals, the one with the longest window. */
 function mostPressing({ counts }: Verdict): Count | undefined {
   const [first] = counts.toSorted(
     (one, other) =>

@@ -14,9 +14,12 @@ export interface VisitorLimits {
 export interface Visit {
   /** Stands for the visitor's address and can be kept. */
   readonly visitor: string;
-  /** Takes a request that was not valid out of the limits that count only valid ones. Never rejects. */
+  /** Uncounts an invalid request in the limits that count only valid ones. Never rejects. */
   giveBackInvalid(): Promise<void>;
-  /** Takes a request that was given back to the day's budget out of the parts of it too. Never rejects. */
+  /**
+   * Uncounts a request in the limits of parts of the day's budget, when it was given back to the budget itself. Never
+   * rejects.
+   */
   giveBackPart(): Promise<void>;
 }
 
@@ -40,17 +43,17 @@ export async function countVisit(
     return key === undefined ? [] : [{ key, limit }];
   });
   const applied = takings.map(({ limit }) => limit);
-  const tell = (known: Verdict) => {
+  const writeHeaders = (known: Verdict) => {
     for (const [name, value] of Object.entries(rateLimitHeaders(applied, known))) headers.set(name, value);
   };
   const verdict = await limiter.take(takings);
-  tell(verdict);
+  writeHeaders(verdict);
   requireAllowed(applied, verdict);
   const giveBack = async (isToGiveBack: (limit: VisitorLimit) => boolean | undefined) => {
     const counts = verdict.counts.map(async (count, index) =>
       isToGiveBack(applied[index]!) ? await count.giveBack() : count,
     );
-    tell({ ...verdict, counts: await Promise.all(counts) });
+    writeHeaders({ ...verdict, counts: await Promise.all(counts) });
   };
   return {
     visitor: own,

@@ -7,10 +7,10 @@ import type { Once } from './once.ts';
 export function createOnce(redis: () => Config['redis']): Once {
   let once: Once | undefined;
   return {
-    once(deed) {
+    once(action) {
       const settings = once ? undefined : redis();
       once ??= new OncePerProcess(settings && new OnceAcrossProcesses(settings));
-      return once.once(deed);
+      return once.once(action);
     },
   };
 }

@@ -8,7 +8,7 @@ import { problemResponse } from '../http/problem.ts';
 import type { Problem } from '../http/problem.ts';
 import { html } from '../markup.ts';
 
-/** Whether a page without script sent the request, so that its visitor sees the answer. */
+/** Whether a page without script sent the request: its visitor sees the answer itself. */
 export function isForm(request: Request): boolean {
   return /^application\/x-www-form-urlencoded *(;|$)/i.test(request.headers.get('content-type') ?? '');
 }
@@ -28,7 +28,7 @@ export function sentAnswer(request: Request, wanted: string | undefined, cors: C
   return page(200, 'Takk for henvendelsen', ['Vi har tatt imot den og svarer deg på e-post.']);
 }
 
-/** Visitors may return to origins whose pages may call. */
+/** Whether visitors may be sent back to an origin: its pages may call. */
 function isAllowed(cors: Cors, origin: string): boolean {
   const headers = corsHeaders(cors, new Request(origin, { headers: { origin } }));
   return headers['access-control-allow-origin'] === origin;
@@ -101,7 +101,7 @@ const STYLE = `
   }
 `;
 
-/** Kept byte for byte, since the policy below names the style sheet by its digest. */
+/** Kept byte for byte, because the policy below names the style sheet by its digest. */
 const STYLE_ELEMENT = raw(`<style>${STYLE}</style>`);
 
 const CSP = [

@@ -19,10 +19,10 @@ import type { Once } from './once.ts';
 
 export interface Inquiry {
   readonly request: Request;
-  /** The event's correlation id, and in every log line. */
+  /** The event's correlation id; every log line has it too. */
   readonly requestId: string;
   readonly body: InquiryRequest;
-  /** Stands for the sender: two visitors may send the same words. */
+  /** Identifies the sender, because two visitors may send the same words. */
   readonly visitor: string;
   readonly mail: MailSettings | undefined;
   readonly sent: Once;
@@ -34,7 +34,7 @@ export interface Inquiry {
   readonly database: (() => Promise<Database>) | undefined;
   /** Keeps the host awake until the promise settles. */
   readonly waitUntil: (work: Promise<void>) => void;
-  /** For the mail provider's answer; see `sendMail`. */
+  /** Time limit of each attempt to send the mail; see `sendMail`. */
   readonly timeoutMs?: number;
 }
 
@@ -81,7 +81,7 @@ async function sendOnce(inquiry: Inquiry, settings: MailSettings): Promise<boole
   };
   const idempotencyKey = request.headers.get('idempotency-key')?.trim();
   if (!idempotencyKey) return (await sent.once(sameBody)).isReplay;
-  // Keys of different visitors are unrelated. A page that makes a new key at each click sends only once, too.
+  // Each visitor has keys of their own. A page that makes a new key at each click still sends only once.
   let isSameBody = false;
   const { isReplay } = await sent.once({
     key: digest('key', visitor, idempotencyKey),
@@ -93,7 +93,7 @@ async function sendOnce(inquiry: Inquiry, settings: MailSettings): Promise<boole
   return isReplay || isSameBody;
 }
 
-/** Hashes JSON, in which different lists differ. */
+/** Hashes a list as JSON, which is different for different lists. */
 function digest(...parts: readonly string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
@@ -120,7 +120,7 @@ async function sendBudgeted(
   }
 }
 
-/** The mail is sent; a slow database must not keep the visitor waiting. */
+/** The mail is sent by then, so a slow database must not keep the visitor waiting. */
 const RECORD_PATIENCE_MS = 2 * SECOND;
 
 async function record({ body, requestId, database, waitUntil }: Inquiry, inquiryId: string): Promise<void> {
@@ -147,7 +147,7 @@ function success({ request, body, cors }: Inquiry, isReplay: boolean): Response 
   return response;
 }
 
-/** Makes a problem for each request, also where requests share one failure: the request ids differ. */
+/** Makes a problem of its own for each request, even where requests share one failure: their request ids differ. */
 function asProblem(error: unknown, requestId: string): unknown {
   if (error instanceof KeyReused) return new Problem(error.code);
   if (!(error instanceof MailNotSent)) return error;

@@ -3,15 +3,18 @@ import { networkDays } from '../rate-limit/networks.ts';
 import type { VisitorLimit } from '../rate-limit/visitors.ts';
 import { DAY, MINUTE } from '../time.ts';
 
-/** Extra tries: a town hall behind one address makes some typing errors in ten minutes, a program thousands. */
+/**
+ * Extra tries: the people of a town hall behind one address make a few typing errors in ten minutes, a program makes
+ * thousands.
+ */
 const TYPING_ERRORS = 50;
 
 /** One visitor's share of a day's budget: five in ten minutes would be 720 in a day. */
 const PART_OF_DAY = 1 / 10;
 
 /**
- * The limits of one visitor, for inquiries and for tries. A customer with many networks gets two or four times as many
- * as one visitor, not as many for each network.
+ * The limits of one visitor, for inquiries and for tries. A customer with many networks gets two or four times the
+ * limit of one visitor, not a limit for each network.
  */
 export function inquiryLimits(rates: Config['rates']): readonly VisitorLimit[] {
   const { inquiryPer10Minutes: limit, inquiryDailyBudget } = rates;

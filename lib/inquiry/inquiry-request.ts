@@ -34,7 +34,7 @@ function required(most: number) {
     .meta({ minLength: 1, maxLength: most });
 }
 
-/** Absent, null, empty and blank mean the same, since a form sends all its fields. */
+/** Absent, null, empty and blank mean the same, because a form sends all its fields. */
 function optional(most: number, clean: (text: string) => string) {
   const should = `expected at most ${most} characters`;
   return z
@@ -59,7 +59,7 @@ const email = required(EMAIL_MOST)
   )
   .meta({ format: 'idn-email', maxLength: EMAIL_MOST });
 
-/** After `kontakt-` a page may put any text, but not none. */
+/** A page may put any text after `kontakt-`, but not leave it empty. */
 const SOURCE = /^(?:chatbot|book-demo|kontakt-.+)$/u;
 
 const source = required(80)
@@ -94,7 +94,7 @@ export const inquiryRequest = z.object({
     description: 'A honeypot. Leave it empty: people do not see this field, programs that fill in forms do.',
   }),
   redirect: optional(2000, singleLine).meta({
-    description: 'The page to send the visitor of a form back to.',
+    description: 'The page to redirect the visitor of a form to.',
   }),
 });
 

@@ -3,7 +3,7 @@ import { Redis } from '@upstash/redis';
 import { log } from '../log.ts';
 import { MINUTE, SECOND, sleep } from '../time.ts';
 import { KeyReused } from './once.ts';
-import type { Deed, Once } from './once.ts';
+import type { Action, Once } from './once.ts';
 import { REMEMBERED_MS } from './once.ts';
 
 /** Longer than a mail with its second attempt takes: an older claim belongs to a process that died. */
@@ -12,13 +12,13 @@ const CLAIM_SECONDS = 30;
 /** How often to check on another process. */
 const POLL_MS = 250;
 
-/** Time for one claim to expire and the deed to be done again. */
+/** Time for one claim to expire and the action to be run again. */
 const PATIENCE_MS = MINUTE;
 
-/** Delivering an inquiry matters more than delivering it only once. */
+/** After this time an inquiry is sent without Redis: a duplicate is better than a lost inquiry. */
 const REDIS_TIMEOUT_MS = 800;
 
-/** Remembers in Redis, across processes. If Redis does not answer, the deed is done. */
+/** Remembers in Redis, across processes. If Redis does not answer, the action runs. */
 export class OnceAcrossProcesses implements Once {
   readonly #redis: Redis;
 
@@ -33,46 +33,46 @@ export class OnceAcrossProcesses implements Once {
     });
   }
 
-  async once(deed: Deed): Promise<{ readonly isReplay: boolean }> {
-    const claim = await this.#claim(deed);
+  async once(action: Action): Promise<{ readonly isReplay: boolean }> {
+    const claim = await this.#claim(action);
     if (claim === 'done') return { isReplay: true };
     try {
-      await deed.run();
+      await action.run();
     } catch (error) {
-      if (claim === 'mine') await orNothing(this.#redis.del(nameOf(deed)));
+      if (claim === 'mine') await orNothing(this.#redis.del(nameOf(action)));
       throw error;
     }
     if (claim === 'mine') {
-      const remembered = `done:${deed.fingerprint}`;
-      await orNothing(this.#redis.set(nameOf(deed), remembered, { ex: REMEMBERED_MS / SECOND }));
+      const remembered = `done:${action.fingerprint}`;
+      await orNothing(this.#redis.set(nameOf(action), remembered, { ex: REMEMBERED_MS / SECOND }));
     }
     return { isReplay: false };
   }
 
-  async #claim(deed: Deed): Promise<'mine' | 'done' | 'unknown'> {
+  async #claim(action: Action): Promise<'mine' | 'done' | 'unknown'> {
     const patientUntil = Date.now() + PATIENCE_MS;
     while (Date.now() < patientUntil) {
-      const state = await orNothing(this.#claimOnce(deed));
+      const state = await orNothing(this.#claimOnce(action));
       if (state !== 'doing') return state ?? 'unknown';
       await sleep(POLL_MS);
     }
     return 'unknown';
   }
 
-  async #claimOnce(deed: Deed): Promise<'mine' | 'done' | 'doing'> {
-    const doing = `doing:${deed.fingerprint}`;
-    const set = await this.#redis.set(nameOf(deed), doing, { nx: true, ex: CLAIM_SECONDS });
+  async #claimOnce(action: Action): Promise<'mine' | 'done' | 'doing'> {
+    const doing = `doing:${action.fingerprint}`;
+    const set = await this.#redis.set(nameOf(action), doing, { nx: true, ex: CLAIM_SECONDS });
     if (set === 'OK') return 'mine';
-    const found = await this.#redis.get<string>(nameOf(deed));
-    // The other process gave up between the two commands.
+    const found = await this.#redis.get<string>(nameOf(action));
+    // The other process released its claim between the two commands.
     if (found === null) return 'doing';
     const [state, fingerprint] = found.split(':');
-    if (fingerprint !== deed.fingerprint) throw new KeyReused();
+    if (fingerprint !== action.fingerprint) throw new KeyReused();
     return state === 'done' ? 'done' : 'doing';
   }
 }
 
-function nameOf({ key }: Deed): string {
+function nameOf({ key }: Action): string {
   return `postbud:inquiry:${key}`;
 }
 

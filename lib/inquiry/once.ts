@@ -13,24 +13,24 @@ export class KeyReused extends Error {
   }
 }
 
-/** Work to do at most once. */
-export interface Deed {
-  /** Names the work; opaque, of bounded length. */
+/** An action that must run at most once. */
+export interface Action {
+  /** Names the action; opaque, of bounded length. */
   readonly key: string;
-  /** Differs if the key stood for other work before. */
+  /** Differs if the key belonged to another action before. */
   readonly fingerprint: string;
   readonly run: () => Promise<void>;
 }
 
 export interface Once {
   /**
-   * Does a deed unless it was done within ten minutes. A call that comes meanwhile shares its outcome, good or bad;
-   * after a failure the next call does it.
+   * Runs an action unless it succeeded within the last ten minutes. Calls during a run share its outcome; after a
+   * failure the next call runs the action again.
    *
-   * @returns whether another call did it.
-   * @throws KeyReused, or the error of the deed.
+   * @returns whether another call ran it.
+   * @throws KeyReused, or the error of the action.
    */
-  once(deed: Deed): Promise<{ readonly isReplay: boolean }>;
+  once(action: Action): Promise<{ readonly isReplay: boolean }>;
 }
 
 interface Memory {
@@ -44,7 +44,7 @@ const MOST_REMEMBERED = 10_000;
 
 /** Remembers in this process. @param beyond remembers across processes. */
 export class OncePerProcess implements Once {
-  // Ordered by `forgetAt`, since all are kept equally long.
+  // Ordered by `forgetAt`, because all are kept equally long.
   readonly #memories = new Map<string, Memory>();
   readonly #beyond: Once | undefined;
   readonly #now: () => number;
@@ -54,28 +54,28 @@ export class OncePerProcess implements Once {
     this.#now = now;
   }
 
-  async once(deed: Deed): Promise<{ readonly isReplay: boolean }> {
+  async once(action: Action): Promise<{ readonly isReplay: boolean }> {
     this.#forget();
-    const known = this.#memories.get(deed.key);
+    const known = this.#memories.get(action.key);
     if (known) {
-      if (known.fingerprint !== deed.fingerprint) throw new KeyReused();
+      if (known.fingerprint !== action.fingerprint) throw new KeyReused();
       await known.outcome;
       return { isReplay: true };
     }
-    const outcome = this.#do(deed);
-    const memory = { fingerprint: deed.fingerprint, outcome, forgetAt: this.#now() + REMEMBERED_MS };
-    this.#memories.set(deed.key, memory);
+    const outcome = this.#do(action);
+    const memory = { fingerprint: action.fingerprint, outcome, forgetAt: this.#now() + REMEMBERED_MS };
+    this.#memories.set(action.key, memory);
     try {
       return await outcome;
     } catch (error) {
-      if (this.#memories.get(deed.key) === memory) this.#memories.delete(deed.key);
+      if (this.#memories.get(action.key) === memory) this.#memories.delete(action.key);
       throw error;
     }
   }
 
-  async #do(deed: Deed): Promise<{ readonly isReplay: boolean }> {
-    if (this.#beyond) return await this.#beyond.once(deed);
-    await deed.run();
+  async #do(action: Action): Promise<{ readonly isReplay: boolean }> {
+    if (this.#beyond) return await this.#beyond.once(action);
+    await action.run();
     return { isReplay: false };
   }
 

@@ -58,11 +58,14 @@ interface MailFailureDetails {
   readonly reason?: string | undefined;
   readonly status?: number | undefined;
   readonly fields?: readonly string[];
-  /** Known from the first attempt, if not implied by the second. */
+  /** Set where the first attempt may have reached the provider and the second did not. */
   readonly hasReachedProvider?: boolean;
 }
 
-/** For each of two attempts. The provider answers in some 200 ms; a visitor who waits longer than this has left. */
+/**
+ * Time limit of each of two attempts. The provider answers in some 200 ms; a visitor who waits longer than this has
+ * left.
+ */
 const TIMEOUT_MS = 8 * SECOND;
 
 /** Long enough for a restarted server or a full rate limit window, too short for a person to notice. */
@@ -73,14 +76,14 @@ const RETRY_PAUSE_MS = 500;
  *
  * Tries a second time only when the first attempt was certainly not accepted, so that nobody gets the mail twice.
  *
- * @param timeoutMs for each try, for tests.
+ * @param timeoutMs of each attempt, for tests.
  * @throws MailNotSent
  */
 export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = TIMEOUT_MS): Promise<void> {
   try {
     await handOver(settings, mail, timeoutMs);
   } catch (error) {
-    if (!(error instanceof MailNotSent) || !surelyNotAccepted(error)) throw error;
+    if (!(error instanceof MailNotSent) || !wasNotAccepted(error)) throw error;
     await sleep(RETRY_PAUSE_MS);
     await handOver(settings, mail, timeoutMs).catch((second: unknown) => {
       if (!error.hasReachedProvider || !(second instanceof MailNotSent)) throw second;
@@ -93,7 +96,7 @@ export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = T
 const HOSTS = { global: 'https://api.sendgrid.com', eu: 'https://api.eu.sendgrid.com' };
 
 /**
- * One call of the v3 API, without SendGrid's SDK: its HTTP client, axios, with what that needs, would add 390 kB to each
+ * Calls the v3 API once. Not with SendGrid's SDK, whose HTTP client (axios) and its packages would add 390 kB to each
  * function that relays, because the relay's subscribers send mail.
  *
  * @throws MailNotSent
@@ -137,7 +140,7 @@ function message(settings: MailSettings, mail: Mail) {
   return {
     personalizations: [{ to: [{ email: to }], ...(isCopied && { cc: [{ email: cc }] }) }],
     from: { email: asciiAddress(settings.from), name: mail.senderName },
-    ...(mail.replyTo && { reply_to: named(mail.replyTo) }),
+    ...(mail.replyTo && { reply_to: toAddress(mail.replyTo) }),
     subject: mail.subject,
     content: [
       { type: 'text/plain', value: mail.text },
@@ -154,7 +157,7 @@ function message(settings: MailSettings, mail: Mail) {
   };
 }
 
-function named({ email, name }: { readonly email: string; readonly name: string }) {
+function toAddress({ email, name }: { readonly email: string; readonly name: string }) {
   const shown = displayName(name);
   return { email: asciiAddress(email), ...(shown !== '' && { name: shown }) };
 }
@@ -184,7 +187,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function surelyNotAccepted({ code, status = 0, reason }: MailNotSent): boolean {
+function wasNotAccepted({ code, status = 0, reason }: MailNotSent): boolean {
   if (code === 'email_failed') return status === 429 || status >= 500;
   return code === 'email_unreachable' && isNeverConnected(reason);
 }

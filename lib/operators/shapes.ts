@@ -59,12 +59,15 @@ export const needsReason = { required: ['reason'] };
 /** An optional reason, and the page to return to. Forms send fields that were left empty. */
 export const optionalReason = z.object({
   reason: ownWords.transform((text) => text || null).optional(),
-  next: z.string().optional().meta({ description: 'The page of the console that a browser is sent on to.' }),
+  next: z
+    .string()
+    .optional()
+    .meta({ description: 'The page of the console that a browser is redirected to.' }),
 });
 
 const PAGE_LIMIT = 'expected a whole number from 1 to 100';
 
-/** How many entries of a list one page shows, as a query's field. */
+/** The number of entries that one page of a list shows, as a query's field. */
 export const pageLimit = z.coerce
   .number(PAGE_LIMIT)
   .int(PAGE_LIMIT)

@@ -23,7 +23,7 @@ export interface EmitOptions {
    * pruned, at the earliest 30 days after it was recorded.
    */
   readonly dedupeKey?: string;
-  /** Joins everything that happened because of one request or one event. */
+  /** The same for all events that one request or one event led to. */
   readonly correlationId?: string;
   /** The id of the event that caused this one. */
   readonly causationId?: string;
@@ -153,9 +153,9 @@ interface Recording {
   readonly ctes: string;
   /** How many parameters they have. */
   readonly parameters: number;
-  /** Which rows have the event recorded: none or one. */
+  /** Selects one row to record the event, or none to leave it out. */
   readonly from: string;
-  /** What the statement returns. */
+  /** The final select, which returns the statement's rows. */
   readonly select: string;
 }
 

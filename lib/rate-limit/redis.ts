@@ -1,5 +1,6 @@
 import { Ratelimit } from '@upstash/ratelimit';
 import { Redis } from '@upstash/redis';
+import pTimeout from 'p-timeout';
 
 import { log } from '../log.ts';
 import { MINUTE } from '../time.ts';
@@ -15,8 +16,8 @@ const WARNING_EVERY_MS = MINUTE;
 
 /**
  * Uncounts one call in a window's counter. The library's own way, a call with the rate -1, counts in the current
- * window, which may be a new one, and goes below zero there. A counter also counts refused calls, so the excess above the limit
- * goes first.
+ * window, which may be a new one, and goes below zero there. A counter also counts refused calls, so the excess above
+ * the limit is removed first.
  *
  * @returns the calls that remain counted. An expired counter is not created again.
  */
@@ -62,10 +63,7 @@ export class RedisLimiter implements Limiter {
 
   async take(takings: readonly Taking[]): Promise<Verdict> {
     try {
-      return await within(
-        this.#patienceMs,
-        takeInTurn(takings, (taking) => this.#takeOne(taking)),
-      );
+      return await this.#inTime(takeInTurn(takings, (taking) => this.#takeOne(taking)));
     } catch (error) {
       this.#warn(error);
       return await this.#fallback.take(takings);
@@ -92,7 +90,7 @@ export class RedisLimiter implements Limiter {
 
   async #giveBack(counter: string, { limit }: Limit): Promise<number | undefined> {
     try {
-      const left = await within(this.#patienceMs, this.#redis.eval(GIVE_BACK, [counter], [limit]));
+      const left = await this.#inTime(this.#redis.eval(GIVE_BACK, [counter], [limit]));
       if (typeof left !== 'number' || !(left >= 0 && left < limit)) throw new UnusableCount();
       return limit - left;
     } catch (error) {
@@ -118,6 +116,11 @@ export class RedisLimiter implements Limiter {
     return counter;
   }
 
+  /** Limits the time of several requests together; throws `TimeoutError` when it is up. */
+  async #inTime<Value>(requests: Promise<Value>): Promise<Value> {
+    return await pTimeout(requests, { milliseconds: this.#patienceMs });
+  }
+
   /** Leaves out the error's message: the client's messages repeat the command with its key. */
   #warn(error: unknown): void {
     this.#failures += 1;
@@ -138,18 +141,4 @@ function prefixOf({ name, limit, windowMs }: Limit): string {
 
 class UnusableCount extends Error {
   override readonly name = 'UnusableCount';
-}
-
-/** Bounds the requests of several limits together. */
-async function within<Value>(ms: number, work: Promise<Value>): Promise<Value> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new DOMException('Redis took too long', 'TimeoutError')), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-    work.catch(() => undefined);
-  }
 }

@@ -10,7 +10,7 @@ export interface VisitorLimit extends Limit {
   readonly network?: 56 | 48;
   /** Counts only requests that are valid. */
   readonly onlyValid?: boolean;
-  /** Is a part of a day's budget, and counts only calls that the budget counts. */
+  /** Limits a part of a day's budget, and counts only calls that the budget counts. */
   readonly partOfBudget?: boolean;
 }
 
@@ -57,7 +57,7 @@ function socketAddress(request: Request & { readonly ip?: unknown }): string {
   return typeof request.ip === 'string' ? request.ip : '';
 }
 
-/** The one key of all callers without a known address. */
+/** The key that all callers without a known address share. */
 const LOCAL = 'local';
 
 type Networks = { readonly own: string } | { readonly own: string; readonly 56: string; readonly 48: string };

@@ -44,7 +44,7 @@ export class Attempt {
   #held: HeldLane;
   #place: number;
   readonly #observed: ObservedAttempt | null;
-  // Read after `atMs`: an attempt that seems to last longer than it does would end after its retry was scheduled.
+  // Read after `atMs`: read before, the attempt would seem too long and end after its retry was scheduled.
   readonly #beganAt = performance.now();
 
   constructor(held: HeldLane, place: number, atMs: number, observed: ObservedAttempt | null) {
@@ -63,15 +63,15 @@ export class Attempt {
     return performance.now() - this.#beganAt;
   }
 
-  /** Has the outcome recorded in another lane, whose only claimed delivery this is. */
+  /** Moves the attempt to another lane, whose only claimed delivery it is; the outcome is recorded there. */
   moveTo(held: HeldLane): void {
     this.#held = held;
     this.#place = 0;
   }
 
   /** Calls a handler as part of this attempt's trace. */
-  within<Result>(hand: () => Result): Result {
-    return this.#observed ? this.#observed.within(hand) : hand();
+  within<Result>(call: () => Result): Result {
+    return this.#observed ? this.#observed.within(call) : call();
   }
 
   /** Records a delivery, for the loop to settle. */
@@ -89,7 +89,7 @@ export class Attempt {
     this.#record(failureOf(error), this.elapsedMs, isDoubtful);
   }
 
-  /** Records that a relay died during the attempt, which began when that relay was due to settle it. */
+  /** Records that a relay died during the attempt. It counts from the moment at which that relay's lease ran out. */
   lapse(): void {
     this.#record(LEASE_EXPIRED, 0, false);
   }
@@ -126,7 +126,7 @@ export class Attempt {
     return isPermanent ? null : waitAfter(this.delivery.attempts + 1, maxAttempts);
   }
 
-  /** Every operator sees the groups, so they must hold nothing of the payload. */
+  /** Every operator sees the groups, so they must contain nothing of the payload. */
   #errorGroup({ kind, message }: AttemptFailure): ErrorGroup {
     const { topic, subscriber } = this.#held.lane.subscription;
     const { event } = this.delivery;

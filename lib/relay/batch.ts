@@ -8,12 +8,14 @@ import type { HeldLane } from './held-lane.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted, settle } from './transaction.ts';
 
-/** A lane then costs a hundredth of a round trip for each event, and a batch fits well into a handler's time limit. */
+/**
+ * With 100, a lane costs a hundredth of a round trip for each event, and a batch fits well into a handler's time limit.
+ */
 const BATCH_EVENTS = 100;
 
 /**
- * After this many failed attempts, and for its last one, a delivery is delivered alone. Where a handler throws for the
- * whole batch because of one event, the events ahead of that one are then not dead-lettered for it.
+ * After this many failed attempts, and for its last one, a delivery is delivered alone. If a handler throws for the
+ * whole batch because of one event, the events before it are then not dead-lettered with it.
  */
 const ATTEMPTS_IN_COMPANY = 2;
 
@@ -43,7 +45,10 @@ export async function inBatches(held: HeldLane, limits: BatchLimits): Promise<bo
   return true;
 }
 
-/** The places of the next batch: all that fits, of any key, up to a delivery that is early or goes alone. */
+/**
+ * Lists the places of the next batch: as many as fit, of any key, up to a delivery that is not due or must be delivered
+ * alone.
+ */
 function batchFrom(held: HeldLane, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
   const { progress } = held;
   const places: number[] = [];
@@ -64,7 +69,7 @@ function goesAlone({ lane }: HeldLane, { attempts }: ClaimedDelivery): boolean {
   return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast);
 }
 
-/** @returns the place after the last one that has an outcome; null when the lane is to be released. */
+/** @returns the place after the last one that has an outcome; null when the lane must be released. */
 async function deliver(held: HeldLane, places: readonly number[]): Promise<number | null> {
   const attempts = places.map((place) => beginAttempt(held, place));
   const { transactional } = held.lane.subscription.subscriber;
@@ -89,13 +94,13 @@ async function take(held: HeldLane, attempts: readonly Attempt[]): Promise<numbe
     ? await withinLimit(handled, limit, timeoutMs, held.options.signal)
     : handled;
   const taken = countOf(returned, attempts.length);
-  // Of the last to begin: none seems to last longer than it did.
+  // Measured from the last to begin, so that none seems longer than it was.
   const durationMs = attempts.at(-1)!.elapsedMs;
   for (const attempt of attempts.slice(0, taken)) attempt.deliver(durationMs);
   return taken;
 }
 
-/** Settles the events that the handler took in the handler's transaction. @returns how many they are. */
+/** Settles the events that the handler took in the handler's transaction. @returns how many. */
 async function takeInTransaction(held: HeldLane, attempts: readonly Attempt[]): Promise<number> {
   let taken: readonly Attempt[] = [];
   await inTransaction(held, async ({ tx, limited }) => {
@@ -134,7 +139,7 @@ function callHandler(
   };
   const events = attempts.map(({ delivery }) => delivery.event);
   const hand = () => lane.subscription.handler(events, context);
-  // What several events cause together belongs to the trace of none of them.
+  // Events that a whole batch causes do not belong to the trace of a single event.
   return attempts.length === 1 ? first!.within(hand) : hand();
 }
 

@@ -21,12 +21,12 @@ export class Bell {
   /** Resolves when the bell rings next, or when the signal aborts. */
   async rung(signal: AbortSignal): Promise<void> {
     await new Promise<void>((resolve) => {
-      const heard = () => {
-        this.#listeners.delete(heard);
+      const onRing = () => {
+        this.#listeners.delete(onRing);
         resolve();
       };
-      this.#listeners.add(heard);
-      signal.addEventListener('abort', heard, { once: true });
+      this.#listeners.add(onRing);
+      signal.addEventListener('abort', onRing, { once: true });
     });
   }
 }

@@ -5,8 +5,8 @@ import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { sleep } from '../time.ts';
 import { Bell } from './bell.ts';
-import { LanesInHand } from './lanes-in-hand.ts';
-import type { Clocks, Relaying, Yielded } from './lanes-in-hand.ts';
+import { HeldLanes } from './held-lanes.ts';
+import type { Clocks, Relaying, Yielded } from './held-lanes.ts';
 import { Pace } from './pace.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
@@ -29,7 +29,7 @@ const VACUUM_WHEN_BUSY = 10_000;
  */
 export class ClaimLoop {
   readonly #relaying: Relaying;
-  readonly #lanes: LanesInHand;
+  readonly #lanes: HeldLanes;
   readonly #pace = new Pace();
   readonly #bell: Bell;
   readonly #whenBusy: (() => void) | undefined;
@@ -37,11 +37,11 @@ export class ClaimLoop {
 
   /**
    * @param whenBusy called when more is due than one claim takes. Only the relay's first loop has it; the others do not
-   *   wait for events that are yet to come.
+   *   wait for new events.
    */
   constructor(relaying: Relaying, whenBusy?: () => void) {
     this.#relaying = relaying;
-    this.#lanes = new LanesInHand(relaying);
+    this.#lanes = new HeldLanes(relaying);
     this.#bell = Bell.of(relaying.db);
     this.#whenBusy = whenBusy;
   }
@@ -81,14 +81,14 @@ export class ClaimLoop {
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork(!lanes.every(({ isWhole }) => isWhole));
-    // The database read its clock between the two, which can be far apart when a connection was waited for.
+    // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
     return { ...taken, clocks: { clock, leaseClock } };
   }
 
   /**
-   * Repeats the settlement when the connection breaks: nobody knows then whether it was made, and a second one changes
+   * Repeats the settlement when the connection breaks: its outcome is then unknown, and a second settlement changes
    * nothing. Lanes that the broken turn claimed are lost with its answer, and claimed again when their leases run out.
    */
   async #takeTurnSurely(options: TurnOptions): Promise<Turn> {
@@ -111,7 +111,12 @@ export class ClaimLoop {
     return addressed;
   }
 
-  /** Waits for what is known to come. @param rings of the bell before the turn. @returns whether anything is. */
+  /**
+   * Waits for expected work.
+   *
+   * @param rings how often the bell had rung before the turn.
+   * @returns false if none is expected.
+   */
   async #waitForMore(
     { lanes, fannedOut, isAwaited }: Turn,
     addressed: number,
@@ -146,7 +151,10 @@ export class ClaimLoop {
     };
   }
 
-  /** Lists the subscriptions whose handlers still fit. A busy loop rotates them, so that none is always last. */
+  /**
+   * Lists the subscriptions whose handlers still have enough time. A busy loop rotates them, so that none is always
+   * last.
+   */
   #claimable(): ReadonlyMap<string, Subscription> {
     const { subscriptions, time, report } = this.#relaying;
     const fitting = [...subscriptions].filter(([, { subscriber }]) => time.fits(subscriber.timeoutMs));
@@ -171,7 +179,7 @@ type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
 
 const NO_CLAIM: Claim = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false };
 
-/** A turn, and the clocks that the runs of its lanes go by. */
+/** A turn, and the clocks that the runs of its lanes use. */
 type TimedTurn = Turn & { readonly clocks: Clocks };
 
 function rotate<Item>(items: readonly Item[], turns: number): readonly Item[] {

@@ -7,10 +7,10 @@ import { SECOND } from '../time.ts';
 import { Lease } from './lease.ts';
 import { Progress } from './progress.ts';
 
-/** What the runs of a claim loop have in common. */
+/** The options that all runs of a claim loop share. */
 export interface RunOptions {
   readonly db: Database;
-  /** Aborts when the process is told to stop. Attempts that it cuts off do not count. */
+  /** Aborts when the process must stop. Attempts that this cuts off do not count. */
   readonly signal: AbortSignal | undefined;
   /**
    * The database's clock in epoch milliseconds, or a little behind it, so that an attempt which begins after a claim is
@@ -55,7 +55,7 @@ export class HeldLane {
   readonly underWay = new Set<LongAttempt>();
   /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
   isCutShort = false;
-  /** Whether no further handler starts, because keys with running handlers have left for lanes of their own. */
+  /** Whether no further handler starts, because keys with running handlers have moved to lanes of their own. */
   isLeft = false;
   readonly #whenWaiting: () => void;
   readonly #beganAt = performance.now();
@@ -94,7 +94,7 @@ export class HeldLane {
     return fits(this.lane.subscription.subscriber.timeoutMs);
   }
 
-  /** Waits for a longer lease, where it is too short for an attempt. @returns false when the lane is no longer ours. */
+  /** Waits for a longer lease, where it is too short for an attempt. @returns false when another relay has the lane. */
   async leaseHasTime(): Promise<boolean> {
     return await this.lease.hasTime(this.#whenWaiting);
   }

@@ -8,15 +8,15 @@ import type { RelayReport } from './report.ts';
 /** How often the cron's loop looks for work when it knows of none. */
 export const LOOK_EVERY_MS = 5 * SECOND;
 
-/** Timers fire up to a millisecond early, and a look before the retry is due finds nothing. */
+/** Timers fire up to a millisecond early, and a relay that looks before the retry is due finds nothing. */
 const SLACK_MS = 2;
 
 /**
  * Runs one relay after the other until the time is up: every 5 seconds, and sooner when a retry is due. The error of a
  * relay is logged, and the next one tries again.
  *
- * @param options with `until: Infinity` it goes on until the signal aborts.
- * @returns what the relays did together.
+ * @param options with `until: Infinity` it runs until the signal aborts.
+ * @returns the sum of the relays' reports.
  * @throws the error of the last relay, if all of them failed.
  */
 export async function keepRelaying(options: RelayOptions): Promise<RelayReport> {

@@ -28,8 +28,8 @@ type Kick = Pick<RelayOptions, 'until' | 'handlersUntil'>;
  *
  * Each kick has one budget from the moment it arrives, and the life of the function that it arrives in. While the relay
  * of an earlier kick looks for work, the kick waits: that relay finds its event too. When that relay stops looking, the
- * newest kick runs another one with the rest of its budget, even while handlers of the earlier one still run. It answers
- * for all kicks before it.
+ * newest kick runs another one with the rest of its budget, even while handlers of the earlier one still run. It covers
+ * all kicks before it.
  */
 export function createKick({
   db,

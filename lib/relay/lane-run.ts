@@ -58,9 +58,9 @@ export class LaneRun {
   /**
    * Yields the outcomes to settle now. With the last of them, a run releases its lane.
    *
-   * @param partially whether a run that goes on yields its outcomes so far.
+   * @param partially whether an unfinished run yields its outcomes so far.
    * @returns null when there is nothing to settle, or another relay has the lane.
-   * @throws the error that ended the run, which is a mistake of the relay's own.
+   * @throws the error that ended the run, which is a bug in the relay.
    */
   yieldOutcome(partially: boolean): LaneOutcome | null {
     if (this.#error !== undefined) throw this.#error;
@@ -105,16 +105,16 @@ export class LaneRun {
   /**
    * Records that the relay before this one died while it held the lane.
    *
-   * It certainly began the first open delivery, so that one has failed. Which of the others it began is unknown, so they
-   * are claimed one by one until they are through. Of deliveries that shared a commit none has failed, because nobody
-   * knows which of them the relay died of.
+   * It certainly began the first open delivery, so that one has failed. Which of the others it began is unknown, so
+   * they are claimed one by one until they are settled. If deliveries may have shared a commit, none has failed,
+   * because it is unknown which of them killed the relay.
    *
    * @returns whether there was something to record.
    */
   #recordLapse(): boolean {
     const { lapsedAtMs, lapsedVersion, subscription } = this.lane;
     const { progress, isAborted } = this.#held;
-    // Also a delivery that this release can't read, if the relay that died could.
+    // This may be a delivery that this release can't read, if the relay that died could.
     const first = progress.claimed[0];
     const wasBegun = first && first.event.version <= (lapsedVersion ?? Infinity);
     if (!wasBegun || lapsedAtMs === null || isAborted || this.#held.isEarly(first)) return false;

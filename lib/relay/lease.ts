@@ -46,7 +46,7 @@ export class Lease {
    * Waits until the lease is long enough for a whole attempt.
    *
    * @param whenWaiting called each time that the lease has to be extended for that.
-   * @returns false when the lane is no longer ours, or the relay is told to stop.
+   * @returns false when another relay has the lane, or this one must stop.
    */
   async hasTime(whenWaiting: () => void): Promise<boolean> {
     // Checked again after each settlement: a slow one extends the lease only from the moment at which it was sent.

@@ -81,12 +81,12 @@ async function untilRecorded(held: HeldLane, attempt: Attempt, ended: Promise<vo
 }
 
 /**
- * Gives out places: the first whose key no strand is at. The first open delivery is always among those that have begun,
- * which a relay relies on when it finds the lane of one that died.
+ * Gives each strand its next place: the first whose key no other strand is delivering. So the first open delivery is
+ * always among those that have begun; a relay that finds the lane of a dead one relies on that.
  */
 class Turns {
   readonly #held: HeldLane;
-  /** For each key that a strand is at, the places that came by meanwhile. */
+  /** For each key that a strand is delivering, its next places. */
   readonly #behind = new Map<string, number[]>();
   #place = 0;
 
@@ -111,7 +111,7 @@ class Turns {
     }
   }
 
-  /** Takes the next place of the same key as one that is done; without any, as `take` does. */
+  /** Takes the next place of the same key; if there is none, that of another key, as `take` does. */
   takeAfter(place: number): number | null {
     const { progress, lane } = this.#held;
     if (!lane.isShared) return this.take();

@@ -34,14 +34,14 @@ export class Pace {
     return ms;
   }
 
-  /** Whether this turn asks for all due lanes. True counts as asked. */
+  /** Whether this turn asks for all due lanes. After true, the time counts from now. */
   looksEverywhere(): boolean {
     if (performance.now() - this.#lastLookAt < LOOK_EVERYWHERE_MS) return false;
     this.#lastLookAt = performance.now();
     return true;
   }
 
-  /** Whether this turn settles what unfinished lanes have done so far. True counts as settled. */
+  /** Whether this turn settles the outcomes of unfinished lanes. After true, the time counts from now. */
   settlesPartially(): boolean {
     if (performance.now() - this.#lastPartialAt <= PARTIAL_MS) return false;
     this.#lastPartialAt = performance.now();

@@ -4,7 +4,7 @@ import type { DeliveredAttempt, LaneOutcome, LeavingKey, UnfinishedAttempt } fro
 /** The part of an outcome that a run has recorded and the relay has not settled. */
 export type Unsettled = Omit<LaneOutcome, 'id' | 'home' | 'token' | 'keepUntilMs'>;
 
-/** Why a key does not go on in this run. */
+/** Why a run delivers nothing more of a key. */
 type Block =
   /** It waits here, and the lane's head can't pass it. */
   | 'stays'
@@ -58,7 +58,7 @@ export class Progress {
     return this.#delivered.length > 0 || this.#unfinished.length > 0 || this.#leaving.length > 0;
   }
 
-  /** Gives the first place, from this one on, whose key may go on; null when there is none. */
+  /** Gives the first place, from this one on, whose key is not blocked; null when there is none. */
   next(place: number): number | null {
     const end = this.#lane.deliveries.length;
     let next = place;
@@ -74,7 +74,7 @@ export class Progress {
     return this.#blocks.has(key);
   }
 
-  /** Has a key wait, because its delivery is early. */
+  /** Makes a key wait, because its delivery is not due yet. */
   wait(place: number, untilMs: number): void {
     this.#blocks.set(this.keyOf(place), 'stays');
     this.#retryAtMs = Math.min(untilMs, this.#retryAtMs ?? Infinity);
@@ -121,7 +121,7 @@ export class Progress {
     this.#from = this.#positionAt(this.#place);
   }
 
-  /** Takes what is recorded, for the relay to settle. @param isDone whether the run is done. */
+  /** Takes the recorded outcomes, for the relay to settle. @param isDone whether the run is done. */
   take(isDone: boolean): Unsettled {
     while (this.#isPassed(this.#place)) this.#place += 1;
     const to = this.#positionAt(this.#place);

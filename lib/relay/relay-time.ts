@@ -6,7 +6,7 @@ export interface TimeOptions {
   readonly signal?: AbortSignal;
 }
 
-/** How long a relay may go on, and which clock it goes by. */
+/** How long a relay may run, and which clock it uses. */
 export class RelayTime {
   readonly signal: AbortSignal | undefined;
   readonly #now: TimeOptions['now'];
@@ -39,8 +39,8 @@ export class RelayTime {
   }
 
   /**
-   * Makes a clock that goes on from a reading of the database's clock. With the clock overridden it stands still, so
-   * that a test can meet a retry to the millisecond.
+   * Makes a clock that continues from a reading of the database's clock. An overridden clock stands still, so that a
+   * test can hit a retry to the millisecond.
    *
    * @param readAt when the reading was made, by `performance.now()`.
    */

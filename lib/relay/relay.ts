@@ -5,7 +5,7 @@ import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { inRelaySpan } from '../telemetry/relay.ts';
 import { ClaimLoop } from './claim-loop.ts';
-import type { Relaying } from './lanes-in-hand.ts';
+import type { Relaying } from './held-lanes.ts';
 import { RelayTime } from './relay-time.ts';
 import { emptyReport } from './report.ts';
 import type { RelayReport } from './report.ts';
@@ -32,7 +32,7 @@ export interface RelayOptions {
 }
 
 /**
- * Claim loops that a busy relay runs besides its first: while the database settles for one loop, handlers run in
+ * Claim loops that a busy relay runs in addition to its first: while the database settles for one loop, handlers run in
  * another, and a third claims. More loops gain nothing; each costs a connection.
  */
 const MAX_OTHER_LOOPS = 2;
@@ -41,12 +41,12 @@ const MAX_OTHER_LOOPS = 2;
 const VACUUM_WHEN_IDLE = 1000;
 
 /**
- * Delivers what is due, until nothing is due or the time is up. See `ClaimLoop` for its steps.
+ * Delivers due deliveries until nothing is due or the time is up. See `ClaimLoop` for its steps.
  *
  * Any number of relays may run at once, in one process or many. When a relay dies, another one delivers its claimed
  * deliveries once the leases have run out. When the time is up, running handlers are awaited up to their own limits.
  *
- * @throws TypeError when a subscription is attached twice; the driver's error when the database is down.
+ * @throws TypeError when a subscription is attached twice; the driver's error when the database is unreachable.
  */
 export async function relay(options: RelayOptions): Promise<RelayReport> {
   return await inRelaySpan(options.isLogged === true, () => drain(options));

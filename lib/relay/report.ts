@@ -1,6 +1,6 @@
 import type { Settled } from '../deliveries/settle.ts';
 
-/** What a relay did, counted from what the database confirmed. */
+/** The counts of what a relay did, as the database confirmed it. */
 export interface RelayReport {
   fannedOut: number;
   delivered: number;

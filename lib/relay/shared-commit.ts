@@ -42,7 +42,7 @@ export async function inSharedCommits(held: HeldLane): Promise<boolean> {
       if (!held.hasTime()) return false;
       const attempts: Attempt[] = [];
       const ended = await deliver(held, place, place <= aloneTo ? 1 : most, attempts);
-      if (ended === 'to be released') return false;
+      if (ended === 'release') return false;
       const last = attempts.at(-1)!.place;
       if (ended === 'rolled back') {
         aloneTo = last;
@@ -58,23 +58,23 @@ export async function inSharedCommits(held: HeldLane): Promise<boolean> {
 /**
  * Delivers to the handlers of one transaction.
  *
- * @param most deliveries in it.
- * @param attempts takes those that were begun.
+ * @param most the largest number of deliveries in it.
+ * @param attempts receives the attempts that it begins.
  */
 async function deliver(
   held: HeldLane,
   first: number,
   most: number,
   attempts: Attempt[],
-): Promise<'done' | 'rolled back' | 'to be released'> {
+): Promise<'done' | 'rolled back' | 'release'> {
   try {
     await inTransaction(held, async (transaction) => {
       await callHandlers(held, first, most, transaction, attempts);
       await settle(held, transaction.tx, attempts);
     });
   } catch (error) {
-    if (endWithoutFailure(held, attempts, error)) return 'to be released';
-    // None of several was an attempt, so none leaves a line or a span.
+    if (endWithoutFailure(held, attempts, error)) return 'release';
+    // Several that were rolled back count as no attempts, so they leave no line and no span.
     if (attempts.length > 1) return 'rolled back';
     const isDoubtful = error instanceof CommitUnknown;
     attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);

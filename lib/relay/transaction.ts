@@ -13,10 +13,10 @@ export interface HandlersTransaction {
   readonly limited: () => HandlerLimit;
 }
 
-/** No handler was called: the transaction did not begin, or too late. The next claim finds out what is wrong. */
+/** No handler was called: the transaction did not begin, or began too late. The next claim meets the error again. */
 class NotBegun extends Error {
   constructor(options?: ErrorOptions) {
-    super('the handler could not be begun', options);
+    super('the handler could not start', options);
     this.name = 'NotBegun';
   }
 }
@@ -30,8 +30,7 @@ export class CommitUnknown extends Error {
 }
 
 /**
- * Runs handlers in a transaction, which is cut off when one of them overruns its time limit, or the relay is told to
- * stop.
+ * Runs handlers in a transaction, which is cut off when one of them exceeds its time limit or the relay must stop.
  *
  * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
  */
@@ -99,10 +98,10 @@ export function recordCommitted(held: HeldLane, attempts: readonly Attempt[]): v
 }
 
 /**
- * Ends attempts that are over without one of them having failed, so that their lane is to be released.
+ * Ends the attempts unless one of them has failed. Their lane must then be released.
  *
  * @param error of `inTransaction`, or of a handler.
- * @returns false when it was the failure of one of them.
+ * @returns false when the error is the failure of one of them.
  */
 export function endWithoutFailure(held: HeldLane, attempts: readonly Attempt[], error: unknown): boolean {
   if (attempts.length === 0 || error instanceof NotBegun) return true;
@@ -116,7 +115,7 @@ export function endWithoutFailure(held: HeldLane, attempts: readonly Attempt[], 
     return true;
   }
   if (error instanceof CommitUnknown && attempts.length > 1) {
-    // Only the database knows whether they are delivered, and nobody knows which of them was at fault.
+    // It is unknown whether they are delivered, and which of them was at fault.
     held.progress.carefulTo = attempts.at(-1)!.delivery.position;
     return true;
   }

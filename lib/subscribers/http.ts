@@ -12,7 +12,7 @@ import type { AttachedSubscriber, BatchContext, BusEvent, DeliveryContext } from
 /** Most bytes of a batch's documents: receivers accept this much by default. A single event may be larger. */
 const BATCH_BYTES = 1024 * 1024;
 
-/** Most bytes of an answer to a batch: many times what a count needs. */
+/** Most bytes of an answer to a batch: many times the size of a count. */
 const ANSWER_BYTES = 4096;
 
 /**
@@ -124,7 +124,7 @@ async function post(
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
   const response = await reach(url, {
     method: 'POST',
-    // Not followed: a redirect would carry a signed event to an address that nobody configured.
+    // Not followed: a redirect would send a signed event to an address that nobody configured.
     redirect: 'manual',
     headers: {
       'content-type': `${type}; charset=utf-8`,
@@ -150,7 +150,7 @@ async function post(
 async function answerOf(response: Response): Promise<unknown> {
   const { text, isWhole } = await beginningOf(response);
   const isJson = /^application\/(?:[\w.+-]+\+)?json\b/i.test(response.headers.get('content-type') ?? '');
-  // A receiver may send a count and forget the content type.
+  // A receiver may send a count without a content type.
   if (text === '' || !(isJson || text.startsWith('{'))) return null;
   if (!isWhole) throw wrongAnswer(`more than ${ANSWER_BYTES} bytes`);
   try {
@@ -192,7 +192,7 @@ function wrongAnswer(what: string): DeliveryRefused {
   return new DeliveryRefused('wrong_answer', `the subscriber answered ${what}; expected ${example}`);
 }
 
-/** The subscriber did not take an event; `code` says how it answered, or that it did not. */
+/** The subscriber did not take an event; `code` tells how it answered, or that it did not answer. */
 class DeliveryRefused extends Error {
   readonly code: string;
 

@@ -12,7 +12,7 @@ import { PermanentError } from './outcome.ts';
 import { subscriber, topicsOf } from './subscriber.ts';
 import type { AttachedSubscriber, BusEvent, TransactionalContext } from './subscriber.ts';
 
-/** Time limit of each of a mail's two tries. */
+/** Time limit of each of a mail's two attempts. */
 const MAIL_TIMEOUT_MS = 5 * SECOND;
 
 /** Its address is unverified, and the inquiry itself was already mailed to the people it concerns. */
@@ -34,7 +34,7 @@ export function notificationsBy(mail: MailSettings | undefined): AttachedSubscri
       .values({ eventId, topic, email, subject })
       .onConflictDoNothing()
       .returning();
-    // Recorded before: a replay notifies nobody twice.
+    // Already recorded: a replay notifies nobody twice.
     if (recorded.length === 0 || !mail || email === null || NOT_MAILED.has(topic)) return;
     await send(mail, { to: email, ...mailOf(subject, eventId) });
     await tx
@@ -47,7 +47,7 @@ export function notificationsBy(mail: MailSettings | undefined): AttachedSubscri
     Object.fromEntries(topicsOf('notifications').map((topic) => [topic, record])),
     {
       transactional: true,
-      // A mail is not rolled back with its neighbours.
+      // If another delivery in its commit failed, a mail could not be rolled back with it.
       sharesCommits: mail === undefined,
       timeoutMs: 15 * SECOND,
     },

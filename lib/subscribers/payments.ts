@@ -42,7 +42,7 @@ export async function createPaymentIntent(db: Database, intent: PaymentIntent): 
     await tx.insert(paymentIntents).values(intent);
     const { id, ...rest } = intent;
     const event = await emit(tx, 'payment.intent.created', { intentId: id, ...rest });
-    // Late, so that a webhook of this intent waits for little more than the commit.
+    // Taken late, so that a webhook of this intent waits for little more than the commit.
     await fenceIntent(tx, intent.provider, id);
     await takeUp(tx, { ...intent, state: 'created', parts: [] });
     return { eventId: event.id };
@@ -50,11 +50,11 @@ export async function createPaymentIntent(db: Database, intent: PaymentIntent): 
 }
 
 /**
- * Finds the booking of a webhook's payment intent and emits what the webhook adds to it: each part of a capture or refund
- * once, under any event id, in any order, and however often it is replayed.
+ * Finds the booking of a webhook's payment intent and emits the part of a capture or refund that the webhook adds: each
+ * part once, under any event id, in any order, and no matter how often it is replayed.
  *
  * A webhook can arrive before the transaction that records its intent commits, or belong to another shop on the same
- * account. It is then set aside, and holds back no other webhook.
+ * account. It is then set aside, so that it holds back no other webhook.
  *
  * @throws PermanentError for a body that does not match its type.
  *
@@ -87,7 +87,7 @@ export async function handleWebhook(
   await emitOutcome(tx, current, outcome, by);
 }
 
-/** @throws PermanentError for a malformed body: no retry can mend it. */
+/** @throws PermanentError for a malformed body: no retry can fix it. */
 function readOutcome(provider: PaymentProvider, body: Record<string, unknown>): PaymentOutcome | null {
   try {
     return providerOutcome(provider, body);

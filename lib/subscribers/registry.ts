@@ -44,7 +44,7 @@ function componentsOf(settings: Settings): Readonly<Record<string, () => Attache
   return Object.fromEntries([...here, ...remote]);
 }
 
-/** A component of this process, or one that runs elsewhere and has its address in `SUBSCRIBER_<NAME>_URL`. */
+/** A component in this process; `elsewhere` for one that needs its address in `SUBSCRIBER_<NAME>_URL`. */
 type Place = ((settings: Settings) => AttachedSubscriber) | 'elsewhere';
 
 /** Every subscriber in the catalog. The compiler refuses a name that no topic lists, and a listed name without a place. */

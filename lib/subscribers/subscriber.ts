@@ -29,11 +29,11 @@ export interface DeliveryContext {
   readonly deliveryId: string;
   /** Counted from 1; from 1 again after a replay. */
   readonly attempt: number;
-  /** When this attempt began, by the database's clock (the one that `createdAt` is from). */
+  /** When this attempt began, by the database's clock, like `createdAt`. */
   readonly attemptedAt: Date;
   /** Whether an operator replayed this delivery. Later events of the lane may have been delivered already. */
   readonly replayed: boolean;
-  /** Aborts when the time limit is reached. The relay does not wait for the handler after that. */
+  /** Aborts when the time limit is reached. After that the relay no longer waits for the handler. */
   readonly signal: AbortSignal;
 }
 
@@ -95,7 +95,7 @@ export interface AttachedSubscriber {
   readonly maxAttempts: number;
 }
 
-/** The limits of a batch besides the number of its events. A batch has at least one event. */
+/** Limits of a batch, in addition to the number of its events. A batch has at least one event. */
 export interface BatchLimits {
   readonly bytesOf: (event: BusEvent) => number;
   readonly maxBytes: number;

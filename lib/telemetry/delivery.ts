@@ -91,10 +91,10 @@ const LEVELS: Readonly<Record<AttemptEnd['outcome'], LogLevel>> = {
 /**
  * Starts the span of an attempt; null where there is no trace to be part of.
  *
- * Its parent is the span that recorded the event. One trace then shows everything that a request has led to, through all
- * events on the way, and whether the trace is sampled was decided once, at its root. The span of the relay is linked: as
- * a parent it would join thousands of events that have nothing in common but the moment. Only attempts of an event
- * without a trace have it as their parent.
+ * Its parent is the span that recorded the event. One trace then shows everything that a request has led to, through
+ * all events on the way, and whether the trace is sampled was decided once, at its root. The span of the relay is
+ * linked: as a parent it would join thousands of unrelated events that were delivered at the same time. Only attempts
+ * of an event without a trace have it as their parent.
  *
  * @see https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/#consumer-spans
  */

@@ -20,7 +20,7 @@ import type { TracingSettings } from '../config.ts';
 import { codeOf, log } from '../log.ts';
 import { SECOND } from '../time.ts';
 
-/** A relay that drains a backlog ends spans faster than any collector takes them. Spans beyond this are dropped. */
+/** A relay that drains a backlog ends spans faster than collectors accept them. Spans beyond this are dropped. */
 const QUEUE = 16_384;
 
 /** How long a collector that is down may keep a function awake after its answer. */
@@ -90,7 +90,7 @@ function oneAtATime(flush: () => Promise<void>): () => void {
   };
 }
 
-/** Gives the first of a provider's errors, of which it throws an array. */
+/** Gives the first error of the array that a provider throws. */
 function firstOf(error: unknown): unknown {
   return Array.isArray(error) ? error[0] : error;
 }

@@ -15,8 +15,8 @@ interface Counts {
 }
 
 /**
- * Runs a relay in a span of its own, outside the trace of its caller: a kick comes from a request, and most of what is
- * due then has nothing to do with that request.
+ * Runs a relay in a span of its own, outside the trace of its caller: a kick comes from a request, and most of the due
+ * deliveries have nothing to do with that request.
  *
  * @param isLogged whether to write a line to the log.
  * @throws what `run` throws; no line is written then.

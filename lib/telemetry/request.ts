@@ -7,7 +7,7 @@ import { contextOf } from '../trace-context.ts';
 /** The parts of a request that its span shows: not its path, query and headers, which the caller chooses. */
 export interface TracedRequest {
   readonly request: Request;
-  /** As it is declared, for example `/webhooks/:provider`. */
+  /** As declared, for example `/webhooks/:provider`. */
   readonly route: string | undefined;
   readonly requestId: string;
   /** Whether to start a new trace and ignore the caller's. */

@@ -1,7 +1,7 @@
 import { SpanStatusCode, trace } from '@opentelemetry/api';
 import type { Span, Tracer } from '@opentelemetry/api';
 
-import { readObserved } from '../config.ts';
+import { readTelemetry } from '../config.ts';
 import type { TracingSettings } from '../config.ts';
 import { logError } from '../log.ts';
 
@@ -17,7 +17,7 @@ let flush: (() => void) | null = null;
  */
 export function startTracing(): Promise<void> | null {
   if (starting !== undefined) return starting;
-  const { tracing } = readObserved();
+  const { tracing } = readTelemetry();
   starting = tracing ? start(tracing) : null;
   return starting;
 }

@@ -81,7 +81,7 @@ function firstProblemIn(root: Record<string, unknown>): BodyProblem | null {
   return null;
 }
 
-/** Postgres text has no U+0000, and jsonb refuses a lone surrogate, which UTF-8 could not carry anyway. */
+/** Postgres text cannot hold U+0000, and jsonb refuses a lone surrogate, which UTF-8 cannot encode either. */
 function isStorable(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
 }

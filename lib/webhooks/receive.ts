@@ -1,6 +1,6 @@
-import pTimeout from 'p-timeout';
-
 import { createHash } from 'node:crypto';
+
+import pTimeout from 'p-timeout';
 
 import { InvalidConfiguration, providers } from '../config.ts';
 import type { Config, Provider } from '../config.ts';
@@ -22,7 +22,7 @@ import { isUsableSecret, verifyWebhook } from './verify.ts';
 
 export interface WebhookIntake {
   readonly request: Request;
-  /** The event's correlation id, and in every log line. */
+  /** The event's correlation id; every log line has it too. */
   readonly requestId: string;
   readonly settings: Config['webhooks'];
   /** Called only to store a webhook: a refused one opens no connection. */
@@ -33,10 +33,10 @@ export interface WebhookIntake {
 }
 
 /**
- * Receives a provider's webhook: verifies it and puts its event into the outbox, once however often it is sent.
+ * Receives a provider's webhook: verifies it and records its event in the outbox, once, no matter how often it is sent.
  *
- * When it resolves, the event is stored. When it throws 503, the event may be stored, and the provider's next attempt
- * finds out. Any other error has stored nothing.
+ * When it resolves, the event is stored. After `database_unavailable` the event may be stored; the provider's next
+ * attempt is then a duplicate. After any other error nothing is stored.
  *
  * @throws Problem 404, 503 `webhook_not_configured`, 415, 413, 401 or 400, in this order of checks; 503
  *   `database_unavailable` after five seconds at the latest.
@@ -55,13 +55,13 @@ export async function receiveWebhook(intake: WebhookIntake): Promise<Received> {
   return { received: true, duplicate: !isNew, eventId };
 }
 
-/** A webhook that its provider has signed and that can be stored. */
+/** A webhook with a valid signature and a body that can be stored. */
 interface Webhook {
   readonly provider: Provider;
   readonly eventId: string;
   readonly eventType: string | null;
   readonly body: Record<string, unknown>;
-  /** Of the bytes as received, hexadecimal. */
+  /** The hash of the received bytes, in hexadecimal. */
   readonly bodySha256: string;
 }
 
@@ -72,7 +72,7 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
   let bodyLength: number | null = null;
   try {
     if (!provider) throw new Problem('unknown_provider');
-    const signing = usableSettings(intake.settings[provider]);
+    const signing = requireSecret(intake.settings[provider]);
     requireJson(request);
     const bytes = await readBody(request, webhookRoute.body.limitBytes);
     bodyLength = bytes.length;
@@ -99,17 +99,17 @@ async function admit(intake: WebhookIntake): Promise<Webhook> {
   }
 }
 
-/** Reads the provider from the path, never from the query, which is the caller's. Nothing is decoded. */
+/** Reads the provider from the path. Ignores the query, which the caller controls, and decodes nothing. */
 function providerOf(url: string): Provider | undefined {
   const [, segment] = /^(?:\/api)?\/webhooks\/([^/]+)$/.exec(new URL(url).pathname) ?? [];
   return providers.find((provider) => provider === segment);
 }
 
-/** The owner must set a secret. */
+/** Setting a secret takes a deployment. */
 const NOT_CONFIGURED_RETRY_SECONDS = 60;
 
-/** Without a secret nothing can be verified: anybody can make an HMAC with an empty key. */
-function usableSettings(settings: Config['webhooks'][Provider]): Config['webhooks'][Provider] {
+/** Requires a usable secret: anyone can compute an HMAC with an empty key. @throws Problem 503 */
+function requireSecret(settings: Config['webhooks'][Provider]): Config['webhooks'][Provider] {
   if (settings.secrets.some((secret) => isUsableSecret(settings.scheme, secret))) return settings;
   throw new Problem('webhook_not_configured', { retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS });
 }
@@ -128,9 +128,10 @@ function verify(
 }
 
 /**
- * The URL that the provider posted to, which Vipps signs: the platform has added the path's parameter to its query.
+ * Returns the URL that the provider posted to, which Vipps signs: without the path's parameter, which the platform adds
+ * to the query.
  *
- * Edits the query as text: parsing and writing it again may change its spelling.
+ * Edits the query as text, because parsing and writing it again could change its spelling.
  */
 function signedUrl(received: string, provider: Provider): string {
   const { origin, pathname, search } = new URL(received);
@@ -162,7 +163,7 @@ const DATABASE_LIMIT_MS = 5 * SECOND;
 /** The usual time of a failover or a restart. */
 const DATABASE_RETRY_SECONDS = 5;
 
-/** @throws Problem 503 when the outcome is failure or unknown */
+/** @throws Problem 503 when the database fails or does not answer in time */
 async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   const { provider, eventId, eventType, body } = webhook;
   const payload = { eventId, eventType, body };
@@ -173,7 +174,7 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
       const stored = await pTimeout(write(intake, webhook, event), {
         milliseconds: DATABASE_LIMIT_MS,
         fallback: () => {
-          throw new DatabaseTimeout(DATABASE_LIMIT_MS);
+          throw new DatabaseTimeout();
         },
       });
       if (stored.isNew) sent(event.id);
@@ -186,7 +187,9 @@ async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
   }
 }
 
-/** Errors in data, constraints, SQL or triggers: no retry fixes them, and nothing was stored. */
+/**
+ * Whether the data, a constraint, the SQL or a trigger is at fault: then a retry cannot help, and nothing was stored.
+ */
 function isOurMistake(error: unknown): boolean {
   return /^(22|23|42|P0)...$/.test(codeOf(error) ?? '');
 }
@@ -194,8 +197,8 @@ function isOurMistake(error: unknown): boolean {
 class DatabaseTimeout extends Error {
   readonly code = 'database_timeout';
 
-  constructor(limitMs: number) {
-    super(`the database had not answered after ${limitMs} ms`);
+  constructor() {
+    super(`the database had not answered after ${DATABASE_LIMIT_MS} ms`);
     this.name = 'DatabaseTimeout';
   }
 }
@@ -205,7 +208,10 @@ interface Stored {
   readonly isSameBody: boolean;
 }
 
-/** Notes a new event here, so that one which is stored after the limit is delivered as soon as all others. */
+/**
+ * Calls `noteDue` here and not in the caller, so that an event that is stored after the time limit is delivered at once
+ * too.
+ */
 async function write(
   { database }: WebhookIntake,
   { provider, eventId, eventType, bodySha256 }: Webhook,
@@ -222,21 +228,22 @@ async function write(
 const LOCK_LIMIT_MS = 2 * SECOND;
 
 /**
- * Receipt, event and marker in one statement, hence one transaction of one round trip. It waits for a twin that is
- * under way: committed, this is its duplicate; rolled back, this one is the first. A duplicate ends at its receipt:
- * it writes no event and does not take the emitter lock, which would hold back the topic's fan-out.
+ * Writes receipt, event and marker in one statement: one transaction, one round trip. If the same webhook is being
+ * stored by another transaction, it waits for that one. If that one commits, this webhook is a duplicate; if it rolls
+ * back, this webhook is the first. A duplicate only updates its receipt: it writes no event and does not take the
+ * emitter lock, which would hold back the topic's fan-out.
  *
- * The time limit for locks is set in the statement itself, for it alone: a pooler keeps no session settings.
+ * The statement sets the time limit for locks itself, because a pooler keeps no session settings.
  */
 const storeWebhook = recordingStatement({
   name: 'receive_webhook',
   ctes: `
-    patience as materialized (
+    lock_limit as materialized (
       select set_config('lock_timeout', '${LOCK_LIMIT_MS}ms', true)
     ),
     receipt as (
       insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at)
-      select $1::text, $2::text, $3::text, $4::text, clock_timestamp() from patience
+      select $1::text, $2::text, $3::text, $4::text, clock_timestamp() from lock_limit
       on conflict (provider, event_id) do update set
         duplicates = known.duplicates + 1,
         body_mismatches = known.body_mismatches + (known.body_sha256 <> excluded.body_sha256)::int,

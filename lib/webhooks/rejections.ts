@@ -7,19 +7,19 @@ import { logError } from '../log.ts';
 import { SECOND } from '../time.ts';
 
 /**
- * Counts the webhooks that were refused, by provider and reason.
+ * Counts refused webhooks by provider and reason.
  *
- * Anybody can send what is refused, so counting costs no query: counts gather in memory and go to the database in one
- * statement every ten seconds at most, after the answers. They are a hint, not a ledger: an instance that is killed
- * takes some with it, and a connection lost at the commit counts some twice.
+ * Anyone can cause a refusal, so counting one costs no query: counts are kept in memory and written in one statement,
+ * at most every ten seconds and after the answers. They are approximate: an instance that is killed loses some, and a
+ * connection lost at the commit counts some twice.
  */
 export class Rejections {
   readonly #database: () => Promise<Database>;
-  /** Few: a stranger chooses neither the providers nor the reasons. */
+  /** By provider and reason. Few entries, because callers choose neither. */
   readonly #gathered = new Map<string, Rejected>();
   #isFlushDue = false;
 
-  /** @param database is asked for at the first flush. */
+  /** @param database called at the first flush. */
   constructor(database: () => Promise<Database>) {
     this.#database = database;
   }
@@ -46,7 +46,7 @@ export class Rejections {
   }
 
   async #flushLater(): Promise<void> {
-    // A process that has nothing else to do may end.
+    // Lets a process with nothing else to do end.
     await new Promise<void>((resolve) => setTimeout(resolve, FLUSH_EVERY_MS).unref());
     this.#isFlushDue = false;
     await this.flush();
@@ -66,7 +66,7 @@ interface Rejected {
 
 const FLUSH_EVERY_MS = 10 * SECOND;
 
-/** Sorted, so that two instances that flush at once do not wait for each other's rows crosswise. */
+/** Sorted, so that two instances that flush at once cannot deadlock. */
 const ADD_REJECTIONS = `
   insert into webhook_rejections as known (provider, reason, day, count, last_at)
   select provider, reason, (clock_timestamp() at time zone 'utc')::date, count, clock_timestamp()

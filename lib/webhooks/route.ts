@@ -18,7 +18,7 @@ const received = z
   })
   .meta({ id: 'Received' });
 
-/** Far above any provider's event; the platform itself would pass 4.5 MB. */
+/** Far above any provider's event; the platform's own limit is 4.5 MB. */
 const LIMIT_BYTES = 256 * 1024;
 
 const LOGIN = {

@@ -6,21 +6,21 @@ import { log } from '../log.ts';
 import { emit } from '../outbox/emit.ts';
 
 /**
- * Emits `webhook.rejections.surged` where the refusals of a provider's webhooks for one reason have surged: on one day
- * (UTC) they reached 20, 200, 2,000 and so on, and they are three times the daily mean of the seven days before.
+ * Emits `webhook.rejections.surged` when the refusals of a provider's webhooks for one reason surge: on one UTC day
+ * they reach 20, 200, 2,000 and so on, and three times the daily mean of the seven days before.
  *
- * By the day, since that is how they are counted, and since 20 refusals tell of a wrong secret also where a provider
- * sends ten webhooks an hour. Measured against the week, so that the scanners that every address has do not report
- * every day. Again at ten times as many, so that a few in the morning do not hide what comes at noon.
+ * Refusals are counted by the day, and 20 of them indicate a wrong secret even if a provider sends only ten webhooks an
+ * hour. The comparison with the week keeps the scanners that every address attracts from causing an event every day.
+ * Each tenfold step emits again, so that a few refusals in the morning do not hide many at noon.
  *
- * Exactly once however often and from wherever it is called: provider, reason, day and step are the event's dedupe key,
- * and nothing else is remembered. A look that was missed is made up for by the next, until the end of the next day.
+ * Each step emits exactly once, no matter how often and from where this is called: provider, reason, day and step are
+ * the event's dedupe key. A missed call is made up for by the next one, until the end of the next day.
  *
- * A stranger can have refusals counted, but chooses neither providers nor reasons, of which there are some fifty pairs;
- * each of their events after the first takes ten times the requests of the one before.
+ * Callers can cause refusals but choose neither providers nor reasons, of which there are some fifty pairs, and each
+ * further event of a pair takes ten times the requests.
  *
  * @param now overrides the database's clock in tests.
- * @returns the dedupe keys of what had surged, in order; another caller may have emitted them just before.
+ * @returns the dedupe keys of the surges found, in order; another caller may have emitted them just before.
  */
 export async function emitSurges(db: Database, now?: Date): Promise<string[]> {
   const surges = await db.transaction(async (tx) => {
@@ -48,21 +48,21 @@ interface Surge {
   readonly provider: Provider;
   readonly reason: string;
   readonly rejected: number;
-  /** The day's midnight. */
+  /** Midnight UTC, when the day began. */
   readonly fromMs: number;
-  /** When the last of them was counted. */
+  /** When the last refusal was counted. */
   readonly untilMs: number;
 }
 
-/** What docs/operate.md has operators alert at, there within ten minutes. */
+/** The number that docs/operate.md recommends for an alert, there within ten minutes. */
 const FIRST_STEP = 20;
 
-/** Below it, a number varies from day to day by itself. */
+/** Smaller differences from day to day are normal. */
 const TIMES_THE_MEAN = 3;
 
 /**
- * Also of yesterday, for what was counted after its last look. In the order of their keys, so that two callers who emit
- * at once do not wait for each other's keys crosswise. The step is found by counting digits: logarithms round.
+ * Includes yesterday, for refusals counted after its last call. Ordered by dedupe key, so that two callers that emit at
+ * once cannot deadlock. The step is computed from the number of digits, because logarithms round.
  */
 const FIND_SURGES = `
   with clock as (

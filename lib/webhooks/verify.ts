@@ -10,7 +10,7 @@ import { stripe } from './schemes/stripe.ts';
 import { vipps } from './schemes/vipps.ts';
 
 export interface WebhookRequest {
-  /** Old and new while they rotate. Those that are not usable are ignored. */
+  /** Both the old and the new one during a rotation. Unusable ones are ignored. */
   readonly secrets: readonly string[];
   readonly headers: Headers | Readonly<Record<string, string>>;
   /** The body as received, undecoded. */
@@ -19,7 +19,7 @@ export interface WebhookRequest {
   readonly url: string | URL;
   /** Unix seconds; fractions are ignored. */
   readonly now: number;
-  /** The sender's clock may be off by this, both ways; 300 by default. 0 disables the check, for offline use only. */
+  /** How far the sender's clock may be off, either way; 300 by default. 0 disables the check, for offline use only. */
   readonly toleranceSeconds?: number;
 }
 
@@ -28,12 +28,12 @@ export type Verification =
   | { readonly ok: false; readonly reason: RefusalReason };
 
 /**
- * Verifies that a webhook was signed with one of the secrets, lately, and says which event it is.
+ * Verifies that a webhook was recently signed with one of the secrets, and reads its event.
  *
- * Every candidate signature is compared with every secret in constant time. `ok` speaks of the signature only: the
- * body may still be no JSON, and then `eventId` is `null` (except where the scheme needs no body for it).
+ * Every candidate signature is compared with every secret in constant time. `ok` is about the signature only: the body
+ * may not be JSON. `eventId` is then `null`, unless the scheme does not read it from the body's fields.
  *
- * @returns the event's id and type, each `null` when the signed material holds none that is usable; or why not.
+ * @returns the event's id and type, each `null` if the signed parts have no usable one; or the reason for the refusal.
  * @throws {TypeError} under `vipps`, when `url` is not absolute.
  */
 export function verifyWebhook(scheme: Scheme, request: WebhookRequest): Verification {
@@ -52,7 +52,7 @@ export function verifyWebhook(scheme: Scheme, request: WebhookRequest): Verifica
   }
 }
 
-/** Says whether a secret can be a key of the scheme: not blank, decodable, and no shorter than the scheme's floor. */
+/** Whether a secret can be a key of the scheme: not blank, decodable, and as long as the scheme requires. */
 export function isUsableSecret(scheme: Scheme, secret: string): boolean {
   return implementations[scheme].keyOf(secret) !== null;
 }
@@ -85,7 +85,7 @@ function parseHeaders(headers: WebhookRequest['headers']): Headers {
 
 function requireRecent(timestamp: number | null, now: number, toleranceSeconds: number): void {
   if (timestamp === null || toleranceSeconds === 0) return;
-  // In whole seconds, as senders write them and their SDKs compare them. A clock that is not a number refuses.
+  // In whole seconds, as senders write them and their SDKs compare them. A clock of NaN refuses.
   const isRecent = Math.abs(Math.floor(now) - timestamp) <= toleranceSeconds;
   if (!isRecent) throw new Refusal('timestamp_out_of_tolerance');
 }

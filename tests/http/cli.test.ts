@@ -364,7 +364,7 @@ describe('doctor', () => {
     const { code, out } = await postbud('doctor --events 10');
     expect(code).toBe(1);
     expect(out).toMatch(
-      /✗ every event has a delivery for each subscriber it was emitted for\n +1 events lack a delivery/,
+      /✗ every event has a delivery for each subscriber it was emitted for\n +1 event lacks a delivery/,
     );
     expect(out).toMatch(/The bus broke \d promises\./);
     const asJson = await postbud('doctor --json');

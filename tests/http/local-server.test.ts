@@ -326,7 +326,7 @@ describe('the local server', () => {
       DATA_DIR: import.meta.filename,
     });
     expect(code).toBe(1);
-    expect(output).toContain('DATA_DIR must be a folder that you may write to');
+    expect(output).toContain('DATA_DIR must be a folder that you can write to');
     expect(output).not.toMatch(/\n\s+at /);
   });
 

@@ -103,7 +103,7 @@ export function consoleOf({
           await page.handle(visit);
           return { replayed: visit.body.topic };
         },
-        goOn: () => `${HOME}/replays/1`,
+        redirectTo: () => `${HOME}/replays/1`,
       }),
       operatorRoute({
         ...page,

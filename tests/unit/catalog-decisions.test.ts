@@ -10,11 +10,11 @@ import { code, email, freeText, id, instant, personal, personName, title } from 
 const rows = topics();
 
 /** A leaf of a payload's schema: where it stands, and what was decided. */
-type Decision = [path: string, rule: Rule & { is: 'told' | 'hidden' }];
+type Decision = [path: string, rule: Rule & { is: 'shown' | 'hidden' }];
 
 function decisionsOf(rule: Rule, path: string): Decision[] {
   switch (rule.is) {
-    case 'told':
+    case 'shown':
     case 'hidden':
       return [[path, rule]];
     case 'object':
@@ -56,7 +56,7 @@ const PERSONAL_NAME =
 function misnamed(schema: z.ZodType, path: string): string[] {
   return decisionsOf(compile(schema), path)
     .filter(([where]) => PERSONAL_NAME.test(where.split('.').at(-1) ?? ''))
-    .filter(([, rule]) => rule.is === 'told' && rule.fits('kari'))
+    .filter(([, rule]) => rule.is === 'shown' && rule.fits('kari'))
     .map(([where]) => where);
 }
 

@@ -69,7 +69,7 @@ describe('a change that breaks subscribers', () => {
     [name.regex(/^x/), name, '/a no longer has pattern "^x"'],
     [z.array(z.enum(['x'])), z.array(z.enum(['x', 'y'])), '/a/* may now be "y"'],
     [z.record(name, z.int()), z.record(name, z.number()), '/a/* is now number, was integer'],
-    [z.strictObject({}), z.looseObject({}), '/a/* is now taken'],
+    [z.strictObject({}), z.looseObject({}), '/a/* is now accepted'],
     [person, z.object({ name: name.optional() }), '/a/name is no longer required'],
   ])('a change that breaks subscribers is found (%#)', (was, is, what) => {
     const [before, after] = [
@@ -88,7 +88,7 @@ describe('a change that breaks subscribers', () => {
     expect(toldOf(name, z.enum(['x']))).toEqual(['/a must now be one of "x" (stored events)']);
     expect(toldOf(name, z.iso.date())).toEqual(['/a now has format "date" (stored events)']);
     expect(toldOf(z.looseObject({}), z.strictObject({}))).toEqual([
-      '/a/* is no longer taken (stored events)',
+      '/a/* is no longer accepted (stored events)',
     ]);
   });
 });
@@ -116,11 +116,7 @@ describe('a change that breaks both', () => {
       z.enum(['y']),
       ['/a may now be "y" (subscribers)', '/a may no longer be "x" (stored events)'],
     ],
-    [
-      z.tuple([name]),
-      z.tuple([z.int()]),
-      both('/a has another items, which nobody has taught us to compare'),
-    ],
+    [z.tuple([name]), z.tuple([z.int()]), both('/a has another items, which has no rule of comparison yet')],
   ])('a change that breaks both is reported for both (%#)', (was, is, expected) => {
     expect(toldOf(was, is)).toEqual(expected);
   });

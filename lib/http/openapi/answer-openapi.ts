@@ -18,12 +18,12 @@ const CACHE_CONTROL = 'public, max-age=300';
  */
 export function answerOpenApi({ headers: asked }: Request): Response {
   const headers = { etag: ETAG, 'cache-control': CACHE_CONTROL };
-  if (hasIt(asked.get('if-none-match'))) return new Response(null, { status: 304, headers });
+  if (isCurrent(asked.get('if-none-match'))) return new Response(null, { status: 304, headers });
   return new Response(TEXT, { headers: { ...headers, 'content-type': 'application/json' } });
 }
 
 /** A proxy that compresses an answer marks its tag as weak; a weak match is enough here. */
-function hasIt(tags: string | null): boolean {
+function isCurrent(tags: string | null): boolean {
   const known = (tags ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''));
   return known.some((tag) => tag === ETAG || tag === '*');
 }

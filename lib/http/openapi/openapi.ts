@@ -73,11 +73,11 @@ const SUMMARY = 'The public edge and the event bus of a booking platform for mun
 const DESCRIPTION =
   `All errors are \`application/problem+json\` (RFC 9457). Act on \`code\`, which is stable. Every \`GET\` also answers
 \`HEAD\`; other methods get 405 with \`Allow\`. Operations that pages of other origins call also answer \`OPTIONS\`.
-Answers of the platform itself are plain text with \`X-Vercel-Error\` and no request id: 413 for a body above 4.5 MB, 504
+The platform's own answers are plain text with \`X-Vercel-Error\` and no request id: 413 for a body above 4.5 MB, 504
 for a call that took too long.
 
-Operators send \`Authorization: Bearer <JWT>\` with a token that has the operation's scope. Browsers, by their \`Accept\`,
-get a page where programs get JSON, and sign in with a cookie.
+Operators send \`Authorization: Bearer <JWT>\` with a token that has the operation's scope. Browsers, recognised by their
+\`Accept\`, get pages where programs get JSON, and sign in with a cookie.
 
 Ignore fields that you do not know: answers may gain fields.
 
@@ -93,7 +93,7 @@ const TAGS: Readonly<Record<Tag, string>> = {
   Chat: 'Questions of the marketing site’s visitors to the language model.',
   Inquiry: 'The visitors’ inquiries to the administrator.',
   Webhooks: 'Notifications of payment and identity providers.',
-  Relay: 'The call of the platform’s cron.',
+  Relay: 'The platform’s cron calls this.',
   'Event bus': 'The operators’ view of the bus, and their actions.',
   'Sign-in': 'Sessions of the operators’ console.',
 };

@@ -173,7 +173,7 @@ function problemHeaders(
   { access, isLimited }: Operation,
   status: number,
 ): [always: readonly HeaderName[], sometimes: readonly HeaderName[]] {
-  // A call is counted after its type and length are checked and before its body is; a sign-in before all of that.
+  // Calls are counted after the checks of type and length and before that of the body; a sign-in is counted first.
   const limits = isLimited ? LIMITS : [];
   switch (status) {
     case 401:

@@ -17,8 +17,8 @@ export class SchemaWriter {
   write(schema: z.ZodType): JsonSchema {
     // Wrapped in another schema, since the outermost is never written as a reference.
     const { properties = {}, $defs = {} } = jsonSchemaOf(z.object({ schema }), 'draft-2020-12');
-    for (const [name, written] of Object.entries($defs)) this.#keep(name, moved(written));
-    return moved(properties['schema']);
+    for (const [name, written] of Object.entries($defs)) this.#keep(name, toComponents(written));
+    return toComponents(properties['schema']);
   }
 
   /** The named schemas, sorted by name. */
@@ -35,7 +35,7 @@ export class SchemaWriter {
 }
 
 /** Points a schema's references to OpenAPI's components. */
-function moved(schema: unknown): JsonSchema {
+function toComponents(schema: unknown): JsonSchema {
   const text = JSON.stringify(schema).replaceAll('"$ref":"#/$defs/', '"$ref":"#/components/schemas/');
   return z.custom<JsonSchema>().parse(JSON.parse(text));
 }

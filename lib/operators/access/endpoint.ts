@@ -32,7 +32,7 @@ export interface OperatorEndpointDeclaration {
 }
 
 /**
- * Makes a function for operators out of routes, with a page for browsers and JSON for programs.
+ * Makes a function for operators from routes, with a page for browsers and JSON for programs.
  *
  * Access is decided only here: each route names the scope it needs. An unknown path is answered 404, another method 405.
  * Browsers get problems as pages; the page of a 401 is the sign-in form.
@@ -65,7 +65,7 @@ const HEADERS = {
   'cross-origin-opener-policy': 'same-origin',
 };
 
-/** A request, and what is known about it so far. */
+/** A request, with the facts that are established about it so far. */
 interface Asked {
   readonly declaration: OperatorEndpointDeclaration;
   readonly request: Request;
@@ -77,7 +77,7 @@ interface Asked {
   operator: Operator | null;
 }
 
-/** Makes an endpoint for one request, so that every answer knows what was established before it. */
+/** Makes an endpoint for one request, so that every answer can use the facts established before it. */
 function endpointFor(declaration: OperatorEndpointDeclaration, request: Request): Endpoint {
   const asked = askedBy(declaration, request);
   const places = placesAt(asked.url.pathname, declaration.routes);
@@ -182,7 +182,7 @@ function pageResponse(page: Html, { status = 200, headers = {} }: Details): Resp
   return new Response(page, { status, headers: { ...headers, 'content-type': 'text/html; charset=utf-8' } });
 }
 
-/** Answers with JSON, or sends a browser on to another page. */
+/** Answers with JSON, or redirects a browser to another page. */
 function otherResponse({ wantsHtml: isBrowser }: Asked, given: Answer<never>): Response {
   const { json, headers = {} } = given;
   if (!('seeOther' in given)) return Response.json(json, { status: given.status ?? 200, headers });
@@ -248,7 +248,7 @@ function parametersAt(pathname: string, path: string): Readonly<Record<string, s
       if (name !== segment) return null;
       continue;
     }
-    const value = decoded(segment);
+    const value = decode(segment);
     if (!value) return null;
     parameters.push([name.slice(1, -1), value]);
   }
@@ -256,7 +256,7 @@ function parametersAt(pathname: string, path: string): Readonly<Record<string, s
 }
 
 /** @returns null for a malformed escape and for control characters, which no name contains. */
-function decoded(segment: string): string | null {
+function decode(segment: string): string | null {
   try {
     const value = decodeURIComponent(segment);
     return /\p{Cc}/u.test(value) ? null : value;

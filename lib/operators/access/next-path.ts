@@ -1,7 +1,7 @@
 import { HOME } from '../page/links.ts';
 
 /**
- * Accepts only paths of the console as the page to go on to, so that no link to us leads elsewhere.
+ * Accepts only paths of the console as the next page, so that no link to us leads elsewhere.
  *
  * @returns the path with its query; the overview's for anything else.
  */

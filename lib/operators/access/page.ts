@@ -5,7 +5,12 @@ import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { plainLayout } from '../page/layout.ts';
 
-/** Draws the form that takes a token. @param next the page to go on to. @param problem why the last token was refused. */
+/**
+ * Draws the form that takes a token.
+ *
+ * @param next the page to open after signing in.
+ * @param problem why the last token was refused.
+ */
 export function signInPage({
   next,
   problem,

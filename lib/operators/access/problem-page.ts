@@ -15,7 +15,7 @@ interface Problem {
   readonly issues?: readonly { readonly path: string; readonly message: string }[];
 }
 
-/** Draws what is wrong and what to do next. @param context null where nobody is known to be signed in. */
+/** Draws what is wrong and what to do next. @param context null for a visitor who is not signed in. */
 export function problemPage(problem: Problem, context: PageContext | null): Html {
   const { status, title, code, detail, requestId, issues = [] } = problem;
   // HTTP writes `Not Found`; headings here are in sentence case.

@@ -70,7 +70,7 @@ export interface PageAnswer<Context> {
   readonly status?: number;
 }
 
-/** After a form: the browser goes on to a page with 303. JSON is sent with 200. */
+/** The answer to a form: a browser is redirected to a page with 303; JSON is sent with 200. */
 interface ElsewhereAnswer {
   /** A path of the console. */
   readonly seeOther: string;
@@ -99,7 +99,7 @@ export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
   /** A path whose parameters do not fit these is answered as `unknown` says. */
   readonly parameters?: Parameters;
   readonly query?: z.ZodType<Query>;
-  /** With a body the method is POST, and forms are taken besides JSON. */
+  /** With a body the method is POST, and forms are accepted in addition to JSON. */
   readonly body?: z.ZodType<Body>;
   /** Reads a form whose fields differ from the body's. @throws Problem */
   readonly readForm?: (content: Content) => Body;
@@ -110,18 +110,18 @@ export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
   /** The detail of the 404 where `handle` finds nothing. */
   readonly unknown?: string;
   readonly examples: Readonly<Record<string, Example>>;
-  /** @returns what is sent as JSON; null: there is nothing of that name. @throws Problem */
+  /** @returns the answer, which is sent as JSON; null if nothing has that name. @throws Problem */
   readonly handle: (visit: Checked<Parameters, Query, Body>) => Promise<View | null>;
   /** Draws the answer for a browser. */
   readonly page?: (view: View, context: PageContext) => Html;
-  /** The page that a browser is sent on to after a form; null: `page` draws the answer. */
-  readonly goOn?: (view: View, visit: Checked<Parameters, Query, Body>) => string | null;
+  /** The page that a browser is redirected to after a form; null: `page` draws the answer. */
+  readonly redirectTo?: (view: View, visit: Checked<Parameters, Query, Body>) => string | null;
 }
 
 /** The longest body that a route takes: a thousand delivery ids and a reason. */
 export const BODY_LIMIT_BYTES = 64 * 1024;
 
-/** Makes a route for operators out of its declaration. */
+/** Makes a route for operators from its declaration. */
 export function operatorRoute<View, Parameters extends Shape = Shape, Query = undefined, Body = undefined>(
   declaration: RouteDeclaration<View, Parameters, Query, Body>,
 ): OperatorRoute<View> {
@@ -165,7 +165,7 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
   declaration: RouteDeclaration<View, Parameters, Query, Body>,
   visit: OperatorVisit,
 ): Promise<Answer<PageContext>> {
-  const { handle, page, goOn, unknown } = declaration;
+  const { handle, page, redirectTo, unknown } = declaration;
   const parameters = parametersOf(declaration.parameters, visit);
   if (!parameters) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- without a schema the type is that of undefined
@@ -177,7 +177,7 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
   } as Checked<Parameters, Query, Body>;
   const view = await handle(checked);
   if (view === null) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
-  const seeOther = goOn?.(view, checked) ?? null;
+  const seeOther = redirectTo?.(view, checked) ?? null;
   if (seeOther !== null) return { json: view, seeOther };
   if (!page) throw new TypeError(`${declaration.id} has neither a page nor a way on`);
   return { json: view, page: (context) => page(view, context) };
@@ -241,7 +241,7 @@ function describeParameters({
   readonly parameters?: Shape;
   readonly query?: z.ZodType;
 }): NonNullable<Operation['parameters']> {
-  // A query that is rewritten before it is checked is described by what checks it.
+  // A query that is rewritten before it is checked is described by the schema that checks it.
   const fields = query instanceof z.ZodPipe ? query.out : query;
   const shape = fields instanceof z.ZodObject ? fields.shape : {};
   return [
@@ -259,12 +259,12 @@ function describeAnswers({
   answer,
   links,
   page,
-  goOn,
+  redirectTo,
 }: {
   readonly answer: z.ZodType;
   readonly links?: DescribedAnswer['links'];
   readonly page?: unknown;
-  readonly goOn?: unknown;
+  readonly redirectTo?: unknown;
 }): readonly DescribedAnswer[] {
   return [
     {
@@ -273,13 +273,13 @@ function describeAnswers({
       content: { [JSON_TYPE]: answer, ...(page !== undefined && { [HTML_TYPE]: z.string() }) },
       ...(links && { links }),
     },
-    ...(goOn === undefined ? [] : [SEE_OTHER]),
+    ...(redirectTo === undefined ? [] : [SEE_OTHER]),
   ];
 }
 
 const SEE_OTHER: DescribedAnswer = {
   status: 303,
-  description: 'The same, to a browser that sent a form: the page to go on to.',
+  description: 'The same, to a browser that sent a form: a redirect to the next page.',
   headers: ['Location'],
 };
 

@@ -38,7 +38,7 @@ export const signInRequest = z.object({
   next: z.string().optional().meta({ description: 'The page of the console to open next.' }),
 });
 
-/** Browsers say with it which page sends a form. */
+/** With this header browsers say which page sends a form. */
 const fetchSite: Parameter = {
   in: 'header',
   name: 'Sec-Fetch-Site',

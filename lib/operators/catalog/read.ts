@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { catalog } from '../../catalog/catalog.ts';
+import { topics } from '../../catalog/catalog.ts';
 import type { Topic } from '../../catalog/topic.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import * as shape from '../shapes.ts';
@@ -42,7 +42,7 @@ export function describeCatalog(attached: readonly AttachedSubscriber[]): Catalo
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  const topics = Object.entries<Topic>(catalog).map(([topic, row]) => ({
+  const described = topics().map(([topic, row]) => ({
     topic,
     producer: row.producer,
     subscribers: row.subscribers.map((subscriber) => ({
@@ -56,7 +56,7 @@ export function describeCatalog(attached: readonly AttachedSubscriber[]): Catalo
     fields: fieldsOf(schemaOf(row)),
     example: row.example,
   }));
-  return { topics };
+  return { topics: described };
 }
 
 /** The part of a JSON Schema that the page shows. */

@@ -54,8 +54,9 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
             select count(*)::int as count, (array_agg(example))[1:5] as examples from wrong`,
           values: [newest],
         });
-        if (row!.count > 0)
-          findings.push({ promise, what, count: row!.count, examples: row!.examples ?? [] });
+        const { count, examples } = row!;
+        if (count === 0) continue;
+        findings.push({ promise, what: what[count === 1 ? 0 : 1], count, examples: examples ?? [] });
       }
     },
     { accessMode: 'read only' },
@@ -85,7 +86,8 @@ const COMMON = `
 
 interface Check {
   readonly promise: string;
-  readonly what: string;
+  /** A broken promise in words, for one violation and for several. */
+  readonly what: readonly [one: string, many: string];
   /** Selects `example`, an id as text, for each violation. */
   readonly text: string;
 }
@@ -93,38 +95,50 @@ interface Check {
 const CHECKS: readonly Check[] = [
   {
     promise: 'every event waits for fan-out or is fanned out',
-    what: 'events neither wait for fan-out nor have deliveries, or do both',
+    what: [
+      'event neither waits for fan-out nor has deliveries, or does both',
+      'events neither wait for fan-out nor have deliveries, or do both',
+    ],
     text: `select event.id::text as example from event left join truth on event_id = event.id
       where (event_id is null) = not exists (select from awaiting_fan_out where event_id = event.id)`,
   },
   {
     promise: 'every event has a delivery for each subscriber it was emitted for',
-    what: 'events lack a delivery for a subscriber they were emitted for, or have one for another',
+    what: [
+      'event lacks a delivery for a subscriber it was emitted for, or has one for another',
+      'events lack a delivery for a subscriber they were emitted for, or have one for another',
+    ],
     // Events of releases up to 0.1 do not record their subscribers.
     text: `select event.id::text as example from event join truth on event_id = event.id
       where not (event.subscribers @> truth.subscribers and truth.subscribers @> event.subscribers)`,
   },
   {
     promise: 'no event has two deliveries for one subscriber',
-    what: 'events have two deliveries for one subscriber',
+    what: ['event has two deliveries for one subscriber', 'events have two deliveries for one subscriber'],
     text: `select event_id::text as example from delivery group by event_id, subscriber having count(*) > 1`,
   },
   {
     promise: 'every delivery has its event',
-    what: 'deliveries have no event',
+    what: ['delivery has no event', 'deliveries have no event'],
     text: `select lane_id || '-' || position as example from delivery
       where not exists (select from events where id = event_id)`,
   },
   {
     promise: 'the state and counters of every event match its deliveries',
-    what: 'events have a state or counters that contradict their deliveries',
+    what: [
+      'event has a state or counters that contradict its deliveries',
+      'events have a state or counters that contradict their deliveries',
+    ],
     text: `select event.id::text as example from event join truth on event_id = event.id
       where (event.open, event.failing, event.dead_lettered, event.state)
         is distinct from (truth.open, truth.failing, truth.dead_lettered, worst)`,
   },
   {
     promise: 'lanes are in the order of creation',
-    what: 'deliveries precede a delivery of an earlier event in their lane',
+    what: [
+      'delivery precedes that of an earlier event in its lane',
+      'deliveries precede that of an earlier event in their lane',
+    ],
     text: `select example from (
         select lane_id || '-' || position as example, (created_at, seq) <
           lag((created_at, seq)) over (partition by lane_id order by position) as is_early
@@ -133,7 +147,10 @@ const CHECKS: readonly Check[] = [
   },
   {
     promise: 'no attempt began before the deliveries ahead in its lane ended',
-    what: 'deliveries began before a delivery ahead in their lane ended',
+    what: [
+      'delivery began before one ahead in its lane ended',
+      'deliveries began before one ahead in their lane ended',
+    ],
     // A replay runs an older delivery after newer ones, which is not a violation.
     text: `select example from (
         select lane_id || '-' || position as example, state = 'delivered' and replays = 0
@@ -145,13 +162,16 @@ const CHECKS: readonly Check[] = [
   },
   {
     promise: 'no lane skipped an unfinished delivery or stopped at one',
-    what: 'unfinished deliveries were skipped by their lane, or their lane will never be claimed again',
+    what: [
+      'unfinished delivery was skipped by its lane, or its lane will never be claimed again',
+      'unfinished deliveries were skipped by their lane, or their lane will never be claimed again',
+    ],
     text: `select lane_id || '-' || position as example from delivery
       where state in ('pending', 'failing') and (position <= head or due_at is null)`,
   },
   {
     promise: 'operator counts are exact',
-    what: 'operator counts disagree with the rows',
+    what: ['operator count disagrees with the rows', 'operator counts disagree with the rows'],
     text: `select topic || ' ' || subscriber as example from (
         select topic, subscriber, count(*) filter (where state = 'pending') as pending,
           count(*) filter (where state = 'failing') as failing

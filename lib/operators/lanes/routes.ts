@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { isTopicName, topics } from '../../catalog/catalog.ts';
+import { isTopicName, subscriberNames, topics } from '../../catalog/catalog.ts';
 import { NotActedOn } from '../../deliveries/first-of-lane.ts';
 import type { ActedOn } from '../../deliveries/first-of-lane.ts';
 import { pause, resume } from '../../deliveries/pause.ts';
@@ -25,7 +25,7 @@ export const showTopic = operatorRoute({
   id: 'readTopic',
   path: `${HOME}/topics/{topic}`,
   scope: 'event-bus:read',
-  summary: 'See one topic: its subscribers, the lanes that wait, its errors and newest events',
+  summary: 'See one topic: its subscribers, waiting lanes, errors and newest events',
   parameters: { topic: topicText },
   answer: topicView,
   links: {
@@ -127,17 +127,16 @@ export const retry = operatorRoute({
   handle: async ({ parameters, body, operator, bus }) => {
     const { reason = null } = body;
     const by = operator.subject;
-    const retried = await orProblem(retryNow(await bus.database(), { ...parameters, by, reason }));
-    return retried;
+    return await orProblem(retryNow(await bus.database(), { ...parameters, by, reason }));
   },
-  goOn: (_, { body }) => nextPath(body.next),
+  redirectTo: (_, { body }) => nextPath(body.next),
 });
 
 export const skipFirst = operatorRoute({
   id: 'skip',
   path: `${HOME}/deliveries/{deliveryId}/skip`,
   scope: 'event-bus:replay',
-  summary: 'Give up the delivery that holds a lane, so that the lane continues',
+  summary: 'Skip the delivery that holds a lane, so that the lane continues',
   description: 'The delivery becomes a dead letter and can be replayed like any other.',
   parameters: { deliveryId },
   body: withReason.meta(shape.needsReason),
@@ -160,10 +159,9 @@ export const skipFirst = operatorRoute({
   },
   handle: async ({ parameters, body, operator, bus }) => {
     const by = operator.subject;
-    const skipped = await orProblem(skip(await bus.database(), { ...parameters, by, reason: body.reason }));
-    return skipped;
+    return await orProblem(skip(await bus.database(), { ...parameters, by, reason: body.reason }));
   },
-  goOn: (_, { body }) => nextPath(body.next),
+  redirectTo: (_, { body }) => nextPath(body.next),
 });
 
 const UNKNOWN_SUBSCRIBER =
@@ -176,7 +174,7 @@ const subscriber = z
   .regex(/^[\w.-]{1,100}$/)
   .meta({
     id: 'SubscriberName',
-    enum: [...new Set(topics().flatMap(([, { subscribers }]) => subscribers))].toSorted(),
+    enum: subscriberNames(),
     description: 'A subscriber of the catalog.',
   });
 
@@ -195,8 +193,9 @@ export const pauseSubscriber = operatorRoute({
   id: 'pauseSubscriber',
   path: `${HOME}/subscribers/{subscriber}/pause`,
   scope: 'event-bus:replay',
-  summary: 'Hold back the deliveries of a subscriber',
-  description: 'Deliveries wait without failing. An existing pause is left as it is.',
+  summary: 'Pause a subscriber',
+  description:
+    'Its deliveries wait until someone resumes it. None fails meanwhile. An existing pause stays as it is.',
   parameters: { subscriber },
   body: withReason.extend({ topic: oneTopicOrAll(topicName) }).meta(shape.needsReason),
   answer: paused,
@@ -239,14 +238,14 @@ export const pauseSubscriber = operatorRoute({
     await pause(await bus.database(), subscription, operator.subject, body.reason);
     return { ...subscription, paused: true };
   },
-  goOn: (_, { body }) => nextPath(body.next),
+  redirectTo: (_, { body }) => nextPath(body.next),
 });
 
 export const resumeSubscriber = operatorRoute({
   id: 'resumeSubscriber',
   path: `${HOME}/subscribers/{subscriber}/resume`,
   scope: 'event-bus:replay',
-  summary: 'Deliver to a paused subscriber again',
+  summary: 'Resume a paused subscriber',
   parameters: { subscriber },
   body: shape.optionalReason.extend({ topic: oneTopicOrAll(topicText) }),
   answer: paused,
@@ -278,7 +277,7 @@ export const resumeSubscriber = operatorRoute({
     if (!isResumed && !isListed(subscription)) return null;
     return { ...subscription, paused: false };
   },
-  goOn: (_, { body }) => nextPath(body.next),
+  redirectTo: (_, { body }) => nextPath(body.next),
 });
 
 export const laneRoutes = [showTopic, retry, skipFirst, pauseSubscriber, resumeSubscriber];

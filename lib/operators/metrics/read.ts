@@ -1,7 +1,6 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 
-import { catalog } from '../../catalog/catalog.ts';
-import type { Topic } from '../../catalog/topic.ts';
+import { topics as catalogTopics } from '../../catalog/catalog.ts';
 import type { OperatorSettings } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
@@ -246,7 +245,7 @@ async function readOthers(db: Database, now: Date | undefined): Promise<Others> 
 }
 
 const SUBSCRIPTIONS = JSON.stringify(
-  Object.entries<Topic>(catalog).flatMap(([topic, { subscribers }]) =>
+  catalogTopics().flatMap(([topic, { subscribers }]) =>
     subscribers.map((subscriber) => ({ topic, subscriber })),
   ),
 );

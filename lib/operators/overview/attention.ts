@@ -16,7 +16,7 @@ export function needsAttention(topic: TopicOverview): boolean {
   );
 }
 
-/** The subscribers with a row below their topic: those in trouble, and those that wait to be attached. */
+/** Lists the subscribers with a row below their topic: troubled ones, and ones that wait to be attached. */
 export function subscribersToShow(topic: TopicOverview): readonly SubscriberOverview[] {
   return topic.subscribers.filter(
     (one) => isTroubled(one) || holdsBack(one) || waitsForAttachment(one) || isUnknownToRelease(one),

@@ -126,7 +126,7 @@ export type SubscriberOverview = z.output<typeof subscriberOverview>;
 const STALLED_AFTER_MS = 2 * MINUTE;
 
 /**
- * Reads how many events and deliveries are in each state and what they wait for, by topic and subscriber.
+ * Counts the events and deliveries in each state by topic and subscriber, with the reasons why they wait.
  *
  * One statement whose cost does not grow with the number of deliveries: counts are maintained, not computed.
  *

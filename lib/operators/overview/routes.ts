@@ -47,7 +47,7 @@ export const showOverview = operatorRoute({
   id: 'readOverview',
   path: HOME,
   scope: 'event-bus:read',
-  summary: 'See how many events are in each state, and what waits for what',
+  summary: 'See how many events are in each state, and why deliveries wait',
   answer: overview,
   examples: {
     'as-json': {

@@ -21,7 +21,7 @@ export function missingReplayScope(operator: Operator): Html | null {
   return mayReplay(operator) ? null : missingScope('Replay', 'event-bus:replay');
 }
 
-/** Links to the preview of a replay. @param of what is replayed, for those who hear the links one by one. */
+/** Links to the preview of a replay. @param of names the thing to replay, for screen readers that list links. */
 export function replayLink(of: string, query: Parameters<typeof replayPath>[0]): Html {
   return html`<a class="btn sm" href="${replayPath(query)}">Replay…<span class="vh"> ${of}</span></a>`;
 }
@@ -67,13 +67,13 @@ export function resumeForm(subscriber: string, topic: string | null, { url }: Pa
 }
 
 interface ReasonForm {
-  /** Opens the form. */
+  /** The words on the button that opens the form. */
   readonly button: Child;
   readonly path: string;
   readonly text: Child;
   readonly fields: Child;
   readonly submit: Html;
-  /** Of the column that it stands in. */
+  /** Whether its column is left-aligned. */
   readonly isLeft?: boolean;
 }
 

@@ -52,7 +52,7 @@ export function plainLayout(title: string, content: Child): Html {
   return document(title, html`<main id="content" tabindex="-1">${content}</main>`);
 }
 
-/** Draws a page's title with a sentence on what it lists, its buttons, and how fresh it is. */
+/** Draws a page's title with a sentence about the page, its buttons, and its age. */
 export function heading({
   title,
   lead,

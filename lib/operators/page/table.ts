@@ -2,13 +2,13 @@ import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 
 interface Table {
-  /** For those who hear the page; no other table of the page has the same. */
+  /** For screen readers; unique on the page. */
   readonly name: string;
-  /** Says more than the name where that is not enough. */
+  /** A longer name for screen readers, where `name` is not enough. */
   readonly caption?: string;
   readonly columns: readonly Column[];
   readonly rows?: readonly Html[];
-  /** `tbody` elements, in the place of rows. */
+  /** `tbody` elements, instead of rows. */
   readonly groups?: readonly Html[];
   /** Where few columns need less room on a phone. */
   readonly isNarrow?: boolean;
@@ -48,5 +48,5 @@ function isNamed(column: Exclude<Column, string>): column is readonly [string, '
   return Array.isArray(column);
 }
 
-/** A column of buttons, whose heading is only heard. */
+/** A column of buttons, whose heading only screen readers read. */
 export const ACTIONS = html`<th class="end" scope="col"><span class="vh">Actions</span></th>`;

@@ -11,7 +11,7 @@ import { failureLabel, lastFailureClause } from '../page/states.ts';
 import { count, quantity, lastPeriod } from '../page/words.ts';
 import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
 
-/** More than fits on a screen: whoever types the number has read it. */
+/** More than fits on a screen: typing the number proves that it was read. */
 const CONFIRMED_ABOVE = 100;
 
 /** Draws what a replay would do, and the form that starts it. */
@@ -138,7 +138,7 @@ function warning(words: Html): Html {
   return alert('fail', WARNING_ICON, words);
 }
 
-/** The request that was previewed, so that the replay does what the page says. */
+/** The previewed request as hidden fields, so that the replay is exactly the previewed one. */
 function requestFields({ request, replayId, matched }: ReplayPreview): Html {
   const fields = { ...request, replayId, expectedCount: matched };
   return html`${Object.entries(fields).map(([name, value]) => {

@@ -167,7 +167,7 @@ export const requestReplay = operatorRoute({
       return { ...(await preview(bus, body)), ...done, replayId: null, replayed: 0 };
     return done;
   },
-  goOn: ({ replayId }) => (replayId === null ? null : replayedPath(replayId)),
+  redirectTo: ({ replayId }) => (replayId === null ? null : replayedPath(replayId)),
   page: (view, context) => {
     if (!isDryRun(view)) throw new TypeError('only a dry run is drawn as a page');
     return previewPage({ ...view, replayId: uuidv7() }, context);

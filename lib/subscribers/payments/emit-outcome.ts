@@ -19,7 +19,7 @@ export interface OutcomeSource {
 
 type Part = Extract<PaymentOutcome, { part: string }>;
 
-/** Emits what an outcome adds to the events of its intent, if anything. @returns the changed intent. */
+/** Emits the event that an outcome adds to those of its intent, if any. @returns the changed intent. */
 export async function emitOutcome(
   tx: Transaction,
   intent: LockedIntent,
@@ -33,10 +33,11 @@ export async function emitOutcome(
     providerEventId: by.providerEventId,
   };
   const options = { correlationId: by.correlationId, causationId: by.eventId };
-  // The previous release emits each outcome once, under this key. While it still runs, it must find our event.
+  // The previous release emits each outcome once, under this key. While it still runs, it must find our event under it.
   const dedupeKey = intent.id;
   if (outcome.state === 'failed') {
-    // Once, and not after a capture: providers promise no order, and an earlier attempt's failure no longer matters.
+    // Emitted once, and not after a capture: providers promise no order, and the failure of an earlier attempt no
+    // longer matters then.
     if (intent.state !== 'created') return intent;
     const failed = await change(tx, { ...intent, state: 'failed' });
     await emit(tx, 'payment.failed', { ...common, reason: outcome.reason }, { ...options, dedupeKey });

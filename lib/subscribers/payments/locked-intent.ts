@@ -37,8 +37,8 @@ const INTENT_LOCKS = 0x905a;
  * Waits until no other transaction records this intent or sets aside a webhook of it, and keeps others waiting until this
  * one ends.
  *
- * Each side looks for the other's row after this call, in a statement of its own whose snapshot is no older than the lock.
- * So the second one sees what the first has committed, and they never both miss each other.
+ * Each side looks for the other's row after this call, in a statement of its own whose snapshot is no older than the
+ * lock. So the second one sees the rows that the first has committed, and they cannot miss each other.
  */
 export async function fenceIntent(tx: Transaction, provider: PaymentProvider, id: string): Promise<void> {
   await run(tx, {

@@ -69,7 +69,7 @@ const CARD_TYPES = ['payment_intent.succeeded', 'payment_intent.payment_failed',
 /** Stripe's amounts are cumulative: `amount_received` of the intent, `amount_refunded` of each of its charges. */
 function cardOutcome(body: Record<string, unknown>): PaymentOutcome | null {
   if (!isOneOf(body['type'], CARD_TYPES)) return null;
-  const { type, data } = understand(cardBody, body);
+  const { type, data } = parseBody(cardBody, body);
   switch (type) {
     case 'payment_intent.succeeded': {
       const { id, amount_received, currency } = data.object;
@@ -121,7 +121,7 @@ const walletBody = z.object({
  */
 function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
   if (!isOneOf(body['name'], walletBody.shape.name.options)) return null;
-  const { name, reference, pspReference, amount, success } = understand(walletBody, body);
+  const { name, reference, pspReference, amount, success } = parseBody(walletBody, body);
   if (name !== 'CAPTURED' && name !== 'REFUNDED') {
     return { intentId: reference, state: 'failed', reason: name.toLowerCase() };
   }
@@ -140,7 +140,7 @@ function walletOutcome(body: Record<string, unknown>): PaymentOutcome | null {
   };
 }
 
-function understand<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
+function parseBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.output<Schema> {
   const parsed = schema.safeParse(body);
   if (!parsed.success)
     throw new MalformedWebhook(`the body does not match its type: ${z.prettifyError(parsed.error)}`);

@@ -12,7 +12,7 @@ import type { LockedIntent } from './locked-intent.ts';
 import type { PaymentProvider } from './provider-outcome.ts';
 
 /** A webhook whose intent is not recorded. */
-interface StrangeWebhook extends OutcomeSource {
+interface UnmatchedWebhook extends OutcomeSource {
   readonly provider: PaymentProvider;
   readonly outcome: PaymentOutcome;
   readonly createdAt: Date;
@@ -21,7 +21,7 @@ interface StrangeWebhook extends OutcomeSource {
 }
 
 /** Sets a webhook aside until its intent is recorded. The caller holds the intent's fence. */
-export async function setAside(tx: Transaction, webhook: StrangeWebhook): Promise<void> {
+export async function setAside(tx: Transaction, webhook: UnmatchedWebhook): Promise<void> {
   const { intentId } = webhook.outcome;
   await tx
     .insert(webhooksSetAside)
@@ -49,16 +49,16 @@ export async function takeUp(tx: Transaction, intent: LockedIntent): Promise<Loc
 /** How much later than its webhook an intent may be recorded: a weekend, and the providers' own retries. */
 const UNCLAIMED_AFTER_MS = 72 * HOUR;
 
-/** Most intents, and most webhooks of one transaction, that a call handles; the next call goes on from there. */
+/** Most intents that a call handles, and most webhooks of one transaction; the next call continues from there. */
 const BATCH = 500;
 const BUDGET_MS = 5 * SECOND;
 
 /**
- * Takes up webhooks whose intent has been recorded without `createPaymentIntent`, and emits `payment.webhook.unclaimed`,
- * once, for each that has found no intent for 72 hours. Those stay in the table, and are still taken up when
- * `createPaymentIntent` records their intent, or another webhook of it is handled.
+ * Takes up webhooks whose intent has been recorded without `createPaymentIntent`, and emits
+ * `payment.webhook.unclaimed`, once, for each whose intent is not recorded within 72 hours. Those stay in the table,
+ * and are still taken up when `createPaymentIntent` records their intent, or another webhook of it is handled.
  *
- * Any number may run at once. A webhook of an invalid intent is logged and left.
+ * Any number may run at once. A webhook of an invalid intent is logged and stays.
  *
  * @param now overrides the database's clock in tests.
  */

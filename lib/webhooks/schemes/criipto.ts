@@ -5,15 +5,16 @@ import { base64Key } from './secret.ts';
 import { parseSignature } from './signature.ts';
 
 /**
- * Criipto, now Idura, Signatures: base64 HMAC of the body. Neither time nor id is signed, so the receipt, which is
- * never purged, is the only protection against replay.
+ * Criipto Signatures, now Idura: the base64 HMAC of the body. Neither a time nor an id is signed, so the receipt, which
+ * is never purged, is the only protection against replay.
  *
  * @see https://docs.criipto.com/signatures/webhooks/
  */
 export const criipto: WebhookScheme = {
   keyOf: (secret) => base64Key(secret, MIN_KEY_BYTES),
   claimOf,
-  // Without an id, the body is the event: a retry has the same bytes. Two events with equal bodies count as one.
+  // There is no event id, so the body's hash takes its place: a retry has the same bytes. Two events with equal bodies
+  // count as one.
   eventOf: ({ body, fields }) => ({
     eventId: createHash('sha256').update(body).digest('hex'),
     eventType: eventTypeFrom(fields.event),

@@ -4,10 +4,10 @@ import { textKey } from './secret.ts';
 import { parseSignature } from './signature.ts';
 
 /**
- * GitHub and the many that copied it: `X-Hub-Signature-256: sha256=<hex>` over the body.
+ * GitHub and the many providers that copied its scheme: `X-Hub-Signature-256: sha256=<hex>` over the body.
  *
- * Id and type come from the body. GitHub's own `X-GitHub-Delivery` and `X-GitHub-Event` are not signed: someone
- * who replays a request could change them, and the duplicate would pass as new.
+ * The event's id and type come from the body. GitHub's own `X-GitHub-Delivery` and `X-GitHub-Event` are not signed:
+ * someone who replays a request could change them, and the duplicate would count as new.
  *
  * @see https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
  */

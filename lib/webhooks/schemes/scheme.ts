@@ -2,12 +2,13 @@ import type { KeyObject } from 'node:crypto';
 import type { Signature } from './signature.ts';
 
 /**
- * The signing scheme of one family of providers, as far as schemes differ; `verifyWebhook` has the common part.
+ * The signing scheme of one family of providers. `verifyWebhook` does what all schemes have in common.
  *
- * `claimOf` and `eventOf` read a stranger's request: they must be bounded and must throw nothing but `Refusal`.
+ * `claimOf` and `eventOf` read requests that anyone may send: their work must be bounded, and they may throw only
+ * `Refusal`.
  */
 export interface WebhookScheme {
-  /** The key that a configured secret stands for, or `null` when it must never be used as one. */
+  /** Makes the key of a configured secret; `null` for an unusable secret. */
   readonly keyOf: (secret: string) => KeyObject | null;
   /** Parses the request's claims, which are not yet verified. @throws {Refusal} when they cannot be read. */
   readonly claimOf: (request: SignedRequest) => Claim;
@@ -24,7 +25,7 @@ export interface SignedRequest {
 }
 
 export interface VerifiedRequest extends SignedRequest {
-  /** The fields of the body; none where it is no JSON object, which the endpoint refuses by itself. */
+  /** The fields of the body; none if it is not a JSON object, which the endpoint refuses later. */
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
@@ -33,7 +34,9 @@ export interface Claim {
   readonly timestamp: number | null;
   /** The bytes that the sender must have signed. */
   readonly message: Uint8Array;
-  /** The candidates. One valid signature is enough, since a sender signs with old and new key while it rotates. */
+  /**
+   * The candidates. One valid signature is enough: during a rotation senders sign with both the old and the new key.
+   */
   readonly signatures: readonly Signature[];
 }
 
@@ -62,14 +65,14 @@ export class Refusal extends Error {
   }
 }
 
-/** Room for 16 of the longest signatures (93 characters each), with as much again to spare. */
+/** More than twice the length of 16 of the longest signatures (93 characters each). */
 const MAX_HEADER_CHARACTERS = 4096;
 
 /**
  * Returns a header's value, at most 4096 characters.
  *
- * A header that was sent twice arrives joined by `, `. It is not taken apart here: the grammar of every scheme
- * refuses the joined value.
+ * A header that was sent twice arrives as one value, joined by `, `. It is not split here: the grammar of every scheme
+ * refuses it.
  *
  * @throws {Refusal} when it is absent, empty or too long.
  */

@@ -1,16 +1,16 @@
 import { createPublicKey, createSecretKey, type KeyObject } from 'node:crypto';
 
 /**
- * The shortest secret in any provider's published examples. It catches an empty variable and a placeholder;
- * strength is up to the provider, who draws the secret.
+ * The shortest secret in any provider's published examples. It catches an empty variable and a placeholder. The
+ * provider generates the secret and decides how strong it is.
  */
 const MIN_TEXT_CHARACTERS = 6;
 
 /**
- * Makes an HMAC key of a secret whose characters are the key (Stripe, Vipps, GitHub), a `whsec_` included.
+ * Makes an HMAC key from a secret whose characters are the key, including any `whsec_` (Stripe, Vipps, GitHub).
  *
- * @returns `null` for a secret that is blank, nothing or little more than its prefix, or pasted with white space
- * around it, which would verify nothing.
+ * @returns `null` for a secret that is blank, has almost nothing after its prefix, or has white space around it, which
+ *   would verify nothing.
  */
 export function textKey(secret: string): KeyObject | null {
   const ownText = secret.replace(/^whsec_/, '').trim();
@@ -19,16 +19,16 @@ export function textKey(secret: string): KeyObject | null {
 }
 
 /**
- * Makes an HMAC key of a secret that is the base64 of the key (Standard Webhooks, Idura).
+ * Makes an HMAC key from a secret that is the base64 of the key (Standard Webhooks, Idura).
  *
- * @returns `null` for what is not base64, or is shorter than `minBytes`.
+ * @returns `null` for a text that is not base64, and for a key shorter than `minBytes`.
  */
 export function base64Key(secret: string, minBytes: number): KeyObject | null {
   const bytes = decodeBase64(secret);
   return bytes && bytes.length >= minBytes ? createSecretKey(bytes) : null;
 }
 
-/** Makes an ed25519 public key of the base64 of its 32 bytes, or returns `null` when the text is not that. */
+/** Makes an ed25519 public key from the base64 of its 32 bytes. @returns `null` for any other text. */
 export function ed25519Key(base64: string): KeyObject | null {
   const bytes = decodeBase64(base64);
   if (bytes?.length !== 32) return null;
@@ -37,8 +37,9 @@ export function ed25519Key(base64: string): KeyObject | null {
 }
 
 /**
- * Decodes standard base64, padded or not. A secret is the operator's, so unlike a signature it may leave its unused
- * last bits set, as the unpadded secrets of the Standard Webhooks tests do; other characters are not skipped.
+ * Decodes standard base64, padded or not. Unlike in a signature, the unused last bits may be set, as in the unpadded
+ * secrets of the Standard Webhooks tests, because secrets come from the operator. Other characters are refused, not
+ * skipped.
  */
 function decodeBase64(text: string): Buffer | null {
   const unpadded = text.replace(/={1,2}$/, '');

@@ -10,14 +10,14 @@ export type Algorithm = keyof typeof SIGNATURE_BYTES;
 
 const SIGNATURE_BYTES = { 'hmac-sha256': 32, ed25519: 64 };
 
-/** More than any sender needs to rotate keys (Stripe: one per active secret), few enough to check them all. */
+/** More than any sender needs during a rotation (Stripe: one per active secret), and few enough to check them all. */
 export const MAX_CANDIDATES = 16;
 
 /**
- * Decodes a signature that is written in the one canonical way.
+ * Decodes a signature in its canonical encoding, and in no other.
  *
- * `Buffer.from` skips garbage, takes upper-case hex and url-safe base64, and ignores the unused bits of the last
- * base64 character, so that several texts stand for the same bytes; only the text that encodes back to itself counts.
+ * `Buffer.from` skips garbage, takes upper-case hex and url-safe base64, and ignores the unused bits of the last base64
+ * character, so several texts decode to the same bytes. Only the text that encodes back to itself is accepted.
  *
  * @returns the signature, or `null` when the text cannot be one.
  */
@@ -32,10 +32,10 @@ export function parseSignature(
 }
 
 /**
- * Says whether any candidate is a signature of the message by any of the keys.
+ * Whether any candidate is a signature of the message by any of the keys.
  *
- * Every candidate is checked against every key even after a match, so that the time taken tells nothing about which
- * of them it was. An HMAC key verifies HMACs only and a public key ed25519 only: the sender does not choose.
+ * Every candidate is checked against every key even after a match, so that the time taken does not reveal which one
+ * matched. An HMAC key verifies only HMACs and a public key only ed25519: the sender cannot choose.
  */
 export function isSigned(
   message: Uint8Array,

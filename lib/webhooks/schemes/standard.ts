@@ -12,7 +12,7 @@ import { base64Key, ed25519Key } from './secret.ts';
 import { MAX_CANDIDATES, parseSignature, type Signature } from './signature.ts';
 
 /**
- * Standard Webhooks 1.0.0, also under Svix's header names. The event id is part of what is signed.
+ * Standard Webhooks 1.0.0, also under Svix's header names. The event id is signed.
  *
  * @see https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
@@ -26,12 +26,15 @@ export const standard: WebhookScheme = {
 };
 
 /**
- * The specification asks senders for 24 to 64 bytes, but Svix's own documented example has 18; below 16 (128 bits)
- * lies no sender, only a mistake.
+ * The specification asks senders for 24 to 64 bytes, but Svix's own documented example has 18. A key below 16 (128
+ * bits) is a mistake.
  */
 const MIN_KEY_BYTES = 16;
 
-/** The specification keeps the full stop out of ids: with it, `evil` + `<time>.<body>` could pass as `evil.<time>`. */
+/**
+ * The specification forbids full stops in ids: otherwise id `evil` with body `<time>.<body>` could pass as id
+ * `evil.<time>`.
+ */
 const EVENT_ID = /^[\w-]{1,255}$/;
 
 const BRANDS = ['webhook', 'svix'] as const;
@@ -49,7 +52,7 @@ function claimOf({ headers, body }: SignedRequest): Claim {
   const id = requireHeader(headers, `${brand}-id`);
   const timestamp = requireHeader(headers, `${brand}-timestamp`);
   const signatures = requireHeader(headers, `${brand}-signature`);
-  // Any other id that cannot be kept is the provider's own mistake: it has signed it.
+  // Any other unusable id is the provider's own mistake, because it signed the id: `eventOf` returns null.
   if (id.includes('.')) throw new Refusal('malformed_header');
   return {
     timestamp: parseUnixSeconds(timestamp),
@@ -59,15 +62,15 @@ function claimOf({ headers, body }: SignedRequest): Claim {
 }
 
 /**
- * Svix sends its own names, or the standard's to customers who ask. The first set that is whole counts, as in Svix's
- * SDK: a gateway on the way may have added a `webhook-id` of its own. The two are never mixed.
+ * Svix sends its own header names, or the standard's to customers who ask. The first complete set counts, as in Svix's
+ * SDK: a gateway on the way may have added a `webhook-id` of its own. The two sets are never mixed.
  */
 function brandOf(headers: Headers): Brand {
   const isWhole = (brand: Brand) => PARTS.every((part) => headers.get(`${brand}-${part}`));
   return BRANDS.find(isWhole) ?? 'webhook';
 }
 
-/** Reads `v1,<base64> v1a,<base64> …`. Versions that are unknown are skipped, as the specification asks. */
+/** Reads `v1,<base64> v1a,<base64> …`. Unknown versions are skipped, as the specification asks. */
 function parseSignatures(header: string): Signature[] {
   const candidates = header.split(' ');
   const wasSentTwice = header.includes(', ');

@@ -29,7 +29,7 @@ function claimOf({ headers, body }: SignedRequest): Claim {
   const [timestamp, ...furtherTimestamps] = valuesOf(items, 't');
   // Only v1 counts: v0 is Stripe's test scheme, and accepting it would let the sender downgrade.
   const candidates = valuesOf(items, 'v1');
-  // With two `t`, Stripe's SDK for Node believes the last and those for Python, Ruby and PHP the first.
+  // With two `t`, Stripe's SDK for Node takes the last, those for Python, Ruby and PHP the first.
   const isAmbiguous = furtherTimestamps.length > 0 || candidates.length > MAX_CANDIDATES;
   if (timestamp === undefined || isAmbiguous || candidates.length === 0)
     throw new Refusal('malformed_header');
@@ -42,7 +42,7 @@ function claimOf({ headers, body }: SignedRequest): Claim {
 
 type Item = readonly [key: string, value: string];
 
-/** Reads `key=value,key=value`. White space is invalid; it joins the values of a header that was sent twice. */
+/** Reads `key=value,key=value`. White space is invalid: a header that was sent twice arrives joined with it. */
 function parseItems(header: string): Item[] {
   return header.split(',').map((item) => {
     const [, key, value] = /^([^\s=]+)=(\S*)$/.exec(item) ?? [];

@@ -24,7 +24,7 @@ export const vipps: WebhookScheme = {
   eventOf,
 };
 
-/** The form that binds method, path and host. Accepting the shorter legacy form would be a downgrade. */
+/** The form that signs method, path and host. Accepting the shorter legacy form would be a downgrade. */
 const AUTHORIZATION = /^HMAC-SHA256 SignedHeaders=x-ms-date;host;x-ms-content-sha256&Signature=(\S+)$/;
 
 function claimOf({ headers, body, url }: SignedRequest): Claim {
@@ -35,7 +35,8 @@ function claimOf({ headers, body, url }: SignedRequest): Claim {
   const signature = candidate && parseSignature('hmac-sha256', 'base64', candidate);
   if (!signature) throw new Refusal('malformed_header');
   const timestamp = parseHttpDate(date);
-  // The signature covers the body through this hash alone. No secret is in it, so a plain comparison gives nothing away.
+  // The signature covers the body only through this hash. The hash is not secret, so a plain comparison reveals
+  // nothing.
   if (contentHash !== createHash('sha256').update(body).digest('base64')) {
     throw new Refusal('content_hash_mismatch');
   }
@@ -45,8 +46,8 @@ function claimOf({ headers, body, url }: SignedRequest): Claim {
 }
 
 /**
- * Reads an RFC 1123 date in its only form, `Thu, 30 Mar 2023 08:38:32 GMT`, in unix seconds. `Date.parse` takes much
- * more, and any weekday; a date that is written back unchanged is one it cannot have guessed at.
+ * Reads an RFC 1123 date such as `Thu, 30 Mar 2023 08:38:32 GMT`, in unix seconds. `Date.parse` also accepts other
+ * forms and wrong weekdays, so the date must be the same when written back.
  */
 function parseHttpDate(text: string): number {
   const date = new Date(text);
@@ -55,8 +56,8 @@ function parseHttpDate(text: string): number {
 }
 
 /**
- * Vipps sends no event id. A reference has several captures and refunds, told apart by their `pspReference`, and a
- * `pspReference` alone can stand for more than one name.
+ * Makes the event id from name, reference and `pspReference`, because Vipps sends none: one reference has several
+ * captures and refunds, each with its own `pspReference`, and one `pspReference` may occur under several names.
  */
 function eventOf({ fields: { name, reference, pspReference } }: VerifiedRequest): WebhookEvent {
   const parts = [name, reference, pspReference];
@@ -66,7 +67,10 @@ function eventOf({ fields: { name, reference, pspReference } }: VerifiedRequest)
   };
 }
 
-/** No colon, or two events could join to one id. Vipps' references have up to 64 characters; 80 keep the id in 255. */
+/**
+ * With a colon, two events could have the same joined id. Vipps' references have up to 64 characters; 80 keep the id
+ * within 255.
+ */
 function isIdPart(part: unknown): part is string {
   return typeof part === 'string' && /^[\w.-]{1,80}$/.test(part);
 }

@@ -3,7 +3,7 @@
 
 const root = document.documentElement;
 if (localStorage.theme) root.dataset.theme = localStorage.theme;
-// Where storage is forbidden the script has failed above, and the page works as one without script.
+// If storage is forbidden, the script has failed by now, and the page works without it.
 root.classList.add('js');
 
 const find = (selector, from = document) => from.querySelector(selector);
@@ -33,7 +33,7 @@ function isBusy() {
   );
 }
 
-/** To those who hear the page. */
+/** Announces words to screen readers. */
 function announce(words) {
   find('#said').textContent = words;
 }

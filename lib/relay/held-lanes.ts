@@ -12,7 +12,7 @@ import type { RelayTime } from './relay-time.ts';
 import { countSettled } from './report.ts';
 import type { RelayReport } from './report.ts';
 
-/** What the claim loops of one relay share. */
+/** The state that all claim loops of one relay share. */
 export interface Relaying {
   readonly db: Database;
   readonly subscriptions: ReadonlyMap<string, Subscription>;
@@ -25,7 +25,7 @@ export interface Relaying {
 /** The database's clocks, as the runs of a turn's lanes read them. */
 export type Clocks = Pick<RunOptions, 'clock' | 'leaseClock'>;
 
-/** An outcome that a run has yielded and that is to be settled. */
+/** An outcome that a run has yielded, to be settled in the next turn. */
 export interface Yielded {
   readonly run: LaneRun;
   readonly outcome: LaneOutcome;
@@ -34,18 +34,18 @@ export interface Yielded {
 /** Lanes that one loop holds. Each costs a connection only while a transactional handler runs. */
 const MAX_LANES = 256;
 
-/** Deliveries of one claim, over all lanes; fewer while handlers are too slow to get through them in a slice. */
+/** Deliveries of one claim, over all lanes; fewer while handlers are too slow to finish them in a slice. */
 const MAX_DELIVERIES = 6000;
 const MIN_DELIVERIES = 64;
 
 /** Transactional handlers at once: the pool's ten connections less those that the relay and its host need. */
 const MAX_TRANSACTIONS = 6;
 
-/** The relays of one process share the pool, and so these. */
+/** One limit for each database: the relays of a process share its pool. */
 const transactions = new WeakMap<Database, LimitFunction>();
 
 /** The lanes that a claim loop holds, each with the run that delivers it. */
-export class LanesInHand {
+export class HeldLanes {
   readonly #relaying: Relaying;
   readonly #runs = new Set<LaneRun>();
   #maxDeliveries = MAX_DELIVERIES;
@@ -70,8 +70,8 @@ export class LanesInHand {
    * @returns whether the claim was large, so that more is probably due.
    */
   deliver({ lanes, nowMs, clocks }: Pick<Turn, 'lanes' | 'nowMs'> & { readonly clocks: Clocks }): boolean {
-    // After its process was suspended a relay may claim a lane that it still works for: the lease ran out, and perhaps
-    // another relay had the lane meanwhile. A settlement takes one outcome of each lane.
+    // A relay whose process was suspended may claim a lane that one of its runs still delivers: the lease ran out, and
+    // another relay may have held the lane meanwhile. A settlement takes one outcome of each lane.
     const claimed = new Set(lanes.map(({ id }) => id));
     for (const run of this.#runs) if (claimed.has(run.lane.id)) run.lose();
 
@@ -87,8 +87,8 @@ export class LanesInHand {
   /**
    * Gathers the outcomes that are ready to be settled.
    *
-   * @param partially whether also those of lanes whose runs go on.
-   * @throws the error that ended a run, which is a mistake of the relay's own.
+   * @param partially whether to include those of unfinished runs.
+   * @throws the error that ended a run, which is a bug in the relay.
    */
   gather(partially: boolean): Yielded[] {
     const yielded: Yielded[] = [];
@@ -120,7 +120,7 @@ export class LanesInHand {
     }
   }
 
-  /** Has the runs start no further handler, so that they end soon. */
+  /** Keeps the runs from starting further handlers, so that they end soon. */
   startNothingMore(): void {
     this.#startsNothingMore = true;
   }
@@ -135,7 +135,7 @@ export class LanesInHand {
     this.#runs.delete(run);
   }
 
-  /** Claims fewer deliveries while handlers are slow: reading those that the slice has no time for is wasted. */
+  /** Claims fewer deliveries while handlers are slow: the slice would have no time for the others. */
   #adaptClaims(wasCutShort: boolean): void {
     const claimable = wasCutShort ? this.#maxDeliveries / 4 : this.#maxDeliveries * 2;
     this.#maxDeliveries = Math.trunc(Math.min(MAX_DELIVERIES, Math.max(MIN_DELIVERIES, claimable)));
