@@ -99,7 +99,7 @@ async function viewOf<View>(
 ): Promise<Answered<View>> {
   const { json, shown } = jsonIn(text);
   if (status < 200 || status >= 300) {
-    const { problem } = await import('../lib/http/problem-codes.ts');
+    const { problem } = await import('../lib/http/problem-shape.ts');
     const { data = null } = problem.safeParse(shown);
     throw await refusal({ status, headers, problem: data, ...asked });
   }

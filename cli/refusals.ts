@@ -1,4 +1,4 @@
-import type { problem as problemSchema } from '../lib/http/problem-codes.ts';
+import type { problem as problemSchema } from '../lib/http/problem-shape.ts';
 import { duration, timeOfDay } from '../lib/operators/page/instants.ts';
 import { DAY, SECOND } from '../lib/time.ts';
 import { EXIT, Failure, misused } from './failure.ts';

@@ -2,7 +2,7 @@ import type { Endpoint } from './http/guarded-endpoint.ts';
 import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
-import { countDeadLetters } from './operators/dead-letters/read.ts';
+import { countDeadLetters } from './operators/dead-letters/count.ts';
 import { config, database, relays, subscribers } from './postbud.ts';
 
 /**

@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import { answered, invalid, JSON_TYPE, refused } from '../http/operation.ts';
 import type { Operation } from '../http/operation.ts';
-import { problem } from '../http/problem-codes.ts';
+import { problem } from '../http/problem-shape.ts';
 import { chatRequest } from './chat-request.ts';
 
 const chatAnswer = z

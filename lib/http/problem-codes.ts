@@ -1,7 +1,5 @@
 import { STATUS_CODES } from 'node:http';
 
-import * as z from 'zod';
-
 /** The `code` of a problem. */
 export type ProblemCode = keyof typeof problemCodes;
 
@@ -177,38 +175,21 @@ export function detailOf(code: ProblemCode): string {
   return 'detail' in described ? described.detail : described.example;
 }
 
-/** An error as an answer. @see https://www.rfc-editor.org/rfc/rfc9457 */
-export const problem = z
-  .object({
-    type: z.literal('about:blank'),
-    title: z.string().meta({ description: 'The status in words.' }),
-    status: z.int().min(400).max(599),
-    code: z.string().meta({ description: 'Stable; programs act on it.' }),
-    detail: z.string().meta({ description: 'Says what is wrong and what to do about it, for developers.' }),
-    requestId: z.string().meta({ description: 'Names the request in our logs. The same as X-Request-Id.' }),
-    issues: z
-      .array(
-        z
-          .object({
-            path: z
-              .string()
-              .meta({ description: 'Dotted, for example `lines.0.email`; empty for the body.' }),
-            pointer: z.string().meta({ description: 'The same as a JSON Pointer (RFC 6901).' }),
-            code: z.string(),
-            message: z.string().meta({ description: 'Says what was expected and what was given.' }),
-          })
-          .meta({ id: 'Issue', description: 'One invalid field of a request.' }),
-      )
-      .optional()
-      .meta({ description: 'With `validation_failed`: one issue for each invalid field.' }),
-  })
-  .meta({ id: 'Problem', description: 'An error as an answer (RFC 9457).' });
+/** One invalid field of a request. */
+export interface Issue {
+  /** Dotted, for example `lines.0.email`. */
+  readonly path: string;
+  /** The same as a JSON Pointer (RFC 6901). */
+  readonly pointer: string;
+  readonly code: string;
+  readonly message: string;
+}
 
 /** A problem as an answer's body. */
 export function problemValue(
   code: ProblemCode,
-  { detail, issues }: Partial<Pick<z.output<typeof problem>, 'detail' | 'issues'>> = {},
-): z.output<typeof problem> {
+  { detail, issues }: { readonly detail?: string; readonly issues?: readonly Issue[] } = {},
+) {
   const { status } = problemCodes[code];
   return {
     type: 'about:blank',

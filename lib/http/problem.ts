@@ -1,17 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 
 import { detailOf, problemCodes } from './problem-codes.ts';
-import type { PlainProblemCode, ProblemCode } from './problem-codes.ts';
-
-/** One invalid field of a request. */
-export interface Issue {
-  /** Dotted, for example `lines.0.email`. */
-  readonly path: string;
-  /** The same as a JSON Pointer (RFC 6901). */
-  readonly pointer: string;
-  readonly code: string;
-  readonly message: string;
-}
+import type { Issue, PlainProblemCode, ProblemCode } from './problem-codes.ts';
 
 export interface ProblemOptions extends ErrorOptions {
   /** Says what is wrong and what to do about it. The code's usual detail if left out. */

@@ -3,7 +3,7 @@ import type * as z from 'zod';
 import { readBody, requireMediaType } from './body.ts';
 import type { MediaType } from './body.ts';
 import { Problem } from './problem.ts';
-import type { Issue } from './problem.ts';
+import type { Issue } from './problem-codes.ts';
 
 /** A body that was read but not yet parsed. */
 export interface Content {

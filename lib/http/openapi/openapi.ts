@@ -2,7 +2,8 @@ import { headers } from '../answer-headers.ts';
 import { headerComponents, OperationWriter } from './operation-object.ts';
 import { PROBLEM_TYPE } from '../operation.ts';
 import type { Operation, Tag } from '../operation.ts';
-import { problem, problemValue } from '../problem-codes.ts';
+import { problemValue } from '../problem-codes.ts';
+import { problem } from '../problem-shape.ts';
 import { SchemaWriter } from './schema-writer.ts';
 import { VERSION } from '../../version.ts';
 

@@ -6,7 +6,8 @@ import { headers } from '../answer-headers.ts';
 import type { HeaderName } from '../answer-headers.ts';
 import { FORM_TYPE, HTML_TYPE, JSON_TYPE, PROBLEM_TYPE } from '../operation.ts';
 import type { Access, Answer, EventStream, Example, Operation, Parameter } from '../operation.ts';
-import { problem, problemCodes } from '../problem-codes.ts';
+import { problemCodes } from '../problem-codes.ts';
+import { problem } from '../problem-shape.ts';
 import type { ProblemCode } from '../problem-codes.ts';
 import type { SchemaWriter } from './schema-writer.ts';
 

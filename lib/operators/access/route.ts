@@ -146,17 +146,26 @@ export function operatorRoute<View, Parameters extends Shape = Shape, Query = un
     ...(description !== undefined && { description }),
     access: scope,
     hasPages: true,
-    parameters: describeParameters(declaration),
+    // Only OpenAPI reads the getters, so a cold start does not build what they return.
+    get parameters() {
+      return describeParameters(declaration);
+    },
     ...(body && { body: { schema: body, forms: true, limitBytes: BODY_LIMIT_BYTES } }),
     answer,
-    answers: describeAnswers(declaration),
-    problems: [
-      ...PROBLEMS,
-      ...(body ? BODY_PROBLEMS : []),
-      ...(unknown === undefined ? [] : (['not_found'] as const)),
-      ...problems,
-    ],
-    examples: { ...examples, ...refusals(examples, scope) },
+    get answers() {
+      return describeAnswers(declaration);
+    },
+    get problems() {
+      return [
+        ...PROBLEMS,
+        ...(body ? BODY_PROBLEMS : []),
+        ...(unknown === undefined ? [] : (['not_found'] as const)),
+        ...problems,
+      ];
+    },
+    get examples() {
+      return { ...examples, ...refusals(examples, scope) };
+    },
     handle: async (visit) => await answerVisit(declaration, visit),
   };
 }

@@ -188,12 +188,3 @@ const RETRIES = `
       and due_at > clock.now and lease_token is null
     order by due_at limit 1
   ) as lane on true`;
-
-/** Counts all dead letters. */
-export async function countDeadLetters(db: Database): Promise<number> {
-  const [row] = await run<{ count: number }>(driverOf(db), {
-    text: 'select coalesce(sum(dead_lettered), 0)::float8 as count from error_groups',
-    values: [],
-  });
-  return row!.count;
-}
