@@ -433,7 +433,7 @@ describe('one dead letter', () => {
   test('tells everything that happened to it, over every replay', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     const by = 'kari';
-    // Asked to wait, failed, hurried, failed for good.
+    // It asked to wait, failed, was retried early, and failed permanently.
     await drain(bus.db, [
       ledger(() => {
         throw new RetryAfter(30 * SECOND, 'not yet');

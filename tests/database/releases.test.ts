@@ -228,7 +228,7 @@ describe('a payload of a newer version', () => {
       if (id === behind) await diesHoldingTheLane(bus);
     };
     await next.drain({ calendar: dieAtTheSecond }, { isTransactional: true });
-    // Only the older release is left: the second was begun once, in vain, and is due again in a minute.
+    // Only the older release is left: the second began once without effect, and is due again in a minute.
     expect(await present.drain(handlersOf(present, 'calendar'), { laterMs: 2 * SECOND })).toMatchObject({
       failed: 1,
     });

@@ -11,7 +11,7 @@ import { test } from '../support/bus-test.ts';
 const replayed = (bus: Bus, request: Partial<ReplayRequest> = {}, now?: Date) =>
   replay(bus.db, { topic: 'payment.captured', since: '1h', subscriber: 'ledger', ...request }, 'kari', now);
 
-/** Refuses these payments for good. */
+/** Refuses these payments permanently. */
 const refuse =
   (...refused: readonly number[]) =>
   (payment: number) => {

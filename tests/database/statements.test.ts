@@ -77,7 +77,7 @@ describe('the statements that a relay sends', () => {
 
   test('are few for one event', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
-    // Look and fan out; claim and settle; look in vain.
+    // Look and fan out; claim and settle; look and find nothing.
     expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger()]))).toBeLessThanOrEqual(5);
   });
 
@@ -111,7 +111,7 @@ describe('the statements that a relay sends', () => {
     const { delivered, ticks } = await drain(bus.db, [subscribed]);
     expect(delivered).toBe(8);
     expect(handed).toEqual(handed.toSorted((a, b) => a - b));
-    // One to fan out, three for 48 MB, one in vain.
+    // One to fan out, three for 48 MB, one that finds nothing.
     expect(ticks).toBeGreaterThanOrEqual(4);
   });
 });
