@@ -164,7 +164,7 @@ function claimsAmong(lanes: readonly LaneVersion[]): ReadonlySet<LaneVersion> {
   return claims;
 }
 
-/** Whether a delivery has come to its end, for good or until it is replayed. */
+/** Whether a delivery has come to its end, permanently or until it is replayed. */
 export function hasEnded({ state }: DeliveryVersion): boolean {
   return state === 'delivered' || state === 'dead_lettered';
 }

@@ -235,7 +235,7 @@ async function perform(act: Act, tx: Transaction | undefined, crashes: () => voi
       return;
     case 'asks to wait':
       throw new RetryAfter(act.ms);
-    case 'fails for good':
+    case 'fails permanently':
       throw new PermanentError('as planned');
     case 'exits its process':
       crashes();

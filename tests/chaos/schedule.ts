@@ -48,7 +48,7 @@ export type Act =
   | { readonly act: 'breaks its transaction' }
   | { readonly act: 'overruns its time by'; readonly ms: number }
   | { readonly act: 'asks to wait'; readonly ms: number }
-  | { readonly act: 'fails for good' }
+  | { readonly act: 'fails permanently' }
   | { readonly act: 'exits its process' }
   | { readonly act: 'kills its process' };
 
@@ -130,7 +130,7 @@ const act: fc.Arbitrary<Act> = one<Act>(
   [2, fc.constant({ act: 'breaks its transaction' })],
   [1, fc.record({ act: fc.constant('overruns its time by' as const), ms: ms(300) })],
   [3, fc.record({ act: fc.constant('asks to wait' as const), ms: ms(10 * MINUTE) })],
-  [3, fc.constant({ act: 'fails for good' })],
+  [3, fc.constant({ act: 'fails permanently' })],
   [0.3, fc.constant({ act: 'exits its process' })],
   [0.3, fc.constant({ act: 'kills its process' })],
 );
