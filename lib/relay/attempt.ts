@@ -9,15 +9,15 @@ import type { AttemptEnd, ObservedAttempt } from '../telemetry/delivery.ts';
 import { waitAfter } from './backoff.ts';
 import { LEASE_EXPIRED, failureOf } from './failure.ts';
 import type { AttemptFailure } from './failure.ts';
-import type { HeldLane } from './held-lane.ts';
+import type { LeasedLane } from './leased-lane.ts';
 
 /** Begins an attempt. @param place of the delivery among the claimed ones. */
-export function beginAttempt(held: HeldLane, place: number, atMs = held.options.clock()): Attempt {
-  return new Attempt(held, place, atMs, observe(held, held.progress.claimed[place]!));
+export function beginAttempt(leased: LeasedLane, place: number, atMs = leased.options.clock()): Attempt {
+  return new Attempt(leased, place, atMs, observe(leased, leased.progress.claimed[place]!));
 }
 
 /** Gives null where nothing is logged or traced, because there are tens of thousands of attempts a second. */
-function observe({ lane, options }: HeldLane, delivery: ClaimedDelivery): ObservedAttempt | null {
+function observe({ lane, options }: LeasedLane, delivery: ClaimedDelivery): ObservedAttempt | null {
   const { lines } = options;
   const { attempts, event } = delivery;
   if (!lines && !isTraced(event)) return null;
@@ -41,16 +41,16 @@ export class Attempt {
   /** How long its handler took; set once a transactional handler has ended. */
   durationMs = 0;
   /** Where its outcome is recorded: elsewhere once its key has left the lane. */
-  #held: HeldLane;
+  #leased: LeasedLane;
   #place: number;
   readonly #observed: ObservedAttempt | null;
   // Read after `atMs`: read before, the attempt would seem too long and end after its retry was scheduled.
   readonly #beganAt = performance.now();
 
-  constructor(held: HeldLane, place: number, atMs: number, observed: ObservedAttempt | null) {
-    this.delivery = held.progress.claimed[place]!;
+  constructor(leased: LeasedLane, place: number, atMs: number, observed: ObservedAttempt | null) {
+    this.delivery = leased.progress.claimed[place]!;
     this.atMs = atMs;
-    this.#held = held;
+    this.#leased = leased;
     this.#place = place;
     this.#observed = observed;
   }
@@ -64,8 +64,8 @@ export class Attempt {
   }
 
   /** Moves the attempt to another lane, whose only claimed delivery it is; the outcome is recorded there. */
-  moveTo(held: HeldLane): void {
-    this.#held = held;
+  moveTo(leased: LeasedLane): void {
+    this.#leased = leased;
     this.#place = 0;
   }
 
@@ -76,7 +76,7 @@ export class Attempt {
 
   /** Records a delivery, for the loop to settle. */
   deliver(durationMs = this.elapsedMs): void {
-    this.#held.progress.deliver(this.#place, this.atMs, durationMs);
+    this.#leased.progress.deliver(this.#place, this.atMs, durationMs);
     this.end('delivered', durationMs);
   }
 
@@ -110,10 +110,10 @@ export class Attempt {
     const outcome = waitMs === null ? 'failed' : 'waited';
     const delayMs = waitMs ?? this.#backoff(failure);
     // A relay that died stopped trying when its lease ran out.
-    const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#held.options.clock();
+    const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#leased.options.clock();
     const nextAttemptAtMs = delayMs === null ? null : endedAtMs + delayMs;
     const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
-    this.#held.progress.fail(
+    this.#leased.progress.fail(
       this.#place,
       { position: delivery.position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message, errorGroup },
       isDoubtful,
@@ -122,13 +122,13 @@ export class Attempt {
   }
 
   #backoff({ isPermanent }: AttemptFailure): number | null {
-    const { maxAttempts } = this.#held.lane.subscription.subscriber;
+    const { maxAttempts } = this.#leased.lane.subscription.subscriber;
     return isPermanent ? null : waitAfter(this.delivery.attempts + 1, maxAttempts);
   }
 
   /** Every operator sees the groups, so they must contain nothing of the payload. */
   #errorGroup({ kind, message }: AttemptFailure): ErrorGroup {
-    const { topic, subscriber } = this.#held.lane.subscription;
+    const { topic, subscriber } = this.#leased.lane.subscription;
     const { event } = this.delivery;
     const known = personalTexts(topic, event.payload, event.version);
     // A kind is a code or a class, but a handler may throw anything under any name.

@@ -4,7 +4,7 @@ import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import type { BatchContext, BatchLimits } from '../subscribers/subscriber.ts';
 import { beginAttempt } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
-import type { HeldLane } from './held-lane.ts';
+import type { LeasedLane } from './leased-lane.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted, settle } from './transaction.ts';
 
@@ -27,18 +27,18 @@ const ATTEMPTS_IN_COMPANY = 2;
  *
  * @returns whether it went through all claimed deliveries.
  */
-export async function inBatches(held: HeldLane, limits: BatchLimits): Promise<boolean> {
-  const { lease, progress } = held;
+export async function inBatches(leased: LeasedLane, limits: BatchLimits): Promise<boolean> {
+  const { lease, progress } = leased;
   for (let place = progress.next(0); place !== null;) {
     const delivery = progress.claimed[place]!;
-    if (held.isEarly(delivery)) {
+    if (leased.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
       place = progress.next(place);
       continue;
     }
-    if (lease.isShort && !(await held.leaseHasTime())) return false;
-    if (!held.hasTime()) return false;
-    const end = await deliver(held, batchFrom(held, place, limits));
+    if (lease.isShort && !(await leased.leaseHasTime())) return false;
+    if (!leased.hasTime()) return false;
+    const end = await deliver(leased, batchFrom(leased, place, limits));
     if (end === null) return false;
     place = progress.next(end);
   }
@@ -49,36 +49,36 @@ export async function inBatches(held: HeldLane, limits: BatchLimits): Promise<bo
  * Lists the places of the next batch: as many as fit, of any key, up to a delivery that is not due or must be delivered
  * alone.
  */
-function batchFrom(held: HeldLane, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
-  const { progress } = held;
+function batchFrom(leased: LeasedLane, first: number, { bytesOf, maxBytes }: BatchLimits): number[] {
+  const { progress } = leased;
   const places: number[] = [];
   let bytes = 0;
   for (let place: number | null = first; place !== null; place = progress.next(place + 1)) {
     const delivery = progress.claimed[place]!;
     bytes += bytesOf(delivery.event);
-    const isAlone = goesAlone(held, delivery);
-    if (places.length > 0 && (isAlone || bytes > maxBytes || held.isEarly(delivery))) break;
+    const isAlone = goesAlone(leased, delivery);
+    if (places.length > 0 && (isAlone || bytes > maxBytes || leased.isEarly(delivery))) break;
     places.push(place);
     if (isAlone || places.length === BATCH_EVENTS) break;
   }
   return places;
 }
 
-function goesAlone({ lane }: HeldLane, { attempts }: ClaimedDelivery): boolean {
+function goesAlone({ lane }: LeasedLane, { attempts }: ClaimedDelivery): boolean {
   const isLast = attempts + 1 >= lane.subscription.subscriber.maxAttempts;
   return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast);
 }
 
 /** @returns the place after the last one that has an outcome; null when the lane must be released. */
-async function deliver(held: HeldLane, places: readonly number[]): Promise<number | null> {
-  const attempts = places.map((place) => beginAttempt(held, place));
-  const { transactional } = held.lane.subscription.subscriber;
+async function deliver(leased: LeasedLane, places: readonly number[]): Promise<number | null> {
+  const attempts = places.map((place) => beginAttempt(leased, place));
+  const { transactional } = leased.lane.subscription.subscriber;
   try {
-    const taken = await (transactional ? takeInTransaction : take)(held, attempts);
+    const taken = await (transactional ? takeInTransaction : take)(leased, attempts);
     attempts[taken]?.fail(new NotTaken(taken, attempts.length));
     return (attempts[taken] ?? attempts.at(-1)!).place + 1;
   } catch (error) {
-    if (endWithoutFailure(held, attempts, error)) return null;
+    if (endWithoutFailure(leased, attempts, error)) return null;
     const isDoubtful = error instanceof CommitUnknown;
     attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
     return attempts[0]!.place + 1;
@@ -86,12 +86,12 @@ async function deliver(held: HeldLane, places: readonly number[]): Promise<numbe
 }
 
 /** @returns how many events the handler took. */
-async function take(held: HeldLane, attempts: readonly Attempt[]): Promise<number> {
-  const { timeoutMs } = held.lane.subscription.subscriber;
+async function take(leased: LeasedLane, attempts: readonly Attempt[]): Promise<number> {
+  const { timeoutMs } = leased.lane.subscription.subscriber;
   const limit = new HandlerLimit();
-  const handled = callHandler(held, attempts, limit);
+  const handled = callHandler(leased, attempts, limit);
   const returned = isPromise(handled)
-    ? await withinLimit(handled, limit, timeoutMs, held.options.signal)
+    ? await withinLimit(handled, limit, timeoutMs, leased.options.signal)
     : handled;
   const taken = countOf(returned, attempts.length);
   // Measured from the last to begin, so that none seems longer than it was.
@@ -101,25 +101,25 @@ async function take(held: HeldLane, attempts: readonly Attempt[]): Promise<numbe
 }
 
 /** Settles the events that the handler took in the handler's transaction. @returns how many. */
-async function takeInTransaction(held: HeldLane, attempts: readonly Attempt[]): Promise<number> {
+async function takeInTransaction(leased: LeasedLane, attempts: readonly Attempt[]): Promise<number> {
   let taken: readonly Attempt[] = [];
-  await inTransaction(held, async ({ tx, limited }) => {
+  await inTransaction(leased, async ({ tx, limited }) => {
     const startedAt = performance.now();
-    const handled = callHandler(held, attempts, limited(), tx);
+    const handled = callHandler(leased, attempts, limited(), tx);
     const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
     // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
     if (count === 0) throw new NotTaken(0, attempts.length);
     taken = attempts.slice(0, count);
     const durationMs = performance.now() - startedAt;
     for (const attempt of taken) attempt.durationMs = durationMs;
-    await settle(held, tx, taken);
+    await settle(leased, tx, taken);
   });
-  recordCommitted(held, taken);
+  recordCommitted(leased, taken);
   return taken.length;
 }
 
 function callHandler(
-  { lane }: HeldLane,
+  { lane }: LeasedLane,
   attempts: readonly Attempt[],
   limit: HandlerLimit,
   tx?: Transaction,

@@ -5,8 +5,8 @@ import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { sleep } from '../time.ts';
 import { Bell } from './bell.ts';
-import { HeldLanes } from './held-lanes.ts';
-import type { Clocks, Relaying, Yielded } from './held-lanes.ts';
+import { LeasedLanes } from './leased-lanes.ts';
+import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
 import { Pace } from './pace.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
@@ -29,7 +29,7 @@ const VACUUM_WHEN_BUSY = 10_000;
  */
 export class ClaimLoop {
   readonly #relaying: Relaying;
-  readonly #lanes: HeldLanes;
+  readonly #lanes: LeasedLanes;
   readonly #pace = new Pace();
   readonly #bell: Bell;
   readonly #whenBusy: (() => void) | undefined;
@@ -41,7 +41,7 @@ export class ClaimLoop {
    */
   constructor(relaying: Relaying, whenBusy?: () => void) {
     this.#relaying = relaying;
-    this.#lanes = new HeldLanes(relaying);
+    this.#lanes = new LeasedLanes(relaying);
     this.#bell = Bell.of(relaying.db);
     this.#whenBusy = whenBusy;
   }

@@ -2,8 +2,8 @@ import type { ClaimedLane } from '../deliveries/claim.ts';
 import type { LaneOutcome } from '../deliveries/settle.ts';
 import { beginAttempt } from './attempt.ts';
 import { inBatches } from './batch.ts';
-import { HeldLane } from './held-lane.ts';
-import type { RunOptions } from './held-lane.ts';
+import { LeasedLane } from './leased-lane.ts';
+import type { RunOptions } from './leased-lane.ts';
 import { oneByOne } from './one-by-one.ts';
 import { inSharedCommits } from './shared-commit.ts';
 
@@ -18,7 +18,7 @@ const LONG_MS = 100;
  */
 export class LaneRun {
   lane: ClaimedLane;
-  readonly #held: HeldLane;
+  readonly #leased: LeasedLane;
   #isDone = false;
   #error: unknown;
   #successors: readonly LaneRun[] = [];
@@ -26,7 +26,7 @@ export class LaneRun {
 
   constructor(lane: ClaimedLane, claimedAtMs: number, options: RunOptions) {
     this.lane = lane;
-    this.#held = new HeldLane(lane, claimedAtMs, options, () => this.#whenPaused());
+    this.#leased = new LeasedLane(lane, claimedAtMs, options, () => this.#whenPaused());
   }
 
   /** Begins the run. @param deliver the work of the run; by default, to deliver all that was claimed. */
@@ -41,17 +41,17 @@ export class LaneRun {
 
   /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
   get isCutShort(): boolean {
-    return this.#held.isCutShort;
+    return this.#leased.isCutShort;
   }
 
   /** Whether the run is done and another relay has the lane: it yields nothing more. */
   get isLost(): boolean {
-    return this.#isDone && this.#held.lease.isLost;
+    return this.#isDone && this.#leased.lease.isLost;
   }
 
   /** Resolves when the run is done, or can't go on before its lease is extended. Never rejects. */
   async pauses(): Promise<void> {
-    if (this.#isDone || this.#held.lease.isAwaited) return;
+    if (this.#isDone || this.#leased.lease.isAwaited) return;
     await new Promise<void>((resolve) => (this.#whenPaused = resolve));
   }
 
@@ -64,10 +64,10 @@ export class LaneRun {
    */
   yieldOutcome(partially: boolean): LaneOutcome | null {
     if (this.#error !== undefined) throw this.#error;
-    const { lease, progress } = this.#held;
+    const { lease, progress } = this.#leased;
     if (lease.isLost) return null;
     if (this.#isHeldUp()) this.#leave();
-    const isDone = this.#isDone || this.#held.isLeft;
+    const isDone = this.#isDone || this.#leased.isLeft;
     if (!isDone && !lease.isAwaited && !lease.isEnding && !(partially && progress.hasNews)) return null;
     const { id, home, token } = this.lane;
     return { id, home, token, keepUntilMs: isDone ? null : lease.untilMs, ...progress.take(isDone) };
@@ -81,7 +81,7 @@ export class LaneRun {
    * @returns the runs of keys that have left: they wait for the handlers that this one began.
    */
   keep(untilMs: number | null, laneOf: (key: string) => string | undefined): readonly LaneRun[] {
-    if (untilMs !== null) this.#held.lease.extend(untilMs);
+    if (untilMs !== null) this.#leased.lease.extend(untilMs);
     return this.#successors.filter((successor) => {
       const id = laneOf(successor.lane.deliveries[0]!.event.orderingKey);
       successor.lane = { ...successor.lane, id: id ?? '' };
@@ -91,15 +91,15 @@ export class LaneRun {
 
   /** Tells the run that another relay has the lane: it starts no further handler. */
   lose(): void {
-    this.#held.lease.lose();
+    this.#leased.lease.lose();
   }
 
   async #deliver(): Promise<void> {
-    const { progress } = this.#held;
+    const { progress } = this.#leased;
     if (this.#recordLapse()) return;
     const { batch, transactional } = this.lane.subscription.subscriber;
-    if (batch) progress.isThrough = await inBatches(this.#held, batch);
-    else progress.isThrough = await (transactional ? inSharedCommits : oneByOne)(this.#held);
+    if (batch) progress.isThrough = await inBatches(this.#leased, batch);
+    else progress.isThrough = await (transactional ? inSharedCommits : oneByOne)(this.#leased);
   }
 
   /**
@@ -113,21 +113,21 @@ export class LaneRun {
    */
   #recordLapse(): boolean {
     const { lapsedAtMs, lapsedVersion, subscription } = this.lane;
-    const { progress, isAborted } = this.#held;
+    const { progress, isAborted } = this.#leased;
     // This may be a delivery that this release can't read, if the relay that died could.
     const first = progress.claimed[0];
     const wasBegun = first && first.event.version <= (lapsedVersion ?? Infinity);
-    if (!wasBegun || lapsedAtMs === null || isAborted || this.#held.isEarly(first)) return false;
+    if (!wasBegun || lapsedAtMs === null || isAborted || this.#leased.isEarly(first)) return false;
     progress.carefulTo = progress.claimed.at(-1)!.position;
     const { transactional, sharesCommits, batch } = subscription.subscriber;
     const mayHaveShared = transactional && sharesCommits && batch === null && progress.claimed.length > 1;
-    if (!mayHaveShared) beginAttempt(this.#held, 0, lapsedAtMs).lapse();
+    if (!mayHaveShared) beginAttempt(this.#leased, 0, lapsedAtMs).lapse();
     return true;
   }
 
   /** Whether keys of a shared lane wait for handlers of other keys: these take long, or the relay's time is up. */
   #isHeldUp(): boolean {
-    const { underWay, options, isLeft } = this.#held;
+    const { underWay, options, isLeft } = this.#leased;
     if (!this.lane.isShared || this.#isDone || isLeft || underWay.size === 0) return false;
     const longAgo = performance.now() - LONG_MS;
     return options.isOver() || [...underWay].some(({ beganAt }) => beganAt < longAgo);
@@ -136,8 +136,8 @@ export class LaneRun {
   /** Moves each key whose handler runs to a lane of its own, so that this lane can be released. */
   #leave(): void {
     const { lane } = this;
-    const { underWay, options, progress, lease } = this.#held;
-    this.#held.isLeft = true;
+    const { underWay, options, progress, lease } = this.#leased;
+    this.#leased.isLeft = true;
     const keepUntilMs = lease.untilMs;
     this.#successors = Array.from(underWay, ({ attempt, ended }) => {
       const { delivery, place } = attempt;
@@ -153,7 +153,7 @@ export class LaneRun {
         unreadable: [],
       };
       const run = new LaneRun(laneOfKey, keepUntilMs - lane.subscription.leaseMs, options);
-      attempt.moveTo(run.#held);
+      attempt.moveTo(run.#leased);
       run.start(() => ended);
       return run;
     });

@@ -1,6 +1,6 @@
 import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
-import type { HeldLane } from './held-lane.ts';
+import type { LeasedLane } from './leased-lane.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
 
 /**
@@ -14,30 +14,32 @@ const KEYS_AT_ONCE = 32;
  *
  * @returns whether it went through all claimed deliveries.
  */
-export async function oneByOne(held: HeldLane): Promise<boolean> {
-  const turns = new Turns(held);
-  const strands = Array.from({ length: held.lane.isShared ? KEYS_AT_ONCE : 1 }, () => strand(held, turns));
+export async function oneByOne(leased: LeasedLane): Promise<boolean> {
+  const turns = new Turns(leased);
+  const strands = Array.from({ length: leased.lane.isShared ? KEYS_AT_ONCE : 1 }, () =>
+    strand(leased, turns),
+  );
   return (await Promise.all(strands)).every(Boolean);
 }
 
 /** Delivers one event after the other. It only waits for handlers that return a promise. */
-async function strand(held: HeldLane, turns: Turns): Promise<boolean> {
-  const { lease, progress } = held;
+async function strand(leased: LeasedLane, turns: Turns): Promise<boolean> {
+  const { lease, progress } = leased;
   for (let place = turns.take(); place !== null; place = turns.takeAfter(place)) {
     const delivery = progress.claimed[place]!;
-    if (!held.isReadable(delivery)) {
+    if (!leased.isReadable(delivery)) {
       progress.leave(place, { keepUntilMs: null, neededVersion: delivery.event.version });
       continue;
     }
-    if (held.isEarly(delivery)) {
+    if (leased.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
       continue;
     }
-    if (lease.isShort && !(await held.leaseHasTime())) return false;
-    if (!held.hasTime()) return false;
-    const ended = deliver(held, place);
+    if (lease.isShort && !(await leased.leaseHasTime())) return false;
+    if (!leased.hasTime()) return false;
+    const ended = deliver(leased, place);
     if (ended) await ended;
-    if (held.isAborted) return false;
+    if (leased.isAborted) return false;
   }
   return true;
 }
@@ -47,19 +49,19 @@ async function strand(held: HeldLane, turns: Turns): Promise<boolean> {
  *
  * @returns a promise that never rejects; undefined where the handler returned none.
  */
-function deliver(held: HeldLane, place: number): Promise<void> | undefined {
-  const attempt = beginAttempt(held, place);
-  const { handler, subscriber } = held.lane.subscription;
+function deliver(leased: LeasedLane, place: number): Promise<void> | undefined {
+  const attempt = beginAttempt(leased, place);
+  const { handler, subscriber } = leased.lane.subscription;
   const limit = new HandlerLimit();
-  const fail = (error: unknown) => (held.isAborted ? attempt.drop() : attempt.fail(error));
+  const fail = (error: unknown) => (leased.isAborted ? attempt.drop() : attempt.fail(error));
   try {
     const handled = attempt.within(() =>
-      handler(attempt.delivery.event, contextOf(held.lane, attempt, limit)),
+      handler(attempt.delivery.event, contextOf(leased.lane, attempt, limit)),
     );
     if (isPromise(handled)) {
-      const limited = withinLimit(handled, limit, subscriber.timeoutMs, held.options.signal);
+      const limited = withinLimit(handled, limit, subscriber.timeoutMs, leased.options.signal);
       return untilRecorded(
-        held,
+        leased,
         attempt,
         limited.then(() => attempt.deliver(), fail),
       );
@@ -73,11 +75,11 @@ function deliver(held: HeldLane, place: number): Promise<void> | undefined {
 }
 
 /** Notes an attempt as under way until its outcome is recorded. */
-async function untilRecorded(held: HeldLane, attempt: Attempt, ended: Promise<void>): Promise<void> {
+async function untilRecorded(leased: LeasedLane, attempt: Attempt, ended: Promise<void>): Promise<void> {
   const long = { attempt, beganAt: performance.now(), ended };
-  held.underWay.add(long);
+  leased.underWay.add(long);
   await ended;
-  held.underWay.delete(long);
+  leased.underWay.delete(long);
 }
 
 /**
@@ -85,17 +87,17 @@ async function untilRecorded(held: HeldLane, attempt: Attempt, ended: Promise<vo
  * always among those that have begun; a relay that finds the lane of a dead one relies on that.
  */
 class Turns {
-  readonly #held: HeldLane;
+  readonly #leased: LeasedLane;
   /** For each key that a strand is delivering, its next places. */
   readonly #behind = new Map<string, number[]>();
   #place = 0;
 
-  constructor(held: HeldLane) {
-    this.#held = held;
+  constructor(leased: LeasedLane) {
+    this.#leased = leased;
   }
 
   take(): number | null {
-    const { progress, lane } = this.#held;
+    const { progress, lane } = this.#leased;
     for (;;) {
       const place = progress.next(this.#place);
       if (place === null) return null;
@@ -113,7 +115,7 @@ class Turns {
 
   /** Takes the next place of the same key; if there is none, that of another key, as `take` does. */
   takeAfter(place: number): number | null {
-    const { progress, lane } = this.#held;
+    const { progress, lane } = this.#leased;
     if (!lane.isShared) return this.take();
     const key = progress.keyOf(place);
     const next = progress.isBlocked(key) ? undefined : this.#behind.get(key)?.shift();

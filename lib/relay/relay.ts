@@ -5,7 +5,7 @@ import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { inRelaySpan } from '../telemetry/relay.ts';
 import { ClaimLoop } from './claim-loop.ts';
-import type { Relaying } from './held-lanes.ts';
+import type { Relaying } from './leased-lanes.ts';
 import { RelayTime } from './relay-time.ts';
 import { emptyReport } from './report.ts';
 import type { RelayReport } from './report.ts';

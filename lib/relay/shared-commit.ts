@@ -1,7 +1,7 @@
 import type { Transaction } from '../db/connect.ts';
 import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
-import type { HeldLane } from './held-lane.ts';
+import type { LeasedLane } from './leased-lane.ts';
 import { isPromise } from './limit.ts';
 import type { HandlerLimit } from './limit.ts';
 import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted, settle } from './transaction.ts';
@@ -28,20 +28,20 @@ const COMMIT_MS = 50;
  *
  * @returns whether it went through all claimed deliveries.
  */
-export async function inSharedCommits(held: HeldLane): Promise<boolean> {
-  const { lease, progress } = held;
-  const most = held.lane.subscription.subscriber.sharesCommits ? COMMIT_DELIVERIES : 1;
+export async function inSharedCommits(leased: LeasedLane): Promise<boolean> {
+  const { lease, progress } = leased;
+  const most = leased.lane.subscription.subscriber.sharesCommits ? COMMIT_DELIVERIES : 1;
   /** Up to this place each delivery has a transaction of its own. */
   let aloneTo = -1;
   for (let place = progress.next(0); place !== null;) {
     const delivery = progress.claimed[place]!;
-    if (held.isEarly(delivery)) {
+    if (leased.isEarly(delivery)) {
       progress.wait(place, delivery.nextAttemptAtMs!);
     } else {
-      if (lease.isShort && !(await held.leaseHasTime())) return false;
-      if (!held.hasTime()) return false;
+      if (lease.isShort && !(await leased.leaseHasTime())) return false;
+      if (!leased.hasTime()) return false;
       const attempts: Attempt[] = [];
-      const ended = await deliver(held, place, place <= aloneTo ? 1 : most, attempts);
+      const ended = await deliver(leased, place, place <= aloneTo ? 1 : most, attempts);
       if (ended === 'release') return false;
       const last = attempts.at(-1)!.place;
       if (ended === 'rolled back') {
@@ -62,55 +62,55 @@ export async function inSharedCommits(held: HeldLane): Promise<boolean> {
  * @param attempts receives the attempts that it begins.
  */
 async function deliver(
-  held: HeldLane,
+  leased: LeasedLane,
   first: number,
   most: number,
   attempts: Attempt[],
 ): Promise<'done' | 'rolled back' | 'release'> {
   try {
-    await inTransaction(held, async (transaction) => {
-      await callHandlers(held, first, most, transaction, attempts);
-      await settle(held, transaction.tx, attempts);
+    await inTransaction(leased, async (transaction) => {
+      await callHandlers(leased, first, most, transaction, attempts);
+      await settle(leased, transaction.tx, attempts);
     });
   } catch (error) {
-    if (endWithoutFailure(held, attempts, error)) return 'release';
+    if (endWithoutFailure(leased, attempts, error)) return 'release';
     // Several that were rolled back count as no attempts, so they leave no line and no span.
     if (attempts.length > 1) return 'rolled back';
     const isDoubtful = error instanceof CommitUnknown;
     attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
     return 'done';
   }
-  recordCommitted(held, attempts);
+  recordCommitted(leased, attempts);
   return 'done';
 }
 
 async function callHandlers(
-  held: HeldLane,
+  leased: LeasedLane,
   first: number,
   most: number,
   { tx, limited }: HandlersTransaction,
   attempts: Attempt[],
 ): Promise<void> {
-  const { progress, lease } = held;
+  const { progress, lease } = leased;
   const closesAt = performance.now() + COMMIT_MS;
   const mayJoin = (place: number) =>
     attempts.length < most &&
     performance.now() < closesAt &&
-    !held.isEarly(progress.claimed[place]!) &&
+    !leased.isEarly(progress.claimed[place]!) &&
     !lease.isShort &&
-    held.hasTime();
+    leased.hasTime();
   let place: number | null = first;
   do {
-    const attempt = beginAttempt(held, place);
+    const attempt = beginAttempt(leased, place);
     attempts.push(attempt);
-    const handled = callHandler(held, attempt, tx, limited());
+    const handled = callHandler(leased, attempt, tx, limited());
     if (isPromise(handled)) await handled;
     attempt.durationMs = attempt.elapsedMs;
     place = progress.next(place + 1);
   } while (place !== null && mayJoin(place));
 }
 
-function callHandler({ lane }: HeldLane, attempt: Attempt, tx: Transaction, limit: HandlerLimit): unknown {
+function callHandler({ lane }: LeasedLane, attempt: Attempt, tx: Transaction, limit: HandlerLimit): unknown {
   const context = Object.assign(contextOf(lane, attempt, limit), { tx });
   return attempt.within(() => lane.subscription.handler(attempt.delivery.event, context));
 }

@@ -3,7 +3,7 @@ import type { Transaction } from '../db/connect.ts';
 import { TransactionNotBegun } from '../db/late-begin.ts';
 import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
 import type { Attempt } from './attempt.ts';
-import type { HeldLane } from './held-lane.ts';
+import type { LeasedLane } from './leased-lane.ts';
 import { HandlerTimeout, HandlerLimit } from './limit.ts';
 
 /** A transaction in which handlers run, one after the other. */
@@ -35,7 +35,7 @@ export class CommitUnknown extends Error {
  * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
  */
 export async function inTransaction(
-  { lane, options }: HeldLane,
+  { lane, options }: LeasedLane,
   body: (transaction: HandlersTransaction) => Promise<void>,
 ): Promise<void> {
   const { db, signal, fits, inTransactionSlot } = options;
@@ -80,7 +80,7 @@ export async function inTransaction(
 
 /** Settles attempts as delivered, in the transaction of their handlers. @throws LeaseLost */
 export async function settle(
-  { lane, progress }: HeldLane,
+  { lane, progress }: LeasedLane,
   tx: Transaction,
   attempts: readonly Attempt[],
 ): Promise<void> {
@@ -92,8 +92,8 @@ export async function settle(
 }
 
 /** Records attempts that `settle` settled, once their transaction has committed. */
-export function recordCommitted(held: HeldLane, attempts: readonly Attempt[]): void {
-  held.commit(attempts.map(({ place }) => place));
+export function recordCommitted(leased: LeasedLane, attempts: readonly Attempt[]): void {
+  leased.commit(attempts.map(({ place }) => place));
   for (const attempt of attempts) attempt.end('delivered', attempt.durationMs);
 }
 
@@ -103,20 +103,20 @@ export function recordCommitted(held: HeldLane, attempts: readonly Attempt[]): v
  * @param error of `inTransaction`, or of a handler.
  * @returns false when the error is the failure of one of them.
  */
-export function endWithoutFailure(held: HeldLane, attempts: readonly Attempt[], error: unknown): boolean {
+export function endWithoutFailure(leased: LeasedLane, attempts: readonly Attempt[], error: unknown): boolean {
   if (attempts.length === 0 || error instanceof NotBegun) return true;
   if (error instanceof LeaseLost) {
-    held.lease.lose();
+    leased.lease.lose();
     for (const attempt of attempts) attempt.end('lease_lost');
     return true;
   }
-  if (held.isAborted) {
+  if (leased.isAborted) {
     for (const attempt of attempts) attempt.drop();
     return true;
   }
   if (error instanceof CommitUnknown && attempts.length > 1) {
     // It is unknown whether they are delivered, and which of them was at fault.
-    held.progress.carefulTo = attempts.at(-1)!.delivery.position;
+    leased.progress.carefulTo = attempts.at(-1)!.delivery.position;
     return true;
   }
   return false;

@@ -91,7 +91,7 @@ export const MUTATIONS: readonly Mutation[] = [
       const { kind, message, waitMs, isPermanent } = failureOf(error);
       const { delivery, atMs } = attempt;
       const { position } = delivery;
-      const { lane } = held;
+      const { lane } = leased;
       const { maxAttempts } = lane.subscription.subscriber;
       const wait = waitMs ?? (isPermanent ? null : waitAfter(delivery.attempts + 1, maxAttempts));
       const durationMs = attempt.elapsedMs;
@@ -109,19 +109,19 @@ export const MUTATIONS: readonly Mutation[] = [
           }],
         }]),
       });
-      held.hasFailed = true;
+      leased.hasFailed = true;
       return;
     }
 `,
       },
       {
         file: 'lib/relay/shared-commit.ts',
-        from: `      await settle(held, transaction.tx, attempts);
+        from: `      await settle(leased, transaction.tx, attempts);
     });
 `,
-        to: `      if (!held.hasFailed) await settle(held, transaction.tx, attempts);
+        to: `      if (!leased.hasFailed) await settle(leased, transaction.tx, attempts);
     });
-    if (held.hasFailed) throw new LeaseLost();
+    if (leased.hasFailed) throw new LeaseLost();
 `,
       },
       {
@@ -211,7 +211,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
         to: 'event.version > 1000',
       },
       {
-        file: 'lib/relay/held-lane.ts',
+        file: 'lib/relay/leased-lane.ts',
         from: 'event.version <= this.lane.subscription.version',
         to: 'event.version <= 1000',
       },

@@ -4,7 +4,7 @@ import type { Database } from '../../lib/db/connect.ts';
 import type { ClaimedDelivery, ClaimedLane } from '../../lib/deliveries/claim.ts';
 import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
-import type { RunOptions } from '../../lib/relay/held-lane.ts';
+import type { RunOptions } from '../../lib/relay/leased-lane.ts';
 import { LaneRun } from '../../lib/relay/lane-run.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 

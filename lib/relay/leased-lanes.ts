@@ -6,7 +6,7 @@ import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { Turn } from '../deliveries/turn.ts';
 import type { LogBatch } from '../log.ts';
-import type { RunOptions } from './held-lane.ts';
+import type { RunOptions } from './leased-lane.ts';
 import { LaneRun } from './lane-run.ts';
 import type { RelayTime } from './relay-time.ts';
 import { countSettled } from './report.ts';
@@ -45,7 +45,7 @@ const MAX_TRANSACTIONS = 6;
 const transactions = new WeakMap<Database, LimitFunction>();
 
 /** The lanes that a claim loop holds, each with the run that delivers it. */
-export class HeldLanes {
+export class LeasedLanes {
   readonly #relaying: Relaying;
   readonly #runs = new Set<LaneRun>();
   #maxDeliveries = MAX_DELIVERIES;

@@ -39,7 +39,7 @@ interface LongAttempt {
   readonly attempt: {
     readonly delivery: ClaimedDelivery;
     readonly place: number;
-    moveTo(held: HeldLane): void;
+    moveTo(leased: LeasedLane): void;
   };
   readonly beganAt: number;
   /** Resolves when its outcome is recorded. */
@@ -47,7 +47,7 @@ interface LongAttempt {
 }
 
 /** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
-export class HeldLane {
+export class LeasedLane {
   readonly lane: ClaimedLane;
   readonly options: RunOptions;
   readonly lease: Lease;
