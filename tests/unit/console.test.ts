@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
+import { html } from '../../lib/markup.ts';
 import { catalogView } from '../../lib/operators/catalog/read.ts';
 import { bouncePage } from '../../lib/operators/access/bounce.ts';
 import { catalogPage } from '../../lib/operators/catalog/page.ts';
@@ -17,6 +18,7 @@ import { previewPage } from '../../lib/operators/replays/preview-page.ts';
 import { problemPage } from '../../lib/operators/access/problem-page.ts';
 import { replayPage } from '../../lib/operators/replays/page.ts';
 import { signInPage } from '../../lib/operators/access/page.ts';
+import { ACTIONS, table } from '../../lib/operators/page/table.ts';
 import { topicPage } from '../../lib/operators/lanes/page.ts';
 import { deadLetter } from '../../lib/operators/dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../../lib/operators/dead-letters/delivery.ts';
@@ -276,6 +278,40 @@ function textOf(page: Html): string {
     .replaceAll(/<[^>]+>/g, '')
     .replaceAll(/\s+/g, ' ');
 }
+
+describe('a table', () => {
+  test('each cell names its column, so that a row can be drawn as a card', () => {
+    const drawn = table({
+      name: 'Lanes',
+      columns: [
+        'Lane',
+        ['Waiting', 'num'],
+        'Held by',
+        { label: 'Last day', heading: html`<th>…</th>` },
+        ACTIONS,
+      ],
+      rows: [
+        html`<tr class="r">
+          <th class="row" scope="row">a < b</th>
+          <td class="num">3</td>
+          <td colspan="2">nobody</td>
+          <td>Retry</td>
+        </tr>`,
+        html`<tr>
+          <th scope="row">c</th>
+        </tr>`,
+      ],
+    });
+    const cells = [...String(drawn).matchAll(/<(?:th|td)\b[^>]*role="(?:cell|rowheader)"[^>]*>/g)];
+    expect(cells.map(([cell]) => /data-label="([^"]*)"/.exec(cell)?.[1])).toEqual([
+      'Lane',
+      'Waiting',
+      undefined,
+      undefined,
+      'Lane',
+    ]);
+  });
+});
 
 describe('every page', () => {
   const plants = [
