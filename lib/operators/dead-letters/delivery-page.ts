@@ -25,17 +25,13 @@ import { payload } from './payload.ts';
 const REFRESH_SECONDS = 15;
 
 /** Draws one dead letter: its history, its payload, and what an operator can do. */
-export function deadLetterPage(view: DeadLetter, visit: PageContext): Html {
-  // After a reveal the browser is at an address that answers no GET: forms come back to the page without it.
-  const context = { ...visit, url: new URL(deadLetterPath(view.deliveryId), visit.url) };
-  // For the same reason the script can't refresh it.
-  const refreshSeconds = view.isRevealed ? null : REFRESH_SECONDS;
+export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
   const content = html`<p class="back"><a href="${deadLettersPath()}">← Dead letters</a></p>
     ${heading({
       title: html`<span class="mono">${view.topic}</span> to <span class="mono">${view.subscriber}</span>`,
       lead: leadOf(view),
       actions: actions(view, context),
-      live: refreshSeconds !== null && liveness(view.generatedAt, refreshSeconds, context.url),
+      live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${missingReplayScope(context.operator)}
     ${card(
@@ -48,7 +44,12 @@ export function deadLetterPage(view: DeadLetter, visit: PageContext): Html {
       </div>`,
     )}`;
   return layout(
-    { title: `${view.topic} to ${view.subscriber}`, section: 'dead-letters', refreshSeconds, content },
+    {
+      title: `${view.topic} to ${view.subscriber}`,
+      section: 'dead-letters',
+      refreshSeconds: REFRESH_SECONDS,
+      content,
+    },
     context,
   );
 }
@@ -84,14 +85,17 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
 }
 
 function payloadSection(view: DeadLetter, { operator }: PageContext): Html {
-  const { isRevealed, isValid, event } = view;
+  const { isRevealed, reveal, isValid, event, generatedAt } = view;
   const hidden = isRevealed ? [] : view.hidden;
   return html`<section aria-labelledby="h-payload">
     <div class="hrow">
       <h2 id="h-payload">Payload</h2>
       <span class="tag">version ${event.version}</span>
       ${hidden.length > 0 && html`<span class="tag pii">${LOCK_ICON}${quantity(hidden.length, 'value')} hidden</span>`}
-      ${isRevealed && html`<span class="tag late">personal data shown</span>`}
+      ${
+        reveal !== null &&
+        html`<span class="tag late">personal data shown until ${time(reveal.until, generatedAt)}</span>`
+      }
       <button class="btn sm quiet" type="button" data-js data-copy="#payload">
         ${COPY_ICON}<span>Copy</span>
       </button>

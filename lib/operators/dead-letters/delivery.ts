@@ -6,7 +6,7 @@ import { hidePersonalData, maskPersonalData, personalTexts } from '../../catalog
 import { subjectOf } from '../../catalog/subject.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { instantOf, instantOrNull } from '../../time.ts';
+import { instantOf, instantOrNull, MINUTE } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import type { State } from '../shapes.ts';
 import { deliveryFields } from './read.ts';
@@ -62,6 +62,10 @@ export const deadLetter = z
         'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
     }),
     isRevealed: z.boolean(),
+    reveal: z
+      .object({ revealId: z.uuid(), until: shape.instant })
+      .nullable()
+      .meta({ description: 'The operator’s reveal in the log, and until when the page shows it again.' }),
     siblings: z
       .array(z.object({ subscriber: z.string(), state: shape.state }))
       .meta({ description: 'The same event’s deliveries to its other subscribers.' }),
@@ -74,15 +78,24 @@ export type DeadLetter = z.output<typeof deadLetter>;
 export type Attempt = DeadLetter['attempts'][number];
 
 /**
- * Reads one delivery with its personal data hidden.
+ * Reads one delivery, with its personal data hidden unless it was revealed.
  *
  * @param deliveryId its id as lists show it.
  * @returns null for an unknown delivery.
  */
-export async function readDeadLetter(db: Database, deliveryId: string): Promise<DeadLetter | null> {
+export async function readDeadLetter(
+  db: Database,
+  deliveryId: string,
+  reveal: Reveal | null = null,
+): Promise<DeadLetter | null> {
   const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: deliveryId.split('-') });
-  return row ? deadLetterOf(deliveryId, row.found, false) : null;
+  return row ? deadLetterOf(deliveryId, row.found, reveal) : null;
 }
+
+type Reveal = NonNullable<DeadLetter['reveal']>;
+
+/** An operator who reloads the page has not asked again, and should not have to. */
+const REVEALED_MS = 5 * MINUTE;
 
 /**
  * Reads one delivery with its personal data, and records the operator and the reason in the same statement.
@@ -95,11 +108,29 @@ export async function revealDeadLetter(
   by: string,
   reason: string,
 ): Promise<DeadLetter | null> {
+  const revealId = uuidv7();
   const [row] = await run<{ found: Found }>(driverOf(db), {
     text: REVEAL,
-    values: [...deliveryId.split('-'), uuidv7(), by, reason],
+    values: [...deliveryId.split('-'), revealId, by, reason],
   });
-  return row ? deadLetterOf(deliveryId, row.found, true) : null;
+  if (!row) return null;
+  return deadLetterOf(deliveryId, row.found, { revealId, until: instantOf(row.found.now + REVEALED_MS) });
+}
+
+/** Finds a reveal in the operator log. @returns null unless this operator made it, of this delivery, minutes ago. */
+export async function findReveal(
+  db: Database,
+  {
+    deliveryId,
+    revealId,
+    by,
+  }: { readonly deliveryId: string; readonly revealId: string; readonly by: string },
+): Promise<Reveal | null> {
+  const [row] = await run<{ until: number }>(driverOf(db), {
+    text: FIND_REVEAL,
+    values: [revealId, by, deliveryId, REVEALED_MS],
+  });
+  return row ? { revealId, until: instantOf(row.until) } : null;
 }
 
 /** The statement's result. Times are epoch milliseconds. */
@@ -130,7 +161,8 @@ interface Found {
   readonly siblings: readonly { readonly subscriber: string; readonly state: State }[] | null;
 }
 
-function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): DeadLetter {
+function deadLetterOf(deliveryId: string, found: Found, reveal: Reveal | null): DeadLetter {
+  const isRevealed = reveal !== null;
   const { topic, payload, version } = found;
   const shown = hidePersonalData(topic, payload, version);
   const texts = isRevealed ? null : personalTexts(topic, payload, version);
@@ -166,6 +198,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
     hidden: [...shown.hidden],
     isValid: shown.isValid,
     isRevealed,
+    reveal,
     siblings: [...(found.siblings ?? [])],
   };
 }
@@ -236,3 +269,8 @@ const REVEAL = `
     from deliveries join lanes on lanes.id = lane_id where lane_id = $1::bigint and position = $2::bigint
   )
   ${READ}`;
+
+const FIND_REVEAL = `
+  select (extract(epoch from at) * 1000 + $4::float8)::float8 as until from operator_actions
+  where id = $1::uuid and action = 'reveal' and operator = $2::text and delivery_id = $3::text
+    and at > clock_timestamp() - $4::float8 * interval '1 millisecond'`;

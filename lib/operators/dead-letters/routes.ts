@@ -4,10 +4,10 @@ import { topics } from '../../catalog/catalog.ts';
 import { deliveryId } from '../../deliveries/replay-request.ts';
 import { answered, invalid, refused } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
-import { HOME } from '../page/links.ts';
+import { HOME, revealedPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { deadLetterPage as drawDeadLetter } from './delivery-page.ts';
-import { deadLetter, readDeadLetter, revealDeadLetter } from './delivery.ts';
+import { deadLetter, findReveal, readDeadLetter, revealDeadLetter } from './delivery.ts';
 import { requireKnownTopic } from './known-topic.ts';
 import { deadLettersPage } from './page.ts';
 import { deadLetterQuery } from './query.ts';
@@ -117,12 +117,23 @@ export const showDeadLetter = operatorRoute({
   scope: 'event-bus:read',
   summary: 'See one delivery, every attempt of it, and its payload without personal data',
   parameters: { deliveryId },
+  query: z.object({
+    revealed: z.uuid().optional().catch(undefined).meta({
+      description: 'A reveal of this delivery by the same operator, at most five minutes ago.',
+    }),
+  }),
   answer: deadLetter,
   unknown: UNKNOWN,
   examples: {
     nobody: { summary: 'An unknown delivery', parameters: { deliveryId: NOBODY }, answer: NO_DELIVERY },
   },
-  handle: async ({ parameters, bus }) => await readDeadLetter(await bus.database(), parameters.deliveryId),
+  handle: async ({ parameters, query, operator, bus }) => {
+    const db = await bus.database();
+    const revealId = operator.scopes.has('event-bus:reveal') ? query.revealed : undefined;
+    const reveal =
+      revealId === undefined ? null : await findReveal(db, { ...parameters, revealId, by: operator.subject });
+    return await readDeadLetter(db, parameters.deliveryId, reveal);
+  },
   page: drawDeadLetter,
 });
 
@@ -151,7 +162,9 @@ export const reveal = operatorRoute({
   },
   handle: async ({ parameters, body, operator, bus }) =>
     await revealDeadLetter(await bus.database(), parameters.deliveryId, operator.subject, body.reason),
-  page: drawDeadLetter,
+  // To an address of its own, so that a reload asks for the page again and not for another reveal.
+  redirectTo: (view, { parameters }) =>
+    view.reveal && revealedPath(parameters.deliveryId, view.reveal.revealId),
 });
 
 export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal];
