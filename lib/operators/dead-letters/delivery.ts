@@ -3,6 +3,7 @@ import * as z from 'zod';
 
 import type { PastAttempt } from '../../../drizzle/schema.ts';
 import { hidePersonalData, maskPersonalData, personalTexts } from '../../catalog/personal.ts';
+import { inSchemaOrder } from '../../catalog/schema-order.ts';
 import { subjectOf } from '../../catalog/subject.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
@@ -162,7 +163,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
       traceparent: found.traceparent,
     },
     attempts,
-    payload: isRevealed ? payload : shown.payload,
+    payload: isRevealed ? inSchemaOrder(topic, payload, version) : shown.payload,
     hidden: [...shown.hidden],
     isValid: shown.isValid,
     isRevealed,
