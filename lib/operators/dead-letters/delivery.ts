@@ -9,7 +9,7 @@ import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
-import type { State } from '../shapes.ts';
+import type { LastError, State } from '../shapes.ts';
 import { deliveryFields } from './read.ts';
 
 const handled = z
@@ -33,6 +33,24 @@ const intervention = z
   })
   .meta({ id: 'OperatorAct', description: 'An operator’s action on a delivery.' });
 
+/** One attempt of a delivery, or one operator’s action on it. */
+export const historyEntry = z.union([handled, intervention]);
+
+/** A payload, and what of it is hidden. */
+export const payloadFields = {
+  payload: z
+    .unknown()
+    .meta({ description: 'The event’s payload. Personal data is hidden unless it was revealed.' }),
+  hidden: z
+    .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
+    .meta({ description: 'JSON Pointers of the hidden values, with the kind of each.' }),
+  isValid: z.boolean().meta({
+    description:
+      'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
+  }),
+  isRevealed: z.boolean(),
+};
+
 export const deadLetter = z
   .object({
     ...deliveryFields,
@@ -51,20 +69,10 @@ export const deadLetter = z
       causationId: z.string().nullable(),
       traceparent: z.string().nullable(),
     }),
-    attempts: z.array(z.union([handled, intervention])).meta({ description: 'Oldest first.' }),
-    payload: z
-      .unknown()
-      .meta({ description: 'The event’s payload. Personal data is hidden unless it was revealed.' }),
-    hidden: z
-      .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
-      .meta({ description: 'JSON Pointers of the hidden values, with the kind of each.' }),
-    isValid: z.boolean().meta({
-      description:
-        'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
-    }),
-    isRevealed: z.boolean(),
+    attempts: z.array(historyEntry).meta({ description: 'Oldest first.' }),
+    ...payloadFields,
     siblings: z
-      .array(z.object({ subscriber: z.string(), state: shape.state }))
+      .array(z.object({ deliveryId: deliveryFields.deliveryId, subscriber: z.string(), state: shape.state }))
       .meta({ description: 'The same event’s deliveries to its other subscribers.' }),
   })
   .meta({
@@ -103,19 +111,23 @@ export async function revealDeadLetter(
   return row ? deadLetterOf(deliveryId, row.found, true) : null;
 }
 
-/** The statement's result. Times are epoch milliseconds. */
-interface Found {
-  readonly now: number;
+/** The columns of a delivery that its attempts are read from. Times are epoch milliseconds. */
+export interface FoundAttempts {
   readonly state: State;
   readonly attempts: number;
   readonly attempted_at: number | null;
   readonly duration_ms: number | null;
   readonly next_attempt_at: number | null;
+  readonly log: readonly PastAttempt[] | null;
+}
+
+/** The statement's result. */
+interface Found extends FoundAttempts {
+  readonly now: number;
   readonly delivered_at: number | null;
   readonly dead_lettered_at: number | null;
   readonly replays: number;
   readonly error_group: string | null;
-  readonly log: readonly PastAttempt[] | null;
   readonly topic: string;
   readonly subscriber: string;
   readonly ordering_key: string;
@@ -128,7 +140,9 @@ interface Found {
   readonly correlation_id: string | null;
   readonly causation_id: string | null;
   readonly traceparent: string | null;
-  readonly siblings: readonly { readonly subscriber: string; readonly state: State }[] | null;
+  readonly siblings:
+    | readonly { readonly deliveryId: string; readonly subscriber: string; readonly state: State }[]
+    | null;
 }
 
 function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): DeadLetter {
@@ -136,8 +150,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
   const shown = hidePersonalData(topic, payload, version);
   const texts = isRevealed ? null : personalTexts(topic, payload, version);
   const attempts = attemptsOf(found, texts);
-  const last = attempts.findLast((attempt) => 'error' in attempt && attempt.error !== null);
-  const error = last && 'error' in last ? last.error : null;
+  const error = lastErrorOf(attempts);
   return {
     generatedAt: instantOf(found.now),
     deliveryId,
@@ -171,8 +184,12 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
   };
 }
 
-/** @param texts personal data to mask in messages; null masks nothing. */
-function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
+/**
+ * Lists a delivery's attempts and the operators' actions on it, oldest first.
+ *
+ * @param texts personal data to mask in messages; null masks nothing.
+ */
+export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null): Attempt[] {
   const log = [...(found.log ?? []), ...settledAttempt(found)];
   return log.map((entry, index): Attempt => {
     const at = new Date(entry.at);
@@ -195,13 +212,19 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
   });
 }
 
+/** Finds the error of the last attempt that failed; null where none did. */
+export function lastErrorOf(attempts: readonly Attempt[]): LastError | null {
+  const last = attempts.findLast((one) => 'error' in one && one.error !== null);
+  return last && 'error' in last ? last.error : null;
+}
+
 /** The attempt that delivered has columns of its own. */
 function settledAttempt({
   state,
   attempts,
   attempted_at: at,
   duration_ms: durationMs,
-}: Found): PastAttempt[] {
+}: FoundAttempts): PastAttempt[] {
   if (state !== 'delivered' || at === null) return [];
   return [{ outcome: 'delivered', attempt: attempts, at: instantOf(at), durationMs: durationMs ?? 0 }];
 }
@@ -219,7 +242,8 @@ const READ = `
     'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,
     'correlation_id', correlation_id, 'causation_id', causation_id, 'traceparent', traceparent,
     'siblings', (
-      select json_agg(json_build_object('subscriber', other_lane.subscriber, 'state', other.state)
+      select json_agg(json_build_object('deliveryId', other.lane_id || '-' || other.position,
+        'subscriber', other_lane.subscriber, 'state', other.state)
         order by other_lane.subscriber)
       from lanes as other_lane join deliveries as other
         on other.lane_id = other_lane.id and other.position = deliveries.position
