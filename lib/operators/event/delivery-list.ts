@@ -15,21 +15,34 @@ export function deliveryList(view: EventView, context: PageContext): Html {
   if (view.deliveries.length === 0) return card(emptyLine('It was emitted to no subscriber.'));
   return card(
     html`<ul class="deliveries">
-      ${view.deliveries.map((delivery) => deliveryItem(delivery, view, context))}
+      ${troubleFirst(view.deliveries).map((delivery) => deliveryItem(delivery, view, context))}
     </ul>`,
   );
 }
 
+/** What needs an operator comes before what is delivered. */
+function troubleFirst(deliveries: readonly EventDelivery[]): readonly EventDelivery[] {
+  const rank = ({ state }: EventDelivery) =>
+    ['dead_lettered', 'failing', 'pending', 'delivered'].indexOf(state);
+  return deliveries.toSorted((one, other) => rank(one) - rank(other));
+}
+
 function deliveryItem(delivery: EventDelivery, view: EventView, context: PageContext): Html {
-  const { subscriber, state, attempts, nextAttemptAt } = delivery;
+  const { deliveryId, subscriber, state, attempts, nextAttemptAt, why } = delivery;
   const now = view.generatedAt;
   return html`<li id="to-${subscriber}">
     <div>
       <h3><span class="mono">${subscriber}</span> ${stateLabel(state)}${endedAt(delivery, now)}</h3>
-      ${delivery.why && reasons(delivery.why, now)} ${deliveryLine(delivery)}
-      ${mayReplay(context.operator) && actions(delivery, view, context)}
+      ${why && reasons(why, now)}
+      ${
+        deliveryId !== null &&
+        html`<p class="small muted">
+          delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>
+        </p>`
+      }
     </div>
-    ${attempts.length > 0 && attemptTimeline({ attempts, nextAttemptAt, generatedAt: now })}
+    <div>${attempts.length > 0 && attemptTimeline({ attempts, nextAttemptAt, generatedAt: now })}</div>
+    ${mayReplay(context.operator) && actions(delivery, view, context)}
   </li>`;
 }
 
@@ -41,13 +54,6 @@ function endedAt({ deliveredAt, deadLetteredAt }: EventDelivery, now: string): C
 function reasons(why: Why, now: string): Html {
   return html`<p>${drawn(reasonWords(why), now)}</p>
     ${why.also.map(({ text }) => html`<p class="muted">Also: ${text}</p>`)}`;
-}
-
-function deliveryLine({ deliveryId }: EventDelivery): Html | null {
-  if (deliveryId === null) return null;
-  return html`<p class="small muted">
-    delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>
-  </p>`;
 }
 
 function actions(delivery: EventDelivery, { event }: EventView, context: PageContext): Html | null {

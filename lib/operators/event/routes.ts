@@ -10,8 +10,8 @@ import { readEvent } from './read.ts';
 import { recordReveal } from './reveal.ts';
 import { eventView } from './view.ts';
 
-const UNKNOWN =
-  'Unknown event. Its id is a UUID. To find an event by another id, search: /platform/event-bus/events?q=….';
+const OTHER_IDS = 'delivery, correlation and webhook ids, keys, and ids in payloads';
+const UNKNOWN = `Unknown event. Its id is a UUID. A search finds events by other ids too: ${OTHER_IDS}.`;
 
 /** No event has this id. */
 const NO_EVENT = '019c7f3e-0000-7000-8000-000000000000';
@@ -84,5 +84,5 @@ function unknown(text: string): never {
 }
 
 function unknownWords(text: string): string {
-  return `No event has the id '${text}'. To find an event by another id, search: ${HOME}/events?q=${encodeURIComponent(text)}`;
+  return `No event has the id '${text}'. A search finds events by other ids too: ${OTHER_IDS}.`;
 }

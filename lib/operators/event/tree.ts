@@ -5,7 +5,7 @@ import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card } from '../page/sections.ts';
 import { stateWord } from '../page/states.ts';
-import { quantity, shortId } from '../page/words.ts';
+import { shortId } from '../page/words.ts';
 import type { EventDelivery, EventView, Receipt, RelatedEvent } from './view.ts';
 import type { State } from '../shapes.ts';
 
@@ -86,7 +86,8 @@ function webhookNode(
   view: EventView,
 ): Html {
   const again =
-    duplicates > 0 && html` <span class="muted small">sent again ${quantity(duplicates, 'time')}</span>`;
+    duplicates > 0 &&
+    html` <span class="muted small">sent again ${duplicates === 1 ? 'once' : `${duplicates} times`}</span>`;
   return node({
     at: receivedAt,
     after: null,
@@ -140,7 +141,7 @@ function deliveryNode(delivery: EventDelivery, view: EventView): Html {
     after: view.event.createdAt,
     icon,
     tone,
-    words: html`${stateWord(state)} to ${name}`,
+    words: html`to ${name} <span class="muted small">${stateWord(state)}</span>`,
     view,
   });
 }
