@@ -7,8 +7,11 @@ import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT, misused } from './failure.ts';
 import { failureText, stateCell } from './states.ts';
+import { facts } from './table.ts';
+import type { Facts } from './table.ts';
 import type { Paint, Pane } from './terminal.ts';
-import { hang, padTo, printableJson } from './text.ts';
+import { hang, padTo, printableJson, wrapTo } from './text.ts';
+import { TIMES } from './times.ts';
 
 /** Shows one delivery with all its attempts. */
 export async function showDeadLetter(call: Call, deliveryId: string): Promise<number> {
@@ -42,7 +45,7 @@ function write(view: DeadLetter, pane: Pane): void {
   const heading = (text: string) => `\n${paint('bold', text)}`;
   const what = view.state === 'dead_lettered' ? 'Dead letter' : 'Delivery';
   pane.write(paint('bold', `${what} ${view.deliveryId}`));
-  pane.write(facts(view, pane));
+  pane.write(facts(pane, factsOf(view)));
   pane.write(heading('Attempts'));
   pane.write(timeline(view, pane));
   if (view.siblings.length > 0) {
@@ -55,35 +58,32 @@ function write(view: DeadLetter, pane: Pane): void {
   }
   pane.write(heading(`Payload${hiddenWords(view)}`));
   pane.write(printableJson(view.payload, 2).replaceAll(/^/gm, '  '));
-  if (view.state === 'dead_lettered') {
-    pane.write(`\n${paint('dim', `To deliver it again: npx postbud replay --delivery ${view.deliveryId}`)}`);
-  }
+  const next =
+    view.state === 'dead_lettered'
+      ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. `
+      : '';
+  pane.write(`\n${paint('dim', wrapTo(pane.columns, next + TIMES))}`);
 }
 
-function facts(view: DeadLetter, { paint, columns }: Pane): string {
+function factsOf(view: DeadLetter): Facts {
   const { generatedAt: now, event } = view;
   const { text, style } = stateCell(view.state);
   const since = view.deadLetteredAt ?? view.deliveredAt;
   const sinceWords = since === null ? '' : `, ${timeText(since, now)} (${ago(since, now)})`;
   const next = view.nextAttemptAt === null ? '' : `, next attempt ${until(view.nextAttemptAt, now)}`;
-  const rows: readonly (readonly [name: string, value: string | null])[] = [
-    ['state', `${text}${sinceWords}${next}`],
+  return [
+    ['state', { text: `${text}${sinceWords}${next}`, style }],
     ['error', view.lastError && failureText(view.lastError)],
     ['topic', view.topic],
     ['subscriber', view.subscriber],
     ['about', view.subject],
-    ['lane', view.orderingKey || null],
+    ['lane', view.orderingKey],
     ['event', view.eventId],
     ['recorded', `${timeText(view.createdAt, now)} by ${event.producer}, payload version ${event.version}`],
     ['correlation', event.correlationId],
     ['caused by', event.causationId],
     ['trace', event.traceparent],
   ];
-  const width = Math.max(...rows.map(([name]) => name.length));
-  const lines = rows.flatMap(([name, value]) =>
-    value === null ? [] : hang(`  ${padTo(width, name)}  `, value, columns),
-  );
-  return lines.join('\n').replace(text, paint(style, text));
 }
 
 function timeline({ attempts, generatedAt: now }: DeadLetter, { paint, columns }: Pane): string {

@@ -79,7 +79,7 @@ describe('topics', () => {
     const { code, out } = await postbud('topics');
     expect(code).toBe(0);
     expect(out).toContain('Nothing is pending, failing or dead-lettered.');
-    expect(out).toMatch(/^\d+ quiet topics: add --all to show them\.$/m);
+    expect(out).toMatch(/^\d+ quiet topics: add --all to show them\. Times are Europe\/Oslo\.$/m);
   });
 
   test('topics shows the topics that need attention, with their subscribers', async ({
@@ -99,8 +99,16 @@ describe('topics', () => {
     const { out } = await postbud('topics payment.captured');
     for (const name of ['bookings', 'ledger', 'notifications', 'accounting'])
       expect(out).toContain(`  ${name} `);
-    expect((await postbud('topics xyzzy')).out).toContain("No topic has 'xyzzy'");
-    expect((await postbud('topics payment.captred')).out).toContain("Did you mean 'payment.captured'?");
+    for (const [written, words] of [
+      ['xyzzy', "No topic has 'xyzzy'"],
+      ['payment.captred', "Did you mean 'payment.captured'?"],
+      ['legder', "Did you mean 'ledger'?"],
+    ])
+      expect(await postbud(`topics ${written}`)).toMatchObject({
+        code: 2,
+        out: '',
+        err: expect.stringContaining(words!),
+      });
   });
 
   test('topics --json is the endpoint’s answer', async ({ postbud }) => {
@@ -328,14 +336,31 @@ describe('replay', () => {
   test('an unknown subscriber or topic is answered with the nearest name', async ({ operators, postbud }) => {
     await operators.died(1);
     const meant = "Unknown subscriber 'legder'. Did you mean 'ledger'?";
-    expect((await postbud('dead-letters --subscriber legder')).out).toContain(meant);
-    const preview = await postbud('replay payment.captured --since 24h --subscriber legder --dry-run');
-    expect(preview.out).toContain(meant);
+    for (const args of ['dead-letters', 'replay payment.captured --since 24h --yes']) {
+      const { code, out, err } = await postbud(`${args} --subscriber legder`);
+      expect([code, out, err]).toEqual([2, '', meant]);
+    }
     const unknown = await postbud('dead-letters --topic nothing.like.it');
     expect([unknown.code, unknown.err]).toEqual([
       2,
       "Unknown topic 'nothing.like.it'.\nnpx postbud topics --all lists the topics.",
     ]);
+  });
+
+  test('names that only another release’s catalog has are accepted', async ({ bus, postbud }) => {
+    await rows(
+      bus.db,
+      `insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
+       values ('tea.brewed', 'teapot', 0, 0, 0, 0)`,
+    );
+    await rows(
+      bus.db,
+      `insert into lanes (topic, subscriber, ordering_key, tail) values ('tea.brewed', 'teapot', '', 0)`,
+    );
+    const { code, out } = await postbud('dead-letters --topic tea.brewed --subscriber teapot');
+    expect([code, out]).toEqual([0, 'No dead letters, and nothing is failing.']);
+    const { err } = await postbud('dead-letters --subscriber teepot');
+    expect(err).toContain("Unknown subscriber 'teepot'.");
   });
 
   test.for([
