@@ -42,6 +42,11 @@ export function hardWrapTo(width: number, text: string): string {
   return wrapAnsi(text, Math.max(1, width), { hard: true });
 }
 
+/** Breaks a text at the width, wherever that is, and keeps its spaces. */
+export function foldTo(width: number, text: string): string {
+  return wrapAnsi(text, Math.max(1, width), { hard: true, trim: false, wordWrap: false });
+}
+
 /** Writes a text behind another, and its further lines below its beginning. @param width of all, as `wrapTo` takes it. */
 export function hang(before: string, text: string, width: number | null): string {
   const indent = stringWidth(before);

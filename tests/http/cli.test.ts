@@ -10,7 +10,8 @@ import type { Pane, Terminal } from '../../cli/terminal.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { problemValue } from '../../lib/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/http/problem-codes.ts';
-import { emitPayments, rows } from '../support/bus.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { CRON_SECRET, startOperatorServer } from '../support/operator-server.ts';
 import { test as operatorTest } from '../support/operator-test.ts';
@@ -216,6 +217,27 @@ describe('dead-letters', () => {
       expect(out).not.toMatch(/[^\P{Cc}\n]|\u202E/u);
     }
   });
+});
+
+test('dead-letters shows what a component answered, behind a bar and unable to control the terminal', async ({
+  bus,
+  operators,
+  postbud,
+}) => {
+  await emitPayments(bus.db, 1, 1);
+  const answer = `{\n  "error": "${'licence expired '.repeat(5)}"\r\n}${ESCAPE}[2J\u202E`;
+  const refuse = () => {
+    throw Object.assign(new PermanentError('the subscriber answered 410 Gone'), { answer });
+  };
+  await drainLive(bus.db, [ledger(refuse)]);
+  const [id] = await operators.idsIn('dead_lettered');
+  const { out } = await postbud(`dead-letters ${id}`, { columns: 60 });
+  expect(out).toMatch(/^ +│ \{\n +│ {3}"error": "licence expired licence/m);
+  expect(out).toMatch(/^ +│ \}␛\[2J⟨U\+202E⟩$/m);
+  expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(60);
+  expect((await postbud(`dead-letters ${id}`)).out).toContain(`"error": "${'licence expired '.repeat(5)}"\n`);
+  const { attempts } = (await postbud(`dead-letters ${id} --json`)).json();
+  expect(attempts).toEqual([expect.objectContaining({ error: expect.objectContaining({ answer }) })]);
 });
 
 describe('replay', () => {
