@@ -109,6 +109,8 @@ export class Attempt {
     const { delivery, atMs } = this;
     const { kind, message, waitMs } = failure;
     const outcome = waitMs === null ? 'failed' : 'waited';
+    // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
+    const answer = outcome === 'failed' || delivery.nextAttemptAtMs === null ? failure.answer : null;
     const delayMs = waitMs ?? this.#backoff(failure);
     // A relay that died stopped trying when its lease ran out.
     const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#leased.options.clock();
@@ -116,7 +118,17 @@ export class Attempt {
     const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
     this.#leased.progress.fail(
       this.#place,
-      { position: delivery.position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message, errorGroup },
+      {
+        position: delivery.position,
+        atMs,
+        durationMs,
+        outcome,
+        nextAttemptAtMs,
+        kind,
+        message,
+        answer,
+        errorGroup,
+      },
       isDoubtful,
     );
     this.end(nextAttemptAtMs === null ? 'dead_lettered' : outcome, durationMs, kind);
