@@ -188,6 +188,20 @@ describe('a delivery behind another', () => {
     expect((await why(bus, ids[1]!)).text).toMatch(/^Next behind intent/);
   });
 
+  test.for([
+    ['licence expired\nat line 3', '500 “licence expired”'],
+    ['{"title":"Conflict","detail":"licence expired"}', '500 “licence expired”'],
+    ['<!doctype html><title>Oops</title>', '500'],
+    ['{"licence":"expired"}', '500'],
+  ] as const)('quotes what the first one’s subscriber answered: %j', async ([answer, quoted], { bus }) => {
+    const ids = await emitPayments(bus.db, 1, 2);
+    const refusing = ledger(() => {
+      throw Object.assign(new Error('the subscriber answered 500'), { code: 'http_500', answer });
+    });
+    await drain(bus.db, [refusing]);
+    expect((await why(bus, ids[1]!)).text).toContain(`, which answered ${quoted}; next try 12:01:00.`);
+  });
+
   test('of the same key waits for that key alone, in a shared lane and in a lane of its own', async ({
     bus,
   }) => {

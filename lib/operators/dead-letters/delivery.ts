@@ -9,8 +9,17 @@ import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
-import type { LastError, State } from '../shapes.ts';
+import type { State } from '../shapes.ts';
 import { deliveryFields } from './read.ts';
+
+const answer = z.string().nullable().meta({
+  description:
+    'What a component elsewhere said when it refused the event: the first 2 KB of its answer as text, without personal data. Null without an answer.',
+});
+
+/** The error of one attempt. */
+export const attemptError = shape.lastError.extend({ answer });
+export type AttemptError = z.output<typeof attemptError>;
 
 const handled = z
   .object({
@@ -18,7 +27,7 @@ const handled = z
     attempt: shape.count.meta({ description: 'Counted from 1, and from 1 again after a replay.' }),
     at: shape.instant,
     durationMs: z.number().nonnegative(),
-    error: shape.lastError.nullable(),
+    error: attemptError.nullable(),
     waitedMs: shape.count.nullable().meta({ description: 'Milliseconds until the next attempt was due.' }),
   })
   .meta({ id: 'Attempt' });
@@ -165,7 +174,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
     nextAttemptAt: instantOrNull(found.next_attempt_at),
     failures: found.attempts,
     replays: found.replays,
-    lastError: error && { ...error, group: found.error_group },
+    lastError: error && { kind: error.kind, message: error.message, group: found.error_group },
     orderingKey: found.ordering_key,
     event: {
       state: found.event_state,
@@ -197,7 +206,7 @@ export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null
       const { outcome, by = '', reason = null, replayId = null } = entry;
       return { outcome, at: at.toISOString(), by, reason, replayId };
     }
-    const { kind, message = '', durationMs, outcome, attempt } = entry;
+    const { kind, message = '', answer: said, durationMs, outcome, attempt } = entry;
     const masked = (text: string) => (texts ? maskPersonalData(text, texts) : text);
     const next = log[index + 1];
     const nextAtMs = next ? Date.parse(next.at) : found.next_attempt_at;
@@ -206,14 +215,22 @@ export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null
       attempt,
       at: at.toISOString(),
       durationMs,
-      error: kind === undefined ? null : { kind: masked(kind), message: masked(message) },
+      error:
+        kind === undefined
+          ? null
+          : {
+              kind: masked(kind),
+              message: masked(message),
+              // Masked when it was read, too: an answer to a batch may repeat other events of it.
+              answer: said === undefined ? null : masked(said),
+            },
       waitedMs: nextAtMs === null ? null : Math.max(0, Math.round(nextAtMs - at.getTime() - durationMs)),
     };
   });
 }
 
 /** Finds the error of the last attempt that failed; null where none did. */
-export function lastErrorOf(attempts: readonly Attempt[]): LastError | null {
+export function lastErrorOf(attempts: readonly Attempt[]): AttemptError | null {
   const last = attempts.findLast((one) => 'error' in one && one.error !== null);
   return last && 'error' in last ? last.error : null;
 }

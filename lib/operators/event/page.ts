@@ -21,7 +21,7 @@ export function eventPage(view: EventView, visit: PageContext): Html {
   const { event, generatedAt } = view;
   const path = eventPath(event.eventId);
   // After a reveal the browser is at an address that answers no GET: forms come back to the page without it.
-  const context = { ...visit, url: new URL(path, visit.url) };
+  const context = event.isRevealed ? { ...visit, url: new URL(path, visit.url) } : visit;
   const refreshSeconds = event.isRevealed ? null : REFRESH_SECONDS;
   const content = html`<p class="back"><a href="${eventsPath()}">← Events</a></p>
     ${heading({

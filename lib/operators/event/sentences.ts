@@ -2,7 +2,7 @@ import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { timeText, time } from '../page/instants.ts';
 import { eventPath } from '../page/links.ts';
-import { failureInPast } from '../page/states.ts';
+import { failureClause } from './failure.ts';
 import { capitalize, count, joinNames, quantity, shortId } from '../page/words.ts';
 import type { EventDelivery, InFront, OpenProducer, Why } from './view.ts';
 
@@ -72,7 +72,7 @@ function deadClauses(dead: readonly EventDelivery[]): readonly Sentence[] {
   const last = attempts.at(-1);
   if (last?.outcome === 'skipped') return [[`dead-lettered for ${names}`, ...at, `: skipped by ${last.by}`]];
   return [
-    [`dead-lettered for ${names}`, ...at, lastError === null ? '' : `: it ${failureInPast(lastError)}`],
+    [`dead-lettered for ${names}`, ...at, lastError === null ? '' : `: it ${failureClause(lastError)}`],
   ];
 }
 
@@ -148,12 +148,12 @@ function backoffWords({ lastError, until }: Reason): Sentence {
   const next: Sentence = until === null ? [] : [{ at: until }];
   return lastError === null
     ? ['it asked to wait until ', ...next]
-    : [`it ${failureInPast(lastError)}; next try `, ...next];
+    : [`it ${failureClause(lastError)}; next try `, ...next];
 }
 
 function behindWords(inFront: InFront): Sentence {
   const { eventId, subject, count: number, isMore, code, nextAttemptAt, lastError } = inFront;
-  const failed = lastError === null ? '' : `, which ${failureInPast(lastError)}`;
+  const failed = lastError === null ? '' : `, which ${failureClause(lastError)}`;
   const next: Sentence = nextAttemptAt === null ? [] : [{ at: nextAttemptAt }];
   const state: Readonly<Record<string, Sentence>> = {
     backoff: lastError === null ? [', which waits until ', ...next] : [failed, '; next try ', ...next],

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { historyEntry, payloadFields } from '../dead-letters/delivery.ts';
+import { attemptError, historyEntry, payloadFields } from '../dead-letters/delivery.ts';
 import { deliveryFields } from '../dead-letters/read.ts';
 import * as shape from '../shapes.ts';
 
@@ -35,7 +35,7 @@ const inFront = z
     isMore: z.boolean().meta({ description: 'Whether more may wait in front than `count` says.' }),
     code: whyCode.meta({ description: 'Why the first one waits.' }),
     nextAttemptAt: shape.instant.nullable(),
-    lastError: shape.lastError.nullable(),
+    lastError: attemptError.nullable(),
   })
   .meta({ id: 'InFront', description: 'The first unfinished delivery of the lane: the others wait for it.' });
 export type InFront = z.output<typeof inFront>;
@@ -68,7 +68,7 @@ const why = z
       .array(producer)
       .meta({ description: 'The transactions that the event waits for, oldest first.' }),
     neededVersion: z.int().positive().nullable(),
-    lastError: shape.lastError.nullable().meta({ description: 'The error of its own last attempt.' }),
+    lastError: attemptError.nullable().meta({ description: 'The error of its own last attempt.' }),
     also: z
       .array(z.object({ code: whyCode, text }))
       .meta({ description: 'Reasons that remain when this one is gone.' }),
@@ -86,7 +86,7 @@ const delivery = z
     nextAttemptAt: shape.instant.nullable(),
     deliveredAt: shape.instant.nullable(),
     deadLetteredAt: shape.instant.nullable(),
-    lastError: shape.lastError.extend({ group: shape.errorGroup.nullable() }).nullable(),
+    lastError: attemptError.extend({ group: shape.errorGroup.nullable() }).nullable(),
     why: why.nullable().meta({ description: 'Null for a delivery that is delivered or dead-lettered.' }),
   })
   .meta({ id: 'EventDelivery', description: 'One event on its way to one subscriber.' });

@@ -57,23 +57,13 @@ export function lastFailureClause({ kind }: LastError): Html {
   return html`its last attempt failed with <span class="mono">${kind}</span>`;
 }
 
-/** Says how an attempt failed, as a clause in the past: `answered 503`, `did not answer in time`. */
-export function failureInPast({ kind, message }: LastError): string {
-  const answered = /^the subscriber (answered .+)$/.exec(message)?.[1];
-  if (answered !== undefined) return truncate(SENTENCE_LENGTH, answered);
-  const words = truncate(SENTENCE_LENGTH, message);
-  const status = statusOf(kind);
-  if (status !== null) return `answered ${status}${words === '' ? '' : ` “${words}”`}`;
-  if (/timeout/i.test(kind)) return 'did not answer in time';
-  return `failed with ${words === '' ? kind : `${kind}: ${words}`}`;
-}
-
 /** The message, after its status where it does not name it: `503 Service Unavailable`. */
 export function failureWords({ kind, message }: LastError): string {
   const status = statusOf(kind);
   return status === null || message.includes(status) ? message : `${status} ${message}`;
 }
 
-function statusOf(kind: string): string | null {
+/** The status of an HTTP answer that is no success; null for another error. */
+export function statusOf(kind: string): string | null {
   return /^http_?(\d{3})$/i.exec(kind)?.[1] ?? null;
 }
