@@ -530,7 +530,11 @@ describe('one dead letter', () => {
   });
 
   test('a dead letter shows each attempt, and the operators’ actions between them', () => {
-    const error = { kind: 'http_503', message: 'Service Unavailable' };
+    const error = {
+      kind: 'http_503',
+      message: 'Service Unavailable',
+      answer: 'closed\nuntil \u202E\u001B[31m18:00',
+    };
     const attempts: Attempt[] = [
       { outcome: 'failed', attempt: 1, at: EARLIER, durationMs: 212, error, waitedMs: 60_000 },
       { outcome: 'failed', attempt: 2, at: EARLIER, durationMs: 198, error, waitedMs: 442_000 },
@@ -539,7 +543,8 @@ describe('one dead letter', () => {
     ];
     const text = textOf(drawDeadLetter(deadLetterOf({ attempts }), contextOf()));
     expect(text).toContain('Attempt 1: HTTP 503 Service Unavailable · 212 msnext attempt after 1 min');
-    expect(text).toContain('198 msdead-lettered');
+    expect(text).toContain('closed until ⟨U+202E⟩␛[31m18:00');
+    expect(text).toContain('198 msdead-letteredthe same answer as before');
     expect(text).toContain('Replayed by Olait is back');
     expect(text).toContain('Attempt 1: delivered');
   });

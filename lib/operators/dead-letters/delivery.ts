@@ -3,13 +3,25 @@ import * as z from 'zod';
 
 import type { PastAttempt } from '../../../drizzle/schema.ts';
 import { hidePersonalData, maskPersonalData, personalTexts } from '../../catalog/personal.ts';
+import { inSchemaOrder } from '../../catalog/schema-order.ts';
 import { subjectOf } from '../../catalog/subject.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { instantOf, instantOrNull, MINUTE } from '../../time.ts';
+import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import type { State } from '../shapes.ts';
 import { deliveryFields } from './read.ts';
+import { reveal, revealOf } from './reveal.ts';
+import type { Reveal } from './reveal.ts';
+
+const answer = z.string().nullable().meta({
+  description:
+    'What a component elsewhere said when it refused the event: the first 2 KB of its answer as text, without personal data. Null without an answer.',
+});
+
+/** The error of one attempt. */
+export const attemptError = shape.lastError.extend({ answer });
+export type AttemptError = z.output<typeof attemptError>;
 
 const handled = z
   .object({
@@ -17,7 +29,7 @@ const handled = z
     attempt: shape.count.meta({ description: 'Counted from 1, and from 1 again after a replay.' }),
     at: shape.instant,
     durationMs: z.number().nonnegative(),
-    error: shape.lastError.nullable(),
+    error: attemptError.nullable(),
     waitedMs: shape.count.nullable().meta({ description: 'Milliseconds until the next attempt was due.' }),
   })
   .meta({ id: 'Attempt' });
@@ -31,6 +43,25 @@ const intervention = z
     replayId: z.string().nullable(),
   })
   .meta({ id: 'OperatorAct', description: 'An operator’s action on a delivery.' });
+
+/** One attempt of a delivery, or one operator’s action on it. */
+export const historyEntry = z.union([handled, intervention]);
+
+/** A payload, and what of it is hidden. */
+export const payloadFields = {
+  payload: z
+    .unknown()
+    .meta({ description: 'The event’s payload. Personal data is hidden unless it was revealed.' }),
+  hidden: z
+    .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
+    .meta({ description: 'JSON Pointers of the hidden values, with the kind of each.' }),
+  isValid: z.boolean().meta({
+    description:
+      'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
+  }),
+  isRevealed: z.boolean(),
+  reveal: reveal.nullable(),
+};
 
 export const deadLetter = z
   .object({
@@ -50,24 +81,10 @@ export const deadLetter = z
       causationId: z.string().nullable(),
       traceparent: z.string().nullable(),
     }),
-    attempts: z.array(z.union([handled, intervention])).meta({ description: 'Oldest first.' }),
-    payload: z
-      .unknown()
-      .meta({ description: 'The event’s payload. Personal data is hidden unless it was revealed.' }),
-    hidden: z
-      .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
-      .meta({ description: 'JSON Pointers of the hidden values, with the kind of each.' }),
-    isValid: z.boolean().meta({
-      description:
-        'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
-    }),
-    isRevealed: z.boolean(),
-    reveal: z
-      .object({ revealId: z.uuid(), until: shape.instant })
-      .nullable()
-      .meta({ description: 'The operator’s reveal in the log, and until when the page shows it again.' }),
+    attempts: z.array(historyEntry).meta({ description: 'Oldest first.' }),
+    ...payloadFields,
     siblings: z
-      .array(z.object({ subscriber: z.string(), state: shape.state }))
+      .array(z.object({ deliveryId: deliveryFields.deliveryId, subscriber: z.string(), state: shape.state }))
       .meta({ description: 'The same event’s deliveries to its other subscribers.' }),
   })
   .meta({
@@ -86,16 +103,11 @@ export type Attempt = DeadLetter['attempts'][number];
 export async function readDeadLetter(
   db: Database,
   deliveryId: string,
-  reveal: Reveal | null = null,
+  revealed: Reveal | null = null,
 ): Promise<DeadLetter | null> {
   const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: deliveryId.split('-') });
-  return row ? deadLetterOf(deliveryId, row.found, reveal) : null;
+  return row ? deadLetterOf(deliveryId, row.found, revealed) : null;
 }
-
-type Reveal = NonNullable<DeadLetter['reveal']>;
-
-/** An operator who reloads the page has not asked again, and should not have to. */
-const REVEALED_MS = 5 * MINUTE;
 
 /**
  * Reads one delivery with its personal data, and records the operator and the reason in the same statement.
@@ -114,38 +126,26 @@ export async function revealDeadLetter(
     values: [...deliveryId.split('-'), revealId, by, reason],
   });
   if (!row) return null;
-  return deadLetterOf(deliveryId, row.found, { revealId, until: instantOf(row.found.now + REVEALED_MS) });
+  return deadLetterOf(deliveryId, row.found, revealOf(revealId, row.found.now));
 }
 
-/** Finds a reveal in the operator log. @returns null unless this operator made it, of this delivery, minutes ago. */
-export async function findReveal(
-  db: Database,
-  {
-    deliveryId,
-    revealId,
-    by,
-  }: { readonly deliveryId: string; readonly revealId: string; readonly by: string },
-): Promise<Reveal | null> {
-  const [row] = await run<{ until: number }>(driverOf(db), {
-    text: FIND_REVEAL,
-    values: [revealId, by, deliveryId, REVEALED_MS],
-  });
-  return row ? { revealId, until: instantOf(row.until) } : null;
-}
-
-/** The statement's result. Times are epoch milliseconds. */
-interface Found {
-  readonly now: number;
+/** The columns of a delivery that its attempts are read from. Times are epoch milliseconds. */
+export interface FoundAttempts {
   readonly state: State;
   readonly attempts: number;
   readonly attempted_at: number | null;
   readonly duration_ms: number | null;
   readonly next_attempt_at: number | null;
+  readonly log: readonly PastAttempt[] | null;
+}
+
+/** The statement's result. */
+interface Found extends FoundAttempts {
+  readonly now: number;
   readonly delivered_at: number | null;
   readonly dead_lettered_at: number | null;
   readonly replays: number;
   readonly error_group: string | null;
-  readonly log: readonly PastAttempt[] | null;
   readonly topic: string;
   readonly subscriber: string;
   readonly ordering_key: string;
@@ -158,17 +158,18 @@ interface Found {
   readonly correlation_id: string | null;
   readonly causation_id: string | null;
   readonly traceparent: string | null;
-  readonly siblings: readonly { readonly subscriber: string; readonly state: State }[] | null;
+  readonly siblings:
+    | readonly { readonly deliveryId: string; readonly subscriber: string; readonly state: State }[]
+    | null;
 }
 
-function deadLetterOf(deliveryId: string, found: Found, reveal: Reveal | null): DeadLetter {
-  const isRevealed = reveal !== null;
+function deadLetterOf(deliveryId: string, found: Found, revealed: Reveal | null): DeadLetter {
+  const isRevealed = revealed !== null;
   const { topic, payload, version } = found;
   const shown = hidePersonalData(topic, payload, version);
   const texts = isRevealed ? null : personalTexts(topic, payload, version);
   const attempts = attemptsOf(found, texts);
-  const last = attempts.findLast((attempt) => 'error' in attempt && attempt.error !== null);
-  const error = last && 'error' in last ? last.error : null;
+  const error = lastErrorOf(attempts);
   return {
     generatedAt: instantOf(found.now),
     deliveryId,
@@ -183,7 +184,7 @@ function deadLetterOf(deliveryId: string, found: Found, reveal: Reveal | null): 
     nextAttemptAt: instantOrNull(found.next_attempt_at),
     failures: found.attempts,
     replays: found.replays,
-    lastError: error && { ...error, group: found.error_group },
+    lastError: error && { kind: error.kind, message: error.message, group: found.error_group },
     orderingKey: found.ordering_key,
     event: {
       state: found.event_state,
@@ -194,17 +195,21 @@ function deadLetterOf(deliveryId: string, found: Found, reveal: Reveal | null): 
       traceparent: found.traceparent,
     },
     attempts,
-    payload: isRevealed ? payload : shown.payload,
+    payload: isRevealed ? inSchemaOrder(topic, payload, version) : shown.payload,
     hidden: [...shown.hidden],
     isValid: shown.isValid,
     isRevealed,
-    reveal,
+    reveal: revealed,
     siblings: [...(found.siblings ?? [])],
   };
 }
 
-/** @param texts personal data to mask in messages; null masks nothing. */
-function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
+/**
+ * Lists a delivery's attempts and the operators' actions on it, oldest first.
+ *
+ * @param texts personal data to mask in messages; null masks nothing.
+ */
+export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null): Attempt[] {
   const log = [...(found.log ?? []), ...settledAttempt(found)];
   return log.map((entry, index): Attempt => {
     const at = new Date(entry.at);
@@ -212,7 +217,7 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       const { outcome, by = '', reason = null, replayId = null } = entry;
       return { outcome, at: at.toISOString(), by, reason, replayId };
     }
-    const { kind, message = '', durationMs, outcome, attempt } = entry;
+    const { kind, message = '', answer: said, durationMs, outcome, attempt } = entry;
     const masked = (text: string) => (texts ? maskPersonalData(text, texts) : text);
     const next = log[index + 1];
     const nextAtMs = next ? Date.parse(next.at) : found.next_attempt_at;
@@ -221,10 +226,24 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       attempt,
       at: at.toISOString(),
       durationMs,
-      error: kind === undefined ? null : { kind: masked(kind), message: masked(message) },
+      error:
+        kind === undefined
+          ? null
+          : {
+              kind: masked(kind),
+              message: masked(message),
+              // Masked when it was read, too: an answer to a batch may repeat other events of it.
+              answer: said === undefined ? null : masked(said),
+            },
       waitedMs: nextAtMs === null ? null : Math.max(0, Math.round(nextAtMs - at.getTime() - durationMs)),
     };
   });
+}
+
+/** Finds the error of the last attempt that failed; null where none did. */
+export function lastErrorOf(attempts: readonly Attempt[]): AttemptError | null {
+  const last = attempts.findLast((one) => 'error' in one && one.error !== null);
+  return last && 'error' in last ? last.error : null;
 }
 
 /** The attempt that delivered has columns of its own. */
@@ -233,7 +252,7 @@ function settledAttempt({
   attempts,
   attempted_at: at,
   duration_ms: durationMs,
-}: Found): PastAttempt[] {
+}: FoundAttempts): PastAttempt[] {
   if (state !== 'delivered' || at === null) return [];
   return [{ outcome: 'delivered', attempt: attempts, at: instantOf(at), durationMs: durationMs ?? 0 }];
 }
@@ -251,7 +270,8 @@ const READ = `
     'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,
     'correlation_id', correlation_id, 'causation_id', causation_id, 'traceparent', traceparent,
     'siblings', (
-      select json_agg(json_build_object('subscriber', other_lane.subscriber, 'state', other.state)
+      select json_agg(json_build_object('deliveryId', other.lane_id || '-' || other.position,
+        'subscriber', other_lane.subscriber, 'state', other.state)
         order by other_lane.subscriber)
       from lanes as other_lane join deliveries as other
         on other.lane_id = other_lane.id and other.position = deliveries.position
@@ -269,8 +289,3 @@ const REVEAL = `
     from deliveries join lanes on lanes.id = lane_id where lane_id = $1::bigint and position = $2::bigint
   )
   ${READ}`;
-
-const FIND_REVEAL = `
-  select (extract(epoch from at) * 1000 + $4::float8)::float8 as until from operator_actions
-  where id = $1::uuid and action = 'reveal' and operator = $2::text and delivery_id = $3::text
-    and at > clock_timestamp() - $4::float8 * interval '1 millisecond'`;

@@ -4,14 +4,16 @@ import { topics } from '../../catalog/catalog.ts';
 import { deliveryId } from '../../deliveries/replay-request.ts';
 import { answered, invalid, refused } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
-import { HOME, revealedPath } from '../page/links.ts';
+import { deadLetterPath, HOME, revealedPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { deadLetterPage as drawDeadLetter } from './delivery-page.ts';
-import { deadLetter, findReveal, readDeadLetter, revealDeadLetter } from './delivery.ts';
+import { deadLetter, readDeadLetter, revealDeadLetter } from './delivery.ts';
+import { requireKnownSubscriber } from './known-subscriber.ts';
 import { requireKnownTopic } from './known-topic.ts';
 import { deadLettersPage } from './page.ts';
 import { deadLetterQuery } from './query.ts';
 import { deadLetterPage, readDeadLetters } from './read.ts';
+import { findReveal, revealQuery } from './reveal.ts';
 
 /** No lane has this id. */
 const NOBODY = '999999999999999999-1';
@@ -33,6 +35,7 @@ const DEAD = {
 
 const { group: _, ...error } = DEAD.lastError;
 
+const EVENT_LINK = { eventId: '$response.body#/items/0/eventId' };
 const LINK = { deliveryId: '$response.body#/items/0/deliveryId' };
 
 const SUBSCRIBERS_BY_TOPIC = topics().map(([topic, { subscribers }]) => ({ topic, subscribers }));
@@ -49,6 +52,17 @@ export const listDeadLetters = operatorRoute({
       operationId: 'readDeadLetter',
       description: 'The newest dead letter, with its history.',
       parameters: LINK,
+    },
+    readEvent: {
+      operationId: 'readEvent',
+      description: 'Its event, with all deliveries.',
+      parameters: EVENT_LINK,
+    },
+    revealEvent: {
+      operationId: 'revealEvent',
+      description: 'Its event, with its personal data.',
+      parameters: EVENT_LINK,
+      requestBody: { reason: 'A citizen asks where the refund is.' },
     },
     reveal: {
       operationId: 'revealDeadLetter',
@@ -106,6 +120,7 @@ export const listDeadLetters = operatorRoute({
   handle: async ({ query, bus }) => {
     const db = await bus.database();
     await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
     return await readDeadLetters(db, query);
   },
   page: (view, context) => deadLettersPage(view, context, SUBSCRIBERS_BY_TOPIC),
@@ -117,11 +132,7 @@ export const showDeadLetter = operatorRoute({
   scope: 'event-bus:read',
   summary: 'See one delivery, every attempt of it, and its payload without personal data',
   parameters: { deliveryId },
-  query: z.object({
-    revealed: z.uuid().optional().catch(undefined).meta({
-      description: 'A reveal of this delivery by the same operator, at most five minutes ago.',
-    }),
-  }),
+  query: revealQuery,
   answer: deadLetter,
   unknown: UNKNOWN,
   examples: {
@@ -129,10 +140,8 @@ export const showDeadLetter = operatorRoute({
   },
   handle: async ({ parameters, query, operator, bus }) => {
     const db = await bus.database();
-    const revealId = operator.scopes.has('event-bus:reveal') ? query.revealed : undefined;
-    const reveal =
-      revealId === undefined ? null : await findReveal(db, { ...parameters, revealId, by: operator.subject });
-    return await readDeadLetter(db, parameters.deliveryId, reveal);
+    const revealed = await findReveal(db, operator, query, parameters.deliveryId);
+    return await readDeadLetter(db, parameters.deliveryId, revealed);
   },
   page: drawDeadLetter,
 });
@@ -164,7 +173,7 @@ export const reveal = operatorRoute({
     await revealDeadLetter(await bus.database(), parameters.deliveryId, operator.subject, body.reason),
   // To an address of its own, so that a reload asks for the page again and not for another reveal.
   redirectTo: (view, { parameters }) =>
-    view.reveal && revealedPath(parameters.deliveryId, view.reveal.revealId),
+    view.reveal && revealedPath(deadLetterPath(parameters.deliveryId), view.reveal.revealId),
 });
 
 export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal];

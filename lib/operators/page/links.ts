@@ -10,6 +10,10 @@ export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent
 
 export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
 
+export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
+
+export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
 export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-letters`, query);
 
 export const deadLetterPath = (deliveryId: string) =>
@@ -23,8 +27,8 @@ export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, q
 
 export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURIComponent(replayId)}`;
 
-export const revealedPath = (deliveryId: string, revealId: string) =>
-  withQuery(deadLetterPath(deliveryId), { revealed: revealId });
+/** The page that shows what an operator has just revealed. */
+export const revealedPath = (path: string, revealId: string) => withQuery(path, { revealed: revealId });
 
 /** Parameters that say what an operator has just done. Links to other views of the page leave them out. */
 const JUST_DONE = { done: null, of: null, revealed: null };
