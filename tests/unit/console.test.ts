@@ -571,6 +571,8 @@ describe('a replay', () => {
       request: {},
       matched: 5,
       replayed: 3,
+      recipients: null,
+      settledAt: null,
       progress: { ...NONE, delivered: 3, replayedAgain: 0 },
     };
     expect(replayPage(done, contextOf()).toString()).toContain('data-refresh="15"');
