@@ -28,10 +28,10 @@ const openOf = ({ pending, failing }: ReplayProgress['progress']) => pending + f
 
 /** `7 of 7 delivered at 00:41:10 Europe/Oslo.` */
 function endWords(view: ReplayProgress): string {
-  const { settledAt, generatedAt: now } = view;
+  const { lastDeliveredAt, generatedAt: now } = view;
   if (openOf(view.progress) > 0)
     return `${words(view)} at ${inZone(timeText(now, now))}, when the time was up.`;
-  return `${words(view)} at ${inZone(timeText(settledAt ?? now, now))}.`;
+  return `${words(view)} at ${inZone(timeText(lastDeliveredAt ?? now, now))}.`;
 }
 
 function words({ replayed, progress }: ReplayProgress): string {

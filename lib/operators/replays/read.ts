@@ -29,12 +29,10 @@ export const replayProgress = z
   .object({
     generatedAt: shape.instant,
     ...record.shape,
+    lastDeliveredAt: shape.instant.nullable(),
     progress: z
       .object({ ...shape.counts, delivered: shape.count, replayedAgain: shape.count })
       .meta({ description: 'The states of its deliveries now; they add up to `replayed`.' }),
-    settledAt: shape.instant.nullable().meta({
-      description: 'When its last delivery was delivered or dead-lettered. Null while any is open.',
-    }),
   })
   .meta({
     id: 'ReplayProgress',
@@ -130,8 +128,8 @@ export async function readReplay(db: Database, replayId: string): Promise<Replay
   return {
     generatedAt: instantOf(now),
     ...recordOf(replay),
+    lastDeliveredAt: instantOrNull(row.found.last_delivered),
     progress: { pending, failing, deadLettered, delivered, replayedAgain },
-    settledAt: pending + failing > 0 ? null : instantOrNull(row.found.settled_at),
   };
 }
 
@@ -173,7 +171,7 @@ interface FoundProgress {
   readonly failing: number;
   readonly dead_lettered: number;
   readonly delivered: number;
-  readonly settled_at: number | null;
+  readonly last_delivered: number | null;
 }
 
 function recordOf(found: FoundReplay): ReplayRecord {
@@ -239,11 +237,11 @@ const LOG = `
 const PROGRESS = `
   select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'replay', row_to_json(replays),
     'pending', pending, 'failing', failing, 'dead_lettered', dead, 'delivered', delivered,
-    'settled_at', extract(epoch from settled_at) * 1000) as found
+    'last_delivered', extract(epoch from last_delivered) * 1000) as found
   from replays, lateral (
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
       count(*) filter (where state = 'dead_lettered') as dead, count(*) filter (where state = 'delivered') as delivered,
-      max(coalesce(delivered_at, dead_lettered_at)) as settled_at
+      max(delivered_at) as last_delivered
     from deliveries where replayed_at = replays.requested_at
   ) as progress
   where replays.id = $1::uuid`;
