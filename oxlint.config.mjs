@@ -26,7 +26,7 @@ export const LAYERS = [
   ['lib/deliveries'],
   ['lib/subscribers'],
   ['lib/outbox'],
-  ['lib/mail'],
+  ['lib/mail', 'lib/subscriber-health'],
   ['lib/http', 'lib/db'],
   ['lib/rate-limit'],
   ['lib/telemetry'],

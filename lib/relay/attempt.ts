@@ -3,6 +3,7 @@ import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { errorGroupOf } from '../deliveries/error-group.ts';
 import type { ErrorGroup } from '../deliveries/error-group.ts';
+import type { DeliveredAttempt } from '../deliveries/settle.ts';
 import type { DeliveryContext } from '../subscribers/subscriber.ts';
 import { isTraced, observeAttempt } from '../telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../telemetry/delivery.ts';
@@ -76,8 +77,14 @@ export class Attempt {
 
   /** Records a delivery, for the loop to settle. */
   deliver(durationMs = this.elapsedMs): void {
-    this.#leased.progress.deliver(this.#place, this.atMs, durationMs);
+    this.#leased.progress.deliver(this.#place, this.delivered(durationMs));
     this.end('delivered', durationMs);
+  }
+
+  /** The attempt as one that delivered. */
+  delivered(durationMs = this.durationMs): DeliveredAttempt {
+    const { position, replayed, event } = this.delivery;
+    return { position, atMs: this.atMs, durationMs, replayed, recordedAtMs: event.createdAt.getTime() };
   }
 
   /**
@@ -115,7 +122,17 @@ export class Attempt {
     const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
     this.#leased.progress.fail(
       this.#place,
-      { position: delivery.position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message, errorGroup },
+      {
+        position: delivery.position,
+        atMs,
+        durationMs,
+        replayed: delivery.replayed,
+        outcome,
+        nextAttemptAtMs,
+        kind,
+        message,
+        errorGroup,
+      },
       isDoubtful,
     );
     this.end(nextAttemptAtMs === null ? 'dead_lettered' : outcome, durationMs, kind);
