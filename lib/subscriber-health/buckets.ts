@@ -25,13 +25,14 @@ export function bucketOf(ms: number): number {
 export function quantileMs(counts: Histogram, share: number): number | null {
   const total = sum(counts);
   if (total === 0) return null;
-  const rank = share * total;
+  const rank = Math.ceil(share * total);
   let below = 0;
   for (const [bucket, count] of counts.entries()) {
     if (count > 0 && below + count >= rank) {
       const from = bucket === 0 ? 0 : BOUNDS_MS[bucket - 1]!;
       const to = BOUNDS_MS[bucket] ?? from;
-      return from + ((rank - below) / count) * (to - from);
+      // The times of a bucket are taken as evenly spread over it: a single one as in its middle.
+      return from + ((rank - below - 0.5) / count) * (to - from);
     }
     below += count;
   }

@@ -8,6 +8,7 @@ import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
+import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
@@ -21,6 +22,7 @@ export const operatorRoutes: readonly Route[] = [
   ...deadLetterRoutes,
   ...replayRoutes,
   ...laneRoutes,
+  ...subscriberRoutes,
   ...catalogRoutes,
   ...logRoutes,
   ...doctorRoutes,
