@@ -157,7 +157,9 @@ describe('the counters of a subscription', () => {
         to: first + 1,
         keepUntilMs: START,
         delivered: [{ position: first, atMs: START, durationMs: 1, recordedAtMs: START, replayed }],
-        unfinished: [{ ...failed, replayed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
+        unfinished: [
+          { ...failed, replayed, answer: null, outcome: 'failed', nextAttemptAtMs: null, errorGroup },
+        ],
       },
     );
     for (const settled of [outcome, outcome, { ...outcome, token: randomUUID() }])
