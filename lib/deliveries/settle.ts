@@ -51,6 +51,8 @@ export interface UnfinishedAttempt {
   readonly atMs: number;
   readonly durationMs: number;
   readonly replayed: boolean;
+  /** Whether it is charged with the death of its relay: how long its handler ran is unknown. */
+  readonly isLapse: boolean;
   /** `waited`: the handler asked to wait, which does not count as an attempt. */
   readonly outcome: 'failed' | 'waited';
   /** Null after the last attempt: the delivery is a dead letter. */

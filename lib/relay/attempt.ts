@@ -130,6 +130,7 @@ export class Attempt {
         atMs,
         durationMs,
         replayed: delivery.replayed,
+        isLapse: failure === LEASE_EXPIRED,
         outcome,
         nextAttemptAtMs,
         kind,

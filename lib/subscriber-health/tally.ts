@@ -14,6 +14,8 @@ export interface Delivered {
 
 /** An attempt that did not deliver. */
 export interface Undelivered extends Omit<Delivered, 'recordedAtMs'> {
+  /** Whether its relay died, so that nobody knows how long the handler took. */
+  readonly isLapse: boolean;
   /** `waited`: the handler asked to wait. */
   readonly outcome: 'failed' | 'waited';
   /** Null after the last attempt: the delivery is a dead letter. */
@@ -73,10 +75,9 @@ export function addDelivered(tally: Tally, { atMs, durationMs, recordedAtMs, rep
 
 export function addUndelivered(
   tally: Tally,
-  { durationMs, outcome, nextAttemptAtMs, replayed }: Undelivered,
+  { durationMs, isLapse, outcome, nextAttemptAtMs, replayed }: Undelivered,
 ): void {
-  // A relay that died left no time.
-  if (durationMs > 0) addHandled(tally, durationMs);
+  if (!isLapse) addHandled(tally, durationMs);
   if (outcome === 'failed') tally.failed += 1;
   if (nextAttemptAtMs !== null) return;
   if (replayed) tally.replaysDeadLettered += 1;

@@ -158,7 +158,15 @@ describe('the counters of a subscription', () => {
         keepUntilMs: START,
         delivered: [{ position: first, atMs: START, durationMs: 1, recordedAtMs: START, replayed }],
         unfinished: [
-          { ...failed, replayed, answer: null, outcome: 'failed', nextAttemptAtMs: null, errorGroup },
+          {
+            ...failed,
+            replayed,
+            isLapse: false,
+            answer: null,
+            outcome: 'failed',
+            nextAttemptAtMs: null,
+            errorGroup,
+          },
         ],
       },
     );

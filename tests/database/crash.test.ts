@@ -185,6 +185,7 @@ describe('a relay that has lost its lease', () => {
           {
             position: second,
             ...ATTEMPT,
+            isLapse: false,
             outcome: 'failed',
             nextAttemptAtMs: null,
             errorGroup: { key: '0123456789abcdef', kind: 'x', message: 'x' },

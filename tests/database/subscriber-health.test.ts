@@ -166,7 +166,7 @@ describe('writing', () => {
   const tallyOf = (topic: string, delivered: number) => {
     const tally = emptyTally('ledger', topic, START);
     for (let number = 0; number < delivered; number += 1) addDelivered(tally, attempt);
-    addUndelivered(tally, { ...attempt, outcome: 'failed', nextAttemptAtMs: null });
+    addUndelivered(tally, { ...attempt, isLapse: false, outcome: 'failed', nextAttemptAtMs: null });
     return tally;
   };
 
