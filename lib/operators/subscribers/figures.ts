@@ -24,3 +24,9 @@ export function isEmpty({ delivered, failedAttempts, replays, handlerMs, ...rest
   const counts = [delivered, failedAttempts, rest.deadLettered, replays.delivered, replays.deadLettered];
   return counts.every((number) => number === 0) && handlerMs === null && rest.backlogAgeSeconds === null;
 }
+
+/** The share of delivered ones among those delivered and dead-lettered: ` (99.6 %)`. Rounded down, so that 100 % means all of them. */
+export function shareWords(delivered: number, deadLettered: number): string {
+  const ended = delivered + deadLettered;
+  return ended === 0 ? '' : ` (${Math.floor((delivered / ended) * 1000) / 10} %)`;
+}

@@ -74,7 +74,7 @@ const HEALTH = `
     where subscriber = $1::text and topic = $2::text and period in ('hour', 'day') and starts_at >= from_at
   ),
   known as (
-    select topic from lanes where subscriber = $1::text group by topic
+    select topic from backlog where subscriber = $1::text group by topic
   ),
   act as (
     select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason

@@ -8,7 +8,7 @@ import { section } from '../page/sections.ts';
 import { count, quantity } from '../page/words.ts';
 import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
-import { ageWords, timesWords } from './figures.ts';
+import { ageWords, shareWords, timesWords } from './figures.ts';
 import type { SubscriberHealth } from './read.ts';
 import { valuesTable } from './values.ts';
 
@@ -96,12 +96,6 @@ function fact(name: string, value: string, tone = ''): Html {
     <dt>${name}</dt>
     <dd class="${tone}">${value}</dd>
   </div>`;
-}
-
-/** Of those delivered and dead-lettered. Rounded down, so that 100 % means all of them. */
-function shareWords(delivered: number, deadLettered: number): string {
-  const ended = delivered + deadLettered;
-  return ended === 0 ? '' : ` (${Math.floor((delivered / ended) * 1000) / 10} %)`;
 }
 
 function replayWords({ delivered, deadLettered }: SubscriberHealth['whole']['replays']): string {
