@@ -7,6 +7,7 @@ import type { Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
+import { eventRoutes } from '../../lib/operators/event/routes.ts';
 import { followers } from '../../lib/operators/followers.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
@@ -24,6 +25,7 @@ export const operatorRoutes: readonly Route[] = [
   ...replayRoutes,
   ...laneRoutes,
   ...subscriberRoutes,
+  ...eventRoutes,
   ...catalogRoutes,
   ...logRoutes,
   ...doctorRoutes,

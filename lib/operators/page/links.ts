@@ -15,6 +15,10 @@ export const subscriberPath = (subscriber: string, query: Query = {}) =>
 
 export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
 
+export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
+
+export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
 export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-letters`, query);
 
 export const deadLetterPath = (deliveryId: string) =>
