@@ -10,6 +10,7 @@ import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
 import { eventRoutes } from '../../lib/operators/event/routes.ts';
 import { followers } from '../../lib/operators/following/followers.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
+import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
@@ -23,6 +24,7 @@ export const operatorRoutes: readonly Route[] = [
   ...deadLetterRoutes,
   ...replayRoutes,
   ...laneRoutes,
+  ...subscriberRoutes,
   ...eventRoutes,
   ...catalogRoutes,
   ...logRoutes,

@@ -5,9 +5,18 @@ import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
 import { eventRoutes } from '../../../lib/operators/event/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
+import { subscriberRoutes } from '../../../lib/operators/subscribers/routes.ts';
 import { perVisitor } from '../../../lib/postbud.ts';
 
 export default operators(
-  [...accessRoutes, ...laneRoutes, ...eventRoutes, ...catalogRoutes, ...logRoutes, ...doctorRoutes],
+  [
+    ...accessRoutes,
+    ...laneRoutes,
+    ...subscriberRoutes,
+    ...eventRoutes,
+    ...catalogRoutes,
+    ...logRoutes,
+    ...doctorRoutes,
+  ],
   perVisitor,
 );

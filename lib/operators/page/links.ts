@@ -8,6 +8,9 @@ type Query = Readonly<Record<string, string | null | undefined>>;
 
 export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent(topic)}`;
 
+export const subscriberPath = (subscriber: string, query: Query = {}) =>
+  withQuery(`${HOME}/subscribers/${encodeURIComponent(subscriber)}`, query);
+
 export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
 
 export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
