@@ -315,6 +315,7 @@ async function pages(db: Database): Promise<Figure[]> {
     database: async () => db,
     subscribers: () => subscribers,
     relays: () => true,
+    webhooks: () => [],
   };
   const console = operatorEndpoint({
     settings: () => settings,

@@ -359,7 +359,7 @@ export const webhookReceipts = pgTable(
   ],
 );
 
-/** Counts the refused requests to each webhook endpoint, by reason and day. */
+/** Counts the refused requests to each webhook endpoint, by reason and day, and keeps the times of the newest. */
 export const webhookRejections = pgTable(
   'webhook_rejections',
   {
@@ -368,6 +368,11 @@ export const webhookRejections = pgTable(
     day: date('day').notNull(),
     count: bigint('count', { mode: 'number' }).notNull(),
     lastAt: at('last_at').notNull(),
+    /** When the newest of them were refused, newest first: 20 at most. */
+    recentAt: at('recent_at')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
   },
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
 );

@@ -3,6 +3,7 @@ import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
 import { countDeadLetters } from './operators/dead-letters/count.ts';
+import { endpointsOf } from './webhooks/endpoints.ts';
 import { config, database, relays, subscribers } from './postbud.ts';
 
 /**
@@ -19,7 +20,7 @@ export function operators(
     environment: () => config().environment,
     deadLetters: async () => await countDeadLetters(await database()),
     ...(perVisitor && { perVisitor }),
-    bus: { database, subscribers, relays },
+    bus: { database, subscribers, relays, webhooks: () => endpointsOf(config().webhooks) },
     routes,
   });
 }

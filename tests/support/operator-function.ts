@@ -1,4 +1,6 @@
+import { readConfig } from '../../lib/config.ts';
 import type { OperatorSettings } from '../../lib/config.ts';
+import { endpointsOf } from '../../lib/webhooks/endpoints.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
@@ -10,6 +12,7 @@ import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
+import { webhookRoutes } from '../../lib/operators/webhooks/routes.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
 import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
@@ -24,6 +27,7 @@ export const operatorRoutes: readonly Route[] = [
   ...catalogRoutes,
   ...logRoutes,
   ...doctorRoutes,
+  ...webhookRoutes,
 ];
 
 interface OperatorFunctionOptions {
@@ -54,7 +58,12 @@ export function operatorFunction({
     environment: () => environment,
     deadLetters,
     perVisitor: (limits) => ({ limiter, visitors, limits }),
-    bus: { database: async () => db(), subscribers, relays: () => true },
+    bus: {
+      database: async () => db(),
+      subscribers,
+      relays: () => true,
+      webhooks: () => endpointsOf(readConfig().webhooks),
+    },
     routes,
   });
 }

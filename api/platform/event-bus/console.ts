@@ -4,9 +4,10 @@ import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
+import { webhookRoutes } from '../../../lib/operators/webhooks/routes.ts';
 import { perVisitor } from '../../../lib/postbud.ts';
 
 export default operators(
-  [...accessRoutes, ...laneRoutes, ...catalogRoutes, ...logRoutes, ...doctorRoutes],
+  [...accessRoutes, ...laneRoutes, ...catalogRoutes, ...logRoutes, ...doctorRoutes, ...webhookRoutes],
   perVisitor,
 );

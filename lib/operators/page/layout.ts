@@ -1,7 +1,7 @@
 import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
 import { time } from './instants.ts';
-import { deadLettersPath, HOME, replaysPath, withParameters } from './links.ts';
+import { deadLettersPath, HOME, replaysPath, webhooksPath, withParameters } from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { factList } from './sections.ts';
@@ -19,7 +19,7 @@ export interface PageContext {
   readonly deadLetters: number | null;
 }
 
-type Section = 'overview' | 'dead-letters' | 'replays' | 'catalog';
+type Section = 'overview' | 'dead-letters' | 'replays' | 'webhooks' | 'catalog';
 
 interface Page {
   /** The title of the tab: without personal data, since browsers keep it. */
@@ -111,7 +111,8 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   return html`<nav id="navigation" aria-label="Main">
     ${entry('overview', HOME, 'Overview')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
-    ${entry('replays', replaysPath(), 'Replays')} ${entry('catalog', `${HOME}/catalog`, 'Catalog')}
+    ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
+    ${entry('catalog', `${HOME}/catalog`, 'Catalog')}
   </nav>`;
 
   function entry(of: Section, path: string, words: Child): Html {

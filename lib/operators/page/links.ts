@@ -21,6 +21,12 @@ export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, q
 
 export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURIComponent(replayId)}`;
 
+export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
+
+export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
+export const webhooksPath = (query: Query = {}) => withQuery(`${HOME}/webhooks`, query);
+
 /** The same page with other parameters; null removes one. */
 export function withParameters(url: URL, changes: Query): string {
   return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...changes });
