@@ -22,7 +22,7 @@ export const LAYERS = [
   ['lib/operators/access'],
   ['lib/operators/page'],
   ['lib/operators/operator.ts', 'lib/operators/shapes.ts'],
-  ['lib/relay'],
+  ['lib/relay', 'lib/alerts'],
   ['lib/deliveries'],
   ['lib/subscribers'],
   ['lib/outbox'],
