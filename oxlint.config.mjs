@@ -19,6 +19,7 @@ export const LAYERS = [
   ['lib/operators/catalog', 'lib/operators/doctor', 'lib/operators/metrics'],
   ['lib/operators/lanes', 'lib/operators/replays'],
   ['lib/operators/dead-letters', 'lib/operators/overview'],
+  ['lib/operators/alerts'],
   ['lib/operators/access'],
   ['lib/operators/page'],
   ['lib/operators/operator.ts', 'lib/operators/shapes.ts'],

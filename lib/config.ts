@@ -274,7 +274,7 @@ function alerts(env: Environment, source: Source) {
       if (settings === undefined && isDeployed(source))
         throw new InvalidConfiguration(
           'ALERT_EMAIL',
-          'needs SENDGRID_API_KEY and FROM_EMAIL to be set as well',
+          'must be set together with SENDGRID_API_KEY and FROM_EMAIL',
         );
       return settings;
     },

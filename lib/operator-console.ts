@@ -3,6 +3,7 @@ import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
 import { countDeadLetters } from './operators/dead-letters/count.ts';
+import { followers } from './operators/followers.ts';
 import { endpointsOf } from './webhooks/endpoints.ts';
 import { config, database, relays, subscribers } from './postbud.ts';
 
@@ -19,8 +20,15 @@ export function operators(
     settings: () => config().operators,
     environment: () => config().environment,
     deadLetters: async () => await countDeadLetters(await database()),
+    followers,
     ...(perVisitor && { perVisitor }),
-    bus: { database, subscribers, relays, webhooks: () => endpointsOf(config().webhooks) },
+    bus: {
+      database,
+      subscribers,
+      relays,
+      alerts: () => config().alerts,
+      webhooks: () => endpointsOf(config().webhooks),
+    },
     routes,
   });
 }

@@ -7,6 +7,7 @@ import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import { stateCell } from '../states.ts';
 import { table } from '../table.ts';
+import { TIMES } from '../times.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 
@@ -63,6 +64,7 @@ function writeAll(view: WebhookPage, pane: Pane): void {
   if (refusals.items.length > 0) part('The newest refusals', refusalTable(refusals.items, now, pane));
   if (setAside.items.length > 0)
     part('Set aside until their payment intent is recorded', setAsideTable(setAside.items, now, pane));
+  pane.write(`\n${pane.paint('dim', TIMES)}`);
 
   function part(title: string, content: string): void {
     pane.write(`\n${pane.paint('bold', `${title}:`)}${content === 'none' ? ' none' : `\n${content}`}`);

@@ -3,7 +3,6 @@ import { createHash, createHmac } from 'node:crypto';
 import { readable } from '../config.ts';
 import type { AlertSettings, MailSettings } from '../config.ts';
 import { deepestCodeOf } from '../http/no-connection.ts';
-import { logError } from '../log.ts';
 import { MailNotSent, sendMail } from '../mail/send-mail.ts';
 import { SECOND } from '../time.ts';
 import type { ChannelName } from './claim-alerts.ts';
@@ -24,12 +23,22 @@ export class AlertNotSent extends Error {
   readonly code = 'alert_not_sent';
 }
 
-/** The configured channels. One whose variables are wrong is left out, and the log names the variable. */
+/** The configured channels. One whose variables are wrong is left out; `problemsOf` names it. */
 export function channelsOf(settings: AlertSettings): readonly Channel[] {
-  const wrong = (error: unknown) => logError('a channel of alerts is not configured correctly', error);
-  const mail = readable(() => settings.mail, wrong);
-  const webhook = readable(() => settings.webhook, wrong);
+  const mail = readable(() => settings.mail);
+  const webhook = readable(() => settings.webhook);
   return [...(mail ? [mailChannel(mail)] : []), ...(webhook ? [webhookChannel(webhook)] : [])];
+}
+
+/** Says what is wrong with each variable that is; none of its values is repeated. */
+export function problemsOf(settings: AlertSettings): readonly string[] {
+  const problems: string[] = [];
+  for (const part of ['mail', 'webhook', 'heartbeatUrl', 'publicUrl'] as const)
+    readable(
+      () => settings[part],
+      ({ message }) => problems.push(message),
+    );
+  return problems;
 }
 
 function mailChannel(settings: MailSettings): Channel {

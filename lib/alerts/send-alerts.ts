@@ -5,7 +5,8 @@ import { log } from '../log.ts';
 import { AlertNotSent, channelsOf } from './channels.ts';
 import type { Channel } from './channels.ts';
 import { claimAlerts } from './claim-alerts.ts';
-import { incidentMessage } from './message.ts';
+import type { ChannelName } from './claim-alerts.ts';
+import { incidentMessage, testMessage } from './message.ts';
 import type { Origin } from './message.ts';
 import { settleAlerts } from './settle-alerts.ts';
 
@@ -23,8 +24,24 @@ export async function sendAlerts(db: Database, settings: AlertSettings, now?: Da
   await Promise.all(channelsOf(settings).map((channel) => tell(db, channel, origin, now)));
 }
 
+/** Sends a message to try each channel once. @returns each channel, and why it did not accept the message. */
+export async function sendTestAlert(
+  settings: AlertSettings,
+): Promise<
+  readonly (Pick<Channel, 'to'> & { readonly channel: ChannelName; readonly error: string | null })[]
+> {
+  const message = testMessage(originOf(settings));
+  return await Promise.all(
+    channelsOf(settings).map(async (channel) => ({
+      channel: channel.name,
+      to: channel.to,
+      error: await failureOf(channel.send(message)),
+    })),
+  );
+}
+
 /** Where messages come from. A wrong `PUBLIC_URL` costs links, not alerts. */
-export function originOf(settings: AlertSettings): Origin {
+function originOf(settings: AlertSettings): Origin {
   return { environment: settings.environment, publicUrl: readable(() => settings.publicUrl) };
 }
 

@@ -1,14 +1,16 @@
 import { readConfig } from '../../lib/config.ts';
-import type { OperatorSettings } from '../../lib/config.ts';
+import type { AlertSettings, OperatorSettings } from '../../lib/config.ts';
 import { endpointsOf } from '../../lib/webhooks/endpoints.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
+import { alertRoutes } from '../../lib/operators/alerts/routes.ts';
 import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import type { Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
+import { followers } from '../../lib/operators/followers.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
@@ -28,12 +30,14 @@ export const operatorRoutes: readonly Route[] = [
   ...logRoutes,
   ...doctorRoutes,
   ...webhookRoutes,
+  ...alertRoutes,
 ];
 
 interface OperatorFunctionOptions {
   readonly settings: OperatorSettings | (() => OperatorSettings);
   readonly db?: () => Database;
   readonly subscribers?: () => readonly AttachedSubscriber[];
+  readonly alerts?: () => AlertSettings;
   readonly environment?: string;
   readonly deadLetters?: () => Promise<number | null>;
   readonly limiter?: MemoryLimiter;
@@ -47,6 +51,7 @@ export function operatorFunction({
     throw new Error('these routes use no database');
   },
   subscribers = () => [],
+  alerts = () => readConfig().alerts,
   environment = 'Local',
   deadLetters = async () => null,
   limiter = new MemoryLimiter(),
@@ -57,11 +62,13 @@ export function operatorFunction({
     settings: typeof settings === 'function' ? settings : () => settings,
     environment: () => environment,
     deadLetters,
+    followers,
     perVisitor: (limits) => ({ limiter, visitors, limits }),
     bus: {
       database: async () => db(),
       subscribers,
       relays: () => true,
+      alerts,
       webhooks: () => endpointsOf(readConfig().webhooks),
     },
     routes,
