@@ -10,6 +10,7 @@ import type { Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
+import { eventRoutes } from '../../lib/operators/event/routes.ts';
 import { followers } from '../../lib/operators/followers.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
@@ -26,6 +27,7 @@ export const operatorRoutes: readonly Route[] = [
   ...deadLetterRoutes,
   ...replayRoutes,
   ...laneRoutes,
+  ...eventRoutes,
   ...catalogRoutes,
   ...logRoutes,
   ...doctorRoutes,

@@ -3,6 +3,7 @@ import { accessRoutes } from '../../../lib/operators/access/routes.ts';
 import { alertRoutes } from '../../../lib/operators/alerts/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
+import { eventRoutes } from '../../../lib/operators/event/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
 import { webhookRoutes } from '../../../lib/operators/webhooks/routes.ts';
@@ -12,6 +13,7 @@ export default operators(
   [
     ...accessRoutes,
     ...laneRoutes,
+    ...eventRoutes,
     ...catalogRoutes,
     ...logRoutes,
     ...doctorRoutes,

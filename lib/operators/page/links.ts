@@ -12,6 +12,10 @@ export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent
 
 export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
 
+export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
+
+export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
 export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-letters`, query);
 
 export const deadLetterPath = (deliveryId: string) =>
@@ -22,10 +26,6 @@ export const replayPath = (query: Query) => withQuery(`${HOME}/replay`, query);
 export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, query);
 
 export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURIComponent(replayId)}`;
-
-export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
-
-export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
 
 export const webhooksPath = (query: Query = {}) => withQuery(`${HOME}/webhooks`, query);
 

@@ -54,7 +54,7 @@ const receipt = z
       .meta({ description: 'Its event on the bus; null if that was deleted after the retention.' }),
     state: shape.state.nullable().meta({ description: 'The state of its event.' }),
   })
-  .meta({ id: 'WebhookReceipt' });
+  .meta({ id: 'ReceivedWebhook' });
 
 const refused = {
   provider: z
