@@ -405,7 +405,7 @@ export const webhookReceipts = pgTable(
   ],
 );
 
-/** Counts the refused requests to each webhook endpoint, by reason and day. */
+/** Counts the refused requests to each webhook endpoint, by reason and day, and keeps the times of the newest. */
 export const webhookRejections = pgTable(
   'webhook_rejections',
   {
@@ -414,6 +414,11 @@ export const webhookRejections = pgTable(
     day: date('day').notNull(),
     count: bigint('count', { mode: 'number' }).notNull(),
     lastAt: at('last_at').notNull(),
+    /** When the newest of them were refused, newest first: 20 at most. */
+    recentAt: at('recent_at')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
   },
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
 );
@@ -424,6 +429,34 @@ export interface Recipient {
   readonly subscriber: string;
   readonly count: number;
 }
+/**
+ * Messages about incidents: a row for each revision of an incident that a channel has to tell. A row is not referenced by
+ * its incident's deletion; `claimAlerts` deletes it then.
+ */
+export const alerts = pgTable(
+  'alerts',
+  {
+    incidentId: uuid('incident_id').notNull(),
+    /** The incident's, when the row was written. */
+    revision: integer('revision').notNull(),
+    channel: text('channel').$type<'mail' | 'webhook'>().notNull(),
+    /** When to try next. In the future while a process sends it. Null: sent, or given up. */
+    dueAt: at('due_at'),
+    attempts: smallint('attempts').notNull().default(0),
+    attemptedAt: at('attempted_at'),
+    sentAt: at('sent_at'),
+    /** Why the last attempt failed: without an address, a text or a secret. */
+    lastError: text('last_error'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.incidentId, table.revision, table.channel] }),
+    index('alerts_due')
+      .on(table.channel, table.dueAt)
+      .where(sql`due_at is not null`),
+    index('alerts_attempted').on(table.channel, table.attemptedAt),
+    check('alerts_sent', sql`sent_at is null or due_at is null`),
+  ],
+);
 
 /** Every replay: who, when, why and what. Triggers refuse updates, deletes and truncation. */
 export const replays = pgTable(

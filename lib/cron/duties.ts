@@ -2,6 +2,8 @@ import pLimit from 'p-limit';
 import type { LimitFunction } from 'p-limit';
 import pTimeout from 'p-timeout';
 
+import { sendAlerts } from '../alerts/send-alerts.ts';
+import type { AlertSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
 import { prune } from '../deliveries/prune.ts';
@@ -65,6 +67,20 @@ export const duties: readonly Duty[] = [
   },
   { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
 ];
+
+/**
+ * Makes the duty that tells operators of incidents. It comes after the one that finds them, so that an incident is told
+ * in the same minute. While it sends, it holds no connection.
+ */
+export function alertDuty(settings: () => AlertSettings): Duty {
+  return {
+    name: 'alerts',
+    run: async (db) => {
+      await sendAlerts(db, settings());
+      return {};
+    },
+  };
+}
 
 /** How long a duty may take: even two in a row end before the cron's relaying does, so no function lives longer. */
 const DUTY_LIMIT_MS = 30 * SECOND;

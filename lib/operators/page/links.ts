@@ -35,6 +35,7 @@ export const revealedPath = (path: string, revealId: string) => withQuery(path, 
 
 /** Parameters that say what an operator has just done. Links to other views of the page leave them out. */
 const JUST_DONE = { done: null, of: null, revealed: null };
+export const webhooksPath = (query: Query = {}) => withQuery(`${HOME}/webhooks`, query);
 
 /** The same page with other parameters; null removes one. */
 export function withParameters(url: URL, changes: Query): string {
