@@ -1,3 +1,4 @@
+import { LONGEST_REASON } from '../../deliveries/replay-request.ts';
 import type { Scope } from '../../http/operation.ts';
 import type { Operator } from '../operator.ts';
 import { HOME, replayPath, withParameters } from './links.ts';
@@ -5,9 +6,8 @@ import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import type { PageContext } from './layout.ts';
 
-/** A reason is long enough to say something, and short enough for the log. */
-const SHORTEST_REASON = 5;
-const LONGEST_REASON = 500;
+/** The server’s rule for a reason: anything but nothing. */
+const NOT_BLANK = String.raw`.*\S.*`;
 
 export const mayReplay = ({ scopes }: Operator) => scopes.has('event-bus:replay');
 
@@ -97,8 +97,9 @@ export function reasonField(placeholder: string, hint = 'Logged with your name')
     <input
       name="reason"
       required
-      minlength="${SHORTEST_REASON}"
+      pattern="${NOT_BLANK}"
       maxlength="${LONGEST_REASON}"
+      title="Say why: it is kept in the operator log"
       autocomplete="off"
       placeholder="${placeholder}"
     />

@@ -1,7 +1,7 @@
 import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
 import { time } from './instants.ts';
-import { deadLettersPath, doctorPath, HOME, replaysPath, withParameters } from './links.ts';
+import { deadLettersPath, doctorPath, HOME, replaysPath, webhooksPath, withParameters } from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
@@ -147,8 +147,8 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   return html`<nav id="navigation" aria-label="Main">
     ${entry('overview', HOME, 'Overview')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
-    ${entry('replays', replaysPath(), 'Replays')} ${entry('catalog', `${HOME}/catalog`, 'Catalog')}
-    ${entry('doctor', doctorPath(), 'Doctor')}
+    ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
+    ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
   </nav>`;
 
   function entry(of: Section, path: string, words: Child): Html {

@@ -11,6 +11,9 @@ export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent
 export const asyncApiPath = (topic: string | null = null) =>
   withQuery(`${HOME}/catalog/asyncapi`, { topic }) + (topic === null ? '' : '#excerpt');
 
+export const subscriberPath = (subscriber: string, query: Query = {}) =>
+  withQuery(`${HOME}/subscribers/${encodeURIComponent(subscriber)}`, query);
+
 export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
 
 export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
@@ -35,6 +38,7 @@ export const revealedPath = (path: string, revealId: string) => withQuery(path, 
 
 /** Parameters that say what an operator has just done. Links to other views of the page leave them out. */
 const JUST_DONE = { done: null, of: null, revealed: null };
+export const webhooksPath = (query: Query = {}) => withQuery(`${HOME}/webhooks`, query);
 
 /** The same page with other parameters; null removes one. */
 export function withParameters(url: URL, changes: Query): string {
