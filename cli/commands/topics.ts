@@ -10,7 +10,7 @@ import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/oper
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
-import { nearest } from '../nearest.ts';
+import { nearest } from '../../lib/nearest.ts';
 import { table } from '../table.ts';
 import type { Cell } from '../table.ts';
 import type { Pane } from '../terminal.ts';

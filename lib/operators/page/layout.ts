@@ -1,7 +1,7 @@
 import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
 import { time } from './instants.ts';
-import { deadLettersPath, HOME, replaysPath, withParameters } from './links.ts';
+import { deadLettersPath, eventsPath, HOME, replaysPath, withParameters } from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { factList } from './sections.ts';
@@ -19,7 +19,7 @@ export interface PageContext {
   readonly deadLetters: number | null;
 }
 
-type Section = 'overview' | 'dead-letters' | 'replays' | 'catalog';
+type Section = 'overview' | 'events' | 'dead-letters' | 'replays' | 'catalog';
 
 interface Page {
   /** The title of the tab: without personal data, since browsers keep it. */
@@ -39,7 +39,7 @@ export function layout({ title, section, refreshSeconds = null, content }: Page,
       <header class="top">
         <a class="brand" href="${HOME}">${BUS_ICON}Event bus</a>
         <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
-        ${navigation(section, context)} ${account(context.operator)}
+        ${navigation(section, context)} ${searchBox(context.url)} ${account(context.operator)}
       </header>
       <main id="content" tabindex="-1" data-refresh="${refreshSeconds ?? 0}">${content}</main>
       <p id="said" class="vh" role="status"></p>
@@ -109,7 +109,7 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   const pill =
     deadLetters !== null && deadLetters > 0 && html`<span class="pill dead">${count(deadLetters)}</span>`;
   return html`<nav id="navigation" aria-label="Main">
-    ${entry('overview', HOME, 'Overview')}
+    ${entry('overview', HOME, 'Overview')} ${entry('events', eventsPath(), 'Events')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
     ${entry('replays', replaysPath(), 'Replays')} ${entry('catalog', `${HOME}/catalog`, 'Catalog')}
   </nav>`;
@@ -120,6 +120,26 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
 }
 
 const CURRENT = html`aria-current="page"`;
+
+/** Draws the search over all events. Its field has what the page was searched for. */
+function searchBox({ pathname, searchParams }: URL): Html {
+  const q = pathname === eventsPath() ? searchParams.get('q') : null;
+  return html`<form class="find" role="search" method="get" action="${eventsPath()}">
+    <input
+      type="search"
+      name="q"
+      value="${q}"
+      aria-label="Find an event"
+      placeholder="Find by id or key"
+      maxlength="255"
+      spellcheck="false"
+      autocapitalize="off"
+      required
+      data-find
+    />
+    <button class="vh">Find</button>
+  </form>`;
+}
 
 function account({ name, scopes }: Operator): Html {
   return html`<div class="who">
@@ -141,9 +161,10 @@ function account({ name, scopes }: Operator): Html {
 }
 
 const KEYS = [
-  ['/', 'Filter'],
+  ['/', 'Filter this page, or find an event'],
   ['r', 'Refresh'],
   ['g o', 'Overview'],
+  ['g e', 'Events'],
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],
   ['g c', 'Catalog'],

@@ -15,6 +15,10 @@ export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-le
 export const deadLetterPath = (deliveryId: string) =>
   `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
 
+export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
+
+export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
 export const replayPath = (query: Query) => withQuery(`${HOME}/replay`, query);
 
 export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, query);
