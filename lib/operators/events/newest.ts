@@ -15,4 +15,5 @@ export function newestEvents(db: Database): Places {
 
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
-const NEWEST = 'select id::text from events where id < $1::text::uuid order by id desc limit $2::int';
+const NEWEST =
+  'select id::text from events where events.id < $1::text::uuid order by events.id desc limit $2::int';

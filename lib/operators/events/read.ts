@@ -135,7 +135,7 @@ interface Page {
 const BATCH = 500;
 
 /** Events that are looked at for one page, in some 50 ms. */
-const BUDGET = 5000;
+const BUDGET = 3000;
 
 /** Goes from place to place until the page is full, nothing is left, or enough was looked at. */
 async function collect(db: Database, places: Places, query: EventsQuery, now?: Date): Promise<Page> {

@@ -48,10 +48,13 @@ const SEARCH = `
   with recursive indexed as materialized (
     select from_position, to_position from indexed_positions
   ),
+  lane as materialized (
+    select id, tail from lanes where home_id is null
+  ),
   bound as materialized (
-    select newest, greatest(coalesce((select to_position from indexed), 0), newest - ${SEARCHED - 1}) as lowest,
-      coalesce((select to_position from indexed), 0) as to_position
-    from (select coalesce(max(tail), 0) as newest from lanes) as lane
+    select greatest(to_position, newest - ${SEARCHED - 1}) as lowest, to_position
+    from (select coalesce(max(tail), 0) as newest from lane) as lanes,
+      (select coalesce(max(to_position), 0) as to_position from indexed) as indexed
   ),
   topic as (
     (select topic from awaiting_fan_out order by topic limit 1)
@@ -68,11 +71,11 @@ const SEARCH = `
   ),
   placed as materialized (
     select distinct on (delivery.position) delivery.position, delivery.event_id
-    from bound, lanes, lateral (
+    from bound, lane, lateral (
       select position, event_id from deliveries
-      where lane_id = lanes.id and position >= bound.lowest order by position desc limit ${SEARCHED}
+      where lane_id = lane.id and position >= bound.lowest offset 0
     ) as delivery
-    where tail >= bound.lowest and home_id is null
+    where lane.tail >= bound.lowest
   ),
   candidate as (
     select event_id, position, null::timestamptz as awaiting_since, null::bigint as seq from placed

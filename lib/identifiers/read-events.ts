@@ -1,6 +1,5 @@
 import type { Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
-import { BLOCK } from './block.ts';
 import type { Keys } from './identifier.ts';
 
 /** An event with its identifiers. */
@@ -10,20 +9,20 @@ export interface PlacedEvent extends Keys {
   readonly payload: unknown;
 }
 
-/** Reads the events of the block that begins at a position, in the order of their positions. */
-export async function readBlock(tx: Transaction, from: number): Promise<PlacedEvent[]> {
-  return await run<PlacedEvent>(tx, { text: EVENTS, values: [from] });
+/** Reads the events from one position on and below another, in the order of their positions. */
+export async function readEvents(tx: Transaction, from: number, to: number): Promise<PlacedEvent[]> {
+  return await run<PlacedEvent>(tx, { text: EVENTS, values: [from, to] });
 }
 
 // An event has the same position in the lanes of all its subscribers. Lanes of keys in trouble have no deliveries of
-// their own. The limit keeps the planner from reading the deliveries of all lanes at once.
+// their own. The offset keeps the planner from reading the deliveries of all lanes at once.
 const EVENTS = `
   with placed as materialized (
     select distinct on (position) position, event_id
     from lanes, lateral (
       select position, event_id from deliveries
-      where lane_id = lanes.id and position >= $1::float8::bigint and position < $1::float8::bigint + ${BLOCK}
-      order by position limit ${BLOCK}
+      where lane_id = lanes.id and position >= $1::float8::bigint and position < $2::float8::bigint
+      order by position offset 0
     ) as delivery
     where tail >= $1::float8::bigint and home_id is null
     order by position
