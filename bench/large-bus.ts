@@ -4,7 +4,6 @@ import { errorGroupOf } from '../lib/deliveries/error-group.ts';
 import { topics as catalogTopics } from '../lib/catalog/catalog.ts';
 import { isIdentifier } from '../lib/identifiers/identifier.ts';
 import type { TopicName } from '../lib/catalog/catalog.ts';
-import type { Topic } from '../lib/catalog/topic.ts';
 import { attach } from '../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
 

@@ -8,7 +8,8 @@ import { EXIT } from '../failure.ts';
 import { stateCell } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
-import { hang } from '../text.ts';
+import { wrapTo } from '../text.ts';
+import { TIMES } from '../times.ts';
 
 /** The most that one page of the endpoint holds. */
 const PAGE = 100;
@@ -91,15 +92,15 @@ function together(pages: readonly { readonly json: unknown; readonly view: Event
 
 function write(view: EventList, pane: Pane): void {
   const { items, filters, nextCursor } = view;
-  if (items.length === 0) pane.write(nothing(view));
+  if (items.length === 0) pane.write(wrapTo(pane.columns, nothing(view)));
   else {
     pane.write(itemTable(items, filters, view.generatedAt, pane));
     const more = nextCursor === null ? '' : `There are older ones: add --limit ${items.length * 5}. `;
     pane.write(
-      `\n${pane.paint('dim', hang('', `${more}Details: npx postbud why ${items[0]!.eventId}`, pane.columns))}`,
+      `\n${pane.paint('dim', wrapTo(pane.columns, `${more}Details: npx postbud why ${items[0]!.eventId}. ${TIMES}`))}`,
     );
   }
-  for (const note of notesOf(view)) pane.write(hang('', note, pane.columns));
+  for (const note of notesOf(view)) pane.write(wrapTo(pane.columns, note));
 }
 
 function nothing({ filters: { q, topic, state, subscriber, since } }: EventList): string {
@@ -135,9 +136,9 @@ function itemTable(
 ): string {
   const columns = [
     { title: 'emitted' },
-    { title: 'topic', isFlexible: true },
+    { title: 'topic', isCut: true },
     { title: 'state' },
-    { title: subscriber ?? '', leftOut: 'late' },
+    { title: subscriber ?? '' },
     { title: 'about', isFlexible: true, leftOut: 'early' },
     { title: 'found by', isFlexible: true, leftOut: 'early' },
     { title: 'event', leftOut: 'late' },

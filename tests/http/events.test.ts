@@ -214,8 +214,8 @@ describe('a list', () => {
     operators,
   }) => {
     for (const [query, message] of [
-      ['topic=payment.capture', "unknown topic 'payment.capture': did you mean payment.captured?"],
-      ['subscriber=acounting', "unknown subscriber 'acounting': did you mean accounting?"],
+      ['topic=payment.capture', 'expected a topic of the catalog; did you mean payment.captured?'],
+      ['subscriber=acounting', 'expected a subscriber of the catalog; did you mean accounting?'],
     ] as const) {
       const { status, json } = await operators.ask(`/events?${query}`);
       expect([status, json['issues']]).toMatchObject([400, [{ message }]]);

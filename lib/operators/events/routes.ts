@@ -1,8 +1,9 @@
 import { topics } from '../../catalog/catalog.ts';
 import { answered, invalid } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
+import { requireKnownSubscriber } from '../dead-letters/known-subscriber.ts';
+import { requireKnownTopic } from '../dead-letters/known-topic.ts';
 import { eventPath, HOME } from '../page/links.ts';
-import { requireKnownNames } from './known-names.ts';
 import { eventsPage } from './page.ts';
 import { eventsQuery } from './query.ts';
 import { eventList, readEvents } from './read.ts';
@@ -75,13 +76,14 @@ export const listEvents = operatorRoute({
       answer: invalid(
         'topic',
         'invalid_type',
-        "unknown topic 'payment.capture': did you mean payment.captured?",
+        'expected a topic of the catalog; did you mean payment.captured?',
       ),
     },
   },
   handle: async ({ query, bus }) => {
     const db = await bus.database();
-    await requireKnownNames(db, query);
+    await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
     return await readEvents(db, query);
   },
   page: (view, context) => eventsPage(view, context, SUBSCRIBERS_BY_TOPIC),

@@ -93,7 +93,7 @@ const SEARCH = `
         'at', to_char(awaiting_since at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'seq', seq::text)
         order by awaiting_since desc nulls last, matching.seq desc, position desc), '[]') from matching
     ),
-    'notSearched', bound.lowest - greatest(to_position, 1) + greatest(0, (
+    'notSearched', greatest(0, bound.lowest - greatest(to_position, 1)) + greatest(0, (
       select count(*) from (select from awaiting_fan_out limit 100000) as waiting
     ) - ${SEARCHED_AWAITING}),
     'oldest', (
