@@ -7,7 +7,8 @@ import type { Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
-import { eventRoutes } from '../../lib/operators/events/routes.ts';
+import { eventRoutes } from '../../lib/operators/event/routes.ts';
+import { eventsRoutes } from '../../lib/operators/events/routes.ts';
 import { followers } from '../../lib/operators/followers.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
@@ -20,10 +21,11 @@ import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 export const operatorRoutes: readonly Route[] = [
   ...accessRoutes,
   ...overviewRoutes,
-  ...eventRoutes,
+  ...eventsRoutes,
   ...deadLetterRoutes,
   ...replayRoutes,
   ...laneRoutes,
+  ...eventRoutes,
   ...catalogRoutes,
   ...logRoutes,
   ...doctorRoutes,

@@ -99,4 +99,4 @@ function onlyEvent({ items }: EventList, { searchParams }: URL): string | null {
   return named.length === 1 ? eventPath(named[0]!.eventId) : null;
 }
 
-export const eventRoutes = [listEvents];
+export const eventsRoutes = [listEvents];

@@ -12,14 +12,17 @@ export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent
 
 export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
 
+export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
+
+export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
+/** The list of all events with an id or key: `q` alone leads from an event's own id to its page. */
+export const eventsWithPath = (q: string) => eventsPath({ q, limit: '50' });
+
 export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-letters`, query);
 
 export const deadLetterPath = (deliveryId: string) =>
   `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
-
-export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
-
-export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
 
 export const replayPath = (query: Query) => withQuery(`${HOME}/replay`, query);
 

@@ -1,13 +1,20 @@
 import { timeAndAgo } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { deadLetterPath, replayedPath, replaysPath, topicPath, withParameters } from '../page/links.ts';
+import {
+  deadLetterPath,
+  eventPath,
+  replayedPath,
+  replaysPath,
+  topicPath,
+  withParameters,
+} from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { pager } from '../page/pager.ts';
 import { card, emptyCard, emptyLine, section } from '../page/sections.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { capitalize, count } from '../page/words.ts';
+import { capitalize, count, shortId } from '../page/words.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from './read.ts';
 import { scopeWords } from './scope.ts';
 
@@ -99,13 +106,15 @@ function actionRow(action: OperatorAction, now: string): Html {
   </tr>`;
 }
 
-/** Names a delivery, or a subscriber of one topic or of all. */
-function target({ topic, subscriber, deliveryId }: OperatorAction): Html {
+/** Names a delivery, an event, or a subscriber of one topic or of all. */
+function target({ topic, subscriber, deliveryId, eventId }: OperatorAction): Html {
   const where = topic === null ? 'all topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
     deliveryId !== null &&
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
-  return html`${where}<span class="s">${subscriber !== null && `to ${subscriber}`}${delivery}</span>`;
+  const event =
+    eventId !== null && html`event <a class="mono" href="${eventPath(eventId)}">${shortId(eventId)}</a>`;
+  return html`${where}<span class="s">${subscriber !== null && `to ${subscriber}`}${delivery}${event}</span>`;
 }
 
 function reasonOrNone(reason: string | null): Child {

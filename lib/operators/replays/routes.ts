@@ -199,6 +199,7 @@ export const listReplays = operatorRoute({
             topic: null,
             subscriber: 'accounting',
             deliveryId: null,
+            eventId: null,
             reason: 'Accounting is moving to another host.',
           },
         ],
