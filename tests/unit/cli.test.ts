@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import { parse } from '../../cli/arguments.ts';
 import { commandLine } from '../../cli/main.ts';
-import { nearest } from '../../cli/nearest.ts';
+import { nearest } from '../../lib/nearest.ts';
 import { facts, table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
@@ -303,7 +303,7 @@ describe('the command line', () => {
 
   test.each([
     [['topcs'], "Unknown command 'topcs'. Did you mean 'topics'?"],
-    [['xyzzy'], "Unknown command 'xyzzy'.\nKnown: catalog, dead-letters, doctor, replay, tail, tick"],
+    [['xyzzy'], "Unknown command 'xyzzy'.\nKnown: catalog, dead-letters, doctor, events, replay, tail, tick"],
     [['--json', 'topics'], 'The command comes first'],
     [['topics', '--al'], "Did you mean '--all'?"],
     [['doctor', 'now'], "Unexpected argument 'now'."],
