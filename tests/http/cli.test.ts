@@ -7,8 +7,9 @@ import { describe, expect, vi } from 'vitest';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { problemValue } from '../../lib/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/http/problem-codes.ts';
+import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { test } from '../support/cli-test.ts';
 import { CRON_SECRET } from '../support/operator-server.ts';
@@ -71,6 +72,35 @@ describe('topics', () => {
       );
     },
   );
+});
+
+describe('webhooks', () => {
+  test('webhooks lists the providers, what was received and what was refused, within 80 columns', async ({
+    bus,
+    postbud,
+  }) => {
+    await emit(bus.db, 'webhook.cardpayments.received', payloadOf('webhook.cardpayments.received'));
+    await rows(
+      bus.db,
+      `insert into webhook_rejections (provider, reason, day, count, last_at, recent_at) values
+         ('cardpayments', 'signature_mismatch', (now() at time zone 'utc')::date, 57, now(), array[now()])`,
+    );
+    const { code, out } = await postbud('webhooks', { columns: 80 });
+    expect(code).toBe(0);
+    for (const words of ['not configured', 'evt_1QxK2mCaptured', 'signature_mismatch', '57'])
+      expect(out).toContain(words);
+    expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
+    expect((await postbud('webhooks --json')).json()).toMatchObject({ receipts: { nextCursor: null } });
+  });
+
+  test('webhooks --id says whether a webhook was received, and an unknown provider is refused with a suggestion', async ({
+    postbud,
+  }) => {
+    const { code, out } = await postbud('webhooks --id evt_9');
+    expect([code, out]).toEqual([0, expect.stringContaining("No webhook with the id 'evt_9'")]);
+    const { code: wrong, err } = await postbud('webhooks --provider cardpayment');
+    expect([wrong, err]).toEqual([2, "Unknown provider 'cardpayment'. Did you mean 'cardpayments'?"]);
+  });
 });
 
 describe('dead-letters', () => {

@@ -1,4 +1,4 @@
-import { timeAndAgo } from '../page/instants.ts';
+import { timeAndAgo, timeText } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import {
@@ -77,7 +77,7 @@ function replayRow(replay: ReplayRecord, now: string): Html {
     <td class="end">
       <div class="acts">
         <a class="btn sm quiet" href="${replayedPath(replay.replayId)}"
-          >Details<span class="vh"> of the replay of ${what}</span></a
+          >Details<span class="vh"> of the replay of ${what} at ${timeText(replay.requestedAt, now)}</span></a
         >
       </div>
     </td>
