@@ -4,8 +4,9 @@ import pTimeout from 'p-timeout';
 
 import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
-import { prune } from '../deliveries/prune.ts';
+import { KEEP_MS, prune } from '../deliveries/prune.ts';
 import type { Pruned } from '../deliveries/prune.ts';
+import { trimIndex } from '../identifiers/trim-index.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
 import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
@@ -54,6 +55,13 @@ export const duties: readonly Duty[] = [
     },
   },
   { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
+  {
+    name: 'trimming of the index',
+    run: async (db) => {
+      await trimIndex(db, KEEP_MS);
+      return {};
+    },
+  },
 ];
 
 /** How long a duty may take: even two in a row end before the cron's relaying does, so no function lives longer. */
