@@ -2,15 +2,7 @@ import { transact } from '../db/connect.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { limitStatements, run } from '../db/statement.ts';
 import { SECOND } from '../time.ts';
-import {
-  BLOCK,
-  FIRST_SMALL_BUCKET,
-  LAST_BUCKET,
-  MERGED,
-  mergedPostings,
-  postingsOf,
-  rowsOf,
-} from './block.ts';
+import { BLOCK, FIRST_SMALL_BUCKET, LAST_BUCKET, MERGED, mergedPostings, rowsOf } from './block.ts';
 import type { BucketRow } from './block.ts';
 import { holdIndex } from './hold-index.ts';
 import { readEvents } from './read-events.ts';
