@@ -20,6 +20,9 @@ export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, que
 
 export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
 
+/** The list of all events with an id or key: `q` alone leads from an event's own id to its page. */
+export const eventsWithPath = (q: string) => eventsPath({ q, limit: '50' });
+
 export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-letters`, query);
 
 export const deadLetterPath = (deliveryId: string) =>
