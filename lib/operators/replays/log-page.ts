@@ -35,7 +35,7 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
 function filterLine({ url }: PageContext): Html | null {
   const filters = filtersIn(url);
   if (filters.length === 0) return null;
-  return html`<div class="filters">
+  return html`<div class="filters bar">
     <p class="only small">Showing only: ${filters.join(', ')}. <a href="${replaysPath()}">Show all</a></p>
   </div>`;
 }
