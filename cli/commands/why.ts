@@ -93,7 +93,7 @@ function listSeveral(call: Call, id: string, found: readonly EventItem[]): numbe
 }
 
 function write(view: EventView, pane: Pane): void {
-  const { event, deliveries } = view;
+  const { deliveries } = view;
   pane.write(pane.paint('bold', wrapTo(pane.columns, view.verdict)));
   pane.write(`\n${facts(pane, factsOf(view))}`);
   if (deliveries.length > 0) pane.write(`\n${deliveryTable(deliveries, view.generatedAt, pane)}`);
