@@ -491,6 +491,8 @@ export const eventBlocks = pgTable('event_blocks', {
   fromPosition: bigint('from_position', { mode: 'number' }).primaryKey(),
   /** 16 bytes for each position of the block; zeros where there is no event. */
   eventIds: bytes('event_ids').notNull(),
+  /** When pruned events were last looked for, once it is past retention. */
+  trimmedAt: at('trimmed_at'),
 });
 
 /** Where identifiers occur: by a hash of 32 bits, so that they can't be read here. */

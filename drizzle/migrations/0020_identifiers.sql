@@ -1,7 +1,8 @@
 -- The index of identifiers, which the cron fills behind the relay: nothing that emits or delivers writes to it.
 CREATE TABLE "event_blocks" (
 	"from_position" bigint PRIMARY KEY NOT NULL,
-	"event_ids" bytea NOT NULL
+	"event_ids" bytea NOT NULL,
+	"trimmed_at" timestamp with time zone
 );--> statement-breakpoint
 -- Not compressed, so that one id is read without the others.
 ALTER TABLE "event_blocks" ALTER COLUMN "event_ids" SET STORAGE EXTERNAL;--> statement-breakpoint

@@ -2,20 +2,12 @@ import { transact } from '../db/connect.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { limitStatements, run } from '../db/statement.ts';
 import { SECOND } from '../time.ts';
-import {
-  BLOCK,
-  FIRST_SMALL_BUCKET,
-  LAST_BUCKET,
-  MERGED,
-  mergedPostings,
-  postingsOf,
-  rowsOf,
-} from './block.ts';
+import { BLOCK, FIRST_SMALL_BUCKET, LAST_BUCKET, MERGED, mergedPostings, rowsOf } from './block.ts';
 import type { BucketRow } from './block.ts';
-import { identifiersOf } from './identifier.ts';
+import { holdIndex } from './hold-index.ts';
 import { readEvents } from './read-events.ts';
-import type { PlacedEvent } from './read-events.ts';
 import { dropRows, writeRows } from './rows.ts';
+import { writeBlock } from './write-block.ts';
 
 export interface IndexOptions {
   readonly db: Database;
@@ -29,9 +21,6 @@ interface Indexed {
   readonly from: number;
   readonly to: number;
 }
-
-/** First half of the key of the lock that one indexer at a time holds. It is never waited for. */
-const INDEX_LOCK = 0x9060;
 
 const STATEMENT_LIMIT_MS = 10 * SECOND;
 
@@ -59,9 +48,7 @@ export async function indexEvents({ db, until, signal }: IndexOptions): Promise<
 /** @returns the number of events added, which may be 0; null when there is nothing to do, or another process does it. */
 async function takeStep(tx: Transaction): Promise<number | null> {
   await limitStatements(tx, STATEMENT_LIMIT_MS);
-  // In a statement of its own, so that the snapshot of the next one is no older than the lock.
-  const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
-  if (!lock!.is_held) return null;
+  if (!(await holdIndex(tx))) return null;
   const [found] = await run<Found>(tx, { text: PROGRESS, values: [] });
   const { newest, mergeable } = found!;
   if (newest === null) return null;
@@ -82,8 +69,6 @@ async function takeStep(tx: Transaction): Promise<number | null> {
 
 /** Positions of one step: more at once are read faster. */
 const STEP = 4 * BLOCK;
-
-const LOCK = `select pg_try_advisory_xact_lock(${INDEX_LOCK}, 0) as is_held`;
 
 interface Found {
   readonly newest: number | null;
@@ -123,35 +108,11 @@ async function add(tx: Transaction, added: Indexed, indexed: Indexed): Promise<n
   const events = await readEvents(tx, added.from, added.to);
   for (let from = added.from; from < added.to; from += BLOCK) {
     const block = events.filter(({ position }) => startOf(position) === from);
-    if (block.length > 0) await addBlock(tx, from, block);
+    if (block.length > 0) await writeBlock(tx, from, block, BLOCK);
   }
   await run(tx, { text: RECORD, values: [indexed.from, indexed.to] });
   return events.length;
 }
-
-async function addBlock(tx: Transaction, from: number, events: readonly PlacedEvent[]): Promise<void> {
-  await run(tx, { text: ADD_EVENTS, values: [from, idsOf(events)] });
-  const postings = postingsOf(
-    events.map(({ position, id, payload, ...keys }) => ({
-      ordinal: position - from,
-      identifiers: identifiersOf(id, keys, payload),
-    })),
-  );
-  await writeRows(tx, from, rowsOf(postings, BLOCK));
-}
-
-const BYTES_OF_AN_ID = 16;
-
-/** The ids of a block in hexadecimal, one for each position: zeros where there is no event. */
-function idsOf(events: readonly PlacedEvent[]): string {
-  const ids = Array.from({ length: BLOCK }, () => '0'.repeat(2 * BYTES_OF_AN_ID));
-  for (const { position, id } of events) ids[position % BLOCK] = id.replaceAll('-', '');
-  return ids.join('');
-}
-
-const ADD_EVENTS = `
-  insert into event_blocks (from_position, event_ids) values ($1::float8::bigint, decode($2::text, 'hex'))
-  on conflict (from_position) do update set event_ids = excluded.event_ids`;
 
 const RECORD = `
   insert into indexed_positions (from_position, to_position) values ($1::float8::bigint, $2::float8::bigint)

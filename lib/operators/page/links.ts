@@ -8,6 +8,9 @@ type Query = Readonly<Record<string, string | null | undefined>>;
 
 export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent(topic)}`;
 
+export const asyncApiPath = (topic: string | null = null) =>
+  withQuery(`${HOME}/catalog/asyncapi`, { topic }) + (topic === null ? '' : '#excerpt');
+
 export const subscriberPath = (subscriber: string, query: Query = {}) =>
   withQuery(`${HOME}/subscribers/${encodeURIComponent(subscriber)}`, query);
 
