@@ -14,6 +14,8 @@ import { deadLetterQuery } from '../lib/operators/dead-letters/query.ts';
 import { countDeadLetters } from '../lib/operators/dead-letters/count.ts';
 import { readDeadLetters } from '../lib/operators/dead-letters/read.ts';
 import { metricsFor } from '../lib/operators/metrics/read.ts';
+import { webhookQuery } from '../lib/operators/webhooks/query.ts';
+import { readWebhooks } from '../lib/operators/webhooks/read.ts';
 import { operatorEndpoint } from '../lib/operators/access/endpoint.ts';
 import { readOverview } from '../lib/operators/overview/read.ts';
 import { previewReplay } from '../lib/operators/replays/preview.ts';
@@ -247,12 +249,37 @@ async function views(db: Database): Promise<Figure[]> {
     await read('one dead letter', () => readDeadLetter(db, one!.id)),
     await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
     await read('a topic with thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
+    ...(await webhooks(db)),
     await read(`preview of a replay of ${PREVIEWED.toLocaleString('en')}`, async () => {
       const { matched } = await previewReplay(db, subscribers, asked);
       if (matched !== PREVIEWED) throw new Error(`${matched} dead letters match`);
     }),
   ];
 }
+
+/** Measures the list of webhooks, beside as many receipts as there are deliveries. */
+async function webhooks(db: Database): Promise<Figure[]> {
+  const endpoints = endpointsOf(readConfig().webhooks);
+  tell('webhook_receipts');
+  await run(driverOf(db), { text: RECEIPTS, values: [DELIVERED] });
+  const list = (query: object) => () => readWebhooks(db, endpoints, webhookQuery.parse(query));
+  let cursor: string | null = null;
+  for (let page = 1; page < DEEP_PAGE; page += 1) {
+    const { receipts } = await list(cursor === null ? {} : { cursor })();
+    cursor = receipts.nextCursor;
+  }
+  return [
+    await read('webhooks', list({}), OVERVIEW_GOAL_MS),
+    await read(`webhooks, page ${DEEP_PAGE}`, list({ cursor }), OVERVIEW_GOAL_MS),
+    await read('webhooks by id', list({ id: 'evt_500000' }), OVERVIEW_GOAL_MS),
+  ];
+}
+
+const RECEIPTS = `
+  insert into webhook_receipts (provider, event_id, body_sha256, received_at)
+  select 'cardpayments', 'evt_' || number, repeat('0', 64),
+    clock_timestamp() - number * interval '90 days' / $1::float8
+  from generate_series(1, $1::bigint) as number`;
 
 /** Finds a window with half a page of dead letters, with room for the time that the reads take. */
 async function fewSince(db: Database): Promise<string> {
