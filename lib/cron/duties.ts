@@ -8,6 +8,8 @@ import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
 import { prune } from '../deliveries/prune.ts';
 import type { Pruned } from '../deliveries/prune.ts';
+import { rollUpHealth } from '../subscriber-health/roll-up.ts';
+import { sampleBacklog } from '../subscriber-health/sample-backlog.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
 import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
@@ -52,6 +54,14 @@ export const duties: readonly Duty[] = [
     name: 'webhooks set aside',
     run: async (db) => {
       await settleSetAside(db);
+      return {};
+    },
+  },
+  {
+    name: 'health of subscribers',
+    run: async (db) => {
+      await sampleBacklog(db);
+      await rollUpHealth(db);
       return {};
     },
   },

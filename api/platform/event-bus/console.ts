@@ -6,6 +6,7 @@ import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
 import { eventRoutes } from '../../../lib/operators/event/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
+import { subscriberRoutes } from '../../../lib/operators/subscribers/routes.ts';
 import { webhookRoutes } from '../../../lib/operators/webhooks/routes.ts';
 import { perVisitor } from '../../../lib/postbud.ts';
 
@@ -13,6 +14,7 @@ export default operators(
   [
     ...accessRoutes,
     ...laneRoutes,
+    ...subscriberRoutes,
     ...eventRoutes,
     ...catalogRoutes,
     ...logRoutes,

@@ -17,7 +17,7 @@ export function doctorPage(view: Examination, context: PageContext, alerts?: Htm
     </ul>
     ${alerts}
   </div>`;
-  return layout({ title: 'Doctor', section: null, content }, context);
+  return layout({ title: 'Doctor', section: 'doctor', content }, context);
 }
 
 function leadOf({ events, findings }: Examination): string {
