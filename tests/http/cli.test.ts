@@ -103,6 +103,57 @@ describe('webhooks', () => {
   });
 });
 
+describe('events', () => {
+  test('events lists the newest, and finds one by any id in it', async ({ bus, operators, postbud }) => {
+    const [delivery] = await operators.died(2);
+    const [oldest] = await rows<{ id: string }>(bus.db, 'select id::text from events order by id');
+    const listed = await postbud('events --limit 1');
+    expect(listed.code).toBe(0);
+    expect(listed.out).toMatch(/payment\.captured +✗ dead-lettered/);
+    expect(listed.out).toContain('There are older ones: add --limit 5. Details: npx postbud why ');
+    const { out } = await postbud(`events ${delivery}`);
+    expect(out).toContain('delivery id');
+    expect(out).toContain(oldest!.id);
+    expect((await postbud('events --subscriber ledger --state dead_lettered')).out).toContain(
+      `${delivery} dead_lettered`,
+    );
+    expect((await postbud('events --json --limit 1')).json()).toMatchObject({ items: [{}], search: null });
+  });
+
+  test('events says when nothing is found, and what was not searched', async ({ operators, postbud }) => {
+    expect((await postbud('events')).out).toBe('No events yet.');
+    await operators.died(1);
+    expect((await postbud('events --topic booking.created')).out).toBe('No events match.');
+    expect((await postbud('events pi_nowhere')).out).toBe(
+      "No event found by 'pi_nowhere'. Ids are compared whole, with their case.",
+    );
+    expect((await postbud('events kari@example.no')).out).toContain('Payloads were not searched');
+  });
+
+  test.for([
+    ['events --topic payment.capture', "Unknown topic 'payment.capture'. Did you mean 'payment.captured'?"],
+    ['events --subscriber acounting', "Unknown subscriber 'acounting'. Did you mean 'accounting'?"],
+    ['events --state dead', '--state'],
+    ['events --since yesterday', '--since'],
+    ['events one two', "Unexpected argument 'two'."],
+  ] as const)('%s is refused with what is wrong', async ([args, message], { postbud }) => {
+    const { code, out, err } = await postbud(args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(message);
+  });
+
+  test.for([60, 80, 120] as const)(
+    'events fits a terminal of %i columns',
+    async (columns, { operators, postbud }) => {
+      const [delivery] = await operators.died(1);
+      for (const args of ['events --subscriber ledger', `events ${delivery}`, 'events kari@example.no']) {
+        const { out } = await postbud(args, { columns });
+        expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(columns);
+      }
+    },
+  );
+});
+
 describe('dead-letters', () => {
   test('dead-letters says when there are none, and when none match', async ({ operators, postbud }) => {
     expect((await postbud('dead-letters')).out).toBe('No dead letters, and nothing is failing.');
