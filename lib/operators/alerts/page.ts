@@ -17,7 +17,7 @@ export function alertsLine(targets: AlertTargets): Html {
 }
 
 /** Says where alerts go, in one sentence. */
-export function targetWords({ channels }: AlertTargets): string {
+function targetWords({ channels }: AlertTargets): string {
   if (channels.length === 0) return 'Nobody is notified of incidents.';
   return `Alerts about incidents go to ${joinNames(channels.map(({ channel, to }) => `${to} (${channel})`))}.`;
 }
