@@ -16,7 +16,7 @@ export const LAYERS = [
   ['lib/postbud.ts'],
   ['lib/cron'],
   ['lib/webhooks', 'lib/operators', 'lib/chat', 'lib/inquiry', 'lib/health'],
-  ['lib/operators/catalog', 'lib/operators/doctor', 'lib/operators/metrics'],
+  ['lib/operators/following', 'lib/operators/catalog', 'lib/operators/doctor', 'lib/operators/metrics'],
   ['lib/operators/event', 'lib/operators/lanes', 'lib/operators/replays', 'lib/operators/subscribers'],
   ['lib/operators/dead-letters', 'lib/operators/overview'],
   ['lib/operators/access'],

@@ -58,8 +58,10 @@ export async function refusal(refused: Refused): Promise<Failure> {
   if (problem.code === 'count_changed') {
     return new Failure(EXIT.failed, `Nothing was replayed. ${said}`, 'Run it again to see what matches now.');
   }
-  return new Failure(EXIT.failed, said);
+  return new Failure(EXIT.failed, said, problem.code === 'not_first' ? WHY : null);
 }
+
+const WHY = 'npx postbud why <id> says what it waits for.';
 
 /** The answer is not one of Postbud’s: it comes from a proxy or another server. */
 export function noPostbud(url: URL, status: number): Failure {

@@ -418,6 +418,13 @@ export const webhookRejections = pgTable(
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
 );
 
+/** A subscription, and how many of its deliveries a replay put back. */
+export interface Recipient {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
+}
+
 /** Every replay: who, when, why and what. Triggers refuse updates, deletes and truncation. */
 export const replays = pgTable(
   'replays',
@@ -433,6 +440,8 @@ export const replays = pgTable(
     request: jsonb('request').$type<Record<string, unknown>>().notNull(),
     matched: integer('matched').notNull(),
     replayed: integer('replayed').notNull(),
+    /** Who got the deliveries, by topic and subscriber. Null for releases that did not record them. */
+    recipients: jsonb('recipients').$type<readonly Recipient[]>(),
   },
   (table) => [index('replays_requested').on(table.requestedAt, table.id)],
 );

@@ -3,7 +3,7 @@ import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
 import { countDeadLetters } from './operators/dead-letters/count.ts';
-import { followers } from './operators/followers.ts';
+import { followers } from './operators/following/followers.ts';
 import { config, database, relays, subscribers } from './postbud.ts';
 
 /**

@@ -8,7 +8,7 @@ import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
 import { eventRoutes } from '../../lib/operators/event/routes.ts';
-import { followers } from '../../lib/operators/followers.ts';
+import { followers } from '../../lib/operators/following/followers.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';

@@ -16,7 +16,7 @@ export function doctorPage(view: Examination, context: PageContext): Html {
       ${view.checked.map((promise) => promiseItem(promise, view))}
     </ul>
   </div>`;
-  return layout({ title: 'Doctor', section: null, content }, context);
+  return layout({ title: 'Doctor', section: 'doctor', content }, context);
 }
 
 function leadOf({ events, findings }: Examination): string {
