@@ -70,10 +70,13 @@ function nextRetry({ topics, totals, generatedAt }: Overview): string {
   return next === undefined ? 'retry due or paused' : `next retry ${until(next, generatedAt)}`;
 }
 
-/** Replays are told apart: they deliver what was a dead letter already. */
-function delivered({ totals: { deliveredShareLast24h: share, replaysLast24h: replays } }: Overview): string {
-  const words = share === null ? 'none ended yet' : `${percentage(share)} of those that ended`;
-  return replays.delivered === 0 ? words : `${words}; ${count(replays.delivered)} more by replay`;
+/** The share of delivered ones among those that ended. Replays are told apart: theirs were dead letters already. */
+function delivered({ totals, hours }: Overview): string {
+  const { deliveredShareLast24h: share, replaysLast24h: replays } = totals;
+  const died = hours.deadLettered.reduce((sum, number) => sum + number, 0) - replays.deadLettered;
+  const dead = `${died > 0 ? count(died) : 'none'} dead-lettered`;
+  const words = share === null ? 'none yet' : `${percentage(share)}, ${dead}`;
+  return replays.delivered === 0 ? words : `${words}, ${count(replays.delivered)} by replay`;
 }
 
 function tile(tone: string, icon: Html, name: string, big: Child, sub: Child): Html {

@@ -126,7 +126,8 @@ function actionRow(action: OperatorAction, now: string): Html {
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
 function target({ topic, subscriber, deliveryId, eventId }: OperatorAction): Html {
-  const where = topic === null ? 'all topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`;
+  const where =
+    topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
     deliveryId !== null &&
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
