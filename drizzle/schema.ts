@@ -1,7 +1,9 @@
 import { sql } from 'drizzle-orm';
 import {
   bigint,
+  boolean,
   check,
+  customType,
   date,
   doublePrecision,
   index,
@@ -405,7 +407,7 @@ export const webhookReceipts = pgTable(
   ],
 );
 
-/** Counts the refused requests to each webhook endpoint, by reason and day. */
+/** Counts the refused requests to each webhook endpoint, by reason and day, and keeps the times of the newest. */
 export const webhookRejections = pgTable(
   'webhook_rejections',
   {
@@ -414,6 +416,11 @@ export const webhookRejections = pgTable(
     day: date('day').notNull(),
     count: bigint('count', { mode: 'number' }).notNull(),
     lastAt: at('last_at').notNull(),
+    /** When the newest of them were refused, newest first: 20 at most. */
+    recentAt: at('recent_at')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
   },
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
 );
@@ -424,6 +431,34 @@ export interface Recipient {
   readonly subscriber: string;
   readonly count: number;
 }
+/**
+ * Messages about incidents: a row for each revision of an incident that a channel has to tell. A row is not referenced by
+ * its incident's deletion; `claimAlerts` deletes it then.
+ */
+export const alerts = pgTable(
+  'alerts',
+  {
+    incidentId: uuid('incident_id').notNull(),
+    /** The incident's, when the row was written. */
+    revision: integer('revision').notNull(),
+    channel: text('channel').$type<'mail' | 'webhook'>().notNull(),
+    /** When to try next. In the future while a process sends it. Null: sent, or given up. */
+    dueAt: at('due_at'),
+    attempts: smallint('attempts').notNull().default(0),
+    attemptedAt: at('attempted_at'),
+    sentAt: at('sent_at'),
+    /** Why the last attempt failed: without an address, a text or a secret. */
+    lastError: text('last_error'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.incidentId, table.revision, table.channel] }),
+    index('alerts_due')
+      .on(table.channel, table.dueAt)
+      .where(sql`due_at is not null`),
+    index('alerts_attempted').on(table.channel, table.attemptedAt),
+    check('alerts_sent', sql`sent_at is null or due_at is null`),
+  ],
+);
 
 /** Every replay: who, when, why and what. Triggers refuse updates, deletes and truncation. */
 export const replays = pgTable(
@@ -444,6 +479,50 @@ export const replays = pgTable(
     recipients: jsonb('recipients').$type<readonly Recipient[]>(),
   },
   (table) => [index('replays_requested').on(table.requestedAt, table.id)],
+);
+
+// The index of identifiers: events by the ids and keys in them. Asynchronous (lib/identifiers/), so nothing on an event's
+// way writes to it.
+
+const bytes = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
+
+/** The ids of events by their position, in blocks. The column is stored uncompressed, so that one id is read alone. */
+export const eventBlocks = pgTable('event_blocks', {
+  fromPosition: bigint('from_position', { mode: 'number' }).primaryKey(),
+  /** 16 bytes for each position of the block; zeros where there is no event. */
+  eventIds: bytes('event_ids').notNull(),
+  /** When pruned events were last looked for, once it is past retention. */
+  trimmedAt: at('trimmed_at'),
+});
+
+/** Where identifiers occur: by a hash of 32 bits, so that they can't be read here. */
+export const identifiers = pgTable(
+  'identifiers',
+  {
+    /** By the first bits of the hash. */
+    bucket: smallint('bucket').notNull(),
+    fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
+    hashes: integer('hashes').array().notNull(),
+    /** The ordinals of each hash end here, and begin where those of the hash before it end. */
+    ends: integer('ends').array().notNull(),
+    /** Positions of events, from `fromPosition` on. */
+    ordinals: smallint('ordinals').array().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.bucket, table.fromPosition] })],
+);
+
+/** The positions whose events are in the index: from `fromPosition`, below `toPosition`. At most one row. */
+export const indexedPositions = pgTable(
+  'indexed_positions',
+  {
+    isOnlyRow: boolean('is_only_row').primaryKey().default(true),
+    fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
+    toPosition: bigint('to_position', { mode: 'number' }).notNull(),
+  },
+  () => [
+    check('indexed_positions_only_row', sql`is_only_row`),
+    check('indexed_positions_range', sql`0 <= from_position and from_position <= to_position`),
+  ],
 );
 
 /** The audit trail: one row per event that `audit` received. Triggers refuse updates, deletes and truncation. */

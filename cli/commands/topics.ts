@@ -11,7 +11,7 @@ import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
 import type { Failure } from '../failure.ts';
-import { nearest } from '../nearest.ts';
+import { nearest } from '../../lib/nearest.ts';
 import { table } from '../table.ts';
 import type { Cell } from '../table.ts';
 import type { Pane } from '../terminal.ts';

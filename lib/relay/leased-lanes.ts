@@ -21,6 +21,7 @@ export interface Relaying {
   readonly report: RelayReport;
   /** Collects a line for each attempt, where the relay is logged. */
   readonly lines: LogBatch | undefined;
+  readonly onTurn: (() => void) | undefined;
 }
 
 /** The database's clocks, as the runs of a turn's lanes read them. */

@@ -290,6 +290,7 @@ describe('every page', () => {
       '/replays',
       replay!.replace('/platform/event-bus', ''),
       '/catalog',
+      '/catalog/asyncapi?topic=payment.captured',
       '/topics/no.such.topic',
       '/sign-in',
     ];

@@ -7,9 +7,10 @@ import { describe, expect, vi } from 'vitest';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { problemValue } from '../../lib/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/http/problem-codes.ts';
+import { emit } from '../../lib/outbox/emit.ts';
 import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { test } from '../support/cli-test.ts';
 import { CRON_SECRET } from '../support/operator-server.ts';
@@ -70,6 +71,86 @@ describe('topics', () => {
       expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(
         Math.max(columns, 62),
       );
+    },
+  );
+});
+
+describe('webhooks', () => {
+  test('webhooks lists the providers, what was received and what was refused, within 80 columns', async ({
+    bus,
+    postbud,
+  }) => {
+    await emit(bus.db, 'webhook.cardpayments.received', payloadOf('webhook.cardpayments.received'));
+    await rows(
+      bus.db,
+      `insert into webhook_rejections (provider, reason, day, count, last_at, recent_at) values
+         ('cardpayments', 'signature_mismatch', (now() at time zone 'utc')::date, 57, now(), array[now()])`,
+    );
+    const { code, out } = await postbud('webhooks', { columns: 80 });
+    expect(code).toBe(0);
+    for (const words of ['not configured', 'evt_1QxK2mCaptured', 'signature_mismatch', '57'])
+      expect(out).toContain(words);
+    expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
+    expect((await postbud('webhooks --json')).json()).toMatchObject({ receipts: { nextCursor: null } });
+  });
+
+  test('webhooks --id says whether a webhook was received, and an unknown provider is refused with a suggestion', async ({
+    postbud,
+  }) => {
+    const { code, out } = await postbud('webhooks --id evt_9');
+    expect([code, out]).toEqual([0, expect.stringContaining("No webhook with the id 'evt_9'")]);
+    const { code: wrong, err } = await postbud('webhooks --provider cardpayment');
+    expect([wrong, err]).toEqual([2, "Unknown provider 'cardpayment'. Did you mean 'cardpayments'?"]);
+  });
+});
+
+describe('events', () => {
+  test('events lists the newest, and finds one by any id in it', async ({ bus, operators, postbud }) => {
+    const [delivery] = await operators.died(2);
+    const [oldest] = await rows<{ id: string }>(bus.db, 'select id::text from events order by id');
+    const listed = await postbud('events --limit 1');
+    expect(listed.code).toBe(0);
+    expect(listed.out).toMatch(/payment\.captured +✗ dead-lettered/);
+    expect(listed.out).toContain('There are older ones: add --limit 5. Details: npx postbud why ');
+    const { out } = await postbud(`events ${delivery}`);
+    expect(out).toContain('delivery id');
+    expect(out).toContain(oldest!.id);
+    expect((await postbud('events --subscriber ledger --state dead_lettered')).out).toContain(
+      `${delivery} dead_lettered`,
+    );
+    expect((await postbud('events --json --limit 1')).json()).toMatchObject({ items: [{}], search: null });
+  });
+
+  test('events says when nothing is found, and what was not searched', async ({ operators, postbud }) => {
+    expect((await postbud('events')).out).toBe('No events yet.');
+    await operators.died(1);
+    expect((await postbud('events --topic booking.created')).out).toBe('No events match.');
+    expect((await postbud('events pi_nowhere')).out).toBe(
+      "No event found by 'pi_nowhere'. Ids are compared whole, with their case.",
+    );
+    expect((await postbud('events kari@example.no')).out).toContain('Payloads were not searched');
+  });
+
+  test.for([
+    ['events --topic payment.capture', "Unknown topic 'payment.capture'. Did you mean 'payment.captured'?"],
+    ['events --subscriber acounting', "Unknown subscriber 'acounting'. Did you mean 'accounting'?"],
+    ['events --state dead', '--state'],
+    ['events --since yesterday', '--since'],
+    ['events one two', "Unexpected argument 'two'."],
+  ] as const)('%s is refused with what is wrong', async ([args, message], { postbud }) => {
+    const { code, out, err } = await postbud(args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(message);
+  });
+
+  test.for([60, 80, 120] as const)(
+    'events fits a terminal of %i columns',
+    async (columns, { operators, postbud }) => {
+      const [delivery] = await operators.died(1);
+      for (const args of ['events --subscriber ledger', `events ${delivery}`, 'events kari@example.no']) {
+        const { out } = await postbud(args, { columns });
+        expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(columns);
+      }
     },
   );
 });

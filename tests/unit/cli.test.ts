@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import { parse } from '../../cli/arguments.ts';
 import { commandLine } from '../../cli/main.ts';
-import { nearest } from '../../cli/nearest.ts';
+import { nearest } from '../../lib/nearest.ts';
 import { facts, table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';

@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
+import { asyncApi } from '../../lib/catalog-description/asyncapi.ts';
+import type { AsyncApi } from '../../lib/catalog-description/asyncapi.ts';
+import { topics } from '../../lib/catalog/catalog.ts';
 import { html } from '../../lib/markup.ts';
+import { asyncApiPage } from '../../lib/operators/catalog/asyncapi-page.ts';
 import { catalogView } from '../../lib/operators/catalog/read.ts';
 import { bouncePage } from '../../lib/operators/access/bounce.ts';
 import { catalogPage } from '../../lib/operators/catalog/page.ts';
@@ -291,6 +295,32 @@ function textOf(page: Html): string {
     .replaceAll(/<[^>]+>/g, '')
     .replaceAll(/\s+/g, ' ');
 }
+
+describe('the AsyncAPI document', () => {
+  const drawn = (query: string) =>
+    asyncApiPage(asyncApi(), contextOf(`/catalog/asyncapi${query}`)).toString();
+
+  test('its page is an index with a download, and the part about one topic', () => {
+    const page = drawn('?topic=payment.captured');
+    expect(page).toContain('href="/platform/event-bus/catalog/asyncapi.json" download');
+    for (const [topic] of topics()) expect(page).toContain(`?topic=${topic}#excerpt"`);
+    const [, part = ''] = /<pre[^>]*>([^]*)<\/pre>/.exec(page) ?? [];
+    const { channels, operations, components } = JSON.parse(part.replaceAll('&quot;', '"')) as AsyncApi;
+    expect(Object.keys(channels)).toEqual(['payment.captured']);
+    expect(Object.keys(components.messages)).toEqual(['payment.captured']);
+    expect(Object.keys(operations)).toContain('payments.sends.payment.captured');
+    expect(Object.keys(operations)).toContain('ledger.receives.payment.captured');
+    // It had 23,000 lines with all topics.
+    expect(page.split('\n').length).toBeLessThan(2000);
+  });
+
+  test('its page filters the topics, and says that there is no such topic', () => {
+    expect(drawn('?q=refunded')).not.toContain('booking.created');
+    expect(textOf(asyncApiPage(asyncApi(), contextOf('/catalog/asyncapi?topic=toString')))).toContain(
+      'The catalog has no such topic.',
+    );
+  });
+});
 
 describe('a table', () => {
   test('each cell names its column, so that a row can be drawn as a card', () => {

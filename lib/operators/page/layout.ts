@@ -1,7 +1,15 @@
 import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
 import { time } from './instants.ts';
-import { deadLettersPath, doctorPath, HOME, replaysPath, withParameters } from './links.ts';
+import {
+  deadLettersPath,
+  doctorPath,
+  eventsPath,
+  HOME,
+  replaysPath,
+  webhooksPath,
+  withParameters,
+} from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
@@ -58,7 +66,7 @@ export function layout(
       <header class="top">
         <a class="brand" href="${HOME}">${BUS_ICON}Event bus</a>
         <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
-        ${navigation(section, context)} ${account(context.operator)}
+        ${navigation(section, context)} ${searchBox(context.url)} ${account(context.operator)}
       </header>
       <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
         ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
@@ -145,10 +153,10 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   const pill =
     deadLetters !== null && deadLetters > 0 && html`<span class="pill dead">${count(deadLetters)}</span>`;
   return html`<nav id="navigation" aria-label="Main">
-    ${entry('overview', HOME, 'Overview')}
+    ${entry('overview', HOME, 'Overview')} ${entry('events', eventsPath(), 'Events')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
-    ${entry('replays', replaysPath(), 'Replays')} ${entry('catalog', `${HOME}/catalog`, 'Catalog')}
-    ${entry('doctor', doctorPath(), 'Doctor')}
+    ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
+    ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
   </nav>`;
 
   function entry(of: Section, path: string, words: Child): Html {
@@ -157,6 +165,26 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
 }
 
 const CURRENT = html`aria-current="page"`;
+
+/** Draws the search over all events. Its field has what the page was searched for. */
+function searchBox({ pathname, searchParams }: URL): Html {
+  const q = pathname === eventsPath() ? searchParams.get('q') : null;
+  return html`<form class="find" role="search" method="get" action="${eventsPath()}">
+    <input
+      type="search"
+      name="q"
+      value="${q}"
+      aria-label="Find an event"
+      placeholder="Find by id or key"
+      maxlength="255"
+      spellcheck="false"
+      autocapitalize="off"
+      required
+      data-find
+    />
+    <button class="vh">Find</button>
+  </form>`;
+}
 
 function account({ name, scopes }: Operator): Html {
   return html`<div class="who">
@@ -178,9 +206,10 @@ function account({ name, scopes }: Operator): Html {
 }
 
 const KEYS = [
-  ['/', 'Filter'],
+  ['/', 'Filter this page, or find an event'],
   ['r', 'Refresh'],
   ['g o', 'Overview'],
+  ['g e', 'Events'],
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],
   ['g c', 'Catalog'],

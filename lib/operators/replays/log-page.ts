@@ -36,9 +36,9 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
 function filterLine({ url }: PageContext): Html | null {
   const filters = filtersIn(url);
   if (filters.length === 0) return null;
-  return html`<p class="only small">
-    Showing only: ${filters.join(', ')}. <a href="${replaysPath()}">Show all</a>
-  </p>`;
+  return html`<div class="filters">
+    <p class="only small">Showing only: ${filters.join(', ')}. <a href="${replaysPath()}">Show all</a></p>
+  </div>`;
 }
 
 function filtersIn({ searchParams }: URL): readonly string[] {
