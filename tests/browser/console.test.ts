@@ -279,6 +279,8 @@ describe('every page', () => {
       '',
       '?show=all',
       '/topics/payment.captured',
+      '/subscribers/ledger',
+      '/subscribers/audit?span=days&topic=payment.failed',
       '/dead-letters',
       '/dead-letters?q=nothing-like-it',
       one!.replace('/platform/event-bus', ''),

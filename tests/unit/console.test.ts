@@ -191,7 +191,14 @@ function quietOverview(topics: TopicOverview[] = [topicOf('payment.captured')]):
   return {
     generatedAt: NOW,
     relay: { state: 'running', lastPassAt: '2026-11-19T13:32:04.000Z', runsHere: true, lagSeconds: 0 },
-    totals: { ...NONE, deliveries: NONE, deliveredLast24h: 1000, firstAttemptLast24h: 991 },
+    totals: {
+      ...NONE,
+      deliveries: NONE,
+      deliveredLast24h: 1012,
+      replaysLast24h: { delivered: 12, deadLettered: 0 },
+      deliveredShareLast24h: 1000 / 1001,
+      firstAttemptLast24h: 991,
+    },
     hours: HOURS,
     worstError: null,
     topics,

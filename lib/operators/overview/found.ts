@@ -32,6 +32,8 @@ export interface Found {
     first_attempt: number;
     dead_lettered: number;
   }[];
+  /** What became of replayed deliveries in the same hours. */
+  readonly replays: { delivered: number; dead_lettered: number };
   readonly worst: {
     group: string;
     kind: string;
@@ -173,6 +175,13 @@ const OVERVIEW = `
       group by hour, topic
     ) as counted
   ),
+  replays as (
+    select coalesce(sum(replays_delivered), 0) as delivered, coalesce(sum(replays_dead_lettered), 0) as dead_lettered
+    from subscriber_health
+    where period = 'hour' and topic = ''
+      and starts_at > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
+      and starts_at <= date_trunc('hour', (select now from clock), 'UTC')
+  ),
   worst as (
     select key as "group", kind, message, topic, subscriber, dead_lettered as count
     from error_groups where dead_lettered > 0 order by dead_lettered desc, key limit 1
@@ -191,6 +200,7 @@ const OVERVIEW = `
         'at', extract(epoch from paused_at) * 1000, 'by', paused_by, 'reason', reason)), '[]') from pauses
     ),
     'hours', (select coalesce(json_agg(hour), '[]') from hour),
+    'replays', (select row_to_json(replays) from replays),
     'worst', (select row_to_json(worst) from worst)
   ) as found
   from clock`;
