@@ -7,11 +7,13 @@ import type { TopicName } from '../lib/catalog/catalog.ts';
 import { connect } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { driverOf, run } from '../lib/db/statement.ts';
+import { readConfig } from '../lib/config.ts';
 import { logTo } from '../lib/log.ts';
 import { readDeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { deadLetterQuery } from '../lib/operators/dead-letters/query.ts';
 import { countDeadLetters } from '../lib/operators/dead-letters/count.ts';
 import { readDeadLetters } from '../lib/operators/dead-letters/read.ts';
+import { readEvent } from '../lib/operators/event/read.ts';
 import { metricsFor } from '../lib/operators/metrics/read.ts';
 import { operatorEndpoint } from '../lib/operators/access/endpoint.ts';
 import { readOverview } from '../lib/operators/overview/read.ts';
@@ -25,6 +27,7 @@ import { readTopic } from '../lib/operators/lanes/read.ts';
 import { emit } from '../lib/outbox/emit.ts';
 import { relay } from '../lib/relay/relay.ts';
 import { SECOND } from '../lib/time.ts';
+import { endpointsOf } from '../lib/webhooks/endpoints.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal, ms, quantile, timed } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
@@ -217,6 +220,7 @@ async function views(db: Database): Promise<Figure[]> {
   });
   const asked = replayRequest.parse({ topic: group!.topic, since: '3650d', group: group!.key });
   const cursor = await deepCursor(db, null);
+  const blocked = await lastOfBlocked(db);
   return [
     await read('overview, read', () => readOverview(db, subscribers), OVERVIEW_GOAL_MS),
     await read('dead letters, first page', letters({}), PAGE_GOAL_MS),
@@ -243,6 +247,8 @@ async function views(db: Database): Promise<Figure[]> {
     await read('dead letters of an event', letters({ q: one!.event }), PAGE_GOAL_MS),
     await read('dead letters by delivery id', letters({ q: one!.id }), PAGE_GOAL_MS),
     await read('one dead letter', () => readDeadLetter(db, one!.id)),
+    await read('an event with a dead letter', () => readOne(db, one!.event), OVERVIEW_GOAL_MS),
+    await read('an event behind thousands of others', () => readOne(db, blocked), OVERVIEW_GOAL_MS),
     await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
     await read('a topic with thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
     await read(`preview of a replay of ${PREVIEWED.toLocaleString('en')}`, async () => {
@@ -250,6 +256,22 @@ async function views(db: Database): Promise<Figure[]> {
       if (matched !== PREVIEWED) throw new Error(`${matched} dead letters match`);
     }),
   ];
+}
+
+async function readOne(db: Database, eventId: string): Promise<void> {
+  const event = await readEvent(db, eventId, { attached: subscribers });
+  if (event === null) throw new Error(`no event ${eventId}`);
+}
+
+/** The newest event of a topic that two subscribers are blocked in. */
+async function lastOfBlocked(db: Database): Promise<string> {
+  const [row] = await run<{ id: string }>(driverOf(db), {
+    text: `select event_id as id from deliveries where lane_id = (
+        select id from lanes where topic = 'payment.captured' and subscriber = 'ledger' limit 1
+      ) order by position desc limit 1`,
+    values: [],
+  });
+  return row!.id;
 }
 
 /** Finds a window with half a page of dead letters, with room for the time that the reads take. */
@@ -315,6 +337,8 @@ async function pages(db: Database): Promise<Figure[]> {
     database: async () => db,
     subscribers: () => subscribers,
     relays: () => true,
+    alerts: () => readConfig().alerts,
+    webhooks: () => endpointsOf(readConfig().webhooks),
   };
   const console = operatorEndpoint({
     settings: () => settings,

@@ -62,7 +62,7 @@ function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane
       pane.write(`  ${padTo(width, subscriber)}  ${paint(style, text)}`);
     }
   }
-  pane.write(heading(`Payload${hiddenWords(view)}`));
+  pane.write(heading(wrapTo(pane.columns, `Payload${hiddenWords(view)}`)));
   pane.write(printableJson(view.payload, 2).replaceAll(/^/gm, '  '));
   const next =
     view.state === 'dead_lettered'
@@ -97,13 +97,20 @@ function timeline(
   answers: readonly (string | null)[],
   { paint, columns }: Pane,
 ): string {
-  const rows = attempts.map((attempt) => ({ at: timeText(attempt.at, now), ...happened(attempt) }));
+  const rows = attempts.map((attempt, index) => ({
+    at: timeText(attempt.at, now),
+    ...happened(attempt, attempts[index + 1]),
+  }));
   const timeWidth = Math.max(...rows.map(({ at }) => at.length));
-  const whatWidth = Math.max(...rows.map(({ what }) => stringWidth(what)));
+  const whatWidth = Math.max(0, ...rows.map(({ what, took }) => (took === '' ? 0 : stringWidth(what))));
   return rows
     .map(({ at, what, took, style, details }, index) => {
-      const first = `  ${padTo(timeWidth, at)}  ${paint(style, padTo(whatWidth, what))}  ${took}`.trimEnd();
       const indent = ' '.repeat(timeWidth + 4);
+      const first = hang(
+        `  ${padTo(timeWidth, at)}  `,
+        `${paint(style, padTo(whatWidth, what))}  ${took}`.trimEnd(),
+        columns,
+      );
       const below = details === '' ? [] : [hang(indent, details, columns)];
       const answer = answers[index] ?? null;
       const said = answer === null ? [] : answerLines(answer, answers[index - 1], indent, columns);
@@ -141,13 +148,15 @@ interface Happened {
 
 const ACTS = { replayed: 'replayed', hurried: 'retried now', skipped: 'skipped' } as const;
 
-function happened(attempt: Attempt): Happened {
+/** @param next the entry after it: a failure right before a replay was the last of its round. */
+function happened(attempt: Attempt, next: Attempt | undefined): Happened {
   if ('by' in attempt) {
     const { outcome, by, reason } = attempt;
     return { what: `${ACTS[outcome]} by ${by}`, style: 'bold', took: '', details: reason ?? '' };
   }
   const took = duration(attempt.durationMs);
-  const then = attempt.waitedMs === null ? [] : [`then waited ${duration(attempt.waitedMs)}`];
+  const isLast = attempt.waitedMs === null || next?.outcome === 'replayed';
+  const then = isLast ? [] : [`then waited ${duration(attempt.waitedMs!)}`];
   const details = [...(attempt.error ? [failureText(attempt.error)] : []), ...then].join('; ');
   switch (attempt.outcome) {
     case 'delivered':
@@ -155,7 +164,7 @@ function happened(attempt: Attempt): Happened {
     case 'waited':
       return { what: '· postponed', style: 'dim', took, details };
     case 'failed':
-      return attempt.waitedMs === null
+      return isLast
         ? { what: `✗ attempt ${attempt.attempt} failed`, style: 'red', took, details }
         : { what: `! attempt ${attempt.attempt} failed`, style: 'yellow', took, details };
   }

@@ -2,10 +2,14 @@ import pLimit from 'p-limit';
 import type { LimitFunction } from 'p-limit';
 import pTimeout from 'p-timeout';
 
+import { sendAlerts } from '../alerts/send-alerts.ts';
+import type { AlertSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
 import { KEEP_MS, prune } from '../deliveries/prune.ts';
 import type { Pruned } from '../deliveries/prune.ts';
+import { rollUpHealth } from '../subscriber-health/roll-up.ts';
+import { sampleBacklog } from '../subscriber-health/sample-backlog.ts';
 import { trimIndex } from '../identifiers/trim-index.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
 import { SECOND } from '../time.ts';
@@ -54,6 +58,14 @@ export const duties: readonly Duty[] = [
       return {};
     },
   },
+  {
+    name: 'health of subscribers',
+    run: async (db) => {
+      await sampleBacklog(db);
+      await rollUpHealth(db);
+      return {};
+    },
+  },
   { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
   {
     name: 'trimming of the index',
@@ -63,6 +75,20 @@ export const duties: readonly Duty[] = [
     },
   },
 ];
+
+/**
+ * Makes the duty that tells operators of incidents. It comes after the one that finds them, so that an incident is told
+ * in the same minute. While it sends, it holds no connection.
+ */
+export function alertDuty(settings: () => AlertSettings): Duty {
+  return {
+    name: 'alerts',
+    run: async (db) => {
+      await sendAlerts(db, settings());
+      return {};
+    },
+  };
+}
 
 /** How long a duty may take: even two in a row end before the cron's relaying does, so no function lives longer. */
 const DUTY_LIMIT_MS = 30 * SECOND;

@@ -50,14 +50,19 @@ export async function runCron(options: {
   readonly budgetMs?: number;
   /** Whether each delivery, and each run of the relay, writes a line to the log. */
   readonly isLogged?: boolean;
+  /** Called once, after the relay's first turn. Must not reject. */
+  readonly heartbeat?: () => Promise<void>;
 }): Promise<Response> {
-  const { duties, budgetMs = CRON_BUDGET_MS, ...relaying } = options;
+  const { duties, budgetMs = CRON_BUDGET_MS, heartbeat, ...relaying } = options;
   const until = Date.now() + budgetMs;
+  let beating: Promise<void> | undefined;
+  const onTurn = () => void (beating ??= heartbeat?.());
   const [report, { undone, ...performed }, isIndexed] = await Promise.all([
-    keepRelaying({ ...relaying, until }),
+    keepRelaying({ ...relaying, onTurn, until }),
     perform(duties, options.db),
     keepIndexing({ db: options.db, until }),
   ]);
+  await beating;
   return Response.json({
     ...report,
     ...performed,

@@ -1,12 +1,24 @@
 import { operators } from '../../../lib/operator-console.ts';
 import { accessRoutes } from '../../../lib/operators/access/routes.ts';
+import { alertRoutes } from '../../../lib/operators/alerts/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
+import { subscriberRoutes } from '../../../lib/operators/subscribers/routes.ts';
+import { webhookRoutes } from '../../../lib/operators/webhooks/routes.ts';
 import { perVisitor } from '../../../lib/postbud.ts';
 
 export default operators(
-  [...accessRoutes, ...laneRoutes, ...catalogRoutes, ...logRoutes, ...doctorRoutes],
+  [
+    ...accessRoutes,
+    ...laneRoutes,
+    ...subscriberRoutes,
+    ...catalogRoutes,
+    ...logRoutes,
+    ...doctorRoutes,
+    ...webhookRoutes,
+    ...alertRoutes,
+  ],
   perVisitor,
 );

@@ -3,6 +3,8 @@ import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import { overviewPage } from './page.ts';
 import { overview, readOverview } from './read.ts';
+import { alertsLine } from '../alerts/page.ts';
+import { alertTargets, targetsOf } from '../alerts/read.ts';
 
 const NO_HOURS = {
   delivered: Array.from({ length: 24 }, () => 0),
@@ -48,7 +50,9 @@ export const showOverview = operatorRoute({
   path: HOME,
   scope: 'event-bus:read',
   summary: 'See how many events are in each state, and why deliveries wait',
-  answer: overview,
+  answer: overview
+    .extend({ alerts: alertTargets })
+    .meta({ id: 'Overview', description: 'The bus at one moment.' }),
   examples: {
     'as-json': {
       summary: 'The overview',
@@ -59,13 +63,20 @@ export const showOverview = operatorRoute({
         hours: NO_HOURS,
         worstError: null,
         topics: [TROUBLED_TOPIC],
+        alerts: {
+          channels: [{ channel: 'webhook', to: 'hooks.slack.com' }],
+          heartbeat: true,
+          problems: [],
+        },
       }),
     },
     'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },
-  handle: async ({ bus }) =>
-    await readOverview(await bus.database(), bus.subscribers(), undefined, bus.relays()),
-  page: overviewPage,
+  handle: async ({ bus }) => ({
+    ...(await readOverview(await bus.database(), bus.subscribers(), undefined, bus.relays())),
+    alerts: targetsOf(bus.alerts()),
+  }),
+  page: (view, context) => overviewPage(view, context, alertsLine(view.alerts)),
 });
 
 export const overviewRoutes = [showOverview];
