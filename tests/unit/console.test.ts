@@ -13,6 +13,8 @@ import { deadLetterPage as drawDeadLetter } from '../../lib/operators/dead-lette
 import { deadLettersPage } from '../../lib/operators/dead-letters/page.ts';
 import { doctorPage } from '../../lib/operators/doctor/page.ts';
 import { examination } from '../../lib/operators/doctor/read.ts';
+import { eventsPage } from '../../lib/operators/events/page.ts';
+import { eventList } from '../../lib/operators/events/read.ts';
 import { ago, duration, span, time, until } from '../../lib/operators/page/instants.ts';
 import { reasonField } from '../../lib/operators/page/actions.ts';
 import { requiredReason } from '../../lib/operators/shapes.ts';
@@ -122,6 +124,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     deadLetters: deadLettersPage(view(deadLetterPage), context, [{ topic: text, subscribers: [text] }]),
     deadLetter: drawDeadLetter(view(deadLetter), context),
     preview: previewPage({ ...view(replayPreview), request }, context),
+    events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
     doctor: doctorPage(view(examination), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
