@@ -40,7 +40,8 @@ export function requireDeliveryId(written: string): void {
 function write(view: DeadLetter, pane: Pane): void {
   const { paint } = pane;
   const heading = (text: string) => `\n${paint('bold', text)}`;
-  const what = view.state === 'dead_lettered' ? 'Dead letter' : 'Delivery';
+  const isDead = view.state === 'dead_lettered';
+  const what = isDead ? (view.dismissedAt === null ? 'Dead letter' : 'Dismissed dead letter') : 'Delivery';
   pane.write(paint('bold', `${what} ${view.deliveryId}`));
   pane.write(facts(view, pane));
   pane.write(heading('Attempts'));
@@ -55,7 +56,7 @@ function write(view: DeadLetter, pane: Pane): void {
   }
   pane.write(heading(`Payload${hiddenWords(view)}`));
   pane.write(printableJson(view.payload, 2).replaceAll(/^/gm, '  '));
-  if (view.state === 'dead_lettered') {
+  if (isDead) {
     pane.write(`\n${paint('dim', `To deliver it again: npx postbud replay --delivery ${view.deliveryId}`)}`);
   }
 }
@@ -63,11 +64,11 @@ function write(view: DeadLetter, pane: Pane): void {
 function facts(view: DeadLetter, { paint, columns }: Pane): string {
   const { generatedAt: now, event } = view;
   const { text, style } = stateCell(view.state);
-  const since = view.deadLetteredAt ?? view.deliveredAt;
+  const since = view.dismissedAt ?? view.deadLetteredAt ?? view.deliveredAt;
   const sinceWords = since === null ? '' : `, ${timeText(since, now)} (${ago(since, now)})`;
   const next = view.nextAttemptAt === null ? '' : `, next attempt ${until(view.nextAttemptAt, now)}`;
   const rows: readonly (readonly [name: string, value: string | null])[] = [
-    ['state', `${text}${sinceWords}${next}`],
+    ['state', `${text}${view.dismissedAt === null ? '' : ', dismissed'}${sinceWords}${next}`],
     ['error', view.lastError && failureText(view.lastError)],
     ['topic', view.topic],
     ['subscriber', view.subscriber],
@@ -107,7 +108,12 @@ interface Happened {
   readonly details: string;
 }
 
-const ACTS = { replayed: 'replayed', hurried: 'retried now', skipped: 'skipped' } as const;
+const ACTS = {
+  replayed: 'replayed',
+  hurried: 'retried now',
+  skipped: 'skipped',
+  dismissed: 'dismissed',
+} as const;
 
 function happened(attempt: Attempt): Happened {
   if ('by' in attempt) {

@@ -43,7 +43,7 @@ async function run(call: Call): Promise<number> {
     return EXIT.ok;
   }
   const isWhole = given.isSet('all') || text !== '';
-  const found = sortTopics(filterTopics(view.topics, text), 'dead');
+  const found = sortTopics(filterTopics(view.topics, text), 'blocked');
   const shown = isWhole ? found : found.filter(isBusy);
   const isSingled = text !== '' && shown.length === 1;
   const { out } = terminal;

@@ -6,6 +6,7 @@ import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
 import { prune } from '../deliveries/prune.ts';
 import type { Pruned } from '../deliveries/prune.ts';
+import { watchIncidents } from '../incidents/watch.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
 import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
@@ -50,6 +51,13 @@ export const duties: readonly Duty[] = [
     name: 'webhooks set aside',
     run: async (db) => {
       await settleSetAside(db);
+      return {};
+    },
+  },
+  {
+    name: 'incidents',
+    run: async (db) => {
+      await watchIncidents(db);
       return {};
     },
   },

@@ -7,6 +7,7 @@ import type { Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
+import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
@@ -21,6 +22,7 @@ export const operatorRoutes: readonly Route[] = [
   ...deadLetterRoutes,
   ...replayRoutes,
   ...laneRoutes,
+  ...incidentRoutes,
   ...catalogRoutes,
   ...logRoutes,
   ...doctorRoutes,

@@ -2,11 +2,12 @@ import { operators } from '../../../lib/operator-console.ts';
 import { accessRoutes } from '../../../lib/operators/access/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
+import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
 import { perVisitor } from '../../../lib/postbud.ts';
 
 export default operators(
-  [...accessRoutes, ...laneRoutes, ...catalogRoutes, ...logRoutes, ...doctorRoutes],
+  [...accessRoutes, ...laneRoutes, ...incidentRoutes, ...catalogRoutes, ...logRoutes, ...doctorRoutes],
   perVisitor,
 );

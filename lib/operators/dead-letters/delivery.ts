@@ -24,7 +24,7 @@ const handled = z
 
 const intervention = z
   .object({
-    outcome: z.enum(['replayed', 'hurried', 'skipped']),
+    outcome: z.enum(['replayed', 'hurried', 'skipped', 'dismissed']),
     at: shape.instant,
     by: z.string(),
     reason: z.string().nullable(),
@@ -38,6 +38,10 @@ export const deadLetter = z
     generatedAt: shape.instant,
     state: shape.state,
     deadLetteredAt: shape.instant.nullable(),
+    dismissedAt: shape.instant.nullable().meta({
+      description:
+        'When an operator dismissed the dead letter. It is in no count and no list; it can still be replayed.',
+    }),
     deliveredAt: shape.instant.nullable(),
     nextAttemptAt: shape.instant.nullable(),
     lastError: shape.lastError.extend({ group: shape.errorGroup.nullable() }).nullable(),
@@ -112,6 +116,7 @@ interface Found {
   readonly next_attempt_at: number | null;
   readonly delivered_at: number | null;
   readonly dead_lettered_at: number | null;
+  readonly dismissed_at: number | null;
   readonly replays: number;
   readonly error_group: string | null;
   readonly log: readonly PastAttempt[] | null;
@@ -147,6 +152,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
     createdAt: instantOf(found.created_at),
     state: found.state,
     deadLetteredAt: instantOrNull(found.dead_lettered_at),
+    dismissedAt: instantOrNull(found.dismissed_at),
     deliveredAt: instantOrNull(found.delivered_at),
     nextAttemptAt: instantOrNull(found.next_attempt_at),
     failures: found.attempts,
@@ -175,14 +181,16 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
   const log = [...(found.log ?? []), ...settledAttempt(found)];
   return log.map((entry, index): Attempt => {
     const at = new Date(entry.at);
-    if (entry.outcome === 'replayed' || entry.outcome === 'hurried' || entry.outcome === 'skipped') {
-      const { outcome, by = '', reason = null, replayId = null } = entry;
+    const { outcome } = entry;
+    if (isIntervention(outcome)) {
+      const { by = '', reason = null, replayId = null } = entry;
       return { outcome, at: at.toISOString(), by, reason, replayId };
     }
-    const { kind, message = '', durationMs, outcome, attempt } = entry;
+    const { kind, message = '', durationMs, attempt } = entry;
     const masked = (text: string) => (texts ? maskPersonalData(text, texts) : text);
     const next = log[index + 1];
-    const nextAtMs = next ? Date.parse(next.at) : found.next_attempt_at;
+    const isGivenUp = next?.outcome === 'dismissed';
+    const nextAtMs = next && !isGivenUp ? Date.parse(next.at) : found.next_attempt_at;
     return {
       outcome,
       attempt,
@@ -192,6 +200,12 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       waitedMs: nextAtMs === null ? null : Math.max(0, Math.round(nextAtMs - at.getTime() - durationMs)),
     };
   });
+}
+
+function isIntervention(
+  outcome: PastAttempt['outcome'],
+): outcome is z.output<typeof intervention>['outcome'] {
+  return intervention.shape.outcome.safeParse(outcome).success;
 }
 
 /** The attempt that delivered has columns of its own. */
@@ -212,7 +226,8 @@ const READ = `
     'attempted_at', extract(epoch from attempted_at) * 1000, 'duration_ms', duration_ms,
     'next_attempt_at', extract(epoch from next_attempt_at) * 1000,
     'delivered_at', extract(epoch from delivered_at) * 1000,
-    'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000, 'replays', replays,
+    'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000,
+    'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays,
     'error_group', error_group, 'log', attempt_log, 'topic', lanes.topic, 'subscriber', lanes.subscriber,
     'ordering_key', events.ordering_key, 'event_id', event_id, 'event_state', events.state, 'payload', payload,
     'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,

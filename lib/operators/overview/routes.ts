@@ -1,4 +1,5 @@
 import { answered, HTML_TYPE } from '../../http/operation.ts';
+import { watchIncidents } from '../../incidents/watch.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import { overviewPage } from './page.ts';
@@ -57,14 +58,18 @@ export const showOverview = operatorRoute({
         relay: { state: 'running', lastPassAt: '2026-02-21T09:30:57.204Z', runsHere: true, lagSeconds: 0 },
         totals: { ...COUNTS, deliveries: COUNTS, deliveredLast24h: 0, firstAttemptLast24h: 0 },
         hours: NO_HOURS,
-        worstError: null,
+        incidents: [],
+        incidentCounts: { happening: 0, owed: 0 },
         topics: [TROUBLED_TOPIC],
       }),
     },
     'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },
-  handle: async ({ bus }) =>
-    await readOverview(await bus.database(), bus.subscribers(), undefined, bus.relays()),
+  handle: async ({ bus }) => {
+    const db = await bus.database();
+    await watchIncidents(db);
+    return await readOverview(db, bus.subscribers(), undefined, bus.relays());
+  },
   page: overviewPage,
 });
 

@@ -1,7 +1,7 @@
 import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
 import { time } from './instants.ts';
-import { deadLettersPath, HOME, replaysPath, withParameters } from './links.ts';
+import { deadLettersPath, HOME, incidentsPath, replaysPath, withParameters } from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { factList } from './sections.ts';
@@ -19,7 +19,7 @@ export interface PageContext {
   readonly deadLetters: number | null;
 }
 
-type Section = 'overview' | 'dead-letters' | 'replays' | 'catalog';
+type Section = 'overview' | 'incidents' | 'dead-letters' | 'replays' | 'catalog';
 
 interface Page {
   /** The title of the tab: without personal data, since browsers keep it. */
@@ -109,7 +109,7 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   const pill =
     deadLetters !== null && deadLetters > 0 && html`<span class="pill dead">${count(deadLetters)}</span>`;
   return html`<nav id="navigation" aria-label="Main">
-    ${entry('overview', HOME, 'Overview')}
+    ${entry('overview', HOME, 'Overview')} ${entry('incidents', incidentsPath(), 'Incidents')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
     ${entry('replays', replaysPath(), 'Replays')} ${entry('catalog', `${HOME}/catalog`, 'Catalog')}
   </nav>`;
@@ -144,6 +144,7 @@ const KEYS = [
   ['/', 'Filter'],
   ['r', 'Refresh'],
   ['g o', 'Overview'],
+  ['g i', 'Incidents'],
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],
   ['g c', 'Catalog'],

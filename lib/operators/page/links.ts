@@ -21,6 +21,14 @@ export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, q
 
 export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURIComponent(replayId)}`;
 
+export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
+
+export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeURIComponent(incidentId)}`;
+
+export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
+export const subscriberPath = (subscriber: string) => `${HOME}/subscribers/${encodeURIComponent(subscriber)}`;
+
 /** The same page with other parameters; null removes one. */
 export function withParameters(url: URL, changes: Query): string {
   return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...changes });

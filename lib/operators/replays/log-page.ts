@@ -1,7 +1,14 @@
 import { timeAndAgo } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { deadLetterPath, replayedPath, replaysPath, topicPath, withParameters } from '../page/links.ts';
+import {
+  deadLetterPath,
+  incidentPath,
+  replayedPath,
+  replaysPath,
+  topicPath,
+  withParameters,
+} from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { pager } from '../page/pager.ts';
@@ -73,9 +80,7 @@ function actionsSection({ actions, generatedAt }: OperatorLog): Html {
     title: 'Other actions',
     hint: 'newest first',
     content: card(
-      actions.length === 0
-        ? emptyLine('No retries, skips, pauses, resumes or reveals on this page.')
-        : actionTable(actions, generatedAt),
+      actions.length === 0 ? emptyLine('No other actions on this page.') : actionTable(actions, generatedAt),
     ),
   });
 }
@@ -100,12 +105,15 @@ function actionRow(action: OperatorAction, now: string): Html {
 }
 
 /** Names a delivery, or a subscriber of one topic or of all. */
-function target({ topic, subscriber, deliveryId }: OperatorAction): Html {
+function target({ topic, subscriber, deliveryId, incidentId }: OperatorAction): Html {
   const where = topic === null ? 'all topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
     deliveryId !== null &&
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
-  return html`${where}<span class="s">${subscriber !== null && `to ${subscriber}`}${delivery}</span>`;
+  const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
+  return html`${where}<span class="s"
+      >${subscriber !== null && `to ${subscriber}`}${delivery}${incident}</span
+    >`;
 }
 
 function reasonOrNone(reason: string | null): Child {

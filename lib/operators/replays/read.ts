@@ -41,6 +41,7 @@ const logged = z
     subscriber: z.string().nullable(),
     deliveryId: z.string().nullable(),
     reason: z.string().nullable(),
+    incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
   })
   .meta({ id: 'OperatorAction' });
 
@@ -132,6 +133,7 @@ interface FoundAction {
   readonly subscriber: string | null;
   readonly delivery_id: string | null;
   readonly reason: string | null;
+  readonly incident_id: string | null;
 }
 
 interface FoundEntry {
@@ -175,6 +177,7 @@ function actionOf(found: FoundAction): OperatorAction {
     subscriber,
     deliveryId: found.delivery_id,
     reason,
+    incidentId: found.incident_id,
   };
 }
 

@@ -13,7 +13,7 @@ import type { Database } from '../../db/connect.ts';
 import { operatorRoute } from '../access/route.ts';
 import type { Bus } from '../access/route.ts';
 import { requireKnownTopic } from '../dead-letters/known-topic.ts';
-import { HOME, replayedPath } from '../page/links.ts';
+import { HOME, incidentPath, replayedPath } from '../page/links.ts';
 import { logPage } from './log-page.ts';
 import { replayPage } from './page.ts';
 import { dryRun, previewReplay, replayed, replayPreview } from './preview.ts';
@@ -167,7 +167,11 @@ export const requestReplay = operatorRoute({
       return { ...(await preview(bus, body)), ...done, replayId: null, replayed: 0 };
     return done;
   },
-  redirectTo: ({ replayId }) => (replayId === null ? null : replayedPath(replayId)),
+  redirectTo: ({ replayId }, { body: { incident } }) => {
+    if (replayId === null) return null;
+    // The page of an incident follows its replay.
+    return incident === undefined ? replayedPath(replayId) : incidentPath(incident);
+  },
   page: (view, context) => {
     if (!isDryRun(view)) throw new TypeError('only a dry run is drawn as a page');
     return previewPage({ ...view, replayId: uuidv7() }, context);
@@ -199,6 +203,7 @@ export const listReplays = operatorRoute({
             subscriber: 'accounting',
             deliveryId: null,
             reason: 'Accounting is moving to another host.',
+            incidentId: null,
           },
         ],
         nextCursor: null,
