@@ -320,6 +320,7 @@ async function pages(db: Database): Promise<Figure[]> {
     settings: () => settings,
     environment: () => 'Local',
     deadLetters: () => countDeadLetters(db),
+    followers: {},
     bus,
     routes: [...overviewRoutes, ...deadLetterRoutes],
   });

@@ -1,14 +1,18 @@
 import stringWidth from 'string-width';
 
 import { ago, duration, until, timeText } from '../lib/operators/page/instants.ts';
+import { visible } from '../lib/operators/page/visible.ts';
 import { quantity } from '../lib/operators/page/words.ts';
 import type { Attempt, DeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT, misused } from './failure.ts';
 import { failureText, stateCell } from './states.ts';
+import { facts } from './table.ts';
+import type { Facts } from './table.ts';
 import type { Paint, Pane } from './terminal.ts';
-import { hang, padTo, printableJson } from './text.ts';
+import { foldTo, hang, padTo, printableJson, wrapTo } from './text.ts';
+import { TIMES } from './times.ts';
 
 /** Shows one delivery with all its attempts. */
 export async function showDeadLetter(call: Call, deliveryId: string): Promise<number> {
@@ -22,8 +26,11 @@ export async function showDeadLetter(call: Call, deliveryId: string): Promise<nu
       ? await bus.ask(show, { parameters })
       : await bus.ask(reveal, { parameters, body: { reason }, named: { reason: '--reveal' } });
   if (isJson) writeJson(call, json);
-  // The payload is shown as JSON, whose escapes tell more than the replacements of the view.
-  else write({ ...view, payload: show.answer.parse(json).payload }, terminal.out);
+  // The payload is shown as JSON, and answers with their line breaks: both tell more than the replacements of the view.
+  else {
+    const { payload, attempts } = show.answer.parse(json);
+    write({ ...view, payload }, attempts.map(answerOf), terminal.out);
+  }
   if (reason !== undefined) terminal.err.write('The operator log has recorded your name and reason.');
   return EXIT.ok;
 }
@@ -37,15 +44,17 @@ export function requireDeliveryId(written: string): void {
   );
 }
 
-function write(view: DeadLetter, pane: Pane): void {
+const answerOf = (attempt: Attempt) => ('error' in attempt ? (attempt.error?.answer ?? null) : null);
+
+function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane): void {
   const { paint } = pane;
   const heading = (text: string) => `\n${paint('bold', text)}`;
   const isDead = view.state === 'dead_lettered';
   const what = isDead ? (view.dismissedAt === null ? 'Dead letter' : 'Dismissed dead letter') : 'Delivery';
   pane.write(paint('bold', `${what} ${view.deliveryId}`));
-  pane.write(facts(view, pane));
+  pane.write(facts(pane, factsOf(view)));
   pane.write(heading('Attempts'));
-  pane.write(timeline(view, pane));
+  pane.write(timeline(view, answers, pane));
   if (view.siblings.length > 0) {
     pane.write(heading('The event’s other subscribers'));
     const width = Math.max(...view.siblings.map(({ subscriber }) => subscriber.length));
@@ -56,49 +65,72 @@ function write(view: DeadLetter, pane: Pane): void {
   }
   pane.write(heading(`Payload${hiddenWords(view)}`));
   pane.write(printableJson(view.payload, 2).replaceAll(/^/gm, '  '));
-  if (isDead) {
-    pane.write(`\n${paint('dim', `To deliver it again: npx postbud replay --delivery ${view.deliveryId}`)}`);
-  }
+  const next = isDead ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. ` : '';
+  pane.write(`\n${paint('dim', wrapTo(pane.columns, next + TIMES))}`);
 }
 
-function facts(view: DeadLetter, { paint, columns }: Pane): string {
+function factsOf(view: DeadLetter): Facts {
   const { generatedAt: now, event } = view;
   const { text, style } = stateCell(view.state);
   const since = view.dismissedAt ?? view.deadLetteredAt ?? view.deliveredAt;
   const sinceWords = since === null ? '' : `, ${timeText(since, now)} (${ago(since, now)})`;
   const next = view.nextAttemptAt === null ? '' : `, next attempt ${until(view.nextAttemptAt, now)}`;
-  const rows: readonly (readonly [name: string, value: string | null])[] = [
-    ['state', `${text}${view.dismissedAt === null ? '' : ', dismissed'}${sinceWords}${next}`],
+  return [
+    [
+      'state',
+      { text: `${text}${view.dismissedAt === null ? '' : ', dismissed'}${sinceWords}${next}`, style },
+    ],
     ['error', view.lastError && failureText(view.lastError)],
     ['topic', view.topic],
     ['subscriber', view.subscriber],
     ['about', view.subject],
-    ['lane', view.orderingKey || null],
+    ['lane', view.orderingKey],
     ['event', view.eventId],
     ['recorded', `${timeText(view.createdAt, now)} by ${event.producer}, payload version ${event.version}`],
     ['correlation', event.correlationId],
     ['caused by', event.causationId],
     ['trace', event.traceparent],
   ];
-  const width = Math.max(...rows.map(([name]) => name.length));
-  const lines = rows.flatMap(([name, value]) =>
-    value === null ? [] : hang(`  ${padTo(width, name)}  `, value, columns),
-  );
-  return lines.join('\n').replace(text, paint(style, text));
 }
 
-function timeline({ attempts, generatedAt: now }: DeadLetter, { paint, columns }: Pane): string {
+function timeline(
+  { attempts, generatedAt: now }: DeadLetter,
+  answers: readonly (string | null)[],
+  { paint, columns }: Pane,
+): string {
   const rows = attempts.map((attempt) => ({ at: timeText(attempt.at, now), ...happened(attempt) }));
   const timeWidth = Math.max(...rows.map(({ at }) => at.length));
   const whatWidth = Math.max(...rows.map(({ what }) => stringWidth(what)));
   return rows
-    .map(({ at, what, took, style, details }) => {
+    .map(({ at, what, took, style, details }, index) => {
       const first = `  ${padTo(timeWidth, at)}  ${paint(style, padTo(whatWidth, what))}  ${took}`.trimEnd();
-      const below = details === '' ? [] : [hang(' '.repeat(timeWidth + 4), details, columns)];
-      return [first, ...below].join('\n');
+      const indent = ' '.repeat(timeWidth + 4);
+      const below = details === '' ? [] : [hang(indent, details, columns)];
+      const answer = answers[index] ?? null;
+      const said = answer === null ? [] : answerLines(answer, answers[index - 1], indent, columns);
+      return [first, ...below, ...said].join('\n');
     })
     .join('\n');
 }
+
+/** Writes what a component elsewhere answered, behind a bar, so that it is not taken for words of ours. */
+function answerLines(
+  answer: string,
+  before: string | null | undefined,
+  indent: string,
+  columns: number | null,
+): readonly string[] {
+  if (answer === before) return [`${indent}the same answer as before`];
+  const bar = `${indent}│ `;
+  const lines = visible(answer).replaceAll('\t', '  ').trimEnd().split('\n');
+  const room = columns === null ? null : Math.max(LEAST_ROOM, columns - stringWidth(bar));
+  return lines
+    .flatMap((line) => (room === null ? [line] : foldTo(room, line).split('\n')))
+    .map((line) => `${bar}${line}`.trimEnd());
+}
+
+/** An answer in a narrower column could not be read. */
+const LEAST_ROOM = 20;
 
 interface Happened {
   readonly what: string;

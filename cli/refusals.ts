@@ -1,8 +1,8 @@
 import type { problem as problemSchema } from '../lib/http/problem-shape.ts';
-import { duration, timeOfDay } from '../lib/operators/page/instants.ts';
+import { OSLO, duration, timeOfDay } from '../lib/operators/page/instants.ts';
 import { DAY, SECOND } from '../lib/time.ts';
 import { EXIT, Failure, misused } from './failure.ts';
-import { unknownTopic } from './known-names.ts';
+import { unknownSubscriber, unknownTopic } from './known-names.ts';
 
 type Problem = (typeof problemSchema)['_output'];
 
@@ -101,7 +101,7 @@ function tryAgain(retryAfterMs: number | null, problem: Problem | null): string 
     return problem ? requestLine(problem) : 'A proxy in front of Postbud says so. Is Postbud running?';
   }
   const at = timeOfDay(new Date(Date.now() + retryAfterMs).toISOString());
-  return `Try again in ${duration(retryAfterMs)}, at ${at}.`;
+  return `Try again in ${duration(retryAfterMs)}, at ${at} ${OSLO}.`;
 }
 
 /** Reads seconds or a date. More than a day counts as none: nobody waits that long. */
@@ -121,9 +121,10 @@ async function misusedThere(
   sent: Refused['sent'],
   named: Refused['named'],
 ): Promise<Failure> {
-  const { topic } = sent;
-  if (typeof topic === 'string' && issues.some(({ path }) => path === 'topic'))
-    return await unknownTopic(topic);
+  const isWrong = (field: string) => issues.some(({ path }) => path === field);
+  const { topic, subscriber } = sent;
+  if (typeof topic === 'string' && isWrong('topic')) return await unknownTopic(topic);
+  if (typeof subscriber === 'string' && isWrong('subscriber')) return await unknownSubscriber(subscriber);
   const optionOf = (path: string) => {
     const [field = ''] = path.split('.');
     const value = sent[field];

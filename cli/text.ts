@@ -12,6 +12,18 @@ export function cutTo(width: number, text: string): string {
   return `${kept.trimEnd()}…`;
 }
 
+/** Cuts a text to a number of terminal cells, with `…` in its middle, so that both ends stay. */
+export function cutMiddle(width: number, text: string): string {
+  if (stringWidth(text) <= width) return text;
+  const end = Math.floor((width - 1) / 2);
+  let kept = '';
+  for (const { segment } of [...graphemes.segment(text)].toReversed()) {
+    if (stringWidth(segment + kept) > end) break;
+    kept = segment + kept;
+  }
+  return cutTo(width - stringWidth(kept), text) + kept;
+}
+
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
 /** Fills a text with spaces up to a number of terminal cells. */
@@ -23,6 +35,16 @@ export function padTo(width: number, text: string, align: 'left' | 'right' = 'le
 /** Breaks a text into lines. @param width in cells; null leaves the text in one line. */
 export function wrapTo(width: number | null, text: string): string {
   return width === null ? text : wrapAnsi(text, Math.max(1, width));
+}
+
+/** As `wrapTo`, and breaks words that are longer than a line. */
+export function hardWrapTo(width: number, text: string): string {
+  return wrapAnsi(text, Math.max(1, width), { hard: true });
+}
+
+/** Breaks a text at the width, wherever that is, and keeps its spaces. */
+export function foldTo(width: number, text: string): string {
+  return wrapAnsi(text, Math.max(1, width), { hard: true, trim: false, wordWrap: false });
 }
 
 /** Writes a text behind another, and its further lines below its beginning. @param width of all, as `wrapTo` takes it. */

@@ -173,6 +173,8 @@ export interface PastAttempt {
   readonly outcome: 'failed' | 'delivered' | 'waited' | 'replayed' | 'hurried' | 'skipped' | 'dismissed';
   readonly kind?: string;
   readonly message?: string;
+  /** The beginning of what a component elsewhere answered when it refused the event, without personal data. */
+  readonly answer?: string;
   /** Of an operator's action: the operator, the reason, and the replay. */
   readonly by?: string;
   readonly reason?: string | null;

@@ -3,6 +3,7 @@ import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
 import { countDeadLetters } from './operators/dead-letters/count.ts';
+import { followers } from './operators/followers.ts';
 import { config, database, relays, subscribers } from './postbud.ts';
 
 /**
@@ -18,6 +19,7 @@ export function operators(
     settings: () => config().operators,
     environment: () => config().environment,
     deadLetters: async () => await countDeadLetters(await database()),
+    followers,
     ...(perVisitor && { perVisitor }),
     bus: { database, subscribers, relays },
     routes,

@@ -58,7 +58,7 @@ function topicNamed(name: string, topics: readonly Topic[]): Topic {
 
 function topicTable(topics: readonly Topic[], pane: Pane): string {
   const columns = [
-    { title: 'topic', isFlexible: true },
+    { title: 'topic', isCut: true },
     { title: 'version', align: 'right', leftOut: 'late' },
     { title: 'producer' },
     { title: 'subscribers', isFlexible: true },

@@ -6,10 +6,11 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { showDeadLetter } from '../dead-letter.ts';
 import { EXIT, misused } from '../failure.ts';
-import { unknownSubscriber } from '../known-names.ts';
 import { failureText } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
+import { wrapTo } from '../text.ts';
+import { TIMES } from '../times.ts';
 
 /** The most that one page of the endpoint holds. */
 const PAGE = 100;
@@ -69,8 +70,6 @@ async function run(call: Call): Promise<number> {
   const { out } = call.terminal;
   const isFiltered = filters.some((name) => name !== 'limit');
   write(view, isFiltered, out);
-  const unknown = view.total === 0 ? await unknownSubscriber(given.text('subscriber')) : null;
-  if (unknown !== null) out.write(unknown);
   return EXIT.ok;
 }
 
@@ -126,7 +125,8 @@ function write(view: DeadLetterPage, isFiltered: boolean, pane: Pane): void {
   pane.write(`\n${itemTable(items, now, pane)}`);
   const rest = total - items.length;
   const more = rest > 0 ? `${count(rest)} older: add --limit ${Math.min(total, 10_000)}. ` : '';
-  pane.write(`\n${pane.paint('dim', `${more}Details: npx postbud dead-letters ${items[0]!.deliveryId}`)}`);
+  const details = `Details: npx postbud dead-letters ${items[0]!.deliveryId}`;
+  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${more}${details}. ${TIMES}`))}`);
 }
 
 function nothing(
@@ -143,8 +143,8 @@ function groupTable(groups: readonly ErrorGroup[], now: string, pane: Pane): str
   const columns = [
     { title: 'dead', align: 'right' },
     { title: 'error', isFlexible: true },
-    { title: 'topic', isFlexible: true },
-    { title: 'subscriber', leftOut: 'late' },
+    { title: 'topic', isCut: true },
+    { title: 'subscriber' },
     { title: 'latest', leftOut: 'late' },
     { title: '', leftOut: 'early' },
   ] as const;
@@ -166,8 +166,8 @@ function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): s
   const columns = [
     { title: 'delivery' },
     { title: 'dead since', leftOut: 'late' },
-    { title: 'topic', isFlexible: true },
-    { title: 'subscriber', leftOut: 'late' },
+    { title: 'topic', isCut: true },
+    { title: 'subscriber' },
     { title: 'about', isFlexible: true, leftOut: 'early' },
     { title: 'error', isFlexible: true },
   ] as const;

@@ -4,17 +4,16 @@ import type { PreviewedSubscription, ReplayPreview } from '../../lib/operators/r
 import type { Given } from '../arguments.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
+import { YES, confirm, requireConfirmable } from '../confirm.ts';
 import { requireDeliveryId } from '../dead-letter.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
-import { unknownSubscriber } from '../known-names.ts';
 import { Unavailable } from '../refusals.ts';
 import { failureText } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
 
-/** Above this the operator types the number, which proves that it was read. The console has the same limit. */
-const TYPED_ABOVE = 100;
+const NOTHING = 'Nothing was replayed.';
 
 const NAMED = { deliveryIds: '--delivery', expectedCount: '--expected' };
 
@@ -43,7 +42,7 @@ export const command: Command = {
     reason: { value: '<text>', help: 'recorded in the operator log' },
     expected: { value: '<number>', help: 'replay only if exactly this many match' },
     'dry-run': { help: 'show the preview and stop' },
-    yes: { help: 'replay without asking' },
+    ...YES,
   },
   examples: [
     ['replay payment.captured --since 24h', 'the dead letters of the last 24 hours, after confirmation'],
@@ -57,12 +56,7 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   const fields = requestOf(given);
   const isDry = given.isSet('dry-run');
-  if (!isDry && !given.isSet('yes') && !terminal.isInteractive) {
-    throw misused(
-      'Nothing was replayed: there is no terminal to ask for confirmation.',
-      'Add --yes to replay without asking, or --dry-run for a preview.',
-    );
-  }
+  if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
   const { showPreview } = await import('../../lib/operators/replays/routes.ts');
   const { json, view } = await bus.ask(showPreview, { query: fields, named: NAMED });
@@ -70,14 +64,15 @@ async function run(call: Call): Promise<number> {
   const pane = isDry ? terminal.out : terminal.err;
   if (isDry && isJson) writeJson(call, json);
   else write(view, titleOf(view, given), pane);
-  const unknown = view.matched === 0 ? await unknownSubscriber(given.text('subscriber')) : null;
-  if (unknown !== null && !isJson) pane.write(unknown);
   if (expected !== undefined && view.matched !== expected) {
     const match = `${quantity(view.matched, 'delivery')} ${view.matched === 1 ? 'matches' : 'match'}`;
     throw new Failure(EXIT.failed, `Nothing was replayed: ${match}, not ${count(expected)}.`);
   }
   if (isDry) return EXIT.ok;
-  if (view.matched > 0 && !given.isSet('yes')) await confirm(view, call);
+  if (view.matched > 0) {
+    const action = `Replay ${view.matched === 1 ? 'it' : 'them'}`;
+    await confirm(call, { action, count: view.matched, nothing: NOTHING });
+  }
   return await replayPreviewed(view, call);
 }
 
@@ -109,16 +104,6 @@ function requestOf(given: Given) {
 }
 
 const USAGE = 'For example: npx postbud replay payment.captured --since 24h';
-
-async function confirm({ matched }: ReplayPreview, { terminal }: Call): Promise<void> {
-  const isTyped = matched > TYPED_ABOVE;
-  const question = isTyped
-    ? `Type ${matched} to replay them: `
-    : `Replay ${matched === 1 ? 'it' : 'them'}? [y/N] `;
-  const answer = (await terminal.ask(`\n${question}`)).trim().toLowerCase();
-  const isYes = isTyped ? answer.replaceAll(/[ ,.]/g, '') === String(matched) : /^(y|yes|j|ja)$/.test(answer);
-  if (!isYes) throw new Failure(EXIT.failed, 'Nothing was replayed.');
-}
 
 async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
@@ -173,7 +158,7 @@ function write(view: ReplayPreview, title: string, pane: Pane): void {
       pane,
       [
         { title: '', align: 'right' },
-        { title: 'topic', isFlexible: true },
+        { title: 'topic', isCut: true },
         { title: 'subscriber' },
         { title: 'last delivered', leftOut: 'late' },
       ],

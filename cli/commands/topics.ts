@@ -9,12 +9,14 @@ import { count, quantity } from '../../lib/operators/page/words.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { EXIT } from '../failure.ts';
+import { EXIT, misused } from '../failure.ts';
+import type { Failure } from '../failure.ts';
 import { nearest } from '../nearest.ts';
 import { table } from '../table.ts';
 import type { Cell } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
+import { TIMES } from '../times.ts';
 
 export const command: Command = {
   name: 'topics',
@@ -38,19 +40,20 @@ async function run(call: Call): Promise<number> {
   const text = given.positionals.join(' ');
   const { showOverview } = await import('../../lib/operators/overview/routes.ts');
   const { json, view } = await bus.ask(showOverview);
+  const found = sortTopics(filterTopics(view.topics, text), 'blocked');
+  if (found.length === 0 && text !== '') throw nothingFound(text, view.topics);
   if (isJson) {
     writeJson(call, json);
     return EXIT.ok;
   }
   const isWhole = given.isSet('all') || text !== '';
-  const found = sortTopics(filterTopics(view.topics, text), 'blocked');
   const shown = isWhole ? found : found.filter(isBusy);
   const isSingled = text !== '' && shown.length === 1;
   const { out } = terminal;
   out.write(wrapTo(out.columns, `${relayWords(view, out)} ${totalsWords(view)}`));
   if (shown.length > 0) out.write(`\n${topicTable(shown, view.generatedAt, isSingled, out)}`);
-  const footer = footerOf(view, shown.length, text);
-  if (footer) out.write(`\n${out.paint('dim', footer)}`);
+  const quiet = text === '' ? quietWords(view, shown.length) : '';
+  out.write(`\n${out.paint('dim', wrapTo(out.columns, `${quiet}${TIMES}`))}`);
   return EXIT.ok;
 }
 
@@ -89,18 +92,20 @@ function totalsWords({ totals }: Overview): string {
   return `${events} ${quantity(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
 }
 
-function footerOf({ topics: all }: Overview, shown: number, text: string): string {
-  if (text !== '') return shown === 0 ? nothingFound(text, all) : '';
+function quietWords({ topics: all }: Overview, shown: number): string {
   const rest = all.length - shown;
   if (rest === 0) return '';
-  return `${quantity(rest, 'quiet topic')}: add --all to show ${rest === 1 ? 'it' : 'them'}.`;
+  return `${quantity(rest, 'quiet topic')}: add --all to show ${rest === 1 ? 'it' : 'them'}. `;
 }
 
-function nothingFound(text: string, all: readonly TopicOverview[]): string {
-  const names = all.map(({ topic }) => topic);
+function nothingFound(text: string, all: readonly TopicOverview[]): Failure {
+  const names = all.flatMap(({ topic, subscribers }) => [topic, ...subscribers.map((one) => one.subscriber)]);
   const meant = nearest(text, names);
   const none = `No topic has '${text}' in its name, producer or subscribers.`;
-  return meant === null ? none : `${none} Did you mean '${meant}'?`;
+  return misused(
+    meant === null ? none : `${none} Did you mean '${meant}'?`,
+    'npx postbud topics --all lists the topics.',
+  );
 }
 
 function topicTable(
@@ -110,7 +115,7 @@ function topicTable(
   pane: Pane,
 ): string {
   const columns = [
-    { title: 'topic, subscriber', isFlexible: true },
+    { title: 'topic, subscriber', isCut: true },
     { title: 'pending', align: 'right' },
     { title: 'failing', align: 'right' },
     { title: 'dead', align: 'right' },

@@ -271,6 +271,9 @@ const LOCK = `
     else id in (select split_part(id, '-', 1)::bigint from jsonb_array_elements_text($3::text::jsonb) as chosen(id)) end
   order by lanes.id for update of lanes`;
 
+/** The newest entries of a delivery's log whose answers a replay keeps: two rounds of five attempts. */
+const ANSWERS_KEPT = 10;
+
 // The lane's head moves back to before the first replayed delivery; a relay that holds the lane sees that when it settles.
 const statement = (matching: string) => `
   with ${matching},
@@ -291,7 +294,12 @@ const statement = (matching: string) => `
   put_back as (
     update deliveries set state = 'pending', attempts = 0, next_attempt_at = null, dead_lettered_at = null,
       delivered_at = null, error_group = null, dismissed_at = null, replayed_at = clock.now, replays = deliveries.replays + 1,
-      attempt_log = coalesce(attempt_log, '[]')
+      -- Else the log of a delivery that is replayed again and again would grow by a page of text each time.
+      attempt_log = case when jsonb_array_length(attempt_log) > ${ANSWERS_KEPT} then (
+          select jsonb_agg(case when number > jsonb_array_length(attempt_log) - ${ANSWERS_KEPT} then entry
+            else entry - 'answer' end order by number)
+          from jsonb_array_elements(attempt_log) with ordinality as logged(entry, number)
+        ) else coalesce(attempt_log, '[]') end
         || case when deliveries.state = 'delivered' then jsonb_build_array(jsonb_build_object('attempt', attempts,
           'at', attempted_at, 'durationMs', duration_ms, 'outcome', 'delivered')) else '[]' end
         || jsonb_build_array(jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0, 'outcome', 'replayed',

@@ -54,6 +54,8 @@ export interface UnfinishedAttempt {
   /** The error's code, or its class. */
   readonly kind: string;
   readonly message: string;
+  /** What a component elsewhere said when it refused the event. */
+  readonly answer: string | null;
   /** Set exactly when `nextAttemptAtMs` is null. */
   readonly errorGroup: ErrorGroup | null;
 }
@@ -184,7 +186,7 @@ function outcomeLiteral(lane: LaneOutcome): string {
 }
 
 function unfinishedRow({ id, home }: LaneOutcome, attempt: UnfinishedAttempt) {
-  const { position, outcome, nextAttemptAtMs, kind, message, errorGroup } = attempt;
+  const { position, outcome, nextAttemptAtMs, kind, message, answer, errorGroup } = attempt;
   const { atMs, durationMs } = inWholeMs(attempt);
   const at = instant(atMs);
   return {
@@ -196,7 +198,7 @@ function unfinishedRow({ id, home }: LaneOutcome, attempt: UnfinishedAttempt) {
     burnt: outcome === 'failed' ? 1 : 0,
     next_attempt_at: instant(nextAttemptAtMs),
     error_group: errorGroup,
-    entry: { at, durationMs, outcome, kind, message },
+    entry: { at, durationMs, outcome, kind, message, ...(answer !== null && { answer }) },
   };
 }
 

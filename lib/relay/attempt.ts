@@ -44,8 +44,8 @@ export class Attempt {
   #leased: LeasedLane;
   #place: number;
   readonly #observed: ObservedAttempt | null;
-  // Read after `atMs`: read before, the attempt would seem too long and end after its retry was scheduled.
-  readonly #beganAt = performance.now();
+  /** The clock that `atMs` was read from: of the lane in which the attempt began. */
+  readonly #clock: () => number;
 
   constructor(leased: LeasedLane, place: number, atMs: number, observed: ObservedAttempt | null) {
     this.delivery = leased.progress.claimed[place]!;
@@ -53,6 +53,7 @@ export class Attempt {
     this.#leased = leased;
     this.#place = place;
     this.#observed = observed;
+    this.#clock = leased.options.clock;
   }
 
   get place(): number {
@@ -60,7 +61,7 @@ export class Attempt {
   }
 
   get elapsedMs(): number {
-    return performance.now() - this.#beganAt;
+    return this.#clock() - this.atMs;
   }
 
   /** Moves the attempt to another lane, whose only claimed delivery it is; the outcome is recorded there. */
@@ -108,6 +109,8 @@ export class Attempt {
     const { delivery, atMs } = this;
     const { kind, message, waitMs } = failure;
     const outcome = waitMs === null ? 'failed' : 'waited';
+    // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
+    const answer = outcome === 'failed' || delivery.nextAttemptAtMs === null ? failure.answer : null;
     const delayMs = waitMs ?? this.#backoff(failure);
     // A relay that died stopped trying when its lease ran out.
     const endedAtMs = failure === LEASE_EXPIRED ? atMs : this.#leased.options.clock();
@@ -115,7 +118,17 @@ export class Attempt {
     const errorGroup = nextAttemptAtMs === null ? this.#errorGroup(failure) : null;
     this.#leased.progress.fail(
       this.#place,
-      { position: delivery.position, atMs, durationMs, outcome, nextAttemptAtMs, kind, message, errorGroup },
+      {
+        position: delivery.position,
+        atMs,
+        durationMs,
+        outcome,
+        nextAttemptAtMs,
+        kind,
+        message,
+        answer,
+        errorGroup,
+      },
       isDoubtful,
     );
     this.end(nextAttemptAtMs === null ? 'dead_lettered' : outcome, durationMs, kind);

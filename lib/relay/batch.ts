@@ -104,13 +104,12 @@ async function take(leased: LeasedLane, attempts: readonly Attempt[]): Promise<n
 async function takeInTransaction(leased: LeasedLane, attempts: readonly Attempt[]): Promise<number> {
   let taken: readonly Attempt[] = [];
   await inTransaction(leased, async ({ tx, limited }) => {
-    const startedAt = performance.now();
     const handled = callHandler(leased, attempts, limited(), tx);
     const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
     // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
     if (count === 0) throw new NotTaken(0, attempts.length);
     taken = attempts.slice(0, count);
-    const durationMs = performance.now() - startedAt;
+    const durationMs = attempts[0]!.elapsedMs;
     for (const attempt of taken) attempt.durationMs = durationMs;
     await settle(leased, tx, taken);
   });

@@ -5,6 +5,8 @@ export interface AttemptFailure {
   /** The error's code, or its class if it has none. */
   readonly kind: string;
   readonly message: string;
+  /** What a component elsewhere said when it refused the event; null without an answer. */
+  readonly answer: string | null;
   /** How long the handler asked to wait, in milliseconds; null when it did not. */
   readonly waitMs: number | null;
   readonly isPermanent: boolean;
@@ -13,6 +15,7 @@ export interface AttemptFailure {
 export const LEASE_EXPIRED: AttemptFailure = {
   kind: 'lease_expired',
   message: 'the relay died, or lost its database, during the attempt',
+  answer: null,
   waitMs: null,
   isPermanent: false,
 };
@@ -20,6 +23,8 @@ export const LEASE_EXPIRED: AttemptFailure = {
 /** Longer messages add nothing, and some hold the whole request that failed. */
 const MESSAGE_LIMIT = 2000;
 const KIND_LIMIT = 100;
+/** As much as is read of a component's answer. */
+const ANSWER_LIMIT = 2048;
 
 /** Longer than any backoff of the relay's own, and short enough for a timestamp. */
 const LONGEST_WAIT_MS = 7 * DAY;
@@ -27,22 +32,27 @@ const LONGEST_WAIT_MS = 7 * DAY;
 /** Reads what a handler threw. It compares codes, not classes: a handler may bring its own copy of the library. */
 export function failureOf(error: unknown): AttemptFailure {
   try {
-    if (!(error instanceof Error))
-      return { kind: 'thrown', message: storable(error), waitMs: null, isPermanent: false };
+    if (!(error instanceof Error)) return thrown(storable(error));
     const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
     const ms = code === 'retry_after' && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
     return {
       kind: storable(code ?? error.name).slice(0, KIND_LIMIT),
       message: storable(error.message),
+      answer:
+        'answer' in error && typeof error.answer === 'string' ? storable(error.answer, ANSWER_LIMIT) : null,
       waitMs: ms >= 0 ? Math.min(ms, LONGEST_WAIT_MS) : null,
       isPermanent: code === 'permanent',
     };
   } catch {
-    return { kind: 'thrown', message: 'the thrown value cannot be read', waitMs: null, isPermanent: false };
+    return thrown('the thrown value cannot be read');
   }
 }
 
+function thrown(message: string): AttemptFailure {
+  return { kind: 'thrown', message, answer: null, waitMs: null, isPermanent: false };
+}
+
 /** Postgres refuses U+0000 and half surrogate pairs in JSON; a handler's error may hold them. */
-function storable(text: unknown): string {
-  return String(text).slice(0, MESSAGE_LIMIT).toWellFormed().replaceAll('\0', '');
+function storable(text: unknown, limit = MESSAGE_LIMIT): string {
+  return String(text).slice(0, limit).toWellFormed().replaceAll('\0', '');
 }

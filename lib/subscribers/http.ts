@@ -5,6 +5,7 @@ import { InvalidConfiguration } from '../config.ts';
 import type { RemoteSubscriber } from '../config.ts';
 import { traceparent } from '../trace-context.ts';
 import { DAY, SECOND } from '../time.ts';
+import { beginningOf, refusalIn } from './answer.ts';
 import { PermanentError, RetryAfter } from './outcome.ts';
 import { attach, attachBatches, topicsOf } from './subscriber.ts';
 import type { AttachedSubscriber, BatchContext, BusEvent, DeliveryContext } from './subscriber.ts';
@@ -21,7 +22,7 @@ const ANSWER_BYTES = 4096;
  * It receives each event as a POST of a CloudEvents 1.0 JSON document, signed according to Standard Webhooks. 2xx means
  * delivered, 410 permanently failed, 429 and 503 with `Retry-After` wait; any other answer is a failure. With `isBatch`
  * it receives arrays of such documents. 2xx then means all of them, or the first n with `{ "delivered": n }`; any other
- * answer applies to the first event.
+ * answer applies to the first event. What a refusal says is kept with the attempt.
  *
  * @throws InvalidConfiguration when the catalog has no such subscriber.
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md#32-structured-content-mode
@@ -81,7 +82,7 @@ async function postEvent(receiver: Receiver, event: BusEvent, context: DeliveryC
     id: event.id,
     body: JSON.stringify(cloudEvent(event)),
   };
-  const response = await post(receiver, content, attempt, signal);
+  const response = await post(receiver, content, [event], attempt, signal);
   await response.body?.cancel();
 }
 
@@ -97,7 +98,7 @@ async function postBatch(
     id: batchId(events),
     body: `[${documents.join(',')}]`,
   };
-  const response = await post(receiver, content, deliveries[0]!.attempt, signal);
+  const response = await post(receiver, content, events, deliveries[0]!.attempt, signal);
   return takenOf(await answerOf(response), events.length);
 }
 
@@ -115,6 +116,7 @@ function batchId(events: readonly BusEvent[]): string {
 async function post(
   { url, key }: Receiver,
   { type, id, body }: { readonly type: string; readonly id: string; readonly body: string },
+  events: readonly BusEvent[],
   attempt: number,
   signal: AbortSignal,
 ): Promise<Response> {
@@ -138,17 +140,26 @@ async function post(
     signal,
   });
   if (response.ok) return response;
-  await response.body?.cancel();
-  if (response.status === 410) throw new PermanentError('the subscriber answered 410 Gone');
-  const waitMs = response.status === 429 || response.status === 503 ? retryAfterMs(response.headers) : null;
-  if (waitMs !== null)
-    throw new RetryAfter(waitMs, `the subscriber answered ${response.status} with Retry-After`);
-  throw new DeliveryRefused(`http_${response.status}`, `the subscriber answered ${response.status}`);
+  throw Object.assign(refusalOf(response), { answer: await refusalIn(response, events) });
+}
+
+function refusalOf({ status, headers }: Response): Error {
+  if (status === 410) return new PermanentError('the subscriber answered 410 Gone');
+  const waitMs = status === 429 || status === 503 ? retryAfterMs(headers) : null;
+  if (waitMs !== null) return new RetryAfter(waitMs, `the subscriber answered ${status} with Retry-After`);
+  return new DeliveryRefused(`http_${status}`, `the subscriber answered ${status}`);
 }
 
 /** Reads the answer to a batch. @returns null for one that is not JSON and does not claim to be. */
 async function answerOf(response: Response): Promise<unknown> {
-  const { text, isWhole } = await beginningOf(response);
+  const { bytes, isWhole, error } = await beginningOf(response, ANSWER_BYTES);
+  if (error instanceof TypeError) {
+    throw new DeliveryRefused('unreachable', 'the connection was lost in the middle of the answer', {
+      cause: error,
+    });
+  }
+  if (error !== null) throw error;
+  const text = Buffer.from(bytes).toString('utf8').trim();
   const isJson = /^application\/(?:[\w.+-]+\+)?json\b/i.test(response.headers.get('content-type') ?? '');
   // A receiver may send a count without a content type.
   if (text === '' || !(isJson || text.startsWith('{'))) return null;
@@ -158,24 +169,6 @@ async function answerOf(response: Response): Promise<unknown> {
   } catch {
     throw wrongAnswer('malformed JSON');
   }
-}
-
-async function beginningOf(response: Response): Promise<{ text: string; isWhole: boolean }> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of response.body ?? []) {
-      chunks.push(chunk);
-      bytes += chunk.byteLength;
-      if (bytes > ANSWER_BYTES) break;
-    }
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    throw new DeliveryRefused('unreachable', 'the connection was lost in the middle of the answer', {
-      cause: error,
-    });
-  }
-  return { text: Buffer.concat(chunks).toString('utf8').trim(), isWhole: bytes <= ANSWER_BYTES };
 }
 
 function takenOf(answer: unknown, handed: number): number {

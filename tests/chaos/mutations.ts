@@ -39,7 +39,9 @@ export const MUTATIONS: readonly Mutation[] = [
         file: FAN_OUT,
         from: `  ) as held;
 `,
+        // The pause stands for a process that is preempted here. Without it the race shows in one run of twenty.
         to: `  ) as held;
+  perform pg_sleep(0.05);
   at := clock_timestamp();
 `,
       },

@@ -156,7 +156,7 @@ describe('the counters of a subscription', () => {
         to: first + 1,
         keepUntilMs: START,
         delivered: [{ position: first, atMs: START, durationMs: 1 }],
-        unfinished: [{ ...failed, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
+        unfinished: [{ ...failed, answer: null, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
       },
     );
     for (const settled of [outcome, outcome, { ...outcome, token: randomUUID() }])

@@ -17,7 +17,7 @@ afterAll(() => arena.close());
 const SEED = 1;
 
 /** Races for the order of a lane: the rarest mistake shows in one play of six, the others in nearly every play. */
-const CROWDED = [14, 68, 2, 16, 24];
+const CROWDED = [68, 20, 24, 14];
 
 /** Two releases on one database. */
 const ROLLOUTS = [3, 7, 11];

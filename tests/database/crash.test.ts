@@ -189,6 +189,7 @@ describe('a relay that has lost its lease', () => {
             errorGroup: { key: '0123456789abcdef', kind: 'x', message: 'x' },
             kind: 'Error',
             message: 'late',
+            answer: null,
           },
         ],
       },

@@ -10,7 +10,8 @@ import type { Pane, Terminal } from '../../cli/terminal.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { problemValue } from '../../lib/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/http/problem-codes.ts';
-import { emitPayments, rows } from '../support/bus.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
 import { CRON_SECRET, startOperatorServer } from '../support/operator-server.ts';
 import { test as operatorTest } from '../support/operator-test.ts';
@@ -79,7 +80,7 @@ describe('topics', () => {
     const { code, out } = await postbud('topics');
     expect(code).toBe(0);
     expect(out).toContain('Nothing is pending, failing or dead-lettered.');
-    expect(out).toMatch(/^\d+ quiet topics: add --all to show them\.$/m);
+    expect(out).toMatch(/^\d+ quiet topics: add --all to show them\. Times are Europe\/Oslo\.$/m);
   });
 
   test('topics shows the topics that need attention, with their subscribers', async ({
@@ -99,8 +100,16 @@ describe('topics', () => {
     const { out } = await postbud('topics payment.captured');
     for (const name of ['bookings', 'ledger', 'notifications', 'accounting'])
       expect(out).toContain(`  ${name} `);
-    expect((await postbud('topics xyzzy')).out).toContain("No topic has 'xyzzy'");
-    expect((await postbud('topics payment.captred')).out).toContain("Did you mean 'payment.captured'?");
+    for (const [written, words] of [
+      ['xyzzy', "No topic has 'xyzzy'"],
+      ['payment.captred', "Did you mean 'payment.captured'?"],
+      ['legder', "Did you mean 'ledger'?"],
+    ])
+      expect(await postbud(`topics ${written}`)).toMatchObject({
+        code: 2,
+        out: '',
+        err: expect.stringContaining(words!),
+      });
   });
 
   test('topics --json is the endpoint’s answer', async ({ postbud }) => {
@@ -208,6 +217,27 @@ describe('dead-letters', () => {
       expect(out).not.toMatch(/[^\P{Cc}\n]|\u202E/u);
     }
   });
+});
+
+test('dead-letters shows what a component answered, behind a bar and unable to control the terminal', async ({
+  bus,
+  operators,
+  postbud,
+}) => {
+  await emitPayments(bus.db, 1, 1);
+  const answer = `{\n  "error": "${'licence expired '.repeat(5)}"\r\n}${ESCAPE}[2J\u202E`;
+  const refuse = () => {
+    throw Object.assign(new PermanentError('the subscriber answered 410 Gone'), { answer });
+  };
+  await drainLive(bus.db, [ledger(refuse)]);
+  const [id] = await operators.idsIn('dead_lettered');
+  const { out } = await postbud(`dead-letters ${id}`, { columns: 60 });
+  expect(out).toMatch(/^ +│ \{\n +│ {3}"error": "licence expired licence/m);
+  expect(out).toMatch(/^ +│ \}␛\[2J⟨U\+202E⟩$/m);
+  expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(60);
+  expect((await postbud(`dead-letters ${id}`)).out).toContain(`"error": "${'licence expired '.repeat(5)}"\n`);
+  const { attempts } = (await postbud(`dead-letters ${id} --json`)).json();
+  expect(attempts).toEqual([expect.objectContaining({ error: expect.objectContaining({ answer }) })]);
 });
 
 describe('replay', () => {
@@ -328,14 +358,31 @@ describe('replay', () => {
   test('an unknown subscriber or topic is answered with the nearest name', async ({ operators, postbud }) => {
     await operators.died(1);
     const meant = "Unknown subscriber 'legder'. Did you mean 'ledger'?";
-    expect((await postbud('dead-letters --subscriber legder')).out).toContain(meant);
-    const preview = await postbud('replay payment.captured --since 24h --subscriber legder --dry-run');
-    expect(preview.out).toContain(meant);
+    for (const args of ['dead-letters', 'replay payment.captured --since 24h --yes']) {
+      const { code, out, err } = await postbud(`${args} --subscriber legder`);
+      expect([code, out, err]).toEqual([2, '', meant]);
+    }
     const unknown = await postbud('dead-letters --topic nothing.like.it');
     expect([unknown.code, unknown.err]).toEqual([
       2,
       "Unknown topic 'nothing.like.it'.\nnpx postbud topics --all lists the topics.",
     ]);
+  });
+
+  test('names that only another release’s catalog has are accepted', async ({ bus, postbud }) => {
+    await rows(
+      bus.db,
+      `insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
+       values ('tea.brewed', 'teapot', 0, 0, 0, 0)`,
+    );
+    await rows(
+      bus.db,
+      `insert into lanes (topic, subscriber, ordering_key, tail) values ('tea.brewed', 'teapot', '', 0)`,
+    );
+    const { code, out } = await postbud('dead-letters --topic tea.brewed --subscriber teapot');
+    expect([code, out]).toEqual([0, 'No dead letters, and nothing is failing.']);
+    const { err } = await postbud('dead-letters --subscriber teepot');
+    expect(err).toContain("Unknown subscriber 'teepot'.");
   });
 
   test.for([

@@ -218,22 +218,31 @@ describe('a form', () => {
     expect(operators.kicks).toBe(0);
   });
 
-  test('a form on a lane leads back to its own page, and to no other site', async ({ bus, operators }) => {
+  test('a form on a lane leads back to its own page, which follows the action, and to no other site', async ({
+    bus,
+    operators,
+  }) => {
     const topicPage = `${HOME}/topics/payment.captured`;
     const [first] = await operators.held(3);
     const sent = async (path: string, form: Record<string, string>) => {
       const answer = await operators.ask(path, { ...asBrowser, form });
       return [answer.status, answer.headers.get('location')];
     };
-    expect(await sent(`/deliveries/${first}/retry`, { next: topicPage })).toEqual([303, topicPage]);
+    expect(await sent(`/deliveries/${first}/retry`, { next: topicPage })).toEqual([
+      303,
+      `${topicPage}?done=retry&of=${first}`,
+    ]);
     expect(await sent(`/deliveries/${first}/skip`, { next: 'https://evil.example/', reason: 'x' })).toEqual([
       303,
-      HOME,
+      `${HOME}?done=skip&of=${first}`,
     ]);
     expect(
       await sent('/subscribers/ledger/pause', { next: '//evil.example', reason: 'x', topic: '' }),
-    ).toEqual([303, HOME]);
-    expect(await sent('/subscribers/ledger/resume', { reason: '' })).toEqual([303, HOME]);
+    ).toEqual([303, `${HOME}?done=pause&of=ledger`]);
+    expect(await sent('/subscribers/ledger/resume', { reason: '' })).toEqual([
+      303,
+      `${HOME}?done=resume&of=ledger`,
+    ]);
     expect(await rows(bus.db, 'select action, reason from operator_actions order by at')).toEqual([
       { action: 'retry', reason: null },
       { action: 'skip', reason: 'x' },

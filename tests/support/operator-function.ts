@@ -7,6 +7,7 @@ import type { Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
+import { followers } from '../../lib/operators/followers.ts';
 import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
@@ -55,6 +56,7 @@ export function operatorFunction({
     settings: typeof settings === 'function' ? settings : () => settings,
     environment: () => environment,
     deadLetters,
+    followers,
     perVisitor: (limits) => ({ limiter, visitors, limits }),
     bus: { database: async () => db(), subscribers, relays: () => true },
     routes,

@@ -4,10 +4,10 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { parse } from '../../cli/arguments.ts';
 import { commandLine } from '../../cli/main.ts';
 import { nearest } from '../../cli/nearest.ts';
-import { table } from '../../cli/table.ts';
+import { facts, table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
-import { cutTo, hang, padTo, printable, printableJson, wrapTo } from '../../cli/text.ts';
+import { cutMiddle, cutTo, hang, padTo, printable, printableJson, wrapTo } from '../../cli/text.ts';
 import { timeText } from '../../lib/operators/page/instants.ts';
 
 afterEach(() => vi.unstubAllEnvs());
@@ -95,6 +95,9 @@ describe('text for a terminal', () => {
     expect(cutTo(5, 'bærumsverk')).toBe('bæru…');
     expect(cutTo(4, '漢字漢')).toBe('漢…');
     expect(cutTo(5, 'bærum')).toBe('bærum');
+    expect(cutMiddle(13, 'payment.dispute.closed')).toBe('paymen…closed');
+    expect(cutMiddle(6, '漢字漢字漢字')).toBe('漢…字');
+    expect(cutMiddle(6, 'closed')).toBe('closed');
     expect(padTo(4, '漢')).toBe('漢  ');
     expect(padTo(4, '7', 'right')).toBe('   7');
     expect(cutTo(4, '👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧')).toBe('👩‍👩‍👧…');
@@ -132,7 +135,7 @@ describe('text for a terminal', () => {
 
 describe('a table', () => {
   const columns = [
-    { title: 'topic', isFlexible: true },
+    { title: 'topic', isCut: true },
     { title: 'dead', align: 'right' },
     { title: 'about', isFlexible: true, leftOut: 'early' },
     { title: 'note' },
@@ -141,6 +144,7 @@ describe('a table', () => {
     ['payment.captured.and.settled', '1,204', 'a booking of long ago', ''],
     ['inquiry', '7', '', ''],
   ];
+  const widthOf = (text: string) => Math.max(...text.split('\n').map((line) => stringWidth(line)));
 
   test('a table aligns its columns and leaves out empty ones', () => {
     expect(table(pane(null), columns, rows)).toBe(
@@ -152,35 +156,79 @@ describe('a table', () => {
     );
   });
 
-  test('a table fits the terminal by cutting its widest column, then leaving out optional ones', () => {
+  test('a table fits the terminal by cutting topics in the middle, then leaving out optional columns', () => {
     expect(table(pane(52), columns, rows).split('\n')[1]).toBe(
-      'payment.captured.and.…  1,204  a booking of long ago',
+      'payment.cap…nd.settled  1,204  a booking of long ago',
     );
     expect(table(pane(40), columns, rows).split('\n')).toEqual([
       'topic                          dead',
       'payment.captured.and.settled  1,204',
       'inquiry                           7',
     ]);
-    for (let width = 30; width < 80; width += 1) {
-      const widths = table(pane(width), columns, rows)
-        .split('\n')
-        .map((line) => stringWidth(line));
-      expect(Math.max(...widths)).toBeLessThanOrEqual(width);
-    }
+    for (let width = 20; width < 80; width += 1)
+      expect(widthOf(table(pane(width), columns, rows))).toBeLessThanOrEqual(width);
+  });
+
+  test('a table continues a long text below, and cuts the third line', () => {
+    const words = 'the subscriber answered 500 and said why, at length, in a sentence that nobody cut';
+    expect(table(pane(40), [{ title: 'id' }, { title: 'error', isFlexible: true }], [['1-2', words]])).toBe(
+      [
+        'id   error',
+        '1-2  the subscriber answered 500 and',
+        '     said why, at length, in a sentence',
+        '     that nobody cut',
+      ].join('\n'),
+    );
+    const cut = table(pane(24), [{ title: 'id' }, { title: 'error', isFlexible: true }], [['1-2', words]]);
+    expect(cut.split('\n')).toHaveLength(4);
+    expect(cut).toMatch(/…$/);
+  });
+
+  test('a table that cannot fit is drawn as a block for each row, in which nothing is lost', () => {
+    const wide = [{ title: 'delivery' }, { title: 'subscriber' }, { title: 'error', isFlexible: true }];
+    const drawn = table(pane(28), wide, [
+      ['123456-789012', 'notifications', '漢字漢字 refused it'],
+      ['1-2', 'ledger', ''],
+    ]);
+    expect(drawn.split('\n')).toEqual([
+      '  delivery    123456-789012',
+      '  subscriber  notifications',
+      '  error       漢字漢字',
+      '              refused it',
+      '',
+      '  delivery    1-2',
+      '  subscriber  ledger',
+    ]);
+  });
+
+  test('a table with wide characters fits the terminal', () => {
+    const cells = [
+      ['通知.設定.更新.設定.更新.設定', '7', '👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧👩‍👩‍👧 asked why 漢字漢字漢字漢字漢字漢字漢字', ''],
+    ];
+    for (const width of [26, 50, 80])
+      expect(widthOf(table(pane(width), columns, cells))).toBeLessThanOrEqual(width);
+  });
+
+  test('facts leave out what is unknown, and continue long values below', () => {
+    const drawn = facts(pane(24), [
+      ['topic', 'payment.captured'],
+      ['subscriber', null],
+      ['error', { text: 'the ledger is down', style: 'red' }],
+    ]);
+    expect(drawn).toBe('  topic  payment.captured\n  error  the ledger is\n         down');
   });
 });
 
 test('a table on a narrow terminal keeps its main column', () => {
   const columns = [
-    { title: 'topic', isFlexible: true },
+    { title: 'topic', isCut: true },
     { title: 'dead', align: 'right' },
     { title: 'next retry', leftOut: 'late' },
     { title: 'about', isFlexible: true, leftOut: 'early' },
   ] as const;
   const rows = [['payment.captured.and.settled', '1', 'in 40 s', 'a booking of long ago']];
-  expect(table(pane(40), columns, rows).split('\n')[1]).toBe('payment.captured.and.…     1  in 40 s');
-  expect(table(pane(36), columns, rows).split('\n')[1]).toBe('payment.captured.…     1  in 40 s');
-  expect(table(pane(18), columns, rows).split('\n')).toEqual(['topic         dead', 'payment.cap…     1']);
+  expect(table(pane(40), columns, rows).split('\n')[1]).toBe('payment.cap…nd.settled     1  in 40 s');
+  expect(table(pane(18), columns, rows).split('\n')).toEqual(['topic         dead', 'paymen…ttled     1']);
 });
 
 describe('colours', () => {
@@ -270,7 +318,10 @@ describe('the command line', () => {
       ['replay', 'payment.captured', '--since', '24h', '--include', 'some'],
       "--include: 'some' is not a choice. Write --include all",
     ],
-    [['replay', 'payment.captured', '--since', '24h'], 'Add --yes to replay without asking'],
+    [
+      ['replay', 'payment.captured', '--since', '24h'],
+      'Add --yes to do it without asking, or --dry-run for a preview.',
+    ],
     [['dead-letters', '12'], "'12' is not a delivery id."],
     [['replay', '--delivery', '1-2', '--delivery', '13', '--yes'], "'13' is not a delivery id."],
     [['replay', 'payment.captured', '--since', '24h', '--subscriber', '', '--yes'], '--subscriber is empty'],

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
+import { html } from '../../lib/markup.ts';
 import { catalogView } from '../../lib/operators/catalog/read.ts';
 import { bouncePage } from '../../lib/operators/access/bounce.ts';
 import { catalogPage } from '../../lib/operators/catalog/page.ts';
@@ -22,6 +23,7 @@ import { previewPage } from '../../lib/operators/replays/preview-page.ts';
 import { problemPage } from '../../lib/operators/access/problem-page.ts';
 import { replayPage } from '../../lib/operators/replays/page.ts';
 import { signInPage } from '../../lib/operators/access/page.ts';
+import { ACTIONS, table } from '../../lib/operators/page/table.ts';
 import { topicPage } from '../../lib/operators/lanes/page.ts';
 import { deadLetter } from '../../lib/operators/dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../../lib/operators/dead-letters/delivery.ts';
@@ -309,6 +311,40 @@ function textOf(page: Html): string {
     .replaceAll(/\s+/g, ' ');
 }
 
+describe('a table', () => {
+  test('each cell names its column, so that a row can be drawn as a card', () => {
+    const drawn = table({
+      name: 'Lanes',
+      columns: [
+        'Lane',
+        ['Waiting', 'num'],
+        'Held by',
+        { label: 'Last day', heading: html`<th>…</th>` },
+        ACTIONS,
+      ],
+      rows: [
+        html`<tr class="r">
+          <th class="row" scope="row">a < b</th>
+          <td class="num">3</td>
+          <td colspan="2">nobody</td>
+          <td>Retry</td>
+        </tr>`,
+        html`<tr>
+          <th scope="row">c</th>
+        </tr>`,
+      ],
+    });
+    const cells = [...String(drawn).matchAll(/<(?:th|td)\b[^>]*role="(?:cell|rowheader)"[^>]*>/g)];
+    expect(cells.map(([cell]) => /data-label="([^"]*)"/.exec(cell)?.[1])).toEqual([
+      'Lane',
+      'Waiting',
+      undefined,
+      undefined,
+      'Lane',
+    ]);
+  });
+});
+
 describe('every page', () => {
   const plants = [
     '<script>alert(1)</script>',
@@ -554,7 +590,11 @@ describe('one dead letter', () => {
   });
 
   test('a dead letter shows each attempt, and the operators’ actions between them', () => {
-    const error = { kind: 'http_503', message: 'Service Unavailable' };
+    const error = {
+      kind: 'http_503',
+      message: 'Service Unavailable',
+      answer: 'closed\nuntil \u202E\u001B[31m18:00',
+    };
     const attempts: Attempt[] = [
       { outcome: 'failed', attempt: 1, at: EARLIER, durationMs: 212, error, waitedMs: 60_000 },
       { outcome: 'failed', attempt: 2, at: EARLIER, durationMs: 198, error, waitedMs: 442_000 },
@@ -563,7 +603,8 @@ describe('one dead letter', () => {
     ];
     const text = textOf(drawDeadLetter(deadLetterOf({ attempts }), contextOf()));
     expect(text).toContain('Attempt 1: HTTP 503 Service Unavailable · 212 msnext attempt after 1 min');
-    expect(text).toContain('198 msdead-lettered');
+    expect(text).toContain('closed until ⟨U+202E⟩␛[31m18:00');
+    expect(text).toContain('198 msdead-letteredthe same answer as before');
     expect(text).toContain('Replayed by Olait is back');
     expect(text).toContain('Attempt 1: delivered');
   });
@@ -618,7 +659,7 @@ describe('a replay', () => {
     expect(text).toContain('Nothing to replay No dead letters on payment.captured in the last 24 hours.');
   });
 
-  test('a replay under way refreshes every three seconds', () => {
+  test('a replay is followed each second for a minute, until nothing of it waits', () => {
     const done: ReplayProgress = {
       generatedAt: NOW,
       replayId: 'r',
@@ -627,19 +668,26 @@ describe('a replay', () => {
       requestedBy: 'kari',
       reason: null,
       request: {},
-      matched: 5,
-      replayed: 3,
-      progress: { ...NONE, delivered: 3, replayedAgain: 0 },
+      matched: 9,
+      replayed: 7,
+      lastDeliveredAt: EARLIER,
+      progress: { ...NONE, delivered: 7, replayedAgain: 0 },
     };
-    expect(replayPage(done, contextOf()).toString()).toContain('data-refresh="15"');
-    const queued = replayPage(
-      { ...done, progress: { ...NONE, pending: 3, delivered: 0, replayedAgain: 0 } },
-      contextOf(),
+    const drawn = (fields: Partial<ReplayProgress>) => replayPage({ ...done, ...fields }, contextOf());
+    expect(drawn({}).toString()).toContain('data-refresh="15"');
+    expect(textOf(drawn({}))).toContain(
+      'Replayed: 7 of 7 delivered, the last at 14:31:40. 2 were no longer dead-lettered when the replay started.',
     );
-    expect(queued.toString()).toContain('data-refresh="3"');
-    expect(textOf(queued)).toContain(
-      '3 deliveries are re-queued. 2 were no longer dead-lettered when the replay started.',
+
+    const progress = { ...NONE, delivered: 5, pending: 1, failing: 1, replayedAgain: 0 };
+    expect(drawn({ progress }).toString()).toContain('data-refresh="1"');
+    expect(textOf(drawn({ progress }))).toContain(
+      'Replayed: 5 of 7 delivered, 1 failed again and will be retried, 1 waiting.',
     );
+
+    const late = drawn({ progress, requestedAt: '2026-11-19T13:31:06.000Z' });
+    expect(late.toString()).toContain('data-refresh="15"');
+    expect(textOf(late)).toContain('After a minute, this page no longer asks every second.');
   });
 
   test('the log without a replay says what it is for', () => {

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 
 import type { OperatorSettings } from '../../config.ts';
+import type { Database } from '../../db/connect.ts';
 import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
 import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
@@ -10,6 +11,8 @@ import type { Limit } from '../../rate-limit/limiter.ts';
 import type { VisitorLimits } from '../../http/visit.ts';
 import { authenticate, requireOwnPage, requireScope, sessionToken } from './authenticate.ts';
 import { bouncePage } from './bounce.ts';
+import { followedAction } from '../page/following.ts';
+import type { Follower, Following } from '../page/following.ts';
 import { HOME } from '../page/links.ts';
 import type { Html, PageContext } from '../page/layout.ts';
 import { problemPage } from './problem-page.ts';
@@ -24,6 +27,8 @@ export interface OperatorEndpointDeclaration {
   readonly environment: () => string;
   /** Counts the dead letters for the navigation of every page. A page is shown without the count if it fails. */
   readonly deadLetters: () => Promise<number | null>;
+  /** Every action that a page can follow, by the name that the address has for it. */
+  readonly followers: Readonly<Record<string, Follower<Database>>>;
   /** Counts how often one visitor calls a route that limits that. */
   readonly perVisitor?: (limits: readonly Limit[]) => VisitorLimits;
   readonly bus: Bus;
@@ -127,8 +132,11 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
   requireScope(operator, route.access);
   const given = await route.handle({ ...visit, operator });
   if (!isPage(asked, given)) return otherResponse(asked, given);
-  const context = contextOf(asked, operator, await deadLettersOf(declaration, requestId));
-  return pageResponse(given.page(context), given);
+  const [deadLetters, following] = await Promise.all([
+    orNull('the dead letters could not be counted', requestId, () => declaration.deadLetters()),
+    orNull('the action could not be followed', requestId, () => followingOf(asked)),
+  ]);
+  return pageResponse(given.page({ ...contextOf(asked, operator, deadLetters), following }), given);
 }
 
 /** Writes a problem as JSON, as a page, or as the sign-in form. */
@@ -154,14 +162,22 @@ function contextOf({ declaration, url }: Asked, operator: Operator, deadLetters:
   return { operator, environment: declaration.environment(), url, deadLetters };
 }
 
-async function deadLettersOf(
-  { deadLetters }: OperatorEndpointDeclaration,
+async function followingOf({ declaration, url }: Asked): Promise<Following | null> {
+  const action = followedAction(url);
+  if (action === null || !Object.hasOwn(declaration.followers, action.done)) return null;
+  return (await declaration.followers[action.done]?.(await declaration.bus.database(), action.of)) ?? null;
+}
+
+/** Reads a fact that a page is shown without if it cannot be read. */
+async function orNull<Fact>(
+  failure: string,
   requestId: string,
-): Promise<number | null> {
+  read: () => Promise<Fact | null>,
+): Promise<Fact | null> {
   try {
-    return await deadLetters();
+    return await read();
   } catch (error) {
-    logError('the dead letters could not be counted', error, { requestId });
+    logError(failure, error, { requestId });
     return null;
   }
 }

@@ -91,7 +91,7 @@ function fieldTable(topic: string, fields: readonly CatalogField[]): Html {
         'Field',
         'Type',
         'Required',
-        html`<th scope="col"><span class="vh">Personal data</span></th>`,
+        html`<th scope="col" role="columnheader"><span class="vh">Personal data</span></th>`,
       ],
       rows: fields.map(fieldRow),
       isNarrow: true,

@@ -4,6 +4,7 @@ import { replayedPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { failureTag, failureWords } from '../page/states.ts';
+import { visible } from '../page/visible.ts';
 import type { Attempt, DeadLetter } from './delivery.ts';
 
 type Try = Extract<Attempt, { readonly attempt: number }>;
@@ -20,7 +21,7 @@ export function attemptTimeline({
   return html`<ol class="tl">
     ${entry('', DOT_ICON, createdAt, now, html`Recorded by ${event.producer}`)}
     ${attempts.map((attempt, index) =>
-      'by' in attempt ? actionEntry(attempt, now) : tryEntry(attempt, attempts[index + 1], now),
+      'by' in attempt ? actionEntry(attempt, now) : tryEntry(attempt, attempts, index, now),
     )}
     ${
       nextAttemptAt !== null &&
@@ -29,8 +30,8 @@ export function attemptTimeline({
   </ol>`;
 }
 
-/** @param next the entry after it: a failure right before a replay was the last of its round. */
-function tryEntry(attempt: Try, next: Attempt | undefined, now: string): Html {
+/** @param attempts all entries: a failure right before a replay was the last of its round. */
+function tryEntry(attempt: Try, attempts: readonly Attempt[], index: number, now: string): Html {
   const took = html`<span class="muted">· ${duration(attempt.durationMs)}</span>`;
   const nth = `Attempt ${attempt.attempt}`;
   const { at, waitedMs } = attempt;
@@ -38,12 +39,21 @@ function tryEntry(attempt: Try, next: Attempt | undefined, now: string): Html {
     case 'delivered':
       return entry('ok', CHECK_ICON, at, now, html`${nth}: delivered ${took}`);
     case 'waited':
-      return entry('', CLOCK_ICON, at, now, html`Handler asked to wait ${took}`, waitWords(waitedMs));
+      return entry(
+        '',
+        CLOCK_ICON,
+        at,
+        now,
+        html`Handler asked to wait ${took}`,
+        waitWords(waitedMs),
+        answerBox(attempts, index),
+      );
     case 'failed': {
       const words = html`${nth}: ${errorWords(attempt)} ${took}`;
-      return waitedMs === null || next?.outcome === 'replayed'
-        ? entry('dead', DEAD_ICON, at, now, words, 'dead-lettered')
-        : entry('fail', WARNING_ICON, at, now, words, waitWords(waitedMs));
+      const answer = answerBox(attempts, index);
+      return waitedMs === null || attempts[index + 1]?.outcome === 'replayed'
+        ? entry('dead', DEAD_ICON, at, now, words, 'dead-lettered', answer)
+        : entry('fail', WARNING_ICON, at, now, words, waitWords(waitedMs), answer);
     }
   }
 }
@@ -51,6 +61,18 @@ function tryEntry(attempt: Try, next: Attempt | undefined, now: string): Html {
 function errorWords({ error }: Try): Child {
   return error === null ? 'failed' : html`${failureTag(error.kind)} ${failureWords(error)}`;
 }
+
+/** Draws what the subscriber answered. An answer that repeats the one before it is not shown again. */
+function answerBox(attempts: readonly Attempt[], index: number): Html | null {
+  const answer = answerOf(attempts[index]);
+  if (answer === null) return null;
+  if (answer === answerOf(attempts[index - 1])) return html`<span class="w">the same answer as before</span>`;
+  return html`<pre class="code answer" tabindex="0" role="region" aria-label="Answer to entry ${index + 1}">
+${visible(answer)}</pre>`;
+}
+
+const answerOf = (attempt: Attempt | undefined) =>
+  attempt && 'error' in attempt ? (attempt.error?.answer ?? null) : null;
 
 function waitWords(waitedMs: number | null): string | null {
   return waitedMs === null ? null : `next attempt after ${duration(waitedMs)}`;
@@ -76,8 +98,9 @@ function entry(
   now: string,
   words: Child,
   below: string | null = null,
+  answer: Html | null = null,
 ): Html {
   return html`<li class="${tone}">
-    ${icon}<b>${time(at, now)}</b> ${words}${below !== null && html`<span class="w">${below}</span>`}
+    ${icon}<b>${time(at, now)}</b> ${words}${below !== null && html`<span class="w">${below}</span>`}${answer}
   </li>`;
 }

@@ -11,13 +11,18 @@ import * as shape from '../shapes.ts';
 import type { State } from '../shapes.ts';
 import { deliveryFields } from './read.ts';
 
+const answer = z.string().nullable().meta({
+  description:
+    'What a component elsewhere said when it refused the event: the first 2 KB of its answer as text, without personal data. Null without an answer.',
+});
+
 const handled = z
   .object({
     outcome: z.enum(['failed', 'waited', 'delivered']),
     attempt: shape.count.meta({ description: 'Counted from 1, and from 1 again after a replay.' }),
     at: shape.instant,
     durationMs: z.number().nonnegative(),
-    error: shape.lastError.nullable(),
+    error: shape.lastError.extend({ answer }).nullable(),
     waitedMs: shape.count.nullable().meta({ description: 'Milliseconds until the next attempt was due.' }),
   })
   .meta({ id: 'Attempt' });
@@ -157,7 +162,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
     nextAttemptAt: instantOrNull(found.next_attempt_at),
     failures: found.attempts,
     replays: found.replays,
-    lastError: error && { ...error, group: found.error_group },
+    lastError: error && { kind: error.kind, message: error.message, group: found.error_group },
     orderingKey: found.ordering_key,
     event: {
       state: found.event_state,
@@ -186,7 +191,7 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       const { by = '', reason = null, replayId = null } = entry;
       return { outcome, at: at.toISOString(), by, reason, replayId };
     }
-    const { kind, message = '', durationMs, attempt } = entry;
+    const { kind, message = '', answer: said, durationMs, attempt } = entry;
     const masked = (text: string) => (texts ? maskPersonalData(text, texts) : text);
     const next = log[index + 1];
     const isGivenUp = next?.outcome === 'dismissed';
@@ -196,7 +201,15 @@ function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
       attempt,
       at: at.toISOString(),
       durationMs,
-      error: kind === undefined ? null : { kind: masked(kind), message: masked(message) },
+      error:
+        kind === undefined
+          ? null
+          : {
+              kind: masked(kind),
+              message: masked(message),
+              // Masked when it was read, too: an answer to a batch may repeat other events of it.
+              answer: said === undefined ? null : masked(said),
+            },
       waitedMs: nextAtMs === null ? null : Math.max(0, Math.round(nextAtMs - at.getTime() - durationMs)),
     };
   });

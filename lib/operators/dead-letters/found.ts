@@ -121,7 +121,7 @@ const ANSWER = `
       page.lane_id::text as lane, page.position::text as position, event_id, lanes.topic, lanes.subscriber,
       extract(epoch from created_at) * 1000 as created_at,
       extract(epoch from dead_lettered_at) * 1000 as dead_lettered_at, attempts, replays,
-      attempt_log -> -1 as last, error_group, kind as group_kind, message as group_message,
+      (attempt_log -> -1) - 'answer' as last, error_group, kind as group_kind, message as group_message,
       case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version, number
     from page join lanes on lanes.id = page.lane_id join events on events.id = event_id
       join error_groups on error_groups.key = error_group

@@ -98,7 +98,7 @@ function listTable({ items, generatedAt }: DeadLetterPage, { operator }: PageCon
   });
 }
 
-const SELECT_ALL = html`<th class="check" scope="col">
+const SELECT_ALL = html`<th class="check" scope="col" role="columnheader">
   <span class="vh" data-nojs>Select</span>
   <input type="checkbox" aria-label="Select all on this page" data-js data-all />
 </th>`;

@@ -8,6 +8,7 @@ import { HOME } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { deadLetterPage as drawDeadLetter } from './delivery-page.ts';
 import { deadLetter, readDeadLetter, revealDeadLetter } from './delivery.ts';
+import { requireKnownSubscriber } from './known-subscriber.ts';
 import { requireKnownTopic } from './known-topic.ts';
 import { deadLettersPage } from './page.ts';
 import { deadLetterQuery } from './query.ts';
@@ -106,6 +107,7 @@ export const listDeadLetters = operatorRoute({
   handle: async ({ query, bus }) => {
     const db = await bus.database();
     await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
     return await readDeadLetters(db, query);
   },
   page: (view, context) => deadLettersPage(view, context, SUBSCRIBERS_BY_TOPIC),

@@ -189,7 +189,7 @@ const TOPIC = `
   held as (
     select coalesce(lanes.home_id, lanes.id)::text as id, first.position::text as position, lanes.topic, subscriber,
       events.ordering_key, first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at,
-      first.attempt_log -> -1 as last, payload, version,
+      (first.attempt_log -> -1) - 'answer' as last, payload, version,
       -- The counts of a subscription's only lane are known.
       case when exists (
         select from lanes as other where other.topic = lanes.topic and other.subscriber = lanes.subscriber

@@ -13,8 +13,10 @@ import { nextPath } from '../access/next-path.ts';
 import { operatorRoute } from '../access/route.ts';
 import { hasEvents } from '../dead-letters/known-topic.ts';
 import { TROUBLED_TOPIC } from '../overview/routes.ts';
+import { followedPath } from '../page/following.ts';
 import { HOME } from '../page/links.ts';
 import * as shape from '../shapes.ts';
+import { subscriptionName } from './follow-pause.ts';
 import { topicPage } from './page.ts';
 import { readTopic, topicView } from './read.ts';
 
@@ -129,7 +131,7 @@ export const retry = operatorRoute({
     const by = operator.subject;
     return await orProblem(retryNow(await bus.database(), { ...parameters, by, reason }));
   },
-  redirectTo: (_, { body }) => nextPath(body.next),
+  redirectTo: ({ deliveryId: of }, { body }) => followedPath(nextPath(body.next), 'retry', of),
 });
 
 export const skipFirst = operatorRoute({
@@ -161,7 +163,7 @@ export const skipFirst = operatorRoute({
     const by = operator.subject;
     return await orProblem(skip(await bus.database(), { ...parameters, by, reason: body.reason }));
   },
-  redirectTo: (_, { body }) => nextPath(body.next),
+  redirectTo: ({ deliveryId: of }, { body }) => followedPath(nextPath(body.next), 'skip', of),
 });
 
 const UNKNOWN_SUBSCRIBER =
@@ -238,7 +240,7 @@ export const pauseSubscriber = operatorRoute({
     await pause(await bus.database(), subscription, operator.subject, body.reason);
     return { ...subscription, paused: true };
   },
-  redirectTo: (_, { body }) => nextPath(body.next),
+  redirectTo: (view, { body }) => followedPath(nextPath(body.next), 'pause', subscriptionName(view)),
 });
 
 export const resumeSubscriber = operatorRoute({
@@ -277,7 +279,7 @@ export const resumeSubscriber = operatorRoute({
     if (!isResumed && !isListed(subscription)) return null;
     return { ...subscription, paused: false };
   },
-  redirectTo: (_, { body }) => nextPath(body.next),
+  redirectTo: (view, { body }) => followedPath(nextPath(body.next), 'resume', subscriptionName(view)),
 });
 
 export const laneRoutes = [showTopic, retry, skipFirst, pauseSubscriber, resumeSubscriber];

@@ -40,19 +40,28 @@ export function topicTable({ view, context, sort, topics, name }: TopicTable): H
   });
 }
 
-const LAST_DAY = html`<th scope="col">
-  Last 24 h<span class="key"><i></i>delivered</span><span class="key"><i class="d"></i>dead-lettered</span>
-</th>`;
+const LAST_DAY = {
+  label: 'Last 24 h',
+  heading: html`<th scope="col" role="columnheader">
+    Last 24 h<span class="key"><i></i>delivered</span><span class="key"><i class="d"></i>dead-lettered</span>
+  </th>`,
+};
 
-function sortHeading(by: Sort, words: string, current: Sort, url: URL): Html {
+function sortHeading(by: Sort, words: string, current: Sort, url: URL) {
   const [tone, arrow, direction] =
     by === 'topic' ? (['', '↑', 'ascending'] as const) : (['num', '↓', 'descending'] as const);
   const isCurrent = by === current;
-  return html`<th class="${tone}" scope="col" ${isCurrent && html`aria-sort="${direction}"`}>
+  const heading = html`<th
+    class="${tone}"
+    scope="col"
+    role="columnheader"
+    ${isCurrent && html`aria-sort="${direction}"`}
+  >
     <a href="${withParameters(url, { sort: by })}"
       >${words}${isCurrent && html`<span aria-hidden="true"> ${arrow}</span>`}</a
     >
   </th>`;
+  return { label: words, heading };
 }
 
 function topicRows(topic: TopicOverview, now: string, { operator }: PageContext): Html {

@@ -2,7 +2,8 @@ import { DAY, HOUR, MINUTE, SECOND } from '../../time.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 
-const OSLO = 'Europe/Oslo';
+/** The time zone of all times that operators see. */
+export const OSLO = 'Europe/Oslo';
 
 const parts = new Intl.DateTimeFormat('en-GB', {
   timeZone: OSLO,
@@ -101,7 +102,7 @@ function shortText(instant: string, now: string): string {
 
 function fullText(instant: string): string {
   const { weekday, day: date, month, year } = partsOf(instant);
-  return `${weekday} ${date} ${month} ${year}, ${timeOfDay(instant)}, Europe/Oslo`;
+  return `${weekday} ${date} ${month} ${year}, ${timeOfDay(instant)}, ${OSLO}`;
 }
 
 function clock(instant: string, to: 'minutes' | 'seconds' = 'minutes'): string {

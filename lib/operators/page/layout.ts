@@ -4,6 +4,8 @@ import { time } from './instants.ts';
 import { deadLettersPath, HOME, incidentsPath, replaysPath, withParameters } from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
+import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
+import type { Following } from './following.ts';
 import { factList } from './sections.ts';
 import { count } from './words.ts';
 
@@ -17,6 +19,8 @@ export interface PageContext {
   readonly url: URL;
   /** How many there are; null: not known. */
   readonly deadLetters: number | null;
+  /** The action that the address says was done, and how it goes on. */
+  readonly following?: Following | null;
 }
 
 type Section = 'overview' | 'incidents' | 'dead-letters' | 'replays' | 'catalog';
@@ -28,11 +32,18 @@ interface Page {
   readonly section: Section | null;
   /** How often the script refreshes the page; null: never. */
   readonly refreshSeconds?: number | null;
+  /** An action that the page is about: its content has the region that follows it. */
+  readonly following?: Following;
   readonly content: Child;
 }
 
 /** Draws a page for someone who is signed in. */
-export function layout({ title, section, refreshSeconds = null, content }: Page, context: PageContext): Html {
+export function layout(
+  { title, section, refreshSeconds = null, following: own, content }: Page,
+  context: PageContext,
+): Html {
+  const following = own ?? context.following ?? null;
+  const isWatched = following !== null && isFollowed(following);
   return document(
     title,
     html`<a class="skip" href="#content">Skip to content</a>
@@ -41,10 +52,22 @@ export function layout({ title, section, refreshSeconds = null, content }: Page,
         <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
         ${navigation(section, context)} ${account(context.operator)}
       </header>
-      <main id="content" tabindex="-1" data-refresh="${refreshSeconds ?? 0}">${content}</main>
+      <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
+        ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
+        ${content}
+      </main>
       <p id="said" class="vh" role="status"></p>
       ${keys()}`,
+    isWatched,
   );
+}
+
+function followingActions(url: URL, isWatched: boolean): Html {
+  return isWatched
+    ? html`<a class="btn" data-nojs href="${url.pathname + url.search}">Refresh</a>`
+    : html`<a class="btn sm quiet" href="${withParameters(url, {})}"
+        >Close<span class="vh"> this message</span></a
+      >`;
 }
 
 /** Draws a page for anyone, without the console's navigation. */
@@ -82,11 +105,12 @@ export function liveness(generatedAt: string, seconds: number, url: URL): Html {
       ><span class="every" data-js>, every ${seconds} s</span>
     </span>
     <button class="btn sm" type="button" data-js data-pause>${PAUSE_ICON}<span>Pause updates</span></button>
-    <a class="btn sm" data-nojs href="${withParameters(url, {})}">Refresh</a>
+    <a class="btn sm" data-nojs href="${url.pathname + url.search}">Refresh</a>
   </div>`;
 }
 
-function document(title: string, body: Html): Html {
+/** @param isWatched whether a browser without script reloads the page, too, until an action has ended. */
+function document(title: string, body: Html, isWatched = false): Html {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -94,6 +118,7 @@ function document(title: string, body: Html): Html {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <meta name="robots" content="noindex" />
+        ${isWatched && html`<noscript><meta http-equiv="refresh" content="${UNSCRIPTED_SECONDS}" /></noscript>`}
         <title>${title} · Event bus</title>
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="${HOME}/console.css" />
@@ -104,6 +129,9 @@ function document(title: string, body: Html): Html {
       </body>
     </html>`;
 }
+
+/** A reload is slower than what the script does, and takes the page from under its reader. */
+const UNSCRIPTED_SECONDS = 2;
 
 function navigation(section: Section | null, { deadLetters }: PageContext): Html {
   const pill =

@@ -1,3 +1,5 @@
+import { NOTHING_DONE } from './following.ts';
+
 /** The console's own path, with which all its paths begin. */
 export const HOME = '/platform/event-bus';
 
@@ -31,7 +33,7 @@ export const subscriberPath = (subscriber: string) => `${HOME}/subscribers/${enc
 
 /** The same page with other parameters; null removes one. */
 export function withParameters(url: URL, changes: Query): string {
-  return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...changes });
+  return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...NOTHING_DONE, ...changes });
 }
 
 function withQuery(path: string, query: Query): string {

@@ -33,6 +33,11 @@ const UNITS: Readonly<Record<string, string>> = {
   w: 'week',
 };
 
+/** Shortens a text that is too long for its place. */
+export function truncate(length: number, text: string): string {
+  return text.length > length ? `${text.slice(0, length).trimEnd().toWellFormed()}…` : text;
+}
+
 /** Shortens an id to its first 13 characters: those of an event id are its time. */
 export function shortId(id: string): string {
   return id.length > 16 ? `${id.slice(0, 13)}…` : id;

@@ -1,3 +1,4 @@
+import { followingRegion } from '../page/following.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from '../page/icons.ts';
 import { timeAndAgo } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
@@ -5,27 +6,26 @@ import type { PageContext } from '../page/layout.ts';
 import { deadLetterPath, deadLettersPath, replaysPath, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { alert, card, factList, section } from '../page/sections.ts';
-import { count, quantity } from '../page/words.ts';
+import { card, factList, section } from '../page/sections.ts';
+import { count } from '../page/words.ts';
+import { replayFollowing } from './follow.ts';
 import type { ReplayProgress } from './read.ts';
 import { scopeWords } from './scope.ts';
 
-/** Pending deliveries change within seconds and someone is watching; a retry is minutes away. */
-const WATCHED_SECONDS = 3;
 const REFRESH_SECONDS = 15;
 
 /** Draws one replay and the present states of its deliveries. */
 export function replayPage(view: ReplayProgress, context: PageContext): Html {
   const { topic, progress, generatedAt } = view;
-  const refreshSeconds = progress.pending > 0 ? WATCHED_SECONDS : REFRESH_SECONDS;
+  const following = replayFollowing(view);
   const content = html`<p class="back"><a href="${replaysPath()}">← Replays</a></p>
     ${heading({
       title:
         topic === null ? 'Replay of selected deliveries' : html`Replay of <span class="mono">${topic}</span>`,
       lead: scopeWords(view),
-      live: liveness(generatedAt, refreshSeconds, context.url),
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${outcomeAlert(view)}
+    ${followingRegion(following, reviewLink(view))}
     <div class="card progress">
       ${progressBar(view)}
       <dl class="counts">
@@ -37,47 +37,16 @@ export function replayPage(view: ReplayProgress, context: PageContext): Html {
       </dl>
     </div>
     ${requestSection(view)}`;
-  return layout({ title: 'Replay', section: 'replays', refreshSeconds, content }, context);
-}
-
-function outcomeAlert(view: ReplayProgress): Html {
-  const { progress, replayed, matched, topic } = view;
-  const { deadLettered, failing, pending } = progress;
-  const isUnfinished = pending + failing > 0;
-  const again = deadLettered > 0 && isUnfinished && ` ${count(deadLettered)} dead-lettered again.`;
-  const missed = matched - replayed;
-  const fewer =
-    missed > 0 &&
-    ` ${count(missed)} ${missed === 1 ? 'was' : 'were'} no longer dead-lettered when the replay started.`;
-  return alert(
-    deadLettered > 0 ? 'dead' : failing > 0 ? 'fail' : 'ok',
-    deadLettered > 0 ? DEAD_ICON : isUnfinished ? RETRY_ICON : CHECK_ICON,
-    html`${outcomeWords(view)}${again}${fewer}`,
-    deadLettered > 0 &&
-      html`<a class="btn" href="${deadLettersPath({ topic, subscriber: subscriberOf(view) })}"
-        >Review dead letters</a
-      >`,
+  return layout(
+    { title: 'Replay', section: 'replays', refreshSeconds: REFRESH_SECONDS, following, content },
+    context,
   );
 }
 
-function outcomeWords(view: ReplayProgress): Html {
-  const { progress, replayed } = view;
-  const { delivered, deadLettered, failing, pending } = progress;
-  const subscriber = subscriberOf(view);
-  const goal = subscriber === null ? '' : ` for ${subscriber}`;
-  if (replayed === 0) return html`<b>Nothing was replayed.</b>`;
-  if (pending === replayed) {
-    return html`<b>${quantity(replayed, 'delivery')} ${replayed === 1 ? 'is' : 'are'} re-queued${goal}.</b>`;
-  }
-  if (pending > 0) {
-    return html`<b>${count(delivered)} of ${quantity(replayed, 'delivery')} delivered.</b>
-      ${failing > 0 && `${count(failing)} failed and will be retried. `}${count(pending)} pending${goal}.`;
-  }
-  if (failing > 0) return html`<b>${count(failing)} failed</b> and will be retried.`;
-  if (deadLettered > 0) {
-    return html`<b>${quantity(deadLettered, 'delivery')} dead-lettered again.</b> The others are done.`;
-  }
-  return html`<b>Done.</b> ${quantity(delivered, 'delivery')} delivered.`;
+function reviewLink(view: ReplayProgress): Html | null {
+  if (view.progress.deadLettered === 0) return null;
+  const path = deadLettersPath({ topic: view.topic, subscriber: subscriberOf(view) });
+  return html`<a class="btn" href="${path}">Review dead letters</a>`;
 }
 
 /** Draws the shares in the order of the counts below. */

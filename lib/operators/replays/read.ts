@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { instantOf } from '../../time.ts';
+import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import { topicOrNull } from './preview.ts';
 import { isInstant } from '../../deliveries/replay-request.ts';
@@ -22,6 +22,7 @@ export const replayProgress = z
   .object({
     generatedAt: shape.instant,
     ...record.shape,
+    lastDeliveredAt: shape.instant.nullable(),
     progress: z
       .object({ ...shape.counts, delivered: shape.count, replayedAgain: shape.count })
       .meta({ description: 'The states of its deliveries now; they add up to `replayed`.' }),
@@ -108,6 +109,7 @@ export async function readReplay(db: Database, replayId: string): Promise<Replay
   return {
     generatedAt: instantOf(now),
     ...recordOf(replay),
+    lastDeliveredAt: instantOrNull(row.found.last_delivered),
     progress: { pending, failing, deadLettered, delivered, replayedAgain },
   };
 }
@@ -150,6 +152,7 @@ interface FoundProgress {
   readonly failing: number;
   readonly dead_lettered: number;
   readonly delivered: number;
+  readonly last_delivered: number | null;
 }
 
 function recordOf(found: FoundReplay): ReplayRecord {
@@ -204,10 +207,12 @@ const LOG = `
 
 const PROGRESS = `
   select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'replay', row_to_json(replays),
-    'pending', pending, 'failing', failing, 'dead_lettered', dead, 'delivered', delivered) as found
+    'pending', pending, 'failing', failing, 'dead_lettered', dead, 'delivered', delivered,
+    'last_delivered', extract(epoch from last_delivered) * 1000) as found
   from replays, lateral (
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
-      count(*) filter (where state = 'dead_lettered') as dead, count(*) filter (where state = 'delivered') as delivered
+      count(*) filter (where state = 'dead_lettered') as dead, count(*) filter (where state = 'delivered') as delivered,
+      max(delivered_at) as last_delivered
     from deliveries where replayed_at = replays.requested_at
   ) as progress
   where replays.id = $1::uuid`;

@@ -12,6 +12,7 @@ import type { Content } from '../../http/validated.ts';
 import type { Database } from '../../db/connect.ts';
 import { operatorRoute } from '../access/route.ts';
 import type { Bus } from '../access/route.ts';
+import { requireKnownSubscriber } from '../dead-letters/known-subscriber.ts';
 import { requireKnownTopic } from '../dead-letters/known-topic.ts';
 import { HOME, incidentPath, replayedPath } from '../page/links.ts';
 import { logPage } from './log-page.ts';
@@ -248,6 +249,7 @@ const isDryRun = (view: Replay): view is DryRun => 'subscriptions' in view;
 async function preview(bus: Bus, request: ParsedReplayRequest): Promise<ReplayPreview> {
   const db = await bus.database();
   await requireKnownTopic(db, request.topic);
+  await requireKnownSubscriber(db, request.subscriber);
   return await previewReplay(db, bus.subscribers(), request);
 }
 

@@ -48,8 +48,12 @@ function showStale(reason) {
   if (live.textContent !== words) live.textContent = words;
 }
 
+/** Whether the page waits for an action to end, which it asks each second. */
+const isFollowing = () => main.dataset.refresh === '1';
+
 /** @param isForced by key: also while updates are paused. */
 async function refresh(isForced = false) {
+  fetchedAt = Date.now();
   const response = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
   if (response?.status === 401) return showSignedOut();
   if (!response?.ok) return showStale('Not updated: the server did not answer');
@@ -57,6 +61,16 @@ async function refresh(isForced = false) {
   if (!find('#navigation', fresh)) return showSignedOut();
   // Someone may have begun to type or to select meanwhile.
   if (isForced ? !isBusy() : !isHeld()) swap(fresh);
+  else if (!isPaused) follow(fresh);
+}
+
+/** Says how the action goes on, in the region that is there already: screen readers hear what changes in it. */
+function follow(fresh) {
+  const [region, news] = [find('#following'), find('#following', fresh)];
+  if (!region || !news) return;
+  main.dataset.refresh = find('main', fresh).dataset.refresh;
+  region.className = news.className;
+  if (region.textContent !== news.textContent) region.replaceChildren(...news.childNodes);
 }
 
 function showSignedOut() {
@@ -71,7 +85,8 @@ function swap(fresh) {
   const scrolled = all('.scroll', main).map((region) => region.scrollLeft);
   const focusable = 'a, button, summary, [tabindex="0"]';
   const focused = all(focusable, main).indexOf(document.activeElement);
-  main.replaceChildren(...find('main', fresh).childNodes);
+  follow(fresh);
+  replaceAround(find('#following'), find('#following', fresh));
   main.dataset.refresh = find('main', fresh).dataset.refresh;
   find('#navigation').replaceChildren(...find('#navigation', fresh).childNodes);
   for (const [index, region] of all('.scroll', main).entries()) region.scrollLeft = scrolled[index] ?? 0;
@@ -82,17 +97,25 @@ function swap(fresh) {
   showPause();
 }
 
+/** Replaces everything in the page but the region. */
+function replaceAround(region, news) {
+  const nodes = [...news.parentNode.childNodes];
+  while (region.previousSibling) region.previousSibling.remove();
+  while (region.nextSibling) region.nextSibling.remove();
+  region.before(...nodes.slice(0, nodes.indexOf(news)));
+  region.after(...nodes.slice(nodes.indexOf(news) + 1));
+}
+
 setInterval(() => {
   const seconds = Number(main.dataset.refresh ?? 0);
   if (seconds === 0 || isSignedOut) return;
-  if (isHeld()) {
+  if (isHeld() && !(isFollowing() && isBusy() && !isPaused)) {
     // The page is refreshed as soon as nothing holds it.
     fetchedAt = 0;
     return showStale('Updates paused');
   }
-  if (Date.now() - fetchedAt < seconds * 1000) return;
-  fetchedAt = Date.now();
-  void refresh();
+  // A timer may fire a little early.
+  if (Date.now() - fetchedAt >= seconds * 1000 - 100) void refresh();
 }, 1000);
 
 // Filtering and selecting
@@ -230,3 +253,6 @@ addEventListener('hashchange', openTarget);
 openTarget();
 filter();
 countSelected();
+// What was there when the page was opened is no change that a screen reader hears of.
+const told = find('#following')?.textContent.trim();
+if (told) announce(told.replaceAll(/\s+/g, ' '));

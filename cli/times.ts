@@ -1,0 +1,4 @@
+import { OSLO } from '../lib/operators/page/instants.ts';
+
+/** Names the zone of the times above it: whoever reads a terminal or a file may be in another one. */
+export const TIMES = `Times are ${OSLO}.`;

@@ -1,0 +1,21 @@
+/**
+ * Makes a text from elsewhere safe to show with its line breaks: characters that control a terminal, change the direction
+ * of a text or cannot be seen are written as signs, such as `␛` or `⟨U+202E⟩`.
+ */
+export function visible(text: string): string {
+  return text.replaceAll('\r\n', '\n').replaceAll(UNSEEN, signOf);
+}
+
+/** Controls other than a line break and a tab, and characters that change how others are shown, but for emoji's joiner. */
+const UNSEEN = /[^\P{Cc}\n\t]|(?!\u200D)\p{Cf}|[\p{Cs}\p{Co}\u2028\u2029]/gu;
+
+/** Unicode has a picture for each of ASCII's controls. */
+const PICTURES = 0x2400;
+const DELETE = 0x7f;
+
+function signOf(character: string): string {
+  const code = character.codePointAt(0)!;
+  if (code < 0x20) return String.fromCodePoint(PICTURES + code);
+  if (code === DELETE) return '␡';
+  return `⟨U+${code.toString(16).toUpperCase().padStart(4, '0')}⟩`;
+}
