@@ -17,7 +17,7 @@ export const LAYERS = [
   ['lib/cron'],
   ['lib/webhooks', 'lib/operators', 'lib/chat', 'lib/inquiry', 'lib/health'],
   ['lib/operators/catalog', 'lib/operators/doctor', 'lib/operators/metrics'],
-  ['lib/operators/lanes', 'lib/operators/replays'],
+  ['lib/operators/event', 'lib/operators/lanes', 'lib/operators/replays'],
   ['lib/operators/dead-letters', 'lib/operators/overview'],
   ['lib/operators/incidents'],
   ['lib/operators/access'],

@@ -343,6 +343,8 @@ export const operatorActions = pgTable(
     topic: text('topic'),
     subscriber: text('subscriber'),
     deliveryId: text('delivery_id'),
+    /** Of a reveal on an event's page. */
+    eventId: uuid('event_id'),
     reason: text('reason'),
     incidentId: uuid('incident_id'),
   },

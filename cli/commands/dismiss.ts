@@ -1,8 +1,10 @@
 import { quantity } from '../../lib/operators/page/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { EXIT, Failure, misused } from '../failure.ts';
+import { confirm, requireConfirmable, YES } from '../confirm.ts';
+import { EXIT, misused } from '../failure.ts';
 import { requireIncidentId } from '../incident-id.ts';
+import { wrapTo } from '../text.ts';
 
 export const command: Command = {
   name: 'dismiss',
@@ -14,11 +16,13 @@ export const command: Command = {
   ],
   options: {
     reason: { value: '<text>', help: 'recorded in the operator log' },
-    yes: { help: 'dismiss without asking' },
+    ...YES,
   },
   examples: [['dismiss 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77 --reason "test data"', 'after confirmation']],
   run,
 };
+
+const NOTHING = 'Nothing was dismissed.';
 
 async function run(call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
@@ -29,19 +33,13 @@ async function run(call: Call): Promise<number> {
     throw misused('The incident is missing.', 'npx postbud incidents lists them.');
   requireIncidentId(incidentId);
   if (reason === undefined) throw misused('--reason is missing.', 'For example: --reason "test data"');
+  requireConfirmable(call, NOTHING);
   const parameters = { incidentId };
   const { dismissIncident, showIncident } = await import('../../lib/operators/incidents/routes.ts');
-  if (!given.isSet('yes')) {
-    if (!terminal.isInteractive)
-      throw misused(
-        'Nothing was dismissed: there is no terminal to ask for confirmation.',
-        'Add --yes to dismiss without asking.',
-      );
-    const { view } = await bus.ask(showIncident, { parameters });
-    terminal.err.write(view.sentence);
-    const answer = await terminal.ask(`\nDismiss ${quantity(view.owed, 'dead letter')}? [y/N] `);
-    if (!/^(y|yes|j|ja)$/i.test(answer.trim())) throw new Failure(EXIT.failed, 'Nothing was dismissed.');
-  }
+  const { view: found } = await bus.ask(showIncident, { parameters });
+  terminal.err.write(wrapTo(terminal.err.columns, found.sentence));
+  const action = `Dismiss ${quantity(found.owed, 'dead letter')}`;
+  if (found.owed > 0) await confirm(call, { action, count: found.owed, nothing: NOTHING });
   let dismissed = 0;
   for (;;) {
     const { json, view } = await bus.ask(dismissIncident, { parameters, body: { reason } });

@@ -10,6 +10,7 @@ import { failureText } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
+import { TIMES } from '../times.ts';
 
 const FILTERS = {
   state: { value: '<state>', help: 'only happening, owed or closed ones' },
@@ -62,6 +63,7 @@ async function list(call: Call): Promise<number> {
   const totals = `${count(happening)} happening now, ${count(owed)} over with dead letters left.`;
   out.write(wrapTo(out.columns, items.length === 0 ? 'No incidents.' : totals));
   for (const incident of items) out.write(summaryOf(incident, now, out));
+  if (items.length > 0) out.write(`\n${out.paint('dim', TIMES)}`);
   return EXIT.ok;
 }
 
@@ -150,7 +152,7 @@ function write(view: IncidentView, pane: Pane): void {
         columns,
       ),
     );
-  for (const advice of adviceOf(view)) line(paint('dim', hang('\n', advice, null)));
+  line(`\n${paint('dim', [...adviceOf(view), TIMES].map((advice) => wrapTo(columns, advice)).join('\n'))}`);
 }
 
 function titleOf(title: string, shown: number, all: number): string {
@@ -173,17 +175,18 @@ function adviceOf({
   incidentId,
   topic,
   subscriber,
-  blockedLanes,
+  lanes,
   owed,
   inCatalog,
   state,
 }: IncidentView): readonly string[] {
   if (!inCatalog && state !== 'closed')
     return [`No longer in the catalog: npx postbud retire ${subscriber} --topic ${topic} --reason <text>`];
+  const [first] = lanes;
   return [
-    ...(blockedLanes > 0 ? [`When it is fixed: npx postbud retry --incident ${incidentId}`] : []),
+    ...(first ? [`When it is fixed: npx postbud retry ${first.deliveryId} --wait`] : []),
     ...(owed > 0
-      ? [`Then replay ${quantity(owed, 'dead letter')}: npx postbud replay --incident ${incidentId}`]
+      ? [`To replay ${quantity(owed, 'dead letter')}: npx postbud replay --incident ${incidentId}`]
       : []),
   ];
 }

@@ -1,7 +1,8 @@
 import { joinNames, quantity } from '../../lib/operators/page/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
-import { EXIT, Failure, misused } from '../failure.ts';
+import { confirm, requireConfirmable, YES } from '../confirm.ts';
+import { EXIT, misused } from '../failure.ts';
 import { wrapTo } from '../text.ts';
 
 export const command: Command = {
@@ -15,11 +16,13 @@ export const command: Command = {
   options: {
     topic: { value: '<topic>', help: 'only this topic; by default every topic' },
     reason: { value: '<text>', help: 'recorded in the operator log' },
-    yes: { help: 'retire without asking' },
+    ...YES,
   },
   examples: [['retire postcards --reason "postcards are history"', 'all its topics, after confirmation']],
   run,
 };
+
+const NOTHING = 'Nothing was retired.';
 
 async function run(call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
@@ -31,16 +34,10 @@ async function run(call: Call): Promise<number> {
     throw misused('The subscriber is missing.', 'For example: npx postbud retire postcards --reason "…"');
   if (reason === undefined)
     throw misused('--reason is missing.', 'For example: --reason "postcards are history"');
-  if (!given.isSet('yes')) {
-    if (!terminal.isInteractive)
-      throw misused(
-        'Nothing was retired: there is no terminal to ask for confirmation.',
-        'Add --yes to retire without asking.',
-      );
-    const what = topic === undefined ? `${subscriber} from all its topics` : `${subscriber} from ${topic}`;
-    const answer = await terminal.ask(`Retire ${what}, and dismiss all that waits for it? [y/N] `);
-    if (!/^(y|yes|j|ja)$/i.test(answer.trim())) throw new Failure(EXIT.failed, 'Nothing was retired.');
-  }
+  requireConfirmable(call, NOTHING);
+  const from = topic === undefined ? 'all its topics' : topic;
+  const action = `Retire ${subscriber} from ${from}, and dismiss all that waits for it`;
+  await confirm(call, { action, count: 1, nothing: NOTHING });
   const { retireSubscriber } = await import('../../lib/operators/incidents/routes.ts');
   let dismissed = 0;
   for (;;) {

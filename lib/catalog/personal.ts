@@ -6,10 +6,11 @@ import type { Rule } from './marks.ts';
 import { patternSpans } from './personal-patterns.ts';
 import { readable } from './readable.ts';
 import type { Span } from './readable.ts';
+import { fieldsInOrder } from './schema-order.ts';
 
 /** A payload as people without the reveal scope see it. */
 export interface HiddenPayload {
-  /** A copy with `[hidden]` or `[hidden: e-mail]` in place of each hidden value. */
+  /** A copy with `[hidden]` or `[hidden: e-mail]` in place of each hidden value, its fields in the schema's order. */
   readonly payload: unknown;
   readonly hidden: readonly HiddenValue[];
   /** Whether this release knows the payload's version, and the payload fits its schema. */
@@ -111,7 +112,7 @@ function redactObject(
 ): unknown {
   const shown: [string, unknown][] = [];
   const unnamed: [string, unknown][] = [];
-  for (const [name, inner] of Object.entries(value)) {
+  for (const [name, inner] of fieldsInOrder(fields, value)) {
     const rule = fields.get(name) ?? (entries && isShown(entries.key, name) ? entries.value : undefined);
     if (rule) shown.push([name, redact(rule, inner, `${pointer}/${escapePointer(name)}`, hide)]);
     else unnamed.push([name, inner]);

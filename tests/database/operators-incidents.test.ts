@@ -18,6 +18,8 @@ async function onlyIncident(operators: Operators): Promise<string> {
   return item!.incidentId;
 }
 
+const follows = (done: string, of: string) => `?done=${done}&of=${of}`;
+
 const shown = async (operators: Operators, path: string) =>
   (await operators.ask(path, { accept: BROWSER })).text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
 
@@ -38,9 +40,18 @@ describe('an incident', () => {
     expect(await shown(operators, blocked!)).toContain('Retry 1 lane now');
     operators.kicks = 0;
     const retried = await operators.ask(`${blocked}/retry`, { form: {}, accept: BROWSER });
-    expect([retried.status, retried.headers.get('location')]).toEqual([303, `/platform/event-bus${blocked}`]);
+    expect([retried.status, retried.headers.get('location')]).toEqual([
+      303,
+      `/platform/event-bus${blocked}${follows('retry-incident', blocked!.split('/')[2]!)}`,
+    ]);
     expect(operators.kicks).toBe(1);
+    expect(await shown(operators, blocked! + follows('retry-incident', blocked!.split('/')[2]!))).toContain(
+      'Retried 1 lane: 0 deliver again , 1 on the way',
+    );
     await drainLive(bus.db, [ledger()]);
+    expect(await shown(operators, blocked! + follows('retry-incident', blocked!.split('/')[2]!))).toContain(
+      'Retried 1 lane: 1 deliver again',
+    );
     expect(await shown(operators, blocked!)).toMatch(/Confirmed \S+ Every lane delivers again/);
 
     const [, preview] = /href="([^"]*\/replay\?[^"]*)"/.exec(
@@ -59,7 +70,10 @@ describe('an incident', () => {
       form: { ...fields, reason: 'it is back' },
       accept: BROWSER,
     });
-    expect([replayed.status, replayed.headers.get('location')]).toEqual([303, `/platform/event-bus${owed}`]);
+    expect([replayed.status, replayed.headers.get('location')]).toEqual([
+      303,
+      `/platform/event-bus${owed}${follows('replay', fields['replayId']!)}`,
+    ]);
     expect(await shown(operators, owed!)).toContain('0 of 7 delivered');
     expect((await operators.ask(owed!)).json).toMatchObject({ state: 'owed', owed: 0 });
     await drainLive(bus.db, [ledger()]);

@@ -7,6 +7,7 @@ import type { Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
+import { eventRoutes } from '../../lib/operators/event/routes.ts';
 import { followers } from '../../lib/operators/followers.ts';
 import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
@@ -24,6 +25,7 @@ export const operatorRoutes: readonly Route[] = [
   ...replayRoutes,
   ...laneRoutes,
   ...incidentRoutes,
+  ...eventRoutes,
   ...catalogRoutes,
   ...logRoutes,
   ...doctorRoutes,

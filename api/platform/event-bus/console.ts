@@ -2,12 +2,21 @@ import { operators } from '../../../lib/operator-console.ts';
 import { accessRoutes } from '../../../lib/operators/access/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
+import { eventRoutes } from '../../../lib/operators/event/routes.ts';
 import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
 import { perVisitor } from '../../../lib/postbud.ts';
 
 export default operators(
-  [...accessRoutes, ...laneRoutes, ...incidentRoutes, ...catalogRoutes, ...logRoutes, ...doctorRoutes],
+  [
+    ...accessRoutes,
+    ...laneRoutes,
+    ...incidentRoutes,
+    ...eventRoutes,
+    ...catalogRoutes,
+    ...logRoutes,
+    ...doctorRoutes,
+  ],
   perVisitor,
 );

@@ -1,9 +1,10 @@
-import { HOME } from '../page/links.ts';
+import { eventsPath, HOME } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { factList } from '../page/sections.ts';
 import { layout, plainLayout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
+import { truncate } from '../page/words.ts';
 
 /** A problem of RFC 9457, for a browser. */
 interface Problem {
@@ -30,7 +31,7 @@ export function problemPage(problem: Problem, context: PageContext | null): Html
         ${issues.map(issueItem)}
       </ul>`
     }
-    ${nextStep(status)}
+    ${status === 404 && context !== null ? searchInstead(context.url) : nextStep(status)}
     ${factList([
       ['Code', html`<span class="mono">${code}</span>`],
       ['Request id', html`<span class="mono">${requestId}</span>`],
@@ -59,6 +60,17 @@ function nextStep(status: number): Html | null {
     </p>`;
   }
   return null;
+}
+
+/** What has no page under its id may be found by it: a search takes ids of all kinds. */
+function searchInstead({ pathname }: URL): Html {
+  const segment = pathname.split('/').at(-1) ?? '';
+  // Unlike `decodeURIComponent`, a query leaves a malformed escape as it is.
+  const sought = new URLSearchParams(`q=${segment.replaceAll(/[&+]/g, encodeURIComponent)}`).get('q') ?? '';
+  return html`<p class="muted">
+    The address may be wrong, or what it names was pruned.
+    <a href="${eventsPath({ q: sought })}">Search all events for “${truncate(60, sought)}”</a>
+  </p>`;
 }
 
 function issueItem({ path, message }: { readonly path: string; readonly message: string }): Html {

@@ -10,16 +10,16 @@ import type { Attempt, DeadLetter } from './delivery.ts';
 type Try = Extract<Attempt, { readonly attempt: number }>;
 type OperatorAction = Exclude<Attempt, Try>;
 
+/** A delivery's history. */
+interface History extends Pick<DeadLetter, 'attempts' | 'nextAttemptAt' | 'generatedAt'> {
+  /** When and by whom its event was recorded, where the page does not say so elsewhere. */
+  readonly recorded?: { readonly at: string; readonly by: string };
+}
+
 /** Draws a delivery's history, oldest first: its attempts, and the operators' actions between them. */
-export function attemptTimeline({
-  attempts,
-  createdAt,
-  event,
-  nextAttemptAt,
-  generatedAt: now,
-}: DeadLetter): Html {
+export function attemptTimeline({ attempts, nextAttemptAt, generatedAt: now, recorded }: History): Html {
   return html`<ol class="tl">
-    ${entry('', DOT_ICON, createdAt, now, html`Recorded by ${event.producer}`)}
+    ${recorded && entry('', DOT_ICON, recorded.at, now, html`Recorded by ${recorded.by}`)}
     ${attempts.map((attempt, index) =>
       'by' in attempt ? actionEntry(attempt, now) : tryEntry(attempt, attempts, index, now),
     )}

@@ -1,26 +1,16 @@
-import {
-  mayReplay,
-  missingReplayScope,
-  missingScope,
-  reasonField,
-  reasonForm,
-  replayLink,
-  retryForm,
-  skipForm,
-} from '../page/actions.ts';
-import { COPY_ICON, LOCK_ICON, WARNING_ICON } from '../page/icons.ts';
+import { mayReplay, missingReplayScope, replayLink, retryForm, skipForm } from '../page/actions.ts';
 import { time, until } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { deadLetterPath, deadLettersPath, topicPath } from '../page/links.ts';
+import { deadLetterPath, deadLettersPath, eventPath, eventsPath, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
-import type { Html } from '../../markup.ts';
-import { alert, card, factList } from '../page/sections.ts';
+import type { Child, Html } from '../../markup.ts';
+import { card, factList } from '../page/sections.ts';
 import { failureLabel, stateLabel, stateWord } from '../page/states.ts';
 import { quantity } from '../page/words.ts';
 import { attemptTimeline } from './attempts.ts';
 import type { DeadLetter } from './delivery.ts';
-import { payload } from './payload.ts';
+import { payloadSection } from './payload-section.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -42,9 +32,12 @@ export function deadLetterPage(view: DeadLetter, visit: PageContext): Html {
       html`<div class="detail">
         <section aria-labelledby="h-attempts">
           <h2 id="h-attempts">Attempts</h2>
-          ${attemptTimeline(view)}
+          ${attemptTimeline({ ...view, recorded: { at: view.createdAt, by: view.event.producer } })}
         </section>
-        <div>${payloadSection(view, context)} ${eventSection(view)}</div>
+        <div>
+          ${payloadSection({ ...view, version: view.event.version, path: deadLetterPath(view.deliveryId) }, context)}
+          ${eventSection(view)}
+        </div>
       </div>`,
     )}`;
   return layout(
@@ -86,79 +79,40 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
   </div>`;
 }
 
-function payloadSection(view: DeadLetter, { operator }: PageContext): Html {
-  const { isRevealed, isValid, event } = view;
-  const hidden = isRevealed ? [] : view.hidden;
-  return html`<section aria-labelledby="h-payload">
-    <div class="hrow">
-      <h2 id="h-payload">Payload</h2>
-      <span class="tag">version ${event.version}</span>
-      ${hidden.length > 0 && html`<span class="tag pii">${LOCK_ICON}${quantity(hidden.length, 'value')} hidden</span>`}
-      ${isRevealed && html`<span class="tag late">personal data shown</span>`}
-      <button class="btn sm quiet" type="button" data-js data-copy="#payload">
-        ${COPY_ICON}<span>Copy</span>
-      </button>
-    </div>
-    ${!isValid && unknownSchemaWarning(isRevealed)}
-    <pre class="code" id="payload" tabindex="0" role="region" aria-label="Payload as JSON">
-${payload(view.payload, hidden)}</pre>
-    ${hidden.length > 0 && revealForm(view, operator.scopes.has('event-bus:reveal'))}
-    ${
-      isRevealed &&
-      html`<p class="hide">
-        <a class="btn sm" href="${deadLetterPath(view.deliveryId)}">Hide personal data</a>
-      </p>`
-    }
-  </section>`;
-}
-
-function unknownSchemaWarning(isRevealed: boolean): Html {
-  const consequence = isRevealed
-    ? 'Any value may be personal data.'
-    : 'Values that the schema does not name are hidden.';
-  return alert(
-    'fail',
-    WARNING_ICON,
-    html`<b>The payload does not match this release’s schema.</b> ${consequence}`,
-  );
-}
-
-function revealForm({ deliveryId }: DeadLetter, mayReveal: boolean): Html {
-  if (!mayReveal) return missingScope('Reveal', 'event-bus:reveal');
-  return reasonForm({
-    button: 'Reveal… (logged)',
-    path: `${deadLetterPath(deliveryId)}/reveal`,
-    text: html`<b>Show the personal data in this event?</b> Your name, the time and the reason are logged.`,
-    fields: reasonField('for example: the tenant asks which booking this is', 'Why you need to see it'),
-    submit: html`<button class="btn sm">Reveal</button>`,
-    isLeft: true,
-  });
-}
-
 function eventSection(view: DeadLetter): Html {
   const { lastError, event, replays } = view;
   return html`<section aria-labelledby="h-event">
     <h2 id="h-event" class="gap">Event</h2>
     ${factList([
       lastError !== null && ['Last error', failureLabel(lastError)],
-      ['Event id', mono(view.eventId)],
+      ['Event id', linked(eventPath(view.eventId), view.eventId)],
       ['Delivery id', mono(view.deliveryId)],
       ['Topic', html`<a class="mono" href="${topicPath(view.topic)}">${view.topic}</a>`],
       ['Producer', mono(event.producer)],
       ['Recorded', time(view.createdAt, view.generatedAt)],
       view.orderingKey !== '' && ['Ordering key', mono(view.orderingKey)],
-      event.correlationId !== null && ['Correlation id', mono(event.correlationId)],
-      event.causationId !== null && ['Caused by', mono(event.causationId)],
+      event.correlationId !== null && [
+        'Correlation id',
+        linked(eventsPath({ q: event.correlationId }), event.correlationId),
+      ],
+      event.causationId !== null && ['Caused by', linked(eventPath(event.causationId), event.causationId)],
       event.traceparent !== null && ['Trace', mono(event.traceparent)],
       ['Replayed', replays === 0 ? 'never' : quantity(replays, 'time')],
-      ['Other subscribers', siblingWords(view.siblings)],
+      ['Other subscribers', siblingLinks(view.siblings)],
     ])}
   </section>`;
 }
 
-function siblingWords(siblings: DeadLetter['siblings']): string {
-  const words = siblings.map(({ subscriber, state }) => `${subscriber} ${stateWord(state)}`);
-  return words.length === 0 ? 'none' : words.join(', ');
+function siblingLinks(siblings: DeadLetter['siblings']): Child {
+  if (siblings.length === 0) return 'none';
+  return siblings.map(
+    ({ deliveryId, subscriber, state }, index) =>
+      html`${index > 0 && ', '}<a href="${deadLetterPath(deliveryId)}">${subscriber} ${stateWord(state)}</a>`,
+  );
+}
+
+function linked(path: string, text: string): Html {
+  return html`<a class="mono" href="${path}">${text}</a>`;
 }
 
 function mono(text: string): Html {

@@ -3,6 +3,7 @@ import * as z from 'zod';
 
 import type { PastAttempt } from '../../../drizzle/schema.ts';
 import { hidePersonalData, maskPersonalData, personalTexts } from '../../catalog/personal.ts';
+import { inSchemaOrder } from '../../catalog/schema-order.ts';
 import { subjectOf } from '../../catalog/subject.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
@@ -16,13 +17,17 @@ const answer = z.string().nullable().meta({
     'What a component elsewhere said when it refused the event: the first 2 KB of its answer as text, without personal data. Null without an answer.',
 });
 
+/** The error of one attempt. */
+export const attemptError = shape.lastError.extend({ answer });
+export type AttemptError = z.output<typeof attemptError>;
+
 const handled = z
   .object({
     outcome: z.enum(['failed', 'waited', 'delivered']),
     attempt: shape.count.meta({ description: 'Counted from 1, and from 1 again after a replay.' }),
     at: shape.instant,
     durationMs: z.number().nonnegative(),
-    error: shape.lastError.extend({ answer }).nullable(),
+    error: attemptError.nullable(),
     waitedMs: shape.count.nullable().meta({ description: 'Milliseconds until the next attempt was due.' }),
   })
   .meta({ id: 'Attempt' });
@@ -36,6 +41,24 @@ const intervention = z
     replayId: z.string().nullable(),
   })
   .meta({ id: 'OperatorAct', description: 'An operator’s action on a delivery.' });
+
+/** One attempt of a delivery, or one operator’s action on it. */
+export const historyEntry = z.union([handled, intervention]);
+
+/** A payload, and what of it is hidden. */
+export const payloadFields = {
+  payload: z
+    .unknown()
+    .meta({ description: 'The event’s payload. Personal data is hidden unless it was revealed.' }),
+  hidden: z
+    .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
+    .meta({ description: 'JSON Pointers of the hidden values, with the kind of each.' }),
+  isValid: z.boolean().meta({
+    description:
+      'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
+  }),
+  isRevealed: z.boolean(),
+};
 
 export const deadLetter = z
   .object({
@@ -59,20 +82,10 @@ export const deadLetter = z
       causationId: z.string().nullable(),
       traceparent: z.string().nullable(),
     }),
-    attempts: z.array(z.union([handled, intervention])).meta({ description: 'Oldest first.' }),
-    payload: z
-      .unknown()
-      .meta({ description: 'The event’s payload. Personal data is hidden unless it was revealed.' }),
-    hidden: z
-      .array(z.object({ pointer: z.string(), kind: z.string().nullable() }))
-      .meta({ description: 'JSON Pointers of the hidden values, with the kind of each.' }),
-    isValid: z.boolean().meta({
-      description:
-        'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
-    }),
-    isRevealed: z.boolean(),
+    attempts: z.array(historyEntry).meta({ description: 'Oldest first.' }),
+    ...payloadFields,
     siblings: z
-      .array(z.object({ subscriber: z.string(), state: shape.state }))
+      .array(z.object({ deliveryId: deliveryFields.deliveryId, subscriber: z.string(), state: shape.state }))
       .meta({ description: 'The same event’s deliveries to its other subscribers.' }),
   })
   .meta({
@@ -111,20 +124,24 @@ export async function revealDeadLetter(
   return row ? deadLetterOf(deliveryId, row.found, true) : null;
 }
 
-/** The statement's result. Times are epoch milliseconds. */
-interface Found {
-  readonly now: number;
+/** The columns of a delivery that its attempts are read from. Times are epoch milliseconds. */
+export interface FoundAttempts {
   readonly state: State;
   readonly attempts: number;
   readonly attempted_at: number | null;
   readonly duration_ms: number | null;
   readonly next_attempt_at: number | null;
+  readonly log: readonly PastAttempt[] | null;
+}
+
+/** The statement's result. */
+interface Found extends FoundAttempts {
+  readonly now: number;
   readonly delivered_at: number | null;
   readonly dead_lettered_at: number | null;
   readonly dismissed_at: number | null;
   readonly replays: number;
   readonly error_group: string | null;
-  readonly log: readonly PastAttempt[] | null;
   readonly topic: string;
   readonly subscriber: string;
   readonly ordering_key: string;
@@ -137,7 +154,9 @@ interface Found {
   readonly correlation_id: string | null;
   readonly causation_id: string | null;
   readonly traceparent: string | null;
-  readonly siblings: readonly { readonly subscriber: string; readonly state: State }[] | null;
+  readonly siblings:
+    | readonly { readonly deliveryId: string; readonly subscriber: string; readonly state: State }[]
+    | null;
 }
 
 function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): DeadLetter {
@@ -145,8 +164,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
   const shown = hidePersonalData(topic, payload, version);
   const texts = isRevealed ? null : personalTexts(topic, payload, version);
   const attempts = attemptsOf(found, texts);
-  const last = attempts.findLast((attempt) => 'error' in attempt && attempt.error !== null);
-  const error = last && 'error' in last ? last.error : null;
+  const error = lastErrorOf(attempts);
   return {
     generatedAt: instantOf(found.now),
     deliveryId,
@@ -173,7 +191,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
       traceparent: found.traceparent,
     },
     attempts,
-    payload: isRevealed ? payload : shown.payload,
+    payload: isRevealed ? inSchemaOrder(topic, payload, version) : shown.payload,
     hidden: [...shown.hidden],
     isValid: shown.isValid,
     isRevealed,
@@ -181,8 +199,12 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
   };
 }
 
-/** @param texts personal data to mask in messages; null masks nothing. */
-function attemptsOf(found: Found, texts: readonly string[] | null): Attempt[] {
+/**
+ * Lists a delivery's attempts and the operators' actions on it, oldest first.
+ *
+ * @param texts personal data to mask in messages; null masks nothing.
+ */
+export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null): Attempt[] {
   const log = [...(found.log ?? []), ...settledAttempt(found)];
   return log.map((entry, index): Attempt => {
     const at = new Date(entry.at);
@@ -221,13 +243,19 @@ function isIntervention(
   return intervention.shape.outcome.safeParse(outcome).success;
 }
 
+/** Finds the error of the last attempt that failed; null where none did. */
+export function lastErrorOf(attempts: readonly Attempt[]): AttemptError | null {
+  const last = attempts.findLast((one) => 'error' in one && one.error !== null);
+  return last && 'error' in last ? last.error : null;
+}
+
 /** The attempt that delivered has columns of its own. */
 function settledAttempt({
   state,
   attempts,
   attempted_at: at,
   duration_ms: durationMs,
-}: Found): PastAttempt[] {
+}: FoundAttempts): PastAttempt[] {
   if (state !== 'delivered' || at === null) return [];
   return [{ outcome: 'delivered', attempt: attempts, at: instantOf(at), durationMs: durationMs ?? 0 }];
 }
@@ -246,7 +274,8 @@ const READ = `
     'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,
     'correlation_id', correlation_id, 'causation_id', causation_id, 'traceparent', traceparent,
     'siblings', (
-      select json_agg(json_build_object('subscriber', other_lane.subscriber, 'state', other.state)
+      select json_agg(json_build_object('deliveryId', other.lane_id || '-' || other.position,
+        'subscriber', other_lane.subscriber, 'state', other.state)
         order by other_lane.subscriber)
       from lanes as other_lane join deliveries as other
         on other.lane_id = other_lane.id and other.position = deliveries.position

@@ -34,6 +34,7 @@ const DEAD = {
 
 const { group: _, ...error } = DEAD.lastError;
 
+const EVENT_LINK = { eventId: '$response.body#/items/0/eventId' };
 const LINK = { deliveryId: '$response.body#/items/0/deliveryId' };
 
 const SUBSCRIBERS_BY_TOPIC = topics().map(([topic, { subscribers }]) => ({ topic, subscribers }));
@@ -50,6 +51,17 @@ export const listDeadLetters = operatorRoute({
       operationId: 'readDeadLetter',
       description: 'The newest dead letter, with its history.',
       parameters: LINK,
+    },
+    readEvent: {
+      operationId: 'readEvent',
+      description: 'Its event, with all deliveries.',
+      parameters: EVENT_LINK,
+    },
+    revealEvent: {
+      operationId: 'revealEvent',
+      description: 'Its event, with its personal data.',
+      parameters: EVENT_LINK,
+      requestBody: { reason: 'A citizen asks where the refund is.' },
     },
     reveal: {
       operationId: 'revealDeadLetter',

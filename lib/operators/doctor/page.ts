@@ -1,6 +1,7 @@
 import { CHECK_ICON, DEAD_ICON } from '../page/icons.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
+import { deadLetterPath, eventPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { count, quantity } from '../page/words.ts';
@@ -42,5 +43,13 @@ function promiseItem(promise: string, { findings }: Examination): Html {
 }
 
 function exampleId(id: string, index: number): Html {
-  return html`${index > 0 && ', '}<span class="mono nowrap">${id}</span>`;
+  const path = UUID.test(id) ? eventPath(id) : DELIVERY_ID.test(id) ? deadLetterPath(id) : null;
+  const shown =
+    path === null
+      ? html`<span class="mono nowrap">${id}</span>`
+      : html`<a class="mono nowrap" href="${path}">${id}</a>`;
+  return html`${index > 0 && ', '}${shown}`;
 }
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const DELIVERY_ID = /^\d{1,18}-\d{1,18}$/;

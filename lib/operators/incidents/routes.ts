@@ -11,6 +11,7 @@ import { acknowledge } from '../../incidents/acknowledge.ts';
 import { SECOND } from '../../time.ts';
 import { nextPath } from '../access/next-path.ts';
 import { operatorRoute } from '../access/route.ts';
+import { followedPath } from '../page/following.ts';
 import { HOME, incidentPath, incidentsPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { incidentView, readIncident } from './detail.ts';
@@ -197,7 +198,8 @@ export const dismissIncident = operatorRoute({
     const how = { by: operator.subject, reason: body.reason, until: Date.now() + LONGEST_MS, ...parameters };
     return { ...parameters, ...(await dismiss(db, which, { action: 'dismiss', ...how })) };
   },
-  redirectTo: (_, { body, parameters }) => nextPath(body.next ?? incidentPath(parameters.incidentId)),
+  redirectTo: ({ incidentId: of }, { body }) =>
+    followedPath(nextPath(body.next ?? incidentPath(of)), 'dismiss-incident', of),
 });
 
 const retried = z
@@ -234,7 +236,8 @@ export const retryIncident = operatorRoute({
     for (const { deliveryId } of found.lanes) count += await retryIfWaiting(db, { deliveryId, ...how });
     return { ...parameters, retried: count };
   },
-  redirectTo: (_, { body, parameters }) => nextPath(body.next ?? incidentPath(parameters.incidentId)),
+  redirectTo: ({ incidentId: of }, { body }) =>
+    followedPath(nextPath(body.next ?? incidentPath(of)), 'retry-incident', of),
 });
 
 /** @returns 0 for a delivery that a relay has taken up since it was read. */

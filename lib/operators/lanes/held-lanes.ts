@@ -1,7 +1,7 @@
 import { mayReplay, retryForm, skipForm } from '../page/actions.ts';
 import { until } from '../page/instants.ts';
 import type { PageContext } from '../page/layout.ts';
-import { deadLetterPath } from '../page/links.ts';
+import { eventPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
@@ -51,7 +51,9 @@ function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, c
     </th>
     <td class="num">${waitingCount(lane)}</td>
     <td>
-      <a class="mono nowrap" href="${deadLetterPath(deliveryId)}">${topic.topic} ${shortId(lane.eventId)}</a>
+      <a class="mono nowrap" href="${eventPath(lane.eventId)}#to-${subscriber}"
+        >${topic.topic} ${shortId(lane.eventId)}</a
+      >
       <span class="s">${subject !== null && `${subject}, `}${attemptWords(lane.attempts)}</span>
       <span class="s">next attempt ${isPaused ? 'after the pause' : until(nextAttemptAt, generatedAt)}</span>
     </td>

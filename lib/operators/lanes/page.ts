@@ -5,7 +5,7 @@ import { mayReplay, missingReplayScope, pauseForm, replayLink, resumeForm } from
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { ALL_TIME, catalogPath, deadLettersPath, HOME } from '../page/links.ts';
+import { ALL_TIME, catalogPath, eventPath, HOME } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
@@ -144,23 +144,21 @@ function eventTable(topic: string, events: readonly RecentEvent[], now: string):
     name: 'Recent events',
     caption: `The newest events of ${topic}`,
     columns: ['Event', 'About', 'Ordering key', 'Recorded', ['State', 'end']],
-    rows: events.map((event) => eventRow(topic, event, now)),
+    rows: events.map((event) => eventRow(event, now)),
     isNarrow: true,
   });
 }
 
-function eventRow(topic: string, event: RecentEvent, now: string): Html {
+function eventRow(event: RecentEvent, now: string): Html {
   const { eventId, subject, orderingKey, state } = event;
-  const label =
-    state === 'dead_lettered'
-      ? html`<a href="${deadLettersPath({ topic, q: eventId })}">${stateLabel(state)}</a>`
-      : stateLabel(state);
   return html`<tr class="r">
-    <td class="mono nowrap" title="${eventId}">${shortId(eventId)}</td>
+    <td class="nowrap">
+      <a class="mono" href="${eventPath(eventId)}" title="${eventId}">${shortId(eventId)}</a>
+    </td>
     <td class="nowrap">${subject ?? NONE}</td>
     <td class="mono wrap">${orderingKey === '' ? NONE : orderingKey}</td>
     <td class="nowrap">${timeAndAgo(event.createdAt, now)}</td>
-    <td class="end nowrap">${label}</td>
+    <td class="end nowrap">${stateLabel(state)}</td>
   </tr>`;
 }
 

@@ -117,7 +117,7 @@ export type TopicOverview = z.output<typeof topicOverview>;
 export type SubscriberOverview = z.output<typeof subscriberOverview>;
 
 /** The cron calls once a minute, so two calls were missed. */
-const STALLED_AFTER_MS = 2 * MINUTE;
+export const STALLED_AFTER_MS = 2 * MINUTE;
 
 /**
  * Counts the events and deliveries in each state by topic and subscriber, with the reasons why they wait.

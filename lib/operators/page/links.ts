@@ -12,6 +12,10 @@ export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent
 
 export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
 
+export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
+
+export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
 export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-letters`, query);
 
 export const deadLetterPath = (deliveryId: string) =>
@@ -26,8 +30,6 @@ export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURICo
 export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
 
 export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeURIComponent(incidentId)}`;
-
-export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
 
 export const subscriberPath = (subscriber: string) => `${HOME}/subscribers/${encodeURIComponent(subscriber)}`;
 

@@ -51,6 +51,7 @@ export function failureWords({ kind, message }: LastError): string {
   return status === null || message.includes(status) ? message : `${status} ${message}`;
 }
 
-function statusOf(kind: string): string | null {
+/** The status of an HTTP answer that is no success; null for another error. */
+export function statusOf(kind: string): string | null {
   return /^http_?(\d{3})$/i.exec(kind)?.[1] ?? null;
 }

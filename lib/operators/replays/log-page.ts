@@ -3,6 +3,7 @@ import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import {
   deadLetterPath,
+  eventPath,
   incidentPath,
   replayedPath,
   replaysPath,
@@ -14,7 +15,7 @@ import type { Child, Html } from '../../markup.ts';
 import { pager } from '../page/pager.ts';
 import { card, emptyCard, emptyLine, section } from '../page/sections.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { capitalize, count } from '../page/words.ts';
+import { capitalize, count, shortId } from '../page/words.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from './read.ts';
 import { scopeWords } from './scope.ts';
 
@@ -104,15 +105,17 @@ function actionRow(action: OperatorAction, now: string): Html {
   </tr>`;
 }
 
-/** Names a delivery, or a subscriber of one topic or of all. */
-function target({ topic, subscriber, deliveryId, incidentId }: OperatorAction): Html {
+/** Names a delivery, an event, or a subscriber of one topic or of all. */
+function target({ topic, subscriber, deliveryId, eventId, incidentId }: OperatorAction): Html {
   const where = topic === null ? 'all topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
     deliveryId !== null &&
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
+  const event =
+    eventId !== null && html`event <a class="mono" href="${eventPath(eventId)}">${shortId(eventId)}</a>`;
   const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
   return html`${where}<span class="s"
-      >${subscriber !== null && `to ${subscriber}`}${delivery}${incident}</span
+      >${subscriber !== null && `to ${subscriber}`}${delivery}${event}${incident}</span
     >`;
 }
 

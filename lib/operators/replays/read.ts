@@ -41,6 +41,7 @@ const logged = z
     topic: shape.topic.nullable(),
     subscriber: z.string().nullable(),
     deliveryId: z.string().nullable(),
+    eventId: z.uuid().nullable(),
     reason: z.string().nullable(),
     incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
   })
@@ -134,6 +135,7 @@ interface FoundAction {
   readonly topic: string | null;
   readonly subscriber: string | null;
   readonly delivery_id: string | null;
+  readonly event_id: string | null;
   readonly reason: string | null;
   readonly incident_id: string | null;
 }
@@ -179,6 +181,7 @@ function actionOf(found: FoundAction): OperatorAction {
     topic,
     subscriber,
     deliveryId: found.delivery_id,
+    eventId: found.event_id,
     reason,
     incidentId: found.incident_id,
   };

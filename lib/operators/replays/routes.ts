@@ -14,6 +14,7 @@ import { operatorRoute } from '../access/route.ts';
 import type { Bus } from '../access/route.ts';
 import { requireKnownSubscriber } from '../dead-letters/known-subscriber.ts';
 import { requireKnownTopic } from '../dead-letters/known-topic.ts';
+import { followedPath } from '../page/following.ts';
 import { HOME, incidentPath, replayedPath } from '../page/links.ts';
 import { logPage } from './log-page.ts';
 import { replayPage } from './page.ts';
@@ -171,7 +172,9 @@ export const requestReplay = operatorRoute({
   redirectTo: ({ replayId }, { body: { incident } }) => {
     if (replayId === null) return null;
     // The page of an incident follows its replay.
-    return incident === undefined ? replayedPath(replayId) : incidentPath(incident);
+    return incident === undefined
+      ? replayedPath(replayId)
+      : followedPath(incidentPath(incident), 'replay', replayId);
   },
   page: (view, context) => {
     if (!isDryRun(view)) throw new TypeError('only a dry run is drawn as a page');
@@ -203,6 +206,7 @@ export const listReplays = operatorRoute({
             topic: null,
             subscriber: 'accounting',
             deliveryId: null,
+            eventId: null,
             reason: 'Accounting is moving to another host.',
             incidentId: null,
           },

@@ -1,0 +1,78 @@
+import { attemptTimeline } from '../dead-letters/attempts.ts';
+import { mayReplay, replayLink, resumeForm, retryForm, skipForm } from '../page/actions.ts';
+import { time } from '../page/instants.ts';
+import type { PageContext } from '../page/layout.ts';
+import { deadLetterPath, eventPath } from '../page/links.ts';
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
+import { card, emptyLine } from '../page/sections.ts';
+import { stateLabel } from '../page/states.ts';
+import { drawn, reasonWords } from './sentences.ts';
+import type { EventDelivery, EventView, Why } from './view.ts';
+
+/** Draws the deliveries of an event: why each of them waits, what can be done, and its attempts. */
+export function deliveryList(view: EventView, context: PageContext): Html {
+  if (view.deliveries.length === 0) return card(emptyLine('It was emitted to no subscriber.'));
+  return card(
+    html`<ul class="deliveries">
+      ${troubleFirst(view.deliveries).map((delivery) => deliveryItem(delivery, view, context))}
+    </ul>`,
+  );
+}
+
+/** What needs an operator comes before what is delivered. */
+function troubleFirst(deliveries: readonly EventDelivery[]): readonly EventDelivery[] {
+  const rank = ({ state }: EventDelivery) =>
+    ['dead_lettered', 'failing', 'pending', 'delivered'].indexOf(state);
+  return deliveries.toSorted((one, other) => rank(one) - rank(other));
+}
+
+function deliveryItem(delivery: EventDelivery, view: EventView, context: PageContext): Html {
+  const { deliveryId, subscriber, state, attempts, nextAttemptAt, why } = delivery;
+  const now = view.generatedAt;
+  return html`<li id="to-${subscriber}">
+    <div>
+      <h3><span class="mono">${subscriber}</span> ${stateLabel(state)}${endedAt(delivery, now)}</h3>
+      ${why && reasons(why, now)}
+      ${
+        deliveryId !== null &&
+        html`<p class="small muted">
+          delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>
+        </p>`
+      }
+    </div>
+    <div>${attempts.length > 0 && attemptTimeline({ attempts, nextAttemptAt, generatedAt: now })}</div>
+    ${mayReplay(context.operator) && actions(delivery, view, context)}
+  </li>`;
+}
+
+function endedAt({ deliveredAt, deadLetteredAt }: EventDelivery, now: string): Child {
+  const at = deadLetteredAt ?? deliveredAt;
+  return at !== null && html` <span class="at">${time(at, now)}</span>`;
+}
+
+function reasons(why: Why, now: string): Html {
+  return html`<p>${drawn(reasonWords(why), now)}</p>
+    ${why.also.map(({ text }) => html`<p class="muted">Also: ${text}</p>`)}`;
+}
+
+function actions(delivery: EventDelivery, { event }: EventView, context: PageContext): Html | null {
+  const { deliveryId, subscriber, state, why } = delivery;
+  if (deliveryId === null) return null;
+  const of = `${event.topic} to ${subscriber}`;
+  if (why === null) {
+    const include = state === 'delivered' ? 'all' : null;
+    return html`<div class="acts">${replayLink(of, { deliveryIds: deliveryId, include })}</div>`;
+  }
+  const codes = [why.code, ...why.also.map(({ code }) => code)];
+  return html`<div class="acts">
+    ${codes.includes('backoff') && [retryForm(deliveryId, of, context), skipForm(deliveryId, of, context)]}
+    ${why.code === 'paused' && resumeForm(subscriber, why.pausedTopic, context)}
+    ${
+      why.behind &&
+      html`<a class="btn sm" href="${eventPath(why.behind.eventId)}#to-${subscriber}"
+        >Open the first in line<span class="vh"> of ${of}</span></a
+      >`
+    }
+  </div>`;
+}

@@ -1,0 +1,100 @@
+import { payloadSection } from '../dead-letters/payload-section.ts';
+import { missingReplayScope } from '../page/actions.ts';
+import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../page/icons.ts';
+import { time, timeAndAgo } from '../page/instants.ts';
+import { heading, layout, liveness } from '../page/layout.ts';
+import type { PageContext } from '../page/layout.ts';
+import { eventPath, eventsPath, topicPath } from '../page/links.ts';
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
+import { alert, card, factList, section } from '../page/sections.ts';
+import { stateLabel } from '../page/states.ts';
+import { deliveryList } from './delivery-list.ts';
+import { drawn, verdictOf } from './sentences.ts';
+import { familyTree } from './tree.ts';
+import type { EventView } from './view.ts';
+
+const REFRESH_SECONDS = 15;
+
+/** Draws one event: the verdict, its deliveries, what caused it and what it caused, and its payload. */
+export function eventPage(view: EventView, visit: PageContext): Html {
+  const { event, generatedAt } = view;
+  const path = eventPath(event.eventId);
+  // After a reveal the browser is at an address that answers no GET: forms come back to the page without it.
+  const context = event.isRevealed ? { ...visit, url: new URL(path, visit.url) } : visit;
+  const refreshSeconds = event.isRevealed ? null : REFRESH_SECONDS;
+  const content = html`<p class="back"><a href="${eventsPath()}">← Events</a></p>
+    ${heading({
+      title: html`<span class="mono">${event.topic}</span>`,
+      lead: html`${event.subject !== null && html`${event.subject} · `}${stateLabel(event.state)}, recorded
+      ${time(event.createdAt, generatedAt)}`,
+      live: refreshSeconds !== null && liveness(generatedAt, refreshSeconds, context.url),
+    })}
+    ${verdictAlert(view)} ${missingReplayScope(context.operator)}
+    ${section({
+      id: 'deliveries',
+      title: 'Deliveries',
+      hint: 'one for each subscriber',
+      content: deliveryList(view, context),
+    })}
+    ${section({
+      id: 'tree',
+      title: 'Causes and effects',
+      hint: 'what led to this event, and what it led to',
+      content: familyTree(view),
+    })}
+    ${card(
+      html`<div class="detail">
+        ${payloadSection({ ...event, path }, context)}
+        <section aria-labelledby="h-event">
+          <h2 id="h-event">Event</h2>
+          ${facts(view)}
+        </section>
+      </div>`,
+    )}`;
+  return layout({ title: event.topic, section: null, refreshSeconds, content }, context);
+}
+
+const TONES = {
+  delivered: ['ok', CHECK_ICON],
+  pending: ['ok', CLOCK_ICON],
+  failing: ['fail', WARNING_ICON],
+  dead_lettered: ['dead', DEAD_ICON],
+} as const;
+
+function verdictAlert({ event, deliveries, generatedAt }: EventView): Html {
+  const [tone, icon] = TONES[event.state];
+  // A pending event that is merely due is well; one that is held up by something else is not.
+  const isHeldUp = deliveries.some(({ why }) => why !== null && !['due', 'leased'].includes(why.code));
+  return alert(
+    tone === 'ok' && isHeldUp ? 'fail' : tone,
+    icon,
+    html`<b>${drawn(verdictOf(deliveries), generatedAt)}</b>`,
+  );
+}
+
+function facts({ event, generatedAt }: EventView): Html {
+  const { eventId, correlationId, causationId } = event;
+  return factList([
+    ['Event id', html`<span class="mono">${eventId}</span>`],
+    ['Topic', link(topicPath(event.topic), event.topic)],
+    ['Producer', mono(event.producer)],
+    ['Recorded', timeAndAgo(event.createdAt, generatedAt)],
+    event.orderingKey !== '' && [
+      'Ordering key',
+      link(eventsPath({ q: event.orderingKey }), event.orderingKey),
+    ],
+    event.dedupeKey !== null && ['Dedupe key', mono(event.dedupeKey)],
+    correlationId !== null && ['Correlation id', link(eventsPath({ q: correlationId }), correlationId)],
+    causationId !== null && ['Caused by', link(eventPath(causationId), causationId)],
+    event.traceparent !== null && ['Trace', mono(event.traceparent)],
+  ]);
+}
+
+function link(path: string, text: string): Html {
+  return html`<a class="mono" href="${path}">${text}</a>`;
+}
+
+function mono(text: string): Html {
+  return html`<span class="mono">${text}</span>`;
+}

@@ -1,0 +1,116 @@
+import { hidePersonalData, maskPersonalData, personalTexts } from '../../catalog/personal.ts';
+import { inSchemaOrder } from '../../catalog/schema-order.ts';
+import { subjectOf } from '../../catalog/subject.ts';
+import type { Database } from '../../db/connect.ts';
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { instantOf, instantOrNull } from '../../time.ts';
+import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import { readFamily } from './family.ts';
+import type { Family } from './family.ts';
+import { findEvent } from './found.ts';
+import type { FoundDelivery } from './found.ts';
+import { verdictOf, written } from './sentences.ts';
+import type { EventDelivery, EventView } from './view.ts';
+import { whyOf } from './why.ts';
+import type { Circumstances } from './why.ts';
+
+interface EventOptions {
+  /** The subscribers attached in this process: a relay here would deliver to them. */
+  readonly attached: readonly AttachedSubscriber[];
+  /** Shows personal data. The caller has recorded who asked for it, and why. */
+  readonly isRevealed?: boolean;
+  /** Overrides the database's clock in tests. */
+  readonly now?: Date;
+}
+
+/**
+ * Reads one event with its deliveries, why each of them waits, its causes and its effects.
+ *
+ * @returns null for an unknown event.
+ */
+export async function readEvent(
+  db: Database,
+  eventId: string,
+  { attached, isRevealed = false, now }: EventOptions,
+): Promise<EventView | null> {
+  const [found, family] = await Promise.all([findEvent(db, eventId, now), readFamily(db, eventId)]);
+  if (found === null) return null;
+  const handled = new Set(
+    attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
+  );
+  return viewOf({ found, handled }, family, isRevealed);
+}
+
+function viewOf(circumstances: Circumstances, family: Family, isRevealed: boolean): EventView {
+  const { found } = circumstances;
+  const { event } = found;
+  const { topic, payload, version } = event;
+  const shown = hidePersonalData(topic, payload, version);
+  const texts = personalTexts(topic, payload, version);
+  const generatedAt = instantOf(found.now);
+  const deliveries = deliveriesOf(circumstances, isRevealed ? null : texts);
+  return {
+    generatedAt,
+    event: {
+      eventId: event.id,
+      topic,
+      subject: subjectOf(topic, payload, version),
+      state: event.state,
+      createdAt: instantOf(event.created_at),
+      producer: event.producer,
+      version,
+      orderingKey: event.ordering_key,
+      dedupeKey: event.dedupe_key === null ? null : maskPersonalData(event.dedupe_key, texts),
+      correlationId: event.correlation_id,
+      causationId: event.causation_id,
+      traceparent: event.traceparent,
+      payload: isRevealed ? inSchemaOrder(topic, payload, version) : shown.payload,
+      hidden: [...shown.hidden],
+      isValid: shown.isValid,
+      isRevealed,
+    },
+    verdict: written(verdictOf(deliveries), generatedAt),
+    deliveries,
+    ...family,
+  };
+}
+
+/** Before fan-out there are no rows, but it is known whom the event is for. */
+function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | null): EventDelivery[] {
+  const { deliveries, event, is_awaiting: isAwaiting } = circumstances.found;
+  if (!isAwaiting) return deliveries.map((found) => deliveryOf(found, circumstances, texts));
+  return (event.subscribers ?? []).toSorted().map((subscriber) => ({
+    deliveryId: null,
+    subscriber,
+    state: 'pending',
+    attempts: [],
+    replays: 0,
+    nextAttemptAt: null,
+    deliveredAt: null,
+    deadLetteredAt: null,
+    lastError: null,
+    why: whyOf(subscriber, null, circumstances),
+  }));
+}
+
+function deliveryOf(
+  found: FoundDelivery,
+  circumstances: Circumstances,
+  texts: readonly string[] | null,
+): EventDelivery {
+  const attempts = attemptsOf(found, texts);
+  const error = lastErrorOf(attempts);
+  const isWaiting = found.state === 'pending' || found.state === 'failing';
+  return {
+    deliveryId: found.delivery_id,
+    subscriber: found.subscriber,
+    state: found.state,
+    attempts,
+    replays: found.replays,
+    nextAttemptAt: instantOrNull(found.next_attempt_at),
+    deliveredAt: instantOrNull(found.delivered_at),
+    deadLetteredAt: instantOrNull(found.dead_lettered_at),
+    lastError: error && { ...error, group: found.error_group },
+    why: isWaiting ? whyOf(found.subscriber, found, circumstances) : null,
+  };
+}

@@ -1,0 +1,202 @@
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
+import { timeText, time } from '../page/instants.ts';
+import { eventPath } from '../page/links.ts';
+import { failureClause } from './failure.ts';
+import { capitalize, count, joinNames, quantity, shortId } from '../page/words.ts';
+import type { EventDelivery, InFront, OpenProducer, Why } from './view.ts';
+
+// Each sentence is made once, of words, instants and events. The JSON and the command line have it as plain text, the page
+// with links.
+
+type Part = string | { readonly at: string } | Pick<InFront, 'eventId' | 'subject'>;
+
+/** A sentence without its capital and its full stop. */
+type Sentence = readonly Part[];
+
+/** A reason in words needs all of it but the words. */
+export type Reason = Omit<Why, 'text' | 'also'>;
+
+/** Writes a sentence as text. */
+export function written(sentence: Sentence, now: string): string {
+  const texts = sentence.map((part) => {
+    if (typeof part === 'string') return part;
+    return 'at' in part ? timeText(part.at, now) : nameOf(part);
+  });
+  return `${capitalize(texts.join(''))}.`;
+}
+
+/** Draws a sentence with its links. */
+export function drawn(sentence: Sentence, now: string): Html {
+  const [first, ...others] = sentence;
+  const parts = typeof first === 'string' ? [capitalize(first), ...others] : sentence;
+  return html`${parts.map((part) => {
+    if (typeof part === 'string') return part;
+    return 'at' in part
+      ? time(part.at, now)
+      : html`<a class="mono" href="${eventPath(part.eventId)}">${nameOf(part)}</a>`;
+  })}.`;
+}
+
+function nameOf({ subject, eventId }: Pick<InFront, 'eventId' | 'subject'>): string {
+  return subject ?? shortId(eventId);
+}
+
+/** Says where an event is: to whom it is delivered, who gave it up, and why it waits for the others. */
+export function verdictOf(deliveries: readonly EventDelivery[]): Sentence {
+  const waiting = deliveries.flatMap(({ subscriber, why }) => (why ? [{ subscriber, why }] : []));
+  const dead = deliveries.filter(({ state }) => state === 'dead_lettered');
+  if (deliveries.length === 0) return ['No subscriber is to receive it'];
+  if (waiting.length === 0 && dead.length === 0) return deliveredClause(deliveries);
+  const clauses = [...deadClauses(dead), ...waitingClauses(waiting, deliveries.length)];
+  return clauses.flatMap((clause, index) => (index === 0 ? clause : ['; ', ...clause]));
+}
+
+function deliveredClause(deliveries: readonly EventDelivery[]): Sentence {
+  const last = deliveries
+    .flatMap(({ deliveredAt }) => deliveredAt ?? [])
+    .toSorted()
+    .at(-1);
+  const names = joinNames(deliveries.map(({ subscriber }) => subscriber));
+  if (last === undefined) return [`delivered to ${names}`];
+  return [`delivered to ${names}${deliveries.length > 1 ? ', the last' : ''} at `, { at: last }];
+}
+
+function deadClauses(dead: readonly EventDelivery[]): readonly Sentence[] {
+  const [first] = dead;
+  if (!first) return [];
+  const { deadLetteredAt, lastError, attempts } = first;
+  const names = joinNames(dead.map(({ subscriber }) => subscriber));
+  const at: Sentence = deadLetteredAt === null ? [] : [' at ', { at: deadLetteredAt }];
+  if (dead.length > 1) return [[`dead-lettered for ${names}, the first`, ...at]];
+  const last = attempts.at(-1);
+  if (last?.outcome === 'skipped') return [[`dead-lettered for ${names}`, ...at, `: skipped by ${last.by}`]];
+  return [
+    [`dead-lettered for ${names}`, ...at, lastError === null ? '' : `: it ${failureClause(lastError)}`],
+  ];
+}
+
+interface Waiting {
+  readonly subscriber: string;
+  readonly why: Why;
+}
+
+/** Says the two first reasons. A sentence with more is not read to its end. */
+const REASONS_IN_VERDICT = 2;
+
+function waitingClauses(waiting: readonly Waiting[], all: number): readonly Sentence[] {
+  const byReason = new Map<string, Waiting[]>();
+  for (const one of waiting) byReason.set(one.why.text, [...(byReason.get(one.why.text) ?? []), one]);
+  const groups = [...byReason.values()].toSorted(
+    (one, other) => Number(isFailing(other[0]!)) - Number(isFailing(one[0]!)),
+  );
+  const said = groups.slice(0, REASONS_IN_VERDICT);
+  const others = groups.slice(REASONS_IN_VERDICT).flat();
+  return [
+    ...said.map((group) => {
+      const names =
+        group.length === all && all > 1 ? 'anyone' : joinNames(group.map(({ subscriber }) => subscriber));
+      return [`not delivered to ${names}: `, ...reasonWords(group[0]!.why)];
+    }),
+    ...(others.length > 0 ? [[`${quantity(others.length, 'more subscriber')} not reached yet`]] : []),
+  ];
+}
+
+function isFailing({ why }: Waiting): boolean {
+  return why.code === 'backoff' || why.behind?.code === 'backoff';
+}
+
+/** Says why a delivery waits. `it` is the subscriber. */
+export function reasonWords(reason: Reason): Sentence {
+  const { since, until, by, behind } = reason;
+  switch (reason.code) {
+    case 'relay_stopped':
+      return since === null
+        ? ['no relay has ever run on this database']
+        : ['no relay has run since ', { at: since }];
+    case 'producer_open':
+      return producerWords(reason.producers);
+    case 'not_fanned_out':
+      return ['the relay has not fanned it out yet', ...sinceWords(since)];
+    case 'not_in_catalog':
+      return ['this release’s catalog does not list the subscription; it waits for a release that does'];
+    case 'unattached':
+      return ['this deployment has no handler and no endpoint for the subscriber'];
+    case 'paused':
+      return [`paused by ${by}`, ...sinceWords(since), `: ${reason.reason}`];
+    case 'behind':
+      return behind ? behindWords(behind) : [];
+    case 'leased':
+      return [
+        'a relay is delivering it now',
+        ...(until === null ? [] : [', its lease ends ', { at: until }]),
+      ];
+    case 'newer_version':
+      return [`it waits for a release that reads payload version ${reason.neededVersion}`];
+    case 'backoff':
+      return backoffWords(reason);
+    case 'due':
+      return ['due', ...sinceWords(since), ', the relay takes it when it next looks'];
+  }
+}
+
+function sinceWords(since: string | null): Sentence {
+  return since === null ? [] : [' since ', { at: since }];
+}
+
+function backoffWords({ lastError, until }: Reason): Sentence {
+  const next: Sentence = until === null ? [] : [{ at: until }];
+  return lastError === null
+    ? ['it asked to wait until ', ...next]
+    : [`it ${failureClause(lastError)}; next try `, ...next];
+}
+
+function behindWords(inFront: InFront): Sentence {
+  const { eventId, subject, count: number, isMore, code, nextAttemptAt, lastError } = inFront;
+  const failed = lastError === null ? '' : `, which ${failureClause(lastError)}`;
+  const next: Sentence = nextAttemptAt === null ? [] : [{ at: nextAttemptAt }];
+  const state: Readonly<Record<string, Sentence>> = {
+    backoff: lastError === null ? [', which waits until ', ...next] : [failed, '; next try ', ...next],
+    leased: [
+      failed,
+      lastError === null ? ', which a relay is delivering now' : '; a relay is trying it again',
+    ],
+    newer_version: [', which waits for a release that reads its payload version'],
+    due: [failed, lastError === null ? ', which is due now' : '; due again now'],
+  };
+  return [`${placeWords(number, isMore)} behind `, { eventId, subject }, ...(state[code] ?? [])];
+}
+
+const ORDINALS = [
+  '',
+  'next',
+  'second',
+  'third',
+  'fourth',
+  'fifth',
+  'sixth',
+  'seventh',
+  'eighth',
+  'ninth',
+  'tenth',
+] as const;
+
+function placeWords(number: number, isMore: boolean): string {
+  if (isMore) return `over ${count(number)} places`;
+  return ORDINALS[number] ?? `${count(number)} places`;
+}
+
+/** Names the process of the oldest transaction, as far as Postgres tells. */
+function producerWords(producers: readonly OpenProducer[]): Sentence {
+  const [first, ...others] = producers;
+  if (!first) return ['a producer’s transaction is open'];
+  const { applicationName, pid, clientAddress, state, since } = first;
+  const process = pid === null ? 'prepared' : `process ${pid}`;
+  const named = [
+    applicationName,
+    clientAddress === null ? process : `${process} at ${clientAddress}`,
+    state,
+  ].filter((fact) => fact !== null);
+  const more = others.length === 0 ? '' : `, and ${quantity(others.length, 'other transaction')}`;
+  return [`a producer’s transaction (${named.join(', ')}) has been open`, ...sinceWords(since), more];
+}

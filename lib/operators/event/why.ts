@@ -1,0 +1,183 @@
+import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import { personalTexts } from '../../catalog/personal.ts';
+import { subjectOf } from '../../catalog/subject.ts';
+import { instantOf, instantOrNull } from '../../time.ts';
+import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import type { FoundAttempts } from '../dead-letters/delivery.ts';
+import { STALLED_AFTER_MS } from '../overview/read.ts';
+import type { Found, FoundDelivery, FoundFirst, FoundLane } from './found.ts';
+import { reasonWords, written } from './sentences.ts';
+import type { Reason } from './sentences.ts';
+import type { InFront, OpenProducer, Why } from './view.ts';
+
+/** The circumstances that all deliveries of an event share. */
+export interface Circumstances {
+  readonly found: Found;
+  /** `topic subscriber` of each subscription that a relay here would hand over. */
+  readonly handled: ReadonlySet<string>;
+}
+
+/**
+ * Says why a subscriber does not have the event yet. Several reasons may hold at once; the widest comes first, since the
+ * others matter only when it is gone:
+ *
+ * 1. nothing moves: `relay_stopped`
+ * 2. the event: `producer_open`, else `not_fanned_out`
+ * 3. the subscription: `not_in_catalog`, else `unattached`; then `paused`
+ * 4. the lane: `behind`
+ * 5. the delivery: `leased`, else `newer_version`, else `backoff`, else `due`
+ *
+ * A lease that has not run out proves that some relay hands the lane over, also one of another release. So under a lease
+ * this release's own catalog and handlers are no reason.
+ *
+ * @param delivery null before fan-out.
+ */
+export function whyOf(subscriber: string, delivery: FoundDelivery | null, circumstances: Circumstances): Why {
+  const { found } = circumstances;
+  const isHeld = isLeased(delivery?.lane ?? null, found.now);
+  const reasons = [
+    stopped(found),
+    delivery === null ? notFannedOut(found) : null,
+    isHeld ? null : notHandled(subscriber, delivery, circumstances),
+    paused(subscriber, found),
+    delivery === null ? null : inLane(delivery, found),
+  ].filter((reason) => reason !== null);
+  const now = instantOf(found.now);
+  const inWords = (reason: Reason) => written(reasonWords(reason), now);
+  const [first, ...others] = reasons;
+  return {
+    ...first!,
+    text: inWords(first!),
+    // What is merely due follows by itself.
+    also: others
+      .filter(({ code }) => code !== 'due')
+      .map((reason) => ({ code: reason.code, text: inWords(reason) })),
+  };
+}
+
+function stopped({ now, last_pass: lastPass }: Found): Reason | null {
+  if (lastPass !== null && now - lastPass <= STALLED_AFTER_MS) return null;
+  return reasonOf('relay_stopped', { since: instantOrNull(lastPass) });
+}
+
+function notFannedOut({ event, producers }: Found): Reason {
+  const open = producers.map((producer): OpenProducer => ({
+    pid: producer.pid,
+    applicationName: producer.application_name || null,
+    clientAddress: producer.client_address,
+    state: producer.state,
+    since: instantOrNull(producer.since),
+  }));
+  return open.length > 0
+    ? reasonOf('producer_open', { since: open[0]!.since, producers: open })
+    : reasonOf('not_fanned_out', { since: instantOf(event.created_at) });
+}
+
+function notHandled(
+  subscriber: string,
+  delivery: FoundDelivery | null,
+  { found, handled }: Circumstances,
+): Reason | null {
+  const { topic } = found.event;
+  const since = waitsSince(found.event, delivery, found.now);
+  const listed: readonly string[] = isTopicName(topic) ? catalog[topic].subscribers : [];
+  if (!listed.includes(subscriber)) return reasonOf('not_in_catalog', { since });
+  return handled.has(`${topic} ${subscriber}`) ? null : reasonOf('unattached', { since });
+}
+
+function paused(subscriber: string, { pauses }: Found): Reason | null {
+  const pause = pauses.find((one) => one.subscriber === subscriber);
+  if (!pause) return null;
+  const { by, reason, topic } = pause;
+  return reasonOf('paused', { since: instantOf(pause.at), by, reason, pausedTopic: topic || null });
+}
+
+function inLane(delivery: FoundDelivery, found: Found): Reason {
+  const { first, lane } = delivery;
+  if (first === null) return inItself(found.event, delivery, lane, found.now);
+  return reasonOf('behind', {
+    since: waitsSince(found.event, delivery, found.now),
+    behind: inFrontOf(delivery, first, found.now),
+  });
+}
+
+function inFrontOf(delivery: FoundDelivery, first: FoundFirst, now: number): InFront {
+  const { code, lastError } = inItself(first, first, delivery.lane, now);
+  return {
+    deliveryId: first.delivery_id,
+    eventId: first.event_id,
+    topic: first.topic,
+    subject: subjectOf(first.topic, first.payload, first.version),
+    count: delivery.in_front,
+    isMore: delivery.is_more_in_front,
+    code,
+    nextAttemptAt: code === 'backoff' ? instantOrNull(first.next_attempt_at) : null,
+    lastError,
+  };
+}
+
+interface ReadEvent {
+  readonly topic: string;
+  readonly payload: unknown;
+  readonly version: number;
+  readonly created_at: number;
+}
+
+/** Says why the first delivery of a lane waits. */
+function inItself(
+  event: ReadEvent,
+  delivery: FoundAttempts & { readonly replayed_at: number | null },
+  lane: FoundLane | null,
+  now: number,
+): Reason {
+  const { topic, payload, version } = event;
+  const nextAttemptAt = delivery.next_attempt_at;
+  // Errors from before a replay no longer hold it.
+  const isFailing = delivery.state === 'failing';
+  const lastError = isFailing
+    ? lastErrorOf(attemptsOf(delivery, personalTexts(topic, payload, version)))
+    : null;
+  const since = waitsSince(event, delivery, now);
+  if (isLeased(lane, now)) {
+    return reasonOf('leased', { since, until: instantOrNull(lane?.due_at ?? null), lastError });
+  }
+  if (isTopicName(topic) && version > catalog[topic].version) {
+    return reasonOf('newer_version', { since, neededVersion: version, lastError });
+  }
+  if (nextAttemptAt !== null && nextAttemptAt > now) {
+    const attemptedAt = instantOrNull(delivery.attempted_at);
+    return reasonOf('backoff', { since: attemptedAt, until: instantOf(nextAttemptAt), lastError });
+  }
+  return reasonOf('due', { since, lastError });
+}
+
+/** A lease that has run out is none: its relay died. */
+function isLeased(lane: FoundLane | null, now: number): boolean {
+  return lane !== null && lane.is_leased && lane.due_at !== null && lane.due_at > now;
+}
+
+/** Since it was recorded, its retry was due, or an operator replayed it. */
+function waitsSince(
+  { created_at: createdAt }: Pick<ReadEvent, 'created_at'>,
+  delivery: Pick<FoundDelivery, 'next_attempt_at' | 'replayed_at'> | null,
+  now: number,
+): string {
+  const dueAt = delivery?.next_attempt_at ?? 0;
+  return instantOf(Math.max(createdAt, dueAt > now ? 0 : dueAt, delivery?.replayed_at ?? 0));
+}
+
+function reasonOf(code: Reason['code'], facts: Partial<Reason>): Reason {
+  return { ...NONE, ...facts, code };
+}
+
+const NONE = {
+  since: null,
+  until: null,
+  by: null,
+  reason: null,
+  pausedTopic: null,
+  behind: null,
+  producers: [],
+  neededVersion: null,
+  lastError: null,
+};

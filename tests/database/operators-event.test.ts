@@ -1,0 +1,430 @@
+import { afterAll, describe, expect, onTestFinished } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import { pause } from '../../lib/deliveries/pause.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
+import { readEvent } from '../../lib/operators/event/read.ts';
+import type { EventDelivery, EventView } from '../../lib/operators/event/view.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { RetryAfter } from '../../lib/subscribers/outcome.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { attach, subscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import {
+  deliveriesOf,
+  deliveryIdsOf,
+  drain,
+  emitPayments,
+  gate,
+  openTransaction,
+  payment,
+  payloadOf,
+  rows,
+  START,
+  storeBacklog,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
+import { openRelease } from '../support/releases.ts';
+import type { RunningRelease } from '../support/releases.ts';
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+interface Reading {
+  readonly now?: number;
+  readonly attached?: readonly AttachedSubscriber[];
+}
+
+/** Reads an event as an operator sees it with the clock at `START`, or at another time. */
+async function read(
+  bus: Bus,
+  eventId: string,
+  { now = START, attached = [ledger()] }: Reading = {},
+): Promise<EventView> {
+  const view = await readEvent(bus.db, eventId, { attached, now: new Date(now) });
+  return view!;
+}
+
+const to = ({ deliveries }: EventView, name = 'ledger'): EventDelivery =>
+  deliveries.find((delivery) => delivery.subscriber === name)!;
+
+/** Why the ledger does not have the event. */
+const why = async (bus: Bus, eventId: string, reading?: Reading) =>
+  to(await read(bus, eventId, reading)).why!;
+
+const anId = expect.stringMatching(/^\d+-\d+$/);
+
+describe('an event that is not fanned out', () => {
+  test('waits for the transaction of a producer that is still open: producer_open, with its process', async ({
+    bus,
+  }) => {
+    const open = await openTransaction(`${bus.url}?application_name=billing`);
+    onTestFinished(() => open.client.end());
+    await open.emit('payment.captured', payment(1));
+    const [eventId] = await emitPayments(bus.db, 2, 2);
+    await drain(bus.db, [ledger()]);
+    const view = await read(bus, eventId!);
+    expect(view.deliveries.map(({ subscriber: name }) => name)).toEqual(
+      view.deliveries.map(({ subscriber: name }) => name).toSorted(),
+    );
+    const { deliveryId, state, attempts, why: reason } = to(view);
+    expect({ deliveryId, state, attempts }).toEqual({ deliveryId: null, state: 'pending', attempts: [] });
+    expect(reason).toMatchObject({
+      code: 'producer_open',
+      producers: [
+        {
+          pid: expect.any(Number),
+          applicationName: 'billing',
+          state: 'idle in transaction',
+          since: expect.stringMatching(/Z$/),
+        },
+      ],
+    });
+    expect(reason!.since).toBe(reason!.producers[0]!.since);
+    expect(reason!.text).toMatch(
+      /^A producer’s transaction \(billing, process \d+( at [\d.:]+)?, idle in transaction\) has been open since .*\.$/,
+    );
+    expect(view.verdict).toMatch(/^Not delivered to anyone: a producer’s transaction/);
+    await open.commit();
+    await drain(bus.db, [ledger()]);
+    expect(to(await read(bus, eventId!)).state).toBe('delivered');
+  });
+
+  test('waits for the relay’s next look: not_fanned_out, since it was recorded', async ({ bus }) => {
+    await drain(bus.db, []);
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    const view = await read(bus, eventId!);
+    expect(to(view).why).toMatchObject({ code: 'not_fanned_out', since: view.event.createdAt, also: [] });
+  });
+
+  test('names a pause as what remains once it is fanned out', async ({ bus }) => {
+    await drain(bus.db, []);
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'moving house');
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    const reason = await why(bus, eventId!);
+    expect(reason).toMatchObject({ code: 'not_fanned_out', also: [{ code: 'paused' }] });
+  });
+
+  test('waits for a relay that has stopped: relay_stopped, before all other reasons', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    expect(await why(bus, eventId!)).toMatchObject({
+      code: 'relay_stopped',
+      since: null,
+      text: 'No relay has ever run on this database.',
+      also: [{ code: 'not_fanned_out' }],
+    });
+  });
+});
+
+describe('a delivery that waits for something wider than its lane', () => {
+  test('waits for a relay: relay_stopped, when two calls of the cron were missed', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(fail)]);
+    expect(await why(bus, eventId!, { now: START + 2 * MINUTE })).toMatchObject({ code: 'due' });
+    expect(await why(bus, eventId!, { now: START + 2 * MINUTE + 1 })).toMatchObject({
+      code: 'relay_stopped',
+      since: iso(START),
+      text: 'No relay has run since 12:00:00.',
+      also: [],
+    });
+  });
+
+  test('waits for its subscriber to be attached: unattached', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    const view = await read(bus, eventId!, { attached: [] });
+    expect(to(view).why).toMatchObject({ code: 'unattached', since: view.event.createdAt, also: [] });
+    expect(view.verdict).toBe(
+      'Not delivered to anyone: this deployment has no handler and no endpoint for the subscriber.',
+    );
+  });
+
+  test.for([null, 'payment.captured'])(
+    'waits until its subscriber is resumed: paused, by whom, since when and why (topic %j)',
+    async (topic, { bus }) => {
+      const [eventId] = await emitPayments(bus.db, 1, 1);
+      await drain(bus.db, [ledger(fail)]);
+      await pause(bus.db, { subscriber: 'ledger', topic }, 'kari', 'moving house');
+      expect(await why(bus, eventId!)).toMatchObject({
+        code: 'paused',
+        by: 'kari',
+        reason: 'moving house',
+        pausedTopic: topic,
+        since: expect.stringMatching(/Z$/),
+        text: expect.stringMatching(/^Paused by kari since .*: moving house\.$/),
+        also: [{ code: 'backoff' }],
+      });
+    },
+  );
+});
+
+describe('a delivery behind another', () => {
+  test('waits for it: behind, with its place, and the error and the next attempt of the first', async ({
+    bus,
+  }) => {
+    const ids = await emitPayments(bus.db, 1, 4);
+    await drain(bus.db, [ledger(fail)]);
+    const [first] = await deliveryIdsOf(bus.db);
+    const view = await read(bus, ids[3]!);
+    expect(to(view).why).toMatchObject({
+      code: 'behind',
+      since: view.event.createdAt,
+      behind: {
+        deliveryId: first,
+        eventId: ids[0],
+        topic: 'payment.captured',
+        count: 3,
+        isMore: false,
+        code: 'backoff',
+        nextAttemptAt: iso(START + MINUTE),
+        lastError: { kind: 'Error', message: 'the ledger is down' },
+      },
+    });
+    expect(to(view).why!.text).toMatch(
+      /^Third behind intent \S+, which failed with Error: the ledger is down; next try 12:01:00\.$/,
+    );
+    expect((await why(bus, ids[1]!)).text).toMatch(/^Next behind intent/);
+  });
+
+  test.for([
+    ['licence expired\nat line 3', '500 “licence expired”'],
+    ['{"title":"Conflict","detail":"licence expired"}', '500 “licence expired”'],
+    ['<!doctype html><title>Oops</title>', '500'],
+    ['{"licence":"expired"}', '500'],
+  ] as const)('quotes what the first one’s subscriber answered: %j', async ([answer, quoted], { bus }) => {
+    const ids = await emitPayments(bus.db, 1, 2);
+    const refusing = ledger(() => {
+      throw Object.assign(new Error('the subscriber answered 500'), { code: 'http_500', answer });
+    });
+    await drain(bus.db, [refusing]);
+    expect((await why(bus, ids[1]!)).text).toContain(`, which answered ${quoted}; next try 12:01:00.`);
+  });
+
+  test('of the same key waits for that key alone, in a shared lane and in a lane of its own', async ({
+    bus,
+  }) => {
+    const emitTo = async (orderingKey: string, number: number) =>
+      (await emitPayments(bus.db, number, number, { orderingKey }))[0]!;
+    const [a1, b1, a2, b2] = [
+      await emitTo('a', 1),
+      await emitTo('b', 2),
+      await emitTo('a', 3),
+      await emitTo('b', 4),
+    ];
+    await drain(bus.db, []);
+    // Nothing was tried, so that both keys stand in the shared lane.
+    expect(await why(bus, a1)).toMatchObject({ code: 'due', behind: null });
+    expect(await why(bus, b2)).toMatchObject({ behind: { eventId: b1, count: 1, code: 'due' } });
+    // Key a is in trouble: it leaves the shared lane.
+    await drain(bus.db, [ledger((number) => number === 1 && fail())]);
+    expect(
+      await rows(bus.db, `select from lanes where held_key = 'a' and subscriber = 'ledger'`),
+    ).toHaveLength(1);
+    expect(await why(bus, a1)).toMatchObject({ code: 'backoff', behind: null });
+    expect(await why(bus, a2)).toMatchObject({
+      code: 'behind',
+      behind: { eventId: a1, count: 1, code: 'backoff' },
+    });
+    expect(to(await read(bus, b2))).toMatchObject({ state: 'delivered', why: null });
+  });
+
+  test('that was put back by a replay counts the unfinished ones alone', async ({ bus }) => {
+    const ids = await emitPayments(bus.db, 1, 5);
+    await drain(bus.db, [ledger((number) => (number === 1 ? refuse() : number === 5 && fail()))]);
+    await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', new Date(START + SECOND));
+    expect(await why(bus, ids[4]!, { now: START + SECOND })).toMatchObject({
+      code: 'behind',
+      behind: { eventId: ids[0], count: 1, isMore: false, code: 'due', lastError: null },
+    });
+  });
+
+  test('is counted up to a bound', async ({ bus }) => {
+    await storeBacklog(bus.db, 'payment.captured', 10_050);
+    await drain(bus.db, []);
+    const [newest] = await rows<{ id: string }>(
+      bus.db,
+      'select id::text from events order by seq desc limit 1',
+    );
+    const reason = await why(bus, newest!.id);
+    expect(reason.behind).toMatchObject({ count: 10_000, isMore: true });
+    expect(reason.text).toMatch(/^Over 10,000 places behind intent/);
+  });
+});
+
+describe('the first delivery of a lane', () => {
+  test('waits for its retry: backoff, with the error and the time of the next attempt', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(fail)]);
+    const view = await read(bus, eventId!);
+    expect(to(view)).toMatchObject({
+      deliveryId: anId,
+      state: 'failing',
+      attempts: [{ attempt: 1, outcome: 'failed', error: { message: 'the ledger is down' } }],
+      nextAttemptAt: iso(START + MINUTE),
+      why: {
+        code: 'backoff',
+        until: iso(START + MINUTE),
+        lastError: { kind: 'Error', message: 'the ledger is down' },
+        text: 'It failed with Error: the ledger is down; next try 12:01:00.',
+      },
+    });
+    expect(view.verdict).toMatch(
+      /^Not delivered to ledger: it failed with Error: the ledger is down; next try 12:01:00; /,
+    );
+  });
+
+  test('waits as long as its handler asked for: backoff, without an error', async ({ bus }) => {
+    const [first, second] = await emitPayments(bus.db, 1, 2);
+    const ask = () => {
+      throw new RetryAfter(10 * SECOND);
+    };
+    await drain(bus.db, [ledger(ask)]);
+    expect(await why(bus, first!)).toMatchObject({
+      code: 'backoff',
+      lastError: null,
+      text: 'It asked to wait until 12:00:10.',
+    });
+    expect((await why(bus, second!)).text).toMatch(/, which waits until 12:00:10\.$/);
+  });
+
+  test('is being delivered: leased, until the lease ends', async ({ bus }) => {
+    const [first, second] = await emitPayments(bus.db, 1, 2);
+    const begun = gate();
+    const go = gate();
+    const running = drain(bus.db, [
+      ledger(async () => {
+        begun.open();
+        await go.opened;
+      }),
+    ]);
+    await begun.opened;
+    expect(await why(bus, first!)).toMatchObject({ code: 'leased', until: iso(START + 30 * SECOND) });
+    expect(await why(bus, second!)).toMatchObject({
+      code: 'behind',
+      behind: { eventId: first, code: 'leased' },
+    });
+    // Some relay hands it over, so it does not matter that none does here.
+    expect(await why(bus, first!, { attached: [] })).toMatchObject({ code: 'leased', also: [] });
+    go.open();
+    await running;
+  });
+
+  test('is due again when the lease of a relay has run out', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    await rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), due_at = to_timestamp(${START / 1000}) - interval '1 second'`,
+    );
+    expect(await why(bus, eventId!)).toMatchObject({ code: 'due' });
+  });
+
+  test('is due: since it was recorded, its retry was due, or it was replayed', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, []);
+    const view = await read(bus, eventId!);
+    expect(to(view).why).toMatchObject({ code: 'due', since: view.event.createdAt, also: [] });
+    await drain(bus.db, [ledger(fail)]);
+    const now = START + 90 * SECOND;
+    expect(await why(bus, eventId!, { now })).toMatchObject({ code: 'due', since: iso(START + MINUTE) });
+  });
+});
+
+describe('a delivery that another release is needed for', () => {
+  let next: RunningRelease;
+  test.beforeAll(async ({ database }) => {
+    next = await openRelease('next', database.url);
+  });
+  afterAll(() => next.close());
+
+  test('waits for a release that lists its subscription: not_in_catalog', async ({ bus }) => {
+    const eventId = await next.emit('payment.failed', 1);
+    await drain(bus.db, []);
+    expect(to(await read(bus, eventId, { attached: [] }), 'calendar').why).toMatchObject({
+      code: 'not_in_catalog',
+      text: 'This release’s catalog does not list the subscription; it waits for a release that does.',
+    });
+    expect(to(await read(bus, eventId, { attached: [] }), 'audit').why).toMatchObject({ code: 'unattached' });
+  });
+
+  test('waits for a release that has its topic: not_in_catalog', async ({ bus }) => {
+    const eventId = await next.emit('payment.settled', 1);
+    await drain(bus.db, [ledger()]);
+    const view = await read(bus, eventId);
+    expect(to(view).why).toMatchObject({ code: 'not_in_catalog' });
+    expect(view.event).toMatchObject({ subject: null, isValid: false, payload: '[hidden]' });
+  });
+
+  test('waits for a release that reads its payload: newer_version, and so do those behind it', async ({
+    bus,
+  }) => {
+    const handler = subscriber('calendar', { 'booking.rescheduled': () => undefined });
+    const newer = await next.emit('booking.rescheduled', 1);
+    const older = await emit(bus.db, 'booking.rescheduled', payloadOf('booking.rescheduled'));
+    await drain(bus.db, [handler]);
+    const attached = [handler];
+    expect(to(await read(bus, newer, { attached }), 'calendar').why).toMatchObject({
+      code: 'newer_version',
+      neededVersion: 2,
+      text: 'It waits for a release that reads payload version 2.',
+    });
+    expect(to(await read(bus, older.id, { attached }), 'calendar').why).toMatchObject({
+      code: 'behind',
+      behind: { eventId: newer, code: 'newer_version', subject: null },
+    });
+  });
+});
+
+describe('the verdict', () => {
+  const everyone = (then?: (number: number) => unknown) => [
+    ledger(then),
+    ...catalog['payment.captured'].subscribers
+      .filter((name) => name !== 'ledger')
+      .map((name) => attach(name, { 'payment.captured': () => undefined })),
+  ];
+
+  test('says to whom an event is delivered, and when the last one had it', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    const attached = everyone();
+    await drain(bus.db, attached);
+    const { verdict, deliveries, event } = await read(bus, eventId!, { attached });
+    expect(event.state).toBe('delivered');
+    expect(deliveries.every(({ why: reason }) => reason === null)).toBe(true);
+    expect(verdict).toMatch(/^Delivered to .*, .* and .*, the last at 12:00:0\d\.$/);
+  });
+
+  test('says who gave it up, when and why, and which operator skipped it', async ({ bus }) => {
+    const [refused, skipped] = await emitPayments(bus.db, 1, 2);
+    const attached = everyone((number) => (number === 1 ? refuse() : fail()));
+    await drain(bus.db, attached);
+    expect((await read(bus, refused!, { attached })).verdict).toMatch(
+      /^Dead-lettered for ledger at 12:00:0\d: it failed with permanent: refused\.$/,
+    );
+    const delivery = (await deliveriesOf(bus.db, 'ledger')).find(({ eventId }) => eventId === skipped);
+    await skip(bus.db, {
+      deliveryId: delivery!.id,
+      by: 'kari',
+      reason: 'answered by phone',
+      now: new Date(START),
+    });
+    expect((await read(bus, skipped!, { attached })).verdict).toBe(
+      'Dead-lettered for ledger at 12:00:00: skipped by kari.',
+    );
+  });
+
+  test('names the dead letter first, then who else waits', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(refuse)]);
+    const { verdict } = await read(bus, eventId!, { attached: [ledger()] });
+    expect(verdict).toMatch(
+      /^Dead-lettered for ledger at .*; not delivered to .*: this deployment has no handler/,
+    );
+  });
+});
+
+test('An unknown event is null.', async ({ bus }) => {
+  const view = await readEvent(bus.db, '019c7f3e-0000-7000-8000-000000000000', { attached: [] });
+  expect(view).toBeNull();
+});
