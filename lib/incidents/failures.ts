@@ -99,6 +99,9 @@ const LANES = 2000;
 /** Deliveries that are counted in the lane of a key. */
 const COUNTED = 100;
 
+/** Where more lanes are blocked, all that the subscription has waits for the subscriber, and is known from the counts. */
+const COUNTED_LANES = 100;
+
 /** The start of an attempt log's current round: the first attempt since fan-out or the last replay. */
 const ROUND_BEGAN = `(
       select max(entry ->> 'at') from jsonb_array_elements(attempt_log) as entry where entry ->> 'attempt' = '1'
@@ -113,9 +116,10 @@ const FAILURES = `
   ),
   lane as materialized (
     select failing.topic, failing.subscriber, lane.id, home_id, slot, held_key, head,
-      case when ordering_key = '' then failing.waiting end as waiting
+      case when ordering_key = '' then failing.waiting
+        when lanes > ${COUNTED_LANES} then failing.waiting / lanes::float8 end as waiting
     from failing, lateral (
-      select * from lanes
+      select *, count(*) over () as lanes from lanes
       where lanes.topic = failing.topic and lanes.subscriber = failing.subscriber and due_at is not null
         and (home_id is not null or slot is null)
       order by due_at limit ${LANES}
@@ -139,7 +143,7 @@ const FAILURES = `
     from head_of_lane
   ),
   blocked as (
-    select topic, subscriber, kind, count(*) as lanes, sum(waiting) as waiting, min(since::timestamptz)::text as since,
+    select topic, subscriber, kind, count(*) as lanes, round(sum(waiting)) as waiting, min(since::timestamptz)::text as since,
       (array_agg(event_id order by attempted_at desc))[1] as event_id,
       (array_agg(message order by attempted_at desc))[1] as message
     from failed group by topic, subscriber, kind

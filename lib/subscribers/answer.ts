@@ -103,7 +103,7 @@ const BINARY_TYPE = /^\s*(?:(?:image|audio|video|font)\/(?!svg\+xml)|application
 const BINARY_SHARE = 0.35;
 
 function isBinary(text: string): boolean {
-  const noText = [...text].filter((character) => !isText(character.codePointAt(0)!)).length;
+  const noText = Array.from(text).filter((character) => !isText(character.codePointAt(0)!)).length;
   return noText > BINARY_SHARE * text.length;
 }
 

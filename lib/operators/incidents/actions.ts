@@ -25,6 +25,7 @@ export function acknowledgeForm({ incidentId, acknowledged }: Incident, { url }:
         />
       </label>`,
     submit: html`<button class="btn sm">Acknowledge</button>`,
+    isLeft: true,
   });
 }
 
@@ -38,6 +39,7 @@ export function dismissForm({ incidentId, owed }: Incident, { url }: PageContext
       the counts, and can still be replayed until the event is pruned.`,
     fields: html`${nextField(url)} ${reasonField('for example: test data')}`,
     submit: html`<button class="btn sm">Dismiss ${what}</button>`,
+    isLeft: true,
   });
 }
 
@@ -51,6 +53,7 @@ export function retireForm(subscriber: string, topic: string, { url }: PageConte
     fields: html`${nextField(url)} ${hiddenField('topic', topic)}
     ${reasonField('for example: replaced by accounting in March')}`,
     submit: html`<button class="btn sm">Retire ${subscriber} on ${topic}</button>`,
+    isLeft: true,
   });
 }
 

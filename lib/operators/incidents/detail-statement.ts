@@ -60,7 +60,8 @@ const LAST_FAILURE = `(
 const DELIVERY = `'id', lane_id || '-' || position, 'event_id', event_id, 'version', version, 'last', last,
         'payload', case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end`;
 
-// A replay belongs to the incident when it names it, or when it covers its subscription without naming another error.
+// A replay belongs to the incident when it names it, or when it covers its subscription without naming another error. One
+// of chosen deliveries may be of any error.
 export const DETAIL = `
   with incident as materialized (
     select * from incidents where id = $1::text::uuid
@@ -110,7 +111,7 @@ export const DETAIL = `
           select from error_groups where key = request ->> 'group' and error_groups.kind = incident.kind
             and error_groups.topic = incident.topic and error_groups.subscriber = incident.subscriber
         )
-        else (replays.topic is null or replays.topic = incident.topic)
+        else replays.topic = incident.topic
           and coalesce(request ->> 'subscriber', incident.subscriber) = incident.subscriber
       end
     order by requested_at desc, replays.id desc limit 3

@@ -34,11 +34,11 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
     ${heading({
       title: html`<span class="mono">${subscriber}</span> on <span class="mono">${topic}</span>`,
       lead: html`${failureTag(view.lastError.kind)} since ${timeToMinute(view.openedAt, generatedAt)}`,
-      actions: actions(view, context),
       live: liveness(generatedAt, refreshSeconds, context.url),
     })}
-    ${sentenceAlert(view)} ${missingReplayScope(context.operator)} ${recoverySection(view, context)}
-    ${factsSection(view)} ${lanesSection(view, context)} ${deadLettersSection(view)} ${actionsSection(view)}`;
+    ${sentenceAlert(view)} ${missingReplayScope(context.operator)} ${actions(view, context)}
+    ${recoverySection(view, context)} ${lanesSection(view, context)} ${deadLettersSection(view)}
+    ${factsSection(view)} ${actionsSection(view)}`;
   return layout(
     { title: `${subscriber} on ${topic}`, section: 'incidents', refreshSeconds, content },
     context,
@@ -47,7 +47,7 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
 
 function actions(view: IncidentView, context: PageContext): Html | null {
   if (!mayReplay(context.operator) || view.state === 'closed') return null;
-  return html`<div class="acts">
+  return html`<div class="acts choices">
     ${acknowledgeForm(view, context)} ${view.owed > 0 && dismissForm(view, context)}
     ${!view.inCatalog && retireForm(view.subscriber, view.topic, context)}
   </div>`;
@@ -121,7 +121,9 @@ function lanesSection(view: IncidentView, context: PageContext): Html | null {
         rows: lanes.map(
           (lane) =>
             html`<tr class="r">
-              <th class="row mono wrap" scope="row">${lane.orderingKey || 'whole topic'}</th>
+              <th class="row wrap ${lane.orderingKey !== '' && 'mono'}" scope="row">
+                ${lane.orderingKey || 'whole topic'}
+              </th>
               <td>
                 <a class="mono nowrap" href="${eventPath(lane.eventId)}">${shortId(lane.eventId)}</a>
                 <span class="s"

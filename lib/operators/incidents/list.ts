@@ -12,21 +12,25 @@ const LOOKS = {
   closed: { tone: 'ok', icon: CHECK_ICON },
 } as const;
 
-/** Draws incidents below each other, each with its sentence, the last error, and since when. */
-export function incidentItems(incidents: readonly Incident[], now: string): Html {
-  return html`<ul class="incidents">
-    ${incidents.map((incident) => incidentItem(incident, now))}
+/**
+ * Draws incidents below each other, each with its sentence, since when it lasts, and the last error.
+ *
+ * @param isQuiet whether the errors are left to their own pages.
+ */
+export function incidentItems(incidents: readonly Incident[], now: string, isQuiet = false): Html {
+  return html`<ul class="incidents ${isQuiet && 'quiet'}">
+    ${incidents.map((incident) => incidentItem(incident, now, isQuiet))}
   </ul>`;
 }
 
-function incidentItem(incident: Incident, now: string): Html {
+function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
   const { incidentId, state, sentence, lastError } = incident;
   const { tone, icon } = LOOKS[state];
   return html`<li class="${tone}">
     ${icon}
     <div>
       <a class="t" href="${incidentPath(incidentId)}">${sentence}</a>
-      <p class="small">${failureLabel(lastError)}</p>
+      ${!isQuiet && html`<p class="small">${failureLabel(lastError)}</p>`}
       <p class="s">${whenWords(incident, now)}${standing(incident, now)}</p>
     </div>
   </li>`;

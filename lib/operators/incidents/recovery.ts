@@ -30,12 +30,18 @@ export function recoverySection(view: IncidentView, context: PageContext): Html 
   });
 }
 
-type Step = 'done' | 'next' | 'later' | 'failed';
+type Step = keyof typeof LOOKS;
+
+const LOOKS = {
+  done: { tone: 'ok', icon: CHECK_ICON },
+  next: { tone: 'next', icon: RETRY_ICON },
+  later: { tone: 'later', icon: DOT_ICON },
+  failed: { tone: 'dead', icon: DEAD_ICON },
+} as const;
 
 function step(look: Step, title: Child, text: Child, action: Child = null): Html {
-  const icon =
-    look === 'done' ? CHECK_ICON : look === 'failed' ? DEAD_ICON : look === 'next' ? RETRY_ICON : DOT_ICON;
-  return html`<li class="${look}" ${look === 'next' && html`aria-current="step"`}>
+  const { tone, icon } = LOOKS[look];
+  return html`<li class="${tone}" ${look === 'next' && html`aria-current="step"`}>
     ${icon}
     <div><b>${title}</b><span class="s">${text}</span></div>
     ${action}

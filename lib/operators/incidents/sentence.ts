@@ -23,9 +23,9 @@ export function sentenceOf({ topic, subscriber, state, lastError, ...of }: Facts
     return `${subscriber} ${now} on ${topic}: ${quantity(of.blockedLanes, 'lane')} ${are} blocked, ${wait}${dead}.`;
   }
   const what = `${subscriber} ${before} on ${topic}`;
-  if (state === 'closed') return `${what}. It is over, and nothing is left of it.`;
-  if (of.owed === 0) return `${what}. Its dead letters are being delivered again.`;
-  return `${what}. No lane is blocked any more, ${quantity(of.owed, 'dead letter')} ${of.owed === 1 ? 'is' : 'are'} left.`;
+  if (state === 'closed') return `${what}: over, and nothing is left of it.`;
+  if (of.owed === 0) return `${what}: its dead letters are being delivered again.`;
+  return `${what}: ${quantity(of.owed, 'dead letter')} left.`;
 }
 
 /** A lane that was skipped is not blocked by it, so this is never happening. */

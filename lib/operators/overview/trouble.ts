@@ -69,7 +69,7 @@ function incidentSection(view: Overview, state: 'happening' | 'owed', title: str
     hint: html`<a href="${incidentsPath()}#${state}"
       >${all > found.length ? `all ${count(all)} incidents` : quantity(all, 'incident')}</a
     >`,
-    content: html`<div data-alert>${card(incidentItems(found, view.generatedAt))}</div>`,
+    content: html`<div data-alert>${card(incidentItems(found, view.generatedAt, state === 'owed'))}</div>`,
   });
 }
 
