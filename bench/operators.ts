@@ -7,6 +7,7 @@ import type { TopicName } from '../lib/catalog/catalog.ts';
 import { connect } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { driverOf, run } from '../lib/db/statement.ts';
+import { readConfig } from '../lib/config.ts';
 import { logTo } from '../lib/log.ts';
 import { readDeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { deadLetterQuery } from '../lib/operators/dead-letters/query.ts';
@@ -25,6 +26,7 @@ import { readTopic } from '../lib/operators/lanes/read.ts';
 import { emit } from '../lib/outbox/emit.ts';
 import { relay } from '../lib/relay/relay.ts';
 import { SECOND } from '../lib/time.ts';
+import { endpointsOf } from '../lib/webhooks/endpoints.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal, ms, quantile, timed } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
@@ -315,6 +317,8 @@ async function pages(db: Database): Promise<Figure[]> {
     database: async () => db,
     subscribers: () => subscribers,
     relays: () => true,
+    alerts: () => readConfig().alerts,
+    webhooks: () => endpointsOf(readConfig().webhooks),
   };
   const console = operatorEndpoint({
     settings: () => settings,

@@ -72,7 +72,7 @@ export function busAt({ url, operator, cron }: Settings): Bus {
         .catch((error: unknown) => {
           throw unreachable(error, url, timeoutMs);
         });
-      const sent = { ...query, ...(typeof body === 'object' && body) };
+      const sent = { ...parameters, ...query, ...(typeof body === 'object' && body) };
       return await viewOf(read, answer, { url, sent, named, isCron: access === 'cron' });
     },
   };

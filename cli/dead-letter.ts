@@ -63,7 +63,7 @@ function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane
       pane.write(`  ${padTo(width, subscriber)}  ${paint(style, text)}`);
     }
   }
-  pane.write(heading(`Payload${hiddenWords(view)}`));
+  pane.write(heading(wrapTo(pane.columns, `Payload${hiddenWords(view)}`)));
   pane.write(printableJson(view.payload, 2).replaceAll(/^/gm, '  '));
   const next = isDead ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. ` : '';
   pane.write(`\n${paint('dim', wrapTo(pane.columns, next + TIMES))}`);
@@ -98,13 +98,20 @@ function timeline(
   answers: readonly (string | null)[],
   { paint, columns }: Pane,
 ): string {
-  const rows = attempts.map((attempt) => ({ at: timeText(attempt.at, now), ...happened(attempt) }));
+  const rows = attempts.map((attempt, index) => ({
+    at: timeText(attempt.at, now),
+    ...happened(attempt, attempts[index + 1]),
+  }));
   const timeWidth = Math.max(...rows.map(({ at }) => at.length));
-  const whatWidth = Math.max(...rows.map(({ what }) => stringWidth(what)));
+  const whatWidth = Math.max(0, ...rows.map(({ what, took }) => (took === '' ? 0 : stringWidth(what))));
   return rows
     .map(({ at, what, took, style, details }, index) => {
-      const first = `  ${padTo(timeWidth, at)}  ${paint(style, padTo(whatWidth, what))}  ${took}`.trimEnd();
       const indent = ' '.repeat(timeWidth + 4);
+      const first = hang(
+        `  ${padTo(timeWidth, at)}  `,
+        `${paint(style, padTo(whatWidth, what))}  ${took}`.trimEnd(),
+        columns,
+      );
       const below = details === '' ? [] : [hang(indent, details, columns)];
       const answer = answers[index] ?? null;
       const said = answer === null ? [] : answerLines(answer, answers[index - 1], indent, columns);
@@ -147,13 +154,15 @@ const ACTS = {
   dismissed: 'dismissed',
 } as const;
 
-function happened(attempt: Attempt): Happened {
+/** @param next the entry after it: a failure right before a replay was the last of its round. */
+function happened(attempt: Attempt, next: Attempt | undefined): Happened {
   if ('by' in attempt) {
     const { outcome, by, reason } = attempt;
     return { what: `${ACTS[outcome]} by ${by}`, style: 'bold', took: '', details: reason ?? '' };
   }
   const took = duration(attempt.durationMs);
-  const then = attempt.waitedMs === null ? [] : [`then waited ${duration(attempt.waitedMs)}`];
+  const isLast = attempt.waitedMs === null || next?.outcome === 'replayed';
+  const then = isLast ? [] : [`then waited ${duration(attempt.waitedMs!)}`];
   const details = [...(attempt.error ? [failureText(attempt.error)] : []), ...then].join('; ');
   switch (attempt.outcome) {
     case 'delivered':
@@ -161,7 +170,7 @@ function happened(attempt: Attempt): Happened {
     case 'waited':
       return { what: '· postponed', style: 'dim', took, details };
     case 'failed':
-      return attempt.waitedMs === null
+      return isLast
         ? { what: `✗ attempt ${attempt.attempt} failed`, style: 'red', took, details }
         : { what: `! attempt ${attempt.attempt} failed`, style: 'yellow', took, details };
   }

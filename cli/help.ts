@@ -6,8 +6,11 @@ import { hang, wrapTo } from './text.ts';
 
 const EXIT_CODES = [
   ['0', 'success'],
-  ['1', 'the doctor found a broken promise, or the request was not carried out'],
-  ['2', 'the command line is wrong'],
+  [
+    '1',
+    'the doctor found a broken promise, the request was not carried out, or what --wait followed did not end well',
+  ],
+  ['2', 'the command line is wrong, or names an unknown topic or subscriber'],
   ['3', 'no valid token, or one without the required scope'],
   ['4', 'the server can’t be reached or does not answer'],
 ] as const;

@@ -53,11 +53,15 @@ export async function refusal(refused: Refused): Promise<Failure> {
   if (status >= 300 && status < 400 && location !== null) return elsewhere(url, location);
   if (problem === null) return noPostbud(url, status);
   if (status === 400) return await misusedThere(problem, sent, named);
+  if (status === 404 && typeof sent['subscriber'] === 'string')
+    return await unknownSubscriber(sent['subscriber']);
   if (problem.code === 'count_changed') {
     return new Failure(EXIT.failed, `Nothing was replayed. ${said}`, 'Run it again to see what matches now.');
   }
-  return new Failure(EXIT.failed, said);
+  return new Failure(EXIT.failed, said, problem.code === 'not_first' ? WHY : null);
 }
+
+const WHY = 'npx postbud why <id> says what it waits for.';
 
 /** The answer is not one of Postbud’s: it comes from a proxy or another server. */
 export function noPostbud(url: URL, status: number): Failure {

@@ -42,9 +42,9 @@ export function hardWrapTo(width: number, text: string): string {
   return wrapAnsi(text, Math.max(1, width), { hard: true });
 }
 
-/** Breaks a text at the width, wherever that is, and keeps its spaces. */
+/** Breaks a text into lines, words that are longer than a line too, and keeps its spaces. */
 export function foldTo(width: number, text: string): string {
-  return wrapAnsi(text, Math.max(1, width), { hard: true, trim: false, wordWrap: false });
+  return wrapAnsi(text, Math.max(1, width), { hard: true, trim: false });
 }
 
 /** Writes a text behind another, and its further lines below its beginning. @param width of all, as `wrapTo` takes it. */

@@ -2,3 +2,6 @@ import { OSLO } from '../lib/operators/page/instants.ts';
 
 /** Names the zone of the times above it: whoever reads a terminal or a file may be in another one. */
 export const TIMES = `Times are ${OSLO}.`;
+
+/** Names the zone of a single time, in a sentence. */
+export const inZone = (time: string) => `${time} ${OSLO}`;

@@ -27,9 +27,12 @@ async function takeScreenshots(): Promise<void> {
   logTo(() => undefined);
   process.env['DATABASE_URL'] = 'memory://screenshots';
   process.env['OPERATOR_JWT_SECRET'] ??= 'a secret for the screenshots only';
+  process.env['WEBHOOK_CARDPAYMENTS_SECRET'] ??= 'a secret for the screenshots only';
+  process.env['WEBHOOK_CARDPAYMENTS_SCHEME'] ??= 'stripe';
   const db = await database();
   await migrate(db);
   await liveThroughADay(db);
+  await refuseWebhooks(db);
 
   const route = createRouter(new URL('../', import.meta.url));
   const server = serve({
@@ -67,6 +70,7 @@ const HOURLY: readonly (readonly [TopicName, number])[] = [
   ['user.signed_in', 6],
   ['inquiry.submitted', 1],
   ['invoice.issued', 1],
+  ['webhook.cardpayments.received', 1],
 ];
 
 /** Emits and delivers a day's events. At its end the ledger is down; two other subscribers fail now and then. */
@@ -97,6 +101,27 @@ async function liveThroughADay(db: Database): Promise<void> {
   await deliver(db, now - 20 * SECOND, everyone({ 'accounting invoice.issued': TIMED_OUT }, 5));
   await backdate(db, now - 20 * SECOND);
   await run(driverOf(db), { text: 'update last_pass set at = clock_timestamp()', values: [] });
+}
+
+/** Somebody guessed signatures this morning, and a provider told of a payment that is not recorded yet. */
+async function refuseWebhooks(db: Database): Promise<void> {
+  await run(driverOf(db), {
+    text: `insert into webhook_rejections (provider, reason, day, count, last_at, recent_at)
+      select provider, reason, (now() at time zone 'utc')::date, count, now() - ago,
+        array(select now() - ago - number * interval '71 seconds' from generate_series(0, least(count, 4) - 1) as number)
+      from (values ('cardpayments', 'signature_mismatch', 57, interval '12 minutes'),
+        ('walletpayments', 'webhook_not_configured', 3, interval '3 hours'),
+        ('unknown', 'unknown_provider', 1, interval '5 hours')) as refused (provider, reason, count, ago)`,
+    values: [],
+  });
+  await run(driverOf(db), {
+    text: `insert into webhooks_set_aside (event_id, provider, intent_id, provider_event_id, correlation_id, created_at,
+        seq, outcome, set_aside_at)
+      select id, 'cardpayments', 'pi_3QxSolvik48299', 'evt_1QxK7pCaptured', '', created_at, seq,
+        '{"state": "captured"}', now() - interval '40 minutes'
+      from events where topic = 'webhook.cardpayments.received' order by seq desc limit 1`,
+    values: [],
+  });
 }
 
 /** Emits on the bare client: an emit on the database wakes its relay, and the day decides itself when to deliver. */
@@ -179,6 +204,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await shoot('replay');
   await open('/replays');
   await shoot('replays');
+  await open('/webhooks?limit=8');
+  await shoot('webhooks');
   await open('/catalog#payment.captured');
   await shoot('catalog', false);
   await page.setViewportSize({ width: 390, height: 780 });

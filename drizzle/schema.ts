@@ -3,6 +3,7 @@ import {
   bigint,
   check,
   date,
+  doublePrecision,
   index,
   integer,
   jsonb,
@@ -294,6 +295,47 @@ export const throughput = pgTable(
   (table) => [primaryKey({ columns: [table.hour, table.topic, table.shard] })],
 );
 
+/**
+ * The health of each subscriber over time, by hour and then by day of UTC. An empty `topic` stands for all topics of the
+ * subscriber. Relays add to these rows every few seconds, so they are approximate; the exact totals are in `backlog`.
+ */
+export const subscriberHealth = pgTable(
+  'subscriber_health',
+  {
+    subscriber: text('subscriber').notNull(),
+    topic: text('topic').notNull(),
+    /** `total`: since the subscriber's first delivery, for counters that never decrease; it starts at the epoch. */
+    period: text('period').$type<'hour' | 'day' | 'total'>().notNull(),
+    startsAt: at('starts_at').notNull(),
+    /** First deliveries, without replays. */
+    delivered: bigint('delivered', { mode: 'number' }).notNull().default(0),
+    /** Failed attempts, including the last one of a dead letter. */
+    failed: bigint('failed', { mode: 'number' }).notNull().default(0),
+    deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull().default(0),
+    replaysDelivered: bigint('replays_delivered', { mode: 'number' }).notNull().default(0),
+    replaysDeadLettered: bigint('replays_dead_lettered', { mode: 'number' }).notNull().default(0),
+    /** Times from an event's record to its delivery, without replays: counts in the buckets of `BOUNDS_MS`, and their sum. */
+    deliveredIn: bigint('delivered_in', { mode: 'number' })
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
+    deliveredMs: doublePrecision('delivered_ms').notNull().default(0),
+    /** Times of handlers, of all attempts. */
+    handledIn: bigint('handled_in', { mode: 'number' })
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
+    handledMs: doublePrecision('handled_ms').notNull().default(0),
+    /** The greatest age of the oldest unfinished delivery, of those sampled; null if there was none at any sample. */
+    backlogAgeMs: doublePrecision('backlog_age_ms'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.subscriber, table.topic, table.period, table.startsAt] }),
+    index('subscriber_health_start').on(table.period, table.startsAt, table.topic),
+    check('subscriber_health_period', sql`period in ('hour', 'day', 'total')`),
+  ],
+);
+
 /** One row for each error group of a subscription's dead letters. */
 export const errorGroups = pgTable(
   'error_groups',
@@ -430,7 +472,7 @@ export const webhookReceipts = pgTable(
   ],
 );
 
-/** Counts the refused requests to each webhook endpoint, by reason and day. */
+/** Counts the refused requests to each webhook endpoint, by reason and day, and keeps the times of the newest. */
 export const webhookRejections = pgTable(
   'webhook_rejections',
   {
@@ -439,8 +481,48 @@ export const webhookRejections = pgTable(
     day: date('day').notNull(),
     count: bigint('count', { mode: 'number' }).notNull(),
     lastAt: at('last_at').notNull(),
+    /** When the newest of them were refused, newest first: 20 at most. */
+    recentAt: at('recent_at')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
   },
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
+);
+
+/** A subscription, and how many of its deliveries a replay put back. */
+export interface Recipient {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly count: number;
+}
+/**
+ * Messages about incidents: a row for each revision of an incident that a channel has to tell. A row is not referenced by
+ * its incident's deletion; `claimAlerts` deletes it then.
+ */
+export const alerts = pgTable(
+  'alerts',
+  {
+    incidentId: uuid('incident_id').notNull(),
+    /** The incident's, when the row was written. */
+    revision: integer('revision').notNull(),
+    channel: text('channel').$type<'mail' | 'webhook'>().notNull(),
+    /** When to try next. In the future while a process sends it. Null: sent, or given up. */
+    dueAt: at('due_at'),
+    attempts: smallint('attempts').notNull().default(0),
+    attemptedAt: at('attempted_at'),
+    sentAt: at('sent_at'),
+    /** Why the last attempt failed: without an address, a text or a secret. */
+    lastError: text('last_error'),
+  },
+  (table) => [
+    primaryKey({ columns: [table.incidentId, table.revision, table.channel] }),
+    index('alerts_due')
+      .on(table.channel, table.dueAt)
+      .where(sql`due_at is not null`),
+    index('alerts_attempted').on(table.channel, table.attemptedAt),
+    check('alerts_sent', sql`sent_at is null or due_at is null`),
+  ],
 );
 
 /** Every replay: who, when, why and what. Triggers refuse updates, deletes and truncation. */
@@ -458,6 +540,8 @@ export const replays = pgTable(
     request: jsonb('request').$type<Record<string, unknown>>().notNull(),
     matched: integer('matched').notNull(),
     replayed: integer('replayed').notNull(),
+    /** Who got the deliveries, by topic and subscriber. Null for releases that did not record them. */
+    recipients: jsonb('recipients').$type<readonly Recipient[]>(),
   },
   (table) => [index('replays_requested').on(table.requestedAt, table.id)],
 );

@@ -99,6 +99,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
         return env.INQUIRY_DAILY_BUDGET ?? 500;
       },
     },
+    alerts: alerts(env, source),
     get redis() {
       return redis(env);
     },
@@ -121,6 +122,7 @@ export function wrongVariables(): InvalidConfiguration[] {
     environmentOf(process.env),
     config,
     config.rates,
+    config.alerts,
     config.webhooks,
     ...config.remoteSubscribers,
   ];
@@ -237,16 +239,61 @@ export interface MailSettings {
 }
 
 /** Reads how mail is sent; undefined until a key, a sender and an administrator are set. */
-function mail(env: Environment): MailSettings | undefined {
-  if (!env.SENDGRID_API_KEY || !env.FROM_EMAIL || !env.ADMIN_EMAIL) return undefined;
+function mail(env: Environment, admin = env.ADMIN_EMAIL): MailSettings | undefined {
+  if (!env.SENDGRID_API_KEY || !env.FROM_EMAIL || !admin) return undefined;
   return {
     apiKey: env.SENDGRID_API_KEY,
     baseUrl: env.SENDGRID_BASE_URL,
     residency: env.SENDGRID_RESIDENCY ?? 'global',
     from: env.FROM_EMAIL,
-    admin: env.ADMIN_EMAIL,
+    admin,
     cc: env.CC_EMAIL,
   };
+}
+
+/** Where operators are alerted. Each part is read by itself, so that a wrong variable silences one channel, not both. */
+export type AlertSettings = ReturnType<typeof alerts>;
+
+function alerts(env: Environment, source: Source) {
+  return {
+    /** Names the deployment in the texts. */
+    environment: environmentName(env),
+    /** The address of the console, for links; without one a link is its path alone. */
+    get publicUrl() {
+      const url = withoutUser('PUBLIC_URL', env.PUBLIC_URL)?.replace(/\/+$/, '');
+      if (url !== undefined) return url;
+      const host = env.VERCEL_PROJECT_PRODUCTION_URL;
+      // A preview knows this host too, but its incidents are not there.
+      return host !== undefined && env.VERCEL_ENV === 'production' ? `https://${host}` : undefined;
+    },
+    /** The mail to operators; undefined without `ALERT_EMAIL`, or where the server sends no mail. */
+    get mail() {
+      const to = env.ALERT_EMAIL;
+      if (to === undefined) return undefined;
+      const settings = mail(env, to);
+      if (settings === undefined && isDeployed(source))
+        throw new InvalidConfiguration(
+          'ALERT_EMAIL',
+          'must be set together with SENDGRID_API_KEY and FROM_EMAIL',
+        );
+      return settings;
+    },
+    /** The endpoint that is posted to; undefined without `ALERT_WEBHOOK_URL`. */
+    get webhook() {
+      const url = withoutUser('ALERT_WEBHOOK_URL', env.ALERT_WEBHOOK_URL);
+      return url === undefined ? undefined : { url, secret: env.ALERT_WEBHOOK_SECRET };
+    },
+    /** Called by the cron's relay; undefined: nobody watches it from outside. */
+    get heartbeatUrl() {
+      return withoutUser('HEARTBEAT_URL', env.HEARTBEAT_URL);
+    },
+  };
+}
+
+/** @throws InvalidConfiguration for a URL with a user or a password, which `fetch` refuses. */
+function withoutUser(variable: string, url: string | undefined): string | undefined {
+  if (url === undefined || new URL(url).username === '') return url;
+  throw new InvalidConfiguration(variable, 'must not contain a user or a password');
 }
 
 function redis(env: Environment): { readonly url: string; readonly token: string } | undefined {

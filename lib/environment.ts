@@ -80,6 +80,19 @@ export const variables = z.object({
   ADMIN_EMAIL: mailAddress(),
   CC_EMAIL: mailAddress(),
   FROM_EMAIL: mailAddress(),
+  ALERT_EMAIL: mailAddress(),
+  ALERT_WEBHOOK_URL: httpUrl,
+  ALERT_WEBHOOK_SECRET: optional(
+    z
+      .string()
+      .regex(
+        /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/,
+        'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the receiver',
+      ),
+  ),
+  HEARTBEAT_URL: httpUrl,
+  PUBLIC_URL: httpUrl,
+  VERCEL_PROJECT_PRODUCTION_URL: optional(z.string().trim()),
   UPSTASH_REDIS_REST_URL: httpUrl,
   UPSTASH_REDIS_REST_TOKEN: optional(z.string().trim()),
   STAND_INS: onOrOff,

@@ -3,7 +3,8 @@ import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
 import { countDeadLetters } from './operators/dead-letters/count.ts';
-import { followers } from './operators/followers.ts';
+import { followers } from './operators/following/followers.ts';
+import { endpointsOf } from './webhooks/endpoints.ts';
 import { config, database, relays, subscribers } from './postbud.ts';
 
 /**
@@ -21,7 +22,13 @@ export function operators(
     deadLetters: async () => await countDeadLetters(await database()),
     followers,
     ...(perVisitor && { perVisitor }),
-    bus: { database, subscribers, relays },
+    bus: {
+      database,
+      subscribers,
+      relays,
+      alerts: () => config().alerts,
+      webhooks: () => endpointsOf(config().webhooks),
+    },
     routes,
   });
 }

@@ -1,4 +1,5 @@
-import { duties } from '../../lib/cron/duties.ts';
+import { alertDuty, duties } from '../../lib/cron/duties.ts';
+import { beat } from '../../lib/alerts/heartbeat.ts';
 import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cron.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
@@ -13,7 +14,8 @@ export default endpoint(cronRoute, {
     return await runCron({
       db: await database(),
       subscribers: subscribers(),
-      duties,
+      duties: [...duties, alertDuty(() => config().alerts)],
+      heartbeat: async () => await beat(config().alerts),
       handlersUntil: handlersUntil(),
       isLogged: true,
     });

@@ -1,5 +1,8 @@
+import type { AlertState } from '../../lib/operators/alerts/read.ts';
 import type { Examination } from '../../lib/operators/doctor/read.ts';
+import { ago } from '../../lib/operators/page/instants.ts';
 import { count, quantity } from '../../lib/operators/page/words.ts';
+import { instantOf } from '../../lib/time.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -11,7 +14,7 @@ const MOST = 20_000;
 
 export const command: Command = {
   name: 'doctor',
-  summary: 'check that the bus kept its promises',
+  summary: 'check that the bus kept its promises, and see where alerts go',
   usage: ['doctor [--events <5000>]'],
   notes: [
     'Exits with 1 if a promise is broken. Changes nothing. npm run doctor checks more events, directly in the database of DATABASE_URL.',
@@ -33,8 +36,30 @@ async function run(call: Call): Promise<number> {
   const { examineBus } = await import('../../lib/operators/doctor/routes.ts');
   const { json, view } = await bus.ask(examineBus, { query });
   if (isJson) writeJson(call, json);
-  else writeExamination(view, terminal.out);
+  else {
+    writeExamination(view, terminal.out);
+    writeAlerts(view.alerts, terminal.out);
+  }
   return view.findings.length === 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** Writes where alerts go, and what was not delivered. */
+function writeAlerts({ heartbeat, problems, channels }: AlertState, { write, paint, columns }: Pane): void {
+  write('\nAlerts:');
+  const line = (isRight: boolean, words: string) =>
+    write(hang(`  ${isRight ? paint('green', '✓') : paint('yellow', '!')} `, words, columns));
+  if (channels.length === 0)
+    line(false, 'nobody is notified of incidents: set ALERT_EMAIL or ALERT_WEBHOOK_URL');
+  for (const { channel, to, lastSentAt, unsent, givenUp, lastError } of channels) {
+    const sent =
+      lastSentAt === null ? 'none sent yet' : `last sent ${ago(lastSentAt, instantOf(Date.now()))}`;
+    const owed = unsent + givenUp > 0 ? `, ${count(unsent)} to be sent, ${count(givenUp)} given up` : '';
+    const error = lastError === null ? '' : `: ${lastError}`;
+    line(lastError === null, `${channel} to ${to}, ${sent}${owed}${error}`);
+  }
+  if (heartbeat) line(true, 'the relay calls a watcher outside each minute');
+  else line(false, 'nobody outside notices a relay that stands still: set HEARTBEAT_URL');
+  for (const problem of problems) line(false, problem);
 }
 
 /** Writes each promise with its findings. */

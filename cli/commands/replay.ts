@@ -9,11 +9,14 @@ import { requireDeliveryId } from '../dead-letter.ts';
 import { requireIncidentId } from '../incident-id.ts';
 import { ALL_TIME } from '../../lib/operators/page/links.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
+import { followReplay } from '../follow-replay.ts';
+import { WAIT, waitLimitMs } from '../follow.ts';
 import { Unavailable } from '../refusals.ts';
 import { failureText } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
+import { inZone } from '../times.ts';
 
 const NOTHING = 'Nothing was replayed.';
 
@@ -23,8 +26,8 @@ export const command: Command = {
   name: 'replay',
   summary: 'deliver dead letters again, after a preview',
   usage: [
-    'replay <topic> --since <24h> [--subscriber <name>] [options]',
-    'replay --incident <incidentId> [options]',
+    'replay <topic> --since <24h> [--subscriber <name>] [--wait] [options]',
+    'replay --incident <incidentId> [--wait] [options]',
     'replay --delivery <deliveryId> [--delivery <deliveryId> …] [options]',
   ],
   notes: [
@@ -53,10 +56,12 @@ export const command: Command = {
     expected: { value: '<number>', help: 'replay only if exactly this many match' },
     'dry-run': { help: 'show the preview and stop' },
     ...YES,
+    ...WAIT,
   },
   examples: [
     ['replay payment.captured --since 24h', 'the dead letters of the last 24 hours, after confirmation'],
     ['replay payment.captured --since 7d --subscriber ledger --dry-run', 'a preview only'],
+    ['replay payment.captured --since 24h --wait', 'and wait until all are delivered, or have failed again'],
     ['replay --delivery 12-345 --reason "ledger is back" --yes', 'one delivery, from a script'],
   ],
   run,
@@ -68,6 +73,7 @@ async function run(call: Call): Promise<number> {
   const isDry = given.isSet('dry-run');
   if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
+  const limitMs = waitLimitMs(given);
   const { showPreview } = await import('../../lib/operators/replays/routes.ts');
   const { json, view } = await bus.ask(showPreview, { query: fields, named: NAMED });
   // The preview must be seen even where the answer goes to a program.
@@ -83,7 +89,7 @@ async function run(call: Call): Promise<number> {
     const action = `Replay ${view.matched === 1 ? 'it' : 'them'}`;
     await confirm(call, { action, count: view.matched, nothing: NOTHING });
   }
-  return await replayPreviewed(view, call);
+  return await replayPreviewed(view, call, given.isSet('wait') ? limitMs : null);
 }
 
 /** @throws Failure for an incomplete or contradictory request. */
@@ -136,7 +142,8 @@ async function requestOfIncident({ given, bus }: Call, incident: string) {
 
 const USAGE = 'For example: npx postbud replay payment.captured --since 24h';
 
-async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number> {
+/** @param limitMs how long to wait for the outcome; null does not wait. */
+async function replayPreviewed(view: ReplayPreview, call: Call, limitMs: number | null): Promise<number> {
   const { given, terminal, isJson, bus } = call;
   const reason = given.text('reason');
   const body = { ...view.request, replayId: view.replayId, expectedCount: view.matched, reason };
@@ -147,11 +154,13 @@ async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number>
     if (error instanceof Unavailable && error.exitCode === EXIT.unreachable) return send();
     throw error;
   });
+  const { replayed, matched, replayId } = done;
+  const isWaiting = limitMs !== null && replayId !== null && replayed > 0;
   if (isJson) {
+    if (isWaiting) return await followReplay(call, replayId, limitMs);
     writeJson(call, json);
     return EXIT.ok;
   }
-  const { replayed, matched, replayId } = done;
   if (matched === 0) return EXIT.ok;
   const { out } = terminal;
   out.write(
@@ -167,7 +176,7 @@ async function replayPreviewed(view: ReplayPreview, call: Call): Promise<number>
     const address = new URL(`/platform/event-bus/replays/${replayId}`, bus.url);
     out.write(out.paint('dim', `  Outcome: ${address.href}`));
   }
-  return EXIT.ok;
+  return isWaiting ? await followReplay(call, replayId, limitMs) : EXIT.ok;
 }
 
 function titleOf({ matched, isAll }: ReplayPreview, given: Given): string {
@@ -180,7 +189,7 @@ function write(view: ReplayPreview, title: string, pane: Pane): void {
   const { matched, isAll, subscriptions, generatedAt: now, endedFrom, endedTo, error } = view;
   const { paint, columns } = pane;
   if (matched === 0) {
-    pane.write([nothingWords(view), ...leftOutWords(view)].join('\n'));
+    pane.write(wrapTo(columns, [nothingWords(view), ...leftOutWords(view)].join('\n')));
     return;
   }
   pane.write(paint('bold', title));
@@ -204,9 +213,8 @@ function write(view: ReplayPreview, title: string, pane: Pane): void {
   if (endedFrom !== null && endedTo !== null) {
     const ended = isAll ? 'Ended' : 'Dead-lettered';
     const [from, to] = [timeText(endedFrom, now), timeText(endedTo, now)];
-    pane.write(
-      `\n${ended} ${from === to ? `at ${from}` : `from ${from} to ${to}`}.${error ? ` Error: ${failureText(error)}.` : ''}`,
-    );
+    const when = from === to ? `at ${inZone(from)}` : `from ${from} to ${inZone(to)}`;
+    pane.write(wrapTo(columns, `\n${ended} ${when}.${error ? ` Error: ${failureText(error)}.` : ''}`));
   }
   pane.write(
     wrapTo(

@@ -21,7 +21,7 @@ import type { Happening } from '../happenings.ts';
 import { Unavailable } from '../refusals.ts';
 import { failureText } from '../states.ts';
 import type { Pane } from '../terminal.ts';
-import { cutTo, padTo, printableJson } from '../text.ts';
+import { cutMiddle, cutTo, padTo, printableJson } from '../text.ts';
 import { TIMES } from '../times.ts';
 
 const DEFAULT_SECONDS = 2;
@@ -177,13 +177,20 @@ async function following(bus: Bus, signal: AbortSignal): Promise<Look> {
   };
 }
 
-/** Writes a happening as one line that fits the terminal. */
+/** Writes a happening as one line that fits the terminal: the topic is cut first, then the end. */
 export function lineOf(happening: Happening, { paint, columns }: Pick<Pane, 'paint' | 'columns'>): string {
   const { style, word, what } = wordsOf(happening);
   const start = `${timeOfDay(happening.at)}  ${padTo(WORD_WIDTH, word)}  `;
   const room = columns === null ? Infinity : columns - stringWidth(start);
-  return `${start.replace(word, paint(style, word))}${cutTo(room, what)}`;
+  const excess = stringWidth(what) - room;
+  const topic = 'topic' in happening ? happening.topic : '';
+  const cut = cutMiddle(Math.max(NARROWEST_TOPIC, stringWidth(topic) - excess), topic);
+  const line = excess > 0 ? what.replace(topic, () => cut) : what;
+  return `${start.replace(word, paint(style, word))}${cutTo(room, line)}`;
 }
+
+/** Shorter, a topic could not be told from others. */
+const NARROWEST_TOPIC = 16;
 
 /** The longest mark and word. */
 const WORD_WIDTH = '✗ dead-lettered'.length;
@@ -233,7 +240,7 @@ function wordsOf(happening: Happening): Words {
         happening;
       const error = lastError ? `: ${failureText(lastError)}` : '';
       const waiting = behind === 0 ? '' : `, ${isMoreBehind ? 'over ' : ''}${count(behind)} behind it`;
-      const what = `${topic} → ${subscriber}  ${deliveryId}  attempt ${attempts}${error}; next ${until(nextAttemptAt, at)}${waiting}`;
+      const what = `${deliveryId}  ${topic} → ${subscriber}  attempt ${attempts}${error}; next ${until(nextAttemptAt, at)}${waiting}`;
       return { style: 'yellow', word: '! failing', what };
     }
     case 'flowing_lane':
@@ -243,7 +250,7 @@ function wordsOf(happening: Happening): Words {
       return {
         style: 'red',
         word: '✗ dead-lettered',
-        what: `${topic} → ${subscriber}  ${deliveryId}  ${failureText(lastError)}`,
+        what: `${deliveryId}  ${topic} → ${subscriber}  ${failureText(lastError)}`,
       };
     }
   }

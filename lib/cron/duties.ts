@@ -2,11 +2,15 @@ import pLimit from 'p-limit';
 import type { LimitFunction } from 'p-limit';
 import pTimeout from 'p-timeout';
 
+import { sendAlerts } from '../alerts/send-alerts.ts';
+import type { AlertSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
 import { prune } from '../deliveries/prune.ts';
 import type { Pruned } from '../deliveries/prune.ts';
 import { watchIncidents } from '../incidents/watch.ts';
+import { rollUpHealth } from '../subscriber-health/roll-up.ts';
+import { sampleBacklog } from '../subscriber-health/sample-backlog.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
 import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
@@ -61,8 +65,30 @@ export const duties: readonly Duty[] = [
       return {};
     },
   },
+  {
+    name: 'health of subscribers',
+    run: async (db) => {
+      await sampleBacklog(db);
+      await rollUpHealth(db);
+      return {};
+    },
+  },
   { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
 ];
+
+/**
+ * Makes the duty that tells operators of incidents. It comes after the one that finds them, so that an incident is told
+ * in the same minute. While it sends, it holds no connection.
+ */
+export function alertDuty(settings: () => AlertSettings): Duty {
+  return {
+    name: 'alerts',
+    run: async (db) => {
+      await sendAlerts(db, settings());
+      return {};
+    },
+  };
+}
 
 /** How long a duty may take: even two in a row end before the cron's relaying does, so no function lives longer. */
 const DUTY_LIMIT_MS = 30 * SECOND;

@@ -49,11 +49,16 @@ export async function runCron(options: {
   readonly budgetMs?: number;
   /** Whether each delivery, and each run of the relay, writes a line to the log. */
   readonly isLogged?: boolean;
+  /** Called once, after the relay's first turn. Must not reject. */
+  readonly heartbeat?: () => Promise<void>;
 }): Promise<Response> {
-  const { duties, budgetMs = CRON_BUDGET_MS, ...relaying } = options;
+  const { duties, budgetMs = CRON_BUDGET_MS, heartbeat, ...relaying } = options;
+  let beating: Promise<void> | undefined;
+  const onTurn = () => void (beating ??= heartbeat?.());
   const [report, performed] = await Promise.all([
-    keepRelaying({ ...relaying, until: Date.now() + budgetMs }),
+    keepRelaying({ ...relaying, onTurn, until: Date.now() + budgetMs }),
     perform(duties, options.db),
   ]);
+  await beating;
   return Response.json({ ...report, ...performed });
 }

@@ -62,7 +62,19 @@ export async function connect(url?: string): Promise<Connection> {
     if (open.madeDue) reportDue(db);
     return result;
   };
-  return { db, close: driver.close };
+  const close = async () => {
+    await Promise.all([...(endings.get(db) ?? [])].map(async (end) => await end()));
+    await driver.close();
+  };
+  return { db, close };
+}
+
+const endings = new WeakMap<Database, Set<() => Promise<void>>>();
+
+/** Has work that is still to be written done when the database is closed. @param end never rejects. */
+export function beforeClose(db: Database, end: () => Promise<void>): void {
+  const known = endings.get(db) ?? new Set();
+  endings.set(db, known.add(end));
 }
 
 function track(tx: Transaction, open: OpenTransaction): Transaction {

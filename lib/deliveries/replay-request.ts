@@ -49,12 +49,15 @@ export const deliveryId = z
   .regex(/^\d{1,18}-\d{1,18}$/, 'expected a delivery id, such as 12-345')
   .meta({ description: 'A delivery id, such as `12-345`.' });
 
+/** Enough for a sentence or two, in characters. */
+export const LONGEST_REASON = 500;
+
 /** An operator's reason. Characters that Postgres refuses are removed. */
 export const ownWords = z
   .string()
   .transform((text) => text.toWellFormed().replaceAll('\0', '').trim())
-  .pipe(z.string().max(500, 'expected at most 500 characters'))
-  .meta({ maxLength: 500, description: 'The operator’s reason, kept in the operator log.' });
+  .pipe(z.string().max(LONGEST_REASON, `expected at most ${LONGEST_REASON} characters`))
+  .meta({ maxLength: LONGEST_REASON, description: 'The operator’s reason, kept in the operator log.' });
 
 /** A replay as an operator requests it: of a topic and a window, or of deliveries by their ids. */
 export const replayRequest = z

@@ -354,9 +354,13 @@ const statement = (matching: string) => `
     from emptied_group where error_groups.key = emptied_group.key
   ),
   recorded as (
-    insert into replays (id, topic, requested_at, requested_by, reason, request, matched, replayed)
+    insert into replays (id, topic, requested_at, requested_by, reason, request, matched, replayed, recipients)
     select $13::uuid, $1::text, clock.now, $14::text, $15::text, $16::text::jsonb, (select count(*) from matching),
-      (select count(*) from put_back)
+      (select count(*) from put_back), (
+        select coalesce(jsonb_agg(jsonb_build_object('topic', topic, 'subscriber', subscriber, 'count', count)
+          order by topic, subscriber), '[]')
+        from (select topic, subscriber, count(*) from put_back group by topic, subscriber) as recipient
+      )
     from clock where (select so from is_on)
   )
   select (select count(*)::int from matching) as matched, (select count(*)::int from put_back) as replayed,

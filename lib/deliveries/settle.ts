@@ -40,6 +40,9 @@ export interface DeliveredAttempt {
   readonly position: number;
   readonly atMs: number;
   readonly durationMs: number;
+  /** When the event was recorded. */
+  readonly recordedAtMs: number;
+  readonly replayed: boolean;
 }
 
 /** An attempt that did not deliver. */
@@ -47,6 +50,9 @@ export interface UnfinishedAttempt {
   readonly position: number;
   readonly atMs: number;
   readonly durationMs: number;
+  readonly replayed: boolean;
+  /** Whether it is charged with the death of its relay: how long its handler ran is unknown. */
+  readonly isLapse: boolean;
   /** `waited`: the handler asked to wait, which does not count as an attempt. */
   readonly outcome: 'failed' | 'waited';
   /** Null after the last attempt: the delivery is a dead letter. */
@@ -160,13 +166,13 @@ interface Stretch {
 function stretchesOf(lane: LaneOutcome): Stretch[] {
   const found: Stretch[] = [];
   let last: Stretch | undefined;
-  for (const { position, ...exact } of lane.delivered) {
-    const { atMs, durationMs } = inWholeMs(exact);
+  for (const attempt of lane.delivered) {
+    const { atMs, durationMs } = inWholeMs(attempt);
     if (last?.atMs !== atMs || last.durationMs !== durationMs) {
       last = { lane, positions: [], atMs, durationMs };
       found.push(last);
     }
-    last.positions.push(position);
+    last.positions.push(attempt.position);
   }
   return found;
 }

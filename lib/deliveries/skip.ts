@@ -6,6 +6,9 @@ import { errorGroupOf } from './error-group.ts';
 import { onFirstOfLane } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
 
+/** The error of skipped deliveries: an operator's decision, not a failure of the subscriber. */
+export const SKIPPED = { kind: 'skipped', message: 'skipped by an operator' } as const;
+
 /**
  * Dead-letters the delivery that holds a lane, so that the lane continues, and records the operator and the reason. The
  * dead letter can be replayed like any other.
@@ -25,7 +28,7 @@ export async function skip(
   const { deliveryId, by, reason, now } = asked;
   return await onFirstOfLane(db, deliveryId, async (tx, { id, laneId, eventId, isFailing, ...of }) => {
     // The operator's reason is not part of the error group: each reason would make a group of its own.
-    const group = errorGroupOf(of.topic, of.subscriber, 'skipped', 'skipped by an operator');
+    const group = errorGroupOf(of.topic, of.subscriber, SKIPPED.kind, SKIPPED.message);
     await run(tx, {
       text: SKIP,
       values: [

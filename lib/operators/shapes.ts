@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { ownWords } from '../deliveries/replay-request.ts';
+import { LONGEST_REASON, ownWords } from '../deliveries/replay-request.ts';
 
 // Shapes that the requests and answers of several capabilities share.
 
@@ -49,7 +49,7 @@ export const requiredReason = z
   .meta({
     type: 'string',
     minLength: 1,
-    maxLength: 500,
+    maxLength: LONGEST_REASON,
     description: 'The reason, kept in the operator log.',
   });
 

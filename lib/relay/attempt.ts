@@ -3,6 +3,7 @@ import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { errorGroupOf } from '../deliveries/error-group.ts';
 import type { ErrorGroup } from '../deliveries/error-group.ts';
+import type { DeliveredAttempt } from '../deliveries/settle.ts';
 import type { DeliveryContext } from '../subscribers/subscriber.ts';
 import { isTraced, observeAttempt } from '../telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../telemetry/delivery.ts';
@@ -77,8 +78,14 @@ export class Attempt {
 
   /** Records a delivery, for the loop to settle. */
   deliver(durationMs = this.elapsedMs): void {
-    this.#leased.progress.deliver(this.#place, this.atMs, durationMs);
+    this.#leased.progress.deliver(this.#place, this.delivered(durationMs));
     this.end('delivered', durationMs);
+  }
+
+  /** The attempt as one that delivered. */
+  delivered(durationMs = this.durationMs): DeliveredAttempt {
+    const { position, replayed, event } = this.delivery;
+    return { position, atMs: this.atMs, durationMs, replayed, recordedAtMs: event.createdAt.getTime() };
   }
 
   /**
@@ -122,6 +129,8 @@ export class Attempt {
         position: delivery.position,
         atMs,
         durationMs,
+        replayed: delivery.replayed,
+        isLapse: failure === LEASE_EXPIRED,
         outcome,
         nextAttemptAtMs,
         kind,

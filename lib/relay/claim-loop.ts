@@ -72,7 +72,7 @@ export class ClaimLoop {
   }
 
   async #settleFanOutAndClaim(yielded: readonly Yielded[], claim: Claim): Promise<TimedTurn> {
-    const { lines, time, report } = this.#relaying;
+    const { lines, time, report, onTurn } = this.#relaying;
     lines?.write();
     const outcomes = yielded.map(({ outcome }) => outcome);
     const sentAt = performance.now();
@@ -80,6 +80,7 @@ export class ClaimLoop {
     const receivedAt = performance.now();
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
+    onTurn?.();
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork(!lanes.every(({ isWhole }) => isWhole));
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);

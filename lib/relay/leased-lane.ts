@@ -2,6 +2,8 @@ import type { LimitFunction } from 'p-limit';
 
 import type { Database } from '../db/connect.ts';
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import type { DeliveredAttempt } from '../deliveries/settle.ts';
+import type { Subscription } from '../deliveries/subscription.ts';
 import type { LogBatch } from '../log.ts';
 import { SECOND } from '../time.ts';
 import { Lease } from './lease.ts';
@@ -26,7 +28,7 @@ export interface RunOptions {
   /** Bounds how many transactions run at once. */
   readonly inTransactionSlot: LimitFunction;
   /** Counts deliveries that transactional handlers have settled. */
-  readonly countCommitted: (count: number) => void;
+  readonly countCommitted: (subscription: Subscription, delivered: readonly DeliveredAttempt[]) => void;
   /** Collects a line for each attempt, where the relay is logged. */
   readonly lines?: LogBatch | undefined;
 }
@@ -44,6 +46,12 @@ interface LongAttempt {
   readonly beganAt: number;
   /** Resolves when its outcome is recorded. */
   readonly ended: Promise<void>;
+}
+
+/** An attempt that a transactional handler's commit has settled. */
+interface CommittedAttempt {
+  readonly place: number;
+  delivered(): DeliveredAttempt;
 }
 
 /** A claimed lane during its run: its lease, its progress, and whether a further handler may start. */
@@ -100,8 +108,11 @@ export class LeasedLane {
   }
 
   /** Records deliveries that a transactional handler's commit has settled. */
-  commit(places: readonly number[]): void {
-    this.progress.commit(places);
-    this.options.countCommitted(places.length);
+  commit(attempts: readonly CommittedAttempt[]): void {
+    this.progress.commit(attempts.map(({ place }) => place));
+    this.options.countCommitted(
+      this.lane.subscription,
+      attempts.map((attempt) => attempt.delivered()),
+    );
   }
 }

@@ -11,6 +11,7 @@ import { LaneRun } from './lane-run.ts';
 import type { RelayTime } from './relay-time.ts';
 import { countSettled } from './report.ts';
 import type { RelayReport } from './report.ts';
+import { HealthRecorder } from '../subscriber-health/recorder.ts';
 
 /** The state that all claim loops of one relay share. */
 export interface Relaying {
@@ -20,6 +21,7 @@ export interface Relaying {
   readonly report: RelayReport;
   /** Collects a line for each attempt, where the relay is logged. */
   readonly lines: LogBatch | undefined;
+  readonly onTurn: (() => void) | undefined;
 }
 
 /** The database's clocks, as the runs of a turn's lanes read them. */
@@ -108,6 +110,7 @@ export class LeasedLanes {
     for (const { run, outcome } of yielded) {
       const isReleased = outcome.keepUntilMs === null;
       if (settled.held.has(outcome.id)) {
+        this.#recordHealth(run.lane.subscription, outcome);
         const laneOf = (key: string) => settled.leftFor.get(`${outcome.id} ${key}`);
         for (const successor of run.keep(outcome.keepUntilMs, laneOf)) this.#runs.add(successor);
         if (isReleased) this.#runs.delete(run);
@@ -128,6 +131,15 @@ export class LeasedLanes {
   /** Resolves when every run is done, or waits for a longer lease. */
   async allPause(): Promise<void> {
     await Promise.all(Array.from(this.#runs, (run) => run.pauses()));
+  }
+
+  #recordHealth(
+    { topic, subscriber }: Subscription,
+    { delivered, unfinished }: Pick<LaneOutcome, 'delivered' | 'unfinished'>,
+  ): void {
+    const { db, time } = this.#relaying;
+    const recorded = { topic, subscriber: subscriber.name, delivered, unfinished };
+    HealthRecorder.of(db).count(recorded, time.handlersLeftMs());
   }
 
   #dropLost(run: LaneRun): void {
@@ -153,7 +165,10 @@ export class LeasedLanes {
       isOver: () => this.#startsNothingMore || time.isOver(),
       fits: (limitMs) => time.fits(limitMs),
       inTransactionSlot: limit,
-      countCommitted: (count) => (report.delivered += count),
+      countCommitted: (subscription, delivered) => {
+        report.delivered += delivered.length;
+        this.#recordHealth(subscription, { delivered, unfinished: [] });
+      },
     };
   }
 }

@@ -87,9 +87,9 @@ export class Progress {
     this.#leaving.push({ key, position: this.claimed[place]!.position, ...how });
   }
 
-  deliver(place: number, atMs: number, durationMs: number): void {
+  deliver(place: number, attempt: DeliveredAttempt): void {
     this.#states[place] = RECORDED;
-    this.#delivered.push({ position: this.claimed[place]!.position, atMs, durationMs });
+    this.#delivered.push(attempt);
   }
 
   /**

@@ -33,6 +33,11 @@ export class RelayTime {
     return performance.now() + limitMs <= this.#handlersEndAt;
   }
 
+  /** For how long handlers may still run; 0 for a relay that has to stop at once. */
+  handlersLeftMs(): number {
+    return this.signal?.aborted === true ? 0 : this.#handlersEndAt - performance.now();
+  }
+
   /** The instant that replaces the database's clock, as ISO 8601; null outside of tests. */
   overriddenNow(): string | null {
     return this.#now === undefined ? null : new Date(msOf(this.#now)).toISOString();

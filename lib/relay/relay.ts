@@ -29,6 +29,8 @@ export interface RelayOptions {
   readonly signal?: AbortSignal;
   /** Whether each delivery, and each run of the relay, writes a line to the log. */
   readonly isLogged?: boolean;
+  /** Called after each turn that the database answered. */
+  readonly onTurn?: () => void;
 }
 
 /**
@@ -59,6 +61,7 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     time: new RelayTime(options),
     report: emptyReport(),
     lines: options.isLogged ? new LogBatch() : undefined,
+    onTurn: options.onTurn,
   };
   const others = new Set<Promise<void>>();
   const startAnother = () => {

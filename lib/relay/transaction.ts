@@ -84,16 +84,14 @@ export async function settle(
   tx: Transaction,
   attempts: readonly Attempt[],
 ): Promise<void> {
-  const delivered = attempts.map(({ delivery: { position }, atMs, durationMs }) => {
-    return { position, atMs, durationMs };
-  });
+  const delivered = attempts.map((attempt) => attempt.delivered());
   const to = progress.headAfter(attempts.map(({ place }) => place));
   await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
 }
 
 /** Records attempts that `settle` settled, once their transaction has committed. */
 export function recordCommitted(leased: LeasedLane, attempts: readonly Attempt[]): void {
-  leased.commit(attempts.map(({ place }) => place));
+  leased.commit(attempts);
   for (const attempt of attempts) attempt.end('delivered', attempt.durationMs);
 }
 

@@ -7,11 +7,11 @@ import { logError } from '../log.ts';
 import { SECOND } from '../time.ts';
 
 /**
- * Counts refused webhooks by provider and reason.
+ * Counts refused webhooks by provider and reason, and notes when the newest were refused.
  *
  * Anyone can cause a refusal, so counting one costs no query: counts are kept in memory and written in one statement,
- * at most every ten seconds and after the answers. They are approximate: an instance that is killed loses some, and a
- * connection lost at the commit counts some twice.
+ * at most every ten seconds and after the answers. A flood therefore writes as many rows as a few refusals do. Counts
+ * are approximate: an instance that is killed loses some, and a connection lost at the commit counts some twice.
  */
 export class Rejections {
   readonly #database: () => Promise<Database>;
@@ -26,7 +26,7 @@ export class Rejections {
 
   /** Counts one rejection; returns at once and never throws. @param provider `unknown` for an unknown one. */
   count(provider: Provider | 'unknown', reason: string): void {
-    this.#add({ provider, reason, count: 1 });
+    this.#add({ provider, reason, count: 1, recentMs: [Date.now()] });
     if (this.#isFlushDue) return;
     this.#isFlushDue = true;
     waitUntil(this.#flushLater());
@@ -52,9 +52,15 @@ export class Rejections {
     await this.flush();
   }
 
-  #add({ provider, reason, count }: Rejected): void {
+  #add({ provider, reason, count, recentMs }: Rejected): void {
     const key = `${provider} ${reason}`;
-    this.#gathered.set(key, { provider, reason, count: count + (this.#gathered.get(key)?.count ?? 0) });
+    const known = this.#gathered.get(key) ?? { count: 0, recentMs: [] };
+    this.#gathered.set(key, {
+      provider,
+      reason,
+      count: known.count + count,
+      recentMs: [...known.recentMs, ...recentMs].slice(-RECENT),
+    });
   }
 }
 
@@ -62,15 +68,25 @@ interface Rejected {
   readonly provider: string;
   readonly reason: string;
   readonly count: number;
+  /** When the newest were refused, in milliseconds since the epoch, oldest first. */
+  readonly recentMs: readonly number[];
 }
 
 const FLUSH_EVERY_MS = 10 * SECOND;
 
+/** How many times are kept of one day, provider and reason: a screenful. */
+const RECENT = 20;
+
 /** Sorted, so that two instances that flush at once cannot deadlock. */
 const ADD_REJECTIONS = `
-  insert into webhook_rejections as known (provider, reason, day, count, last_at)
-  select provider, reason, (clock_timestamp() at time zone 'utc')::date, count, clock_timestamp()
-  from jsonb_to_recordset($1::text::jsonb) as rejected (provider text, reason text, count bigint)
+  insert into webhook_rejections as known (provider, reason, day, count, last_at, recent_at)
+  select provider, reason, (clock_timestamp() at time zone 'utc')::date, count, clock_timestamp(), array(
+    select to_timestamp(ms::float8 / 1000) from jsonb_array_elements_text("recentMs") as ms
+    order by ms::float8 desc
+  )
+  from jsonb_to_recordset($1::text::jsonb) as rejected (provider text, reason text, count bigint, "recentMs" jsonb)
   order by provider, reason
-  on conflict (provider, reason, day)
-    do update set count = known.count + excluded.count, last_at = excluded.last_at`;
+  on conflict (provider, reason, day) do update set
+    count = known.count + excluded.count, last_at = excluded.last_at, recent_at = array(
+      select distinct at from unnest(known.recent_at || excluded.recent_at) as at order by at desc limit ${RECENT}
+    )`;

@@ -150,13 +150,24 @@ describe('the counters of a subscription', () => {
     const { id, first } = lane!;
     const errorGroup = { key: 'k', kind: 'Error', message: 'no' };
     const failed = { position: first + 1, atMs: START, durationMs: 1, kind: 'Error', message: 'no' };
+    const replayed = false;
     const outcome = outcomeOf(
       { id, token },
       {
         to: first + 1,
         keepUntilMs: START,
-        delivered: [{ position: first, atMs: START, durationMs: 1 }],
-        unfinished: [{ ...failed, answer: null, outcome: 'failed', nextAttemptAtMs: null, errorGroup }],
+        delivered: [{ position: first, atMs: START, durationMs: 1, recordedAtMs: START, replayed }],
+        unfinished: [
+          {
+            ...failed,
+            replayed,
+            isLapse: false,
+            answer: null,
+            outcome: 'failed',
+            nextAttemptAtMs: null,
+            errorGroup,
+          },
+        ],
       },
     );
     for (const settled of [outcome, outcome, { ...outcome, token: randomUUID() }])

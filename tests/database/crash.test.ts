@@ -22,6 +22,8 @@ import { relayInProcess } from '../support/relay-process.ts';
 /** The handler's limit of 10 seconds, the margin of 20, and a little. */
 const LAPSE = 31 * SECOND;
 
+const ATTEMPT = { atMs: START, durationMs: 1, replayed: false };
+
 describe('a relay that is killed in the middle of a batch', () => {
   test('loses nothing and keeps the order: another relay takes its lane over when the lease runs out', async ({
     bus,
@@ -178,12 +180,12 @@ describe('a relay that has lost its lease', () => {
         retryAtMs: START,
         keepUntilMs: START + MINUTE,
         carefulTo: second,
-        delivered: [{ position: first, atMs: START, durationMs: 1 }],
+        delivered: [{ position: first, ...ATTEMPT, recordedAtMs: START }],
         unfinished: [
           {
             position: second,
-            atMs: START,
-            durationMs: 1,
+            ...ATTEMPT,
+            isLapse: false,
             outcome: 'failed',
             nextAttemptAtMs: null,
             errorGroup: { key: '0123456789abcdef', kind: 'x', message: 'x' },
@@ -228,7 +230,7 @@ describe('a relay that has lost its lease', () => {
         {
           to: lane!.position,
           keepUntilMs,
-          delivered: [{ position: lane!.position, atMs: START, durationMs: 1 }],
+          delivered: [{ position: lane!.position, ...ATTEMPT, recordedAtMs: START }],
         },
       );
     expect(await settle(bus.db, [outcome(START + MINUTE)])).toMatchObject({ delivered: 1 });

@@ -6,6 +6,7 @@ import { readDeadLetters } from '../../lib/operators/dead-letters/read.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
 import { previewReplay } from '../../lib/operators/replays/preview.ts';
 import { CountChanged, replay } from '../../lib/deliveries/replay.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
 import { replayForm, replayRequest } from '../../lib/deliveries/replay-request.ts';
 import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
 import { emit } from '../../lib/outbox/emit.ts';
@@ -132,6 +133,49 @@ describe('a preview', () => {
     ]);
     expect(subscriptions.map(({ lastDeliveredAt }) => lastDeliveredAt !== null)).toEqual([true, false, true]);
     expect(subscriptions.every(({ lastFailedAt }) => lastFailedAt !== null)).toBe(true);
+  });
+
+  test('pairs each error with its own time', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    await live(bus, [refusing('ledger', () => 'the first')]);
+    await emitPayments(bus.db, 2, 2);
+    await live(bus, [
+      ledger(() => {
+        throw new TypeError('the second');
+      }),
+    ]);
+    const [failing] = await rows<{ at: number }>(
+      bus.db,
+      `select (extract(epoch from attempted_at) * 1000 + duration_ms)::float8 as at from deliveries where state = 'failing'`,
+    );
+    const { subscriptions } = await preview(bus);
+    expect(subscriptions).toMatchObject([
+      {
+        isStillFailing: true,
+        lastError: { kind: 'TypeError', message: 'the second' },
+        lastFailedAt: new Date(failing!.at).toISOString(),
+      },
+    ]);
+  });
+
+  test('names the failure before a skip, not the skip', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    await live(bus, [
+      ledger(() => {
+        throw new TypeError('mail to kari@solvik.example.no failed');
+      }),
+    ]);
+    const [failing] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries where state = 'failing'`,
+    );
+    await skip(bus.db, { deliveryId: failing!.id, by: 'kari', reason: 'hopeless' });
+    const { subscriptions } = await preview(bus);
+    expect(subscriptions).toMatchObject([
+      { isStillFailing: true, lastError: { kind: 'TypeError', message: 'mail to [hidden] failed' } },
+    ]);
+    const { groups } = await readDeadLetters(bus.db, { limit: 10 });
+    expect(groups).toMatchObject([{ kind: 'skipped', isStillFailing: false }]);
   });
 
   test('fixes its moment: a delivery that dies later is not in its replay', async ({ bus }) => {

@@ -1,79 +1,22 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import stringWidth from 'string-width';
 import { describe, expect, vi } from 'vitest';
 
-import { commandLine } from '../../cli/main.ts';
-import type { Pane, Terminal } from '../../cli/terminal.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { problemValue } from '../../lib/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/http/problem-codes.ts';
+import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
-import { CRON_SECRET, startOperatorServer } from '../support/operator-server.ts';
-import { test as operatorTest } from '../support/operator-test.ts';
+import { test } from '../support/cli-test.ts';
+import { CRON_SECRET } from '../support/operator-server.ts';
 import { OPERATOR_SECRET, operatorToken } from '../support/operator-token.ts';
 import { freePort } from '../support/postgres.ts';
 
 const ESCAPE = '\u001B';
-
-interface Setting {
-  /** What somebody at a terminal answers; without it there is nobody. */
-  readonly answer?: (question: string) => string | Promise<string>;
-  readonly columns?: number;
-}
-
-const test = operatorTest
-  .extend('server', { scope: 'file' }, async ({ database }, { onCleanup }) => {
-    const server = await startOperatorServer(database.db, [ledger()]);
-    onCleanup(() => server.close());
-    return server;
-  })
-  .extend('folder', ({}, { onCleanup }) => {
-    const folder = mkdtempSync(join(tmpdir(), 'postbud-cli-'));
-    onCleanup(() => rmSync(folder, { recursive: true, force: true }));
-    return folder;
-  })
-  /** Runs a command as `npx postbud` does, with what it writes kept. */
-  .extend('postbud', async ({ bus, server, folder }, { onCleanup }) => {
-    await rows(bus.db, 'truncate replays, operator_actions, pauses');
-    vi.stubEnv('POSTBUD_URL', server.url);
-    vi.stubEnv('POSTBUD_TOKEN', await operatorToken());
-    vi.stubEnv('DATA_DIR', folder);
-    onCleanup(() => {
-      server.answerInstead = null;
-      vi.unstubAllEnvs();
-    });
-    return async (args: string, setting: Setting = {}) => {
-      const { terminal, written } = recordingTerminal(setting);
-      const code = await commandLine(args.split(' '), terminal);
-      const said = { code, ...written() };
-      return { ...said, json: () => JSON.parse(said.out) as Record<string, unknown> };
-    };
-  });
-
-function recordingTerminal({ answer, columns }: Setting) {
-  const [out, err, asked] = [[] as string[], [] as string[], [] as string[]];
-  const pane = (lines: string[]): Pane => ({
-    write: (text) => lines.push(text),
-    paint: (_, text) => text,
-    columns: columns ?? null,
-  });
-  const terminal: Terminal = {
-    out: pane(out),
-    err: pane(err),
-    isInteractive: answer !== undefined,
-    ask: async (question) => {
-      asked.push(question);
-      return (await answer?.(question)) ?? '';
-    },
-    progress: () => undefined,
-  };
-  return { terminal, written: () => ({ out: out.join('\n'), err: err.join('\n'), asked }) };
-}
 
 describe('topics', () => {
   test('topics says that all is quiet, and counts the quiet topics', async ({ postbud }) => {
@@ -129,6 +72,35 @@ describe('topics', () => {
       );
     },
   );
+});
+
+describe('webhooks', () => {
+  test('webhooks lists the providers, what was received and what was refused, within 80 columns', async ({
+    bus,
+    postbud,
+  }) => {
+    await emit(bus.db, 'webhook.cardpayments.received', payloadOf('webhook.cardpayments.received'));
+    await rows(
+      bus.db,
+      `insert into webhook_rejections (provider, reason, day, count, last_at, recent_at) values
+         ('cardpayments', 'signature_mismatch', (now() at time zone 'utc')::date, 57, now(), array[now()])`,
+    );
+    const { code, out } = await postbud('webhooks', { columns: 80 });
+    expect(code).toBe(0);
+    for (const words of ['not configured', 'evt_1QxK2mCaptured', 'signature_mismatch', '57'])
+      expect(out).toContain(words);
+    expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
+    expect((await postbud('webhooks --json')).json()).toMatchObject({ receipts: { nextCursor: null } });
+  });
+
+  test('webhooks --id says whether a webhook was received, and an unknown provider is refused with a suggestion', async ({
+    postbud,
+  }) => {
+    const { code, out } = await postbud('webhooks --id evt_9');
+    expect([code, out]).toEqual([0, expect.stringContaining("No webhook with the id 'evt_9'")]);
+    const { code: wrong, err } = await postbud('webhooks --provider cardpayment');
+    expect([wrong, err]).toEqual([2, "Unknown provider 'cardpayment'. Did you mean 'cardpayments'?"]);
+  });
 });
 
 describe('dead-letters', () => {

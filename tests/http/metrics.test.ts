@@ -1,9 +1,12 @@
 import { describe, expect, vi } from 'vitest';
 
-import { catalog } from '../../lib/catalog/catalog.ts';
+import { catalog, subscriberNames } from '../../lib/catalog/catalog.ts';
 import { readMetrics } from '../../lib/operators/metrics/read.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { addHealth } from '../../lib/subscriber-health/add-health.ts';
+import { rollUpHealth } from '../../lib/subscriber-health/roll-up.ts';
+import { addDelivered, emptyTally } from '../../lib/subscriber-health/tally.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
 import { payments } from '../../lib/subscribers/payments.ts';
 import { settleSetAside } from '../../lib/subscribers/payments/set-aside.ts';
@@ -56,7 +59,9 @@ function samplesOf(text: string): Map<string, number> {
       /^([a-z_:]+)(\{(?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)+\})? (-?[0-9.e+]+|[+-]Inf|NaN)$/.exec(line);
     expect(sample, line).not.toBeNull();
     const [, name, labels = '', value] = sample!;
-    expect(families.get(name!), `the type of ${name}`).toMatch(/^(gauge|counter)$/);
+    const isPart = !families.has(name!);
+    const whole = isPart ? name!.replace(/_(bucket|sum|count)$/, '') : name!;
+    expect(families.get(whole), `the type of ${name}`).toMatch(isPart ? /^histogram$/ : /^(gauge|counter)$/);
     expect(samples.has(name! + labels), `${name}${labels} is there once`).toBe(false);
     samples.set(name! + labels, Number(value!.replace('Inf', 'Infinity')));
   }
@@ -205,5 +210,32 @@ describe('the metrics', () => {
     );
     const labels = String.raw`provider="cardpayments",reason="a \"quoted\" back\\slash\non two lines"`;
     expect((await samplesAt(0)).get(`postbud_webhooks_rejected_total{${labels}}`)).toBe(1);
+  });
+
+  test('the metrics have the times of each subscriber as histograms that only grow, one series for each fourfold time', async ({
+    bus,
+    samplesAt,
+  }) => {
+    const before = await samplesAt(0);
+    expect(before.get('postbud_delivery_seconds_count{subscriber="ledger"}')).toBe(0);
+    const tally = emptyTally('ledger', 'payment.captured', START - 40 * DAY);
+    const replayed = { atMs: START, durationMs: 100, recordedAtMs: START - DAY, replayed: true };
+    for (const ms of [3, 5, 2000])
+      addDelivered(tally, { atMs: START, durationMs: 2, recordedAtMs: START + 2 - ms, replayed: false });
+    addDelivered(tally, replayed);
+    await addHealth(bus.db, [tally]);
+    // Days are forgotten, totals are not.
+    for (const now of [START, START + DAY]) await rollUpHealth(bus.db, new Date(now));
+    const samples = await samplesAt(0);
+    const bucket = (name: string, le: string) =>
+      samples.get(`postbud_${name}_seconds_bucket{subscriber="ledger",le="${le}"}`);
+    expect(['0.001', '0.004', '0.016', '1.024', '4.096', '+Inf'].map((le) => bucket('delivery', le))).toEqual(
+      [0, 1, 2, 2, 3, 3],
+    );
+    expect(samples.get('postbud_delivery_seconds_sum{subscriber="ledger"}')).toBeCloseTo(2.008, 6);
+    expect(bucket('handler', '+Inf')).toBe(4);
+    expect(samples.get('postbud_handler_seconds_count{subscriber="ledger"}')).toBe(4);
+    const series = [...samples.keys()].filter((key) => /_seconds_(bucket|sum|count)\{/.test(key));
+    expect(series).toHaveLength(2 * subscriberNames().length * 18);
   });
 });

@@ -4,7 +4,7 @@ import { provideRequestContext } from '../../dev/serve-output/request-context.ts
 import { rows } from '../support/bus.ts';
 import { OPERATOR_SECRET } from '../support/operator-token.ts';
 import { BROWSER, HOME, operatorRequest, test } from '../support/operator-test.ts';
-import type { Operators } from '../support/operator-test.ts';
+import type { Operators, Sent } from '../support/operator-test.ts';
 
 // Who gets in is proven in unit/operator-token and http/operator-access, addresses, methods and bodies in
 // http/operator-pages, what is found and done in tests/database.
@@ -274,14 +274,49 @@ describe('a form', () => {
     expect(operators.kicks).toBe(2);
   });
 
-  test('the reveal form is answered with the page itself, which no cache stores', async ({ operators }) => {
-    const [letter] = await operators.died(1);
+  test('the reveal form leads to a page that shows the personal data for five minutes, to the same operator, and logs nothing more when it is loaded again', async ({
+    bus,
+    operators,
+  }) => {
+    const [letter, other] = await operators.died(2);
     const answer = await operators.ask(`/dead-letters/${letter}/reveal`, {
       ...asBrowser,
       form: { reason: 'the tenant asks' },
     });
-    expect([answer.status, answer.type]).toEqual([200, 'text/html; charset=utf-8']);
-    expect(answer.headers.get('cache-control')).toBe('no-store');
+    const [entry] = await rows<{ id: string }>(bus.db, 'select id from operator_actions');
+    const path = `/dead-letters/${letter}?revealed=${entry!.id}`;
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, HOME + path]);
+    const isRevealed = async (to: string, sent?: Sent) => {
+      const { status, json } = await operators.ask(to, sent);
+      return [status, json['isRevealed']];
+    };
+    for (let reload = 0; reload < 3; reload += 1) expect(await isRevealed(path)).toEqual([200, true]);
+    expect((await operators.ask(path, asBrowser)).text).toMatch(/personal data shown until <time/);
+    expect(await rows(bus.db, 'select from operator_actions')).toHaveLength(1);
+
+    const hidden = [200, false];
+    expect(await isRevealed(path, { scope: 'event-bus:read event-bus:replay' })).toEqual(hidden);
+    expect(await isRevealed(`/dead-letters/${other}?revealed=${entry!.id}`)).toEqual(hidden);
+    expect(await isRevealed(`/dead-letters/${letter}?revealed=${crypto.randomUUID()}`)).toEqual(hidden);
+    expect(await isRevealed(`/dead-letters/${letter}?revealed=all`)).toEqual(hidden);
+    const log = (operator: string, at: string) =>
+      rows<{ id: string }>(
+        bus.db,
+        `insert into operator_actions (id, at, operator, action, delivery_id)
+         values (gen_random_uuid(), clock_timestamp() - $1::interval, $2, 'reveal', $3) returning id`,
+        [at, operator, letter],
+      );
+    const { operator } = (
+      await rows<{ operator: string }>(bus.db, 'select operator from operator_actions')
+    )[0]!;
+    for (const [by, at, shows] of [
+      [operator, '4 min 50 s', true],
+      [operator, '5 min 10 s', false],
+      ['another', '1 s', false],
+    ] as const) {
+      const [made] = await log(by, at);
+      expect(await isRevealed(`/dead-letters/${letter}?revealed=${made!.id}`)).toEqual([200, shows]);
+    }
   });
 
   test.for(['skip', 'pause', 'reveal'])(

@@ -39,7 +39,13 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
   return laid.map((one, index) => {
     const { key, version = 1, ...more } = typeof one === 'string' ? { key: one } : one;
     const position = first + index;
-    const event = { id: `event ${position}`, orderingKey: key, version, payload: {} } as BusEvent;
+    const event = {
+      id: `event ${position}`,
+      orderingKey: key,
+      version,
+      payload: {},
+      createdAt: new Date(0),
+    } as BusEvent;
     return { position, attempts: 0, replayed: false, nextAttemptAtMs: null, event, ...more };
   });
 }

@@ -1,18 +1,23 @@
-import type { OperatorSettings } from '../../lib/config.ts';
+import { readConfig } from '../../lib/config.ts';
+import type { AlertSettings, OperatorSettings } from '../../lib/config.ts';
+import { endpointsOf } from '../../lib/webhooks/endpoints.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
+import { alertRoutes } from '../../lib/operators/alerts/routes.ts';
 import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import type { Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
 import { eventRoutes } from '../../lib/operators/event/routes.ts';
-import { followers } from '../../lib/operators/followers.ts';
+import { followers } from '../../lib/operators/following/followers.ts';
 import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
+import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
+import { webhookRoutes } from '../../lib/operators/webhooks/routes.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
 import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
@@ -25,16 +30,20 @@ export const operatorRoutes: readonly Route[] = [
   ...replayRoutes,
   ...laneRoutes,
   ...incidentRoutes,
+  ...subscriberRoutes,
   ...eventRoutes,
   ...catalogRoutes,
   ...logRoutes,
   ...doctorRoutes,
+  ...webhookRoutes,
+  ...alertRoutes,
 ];
 
 interface OperatorFunctionOptions {
   readonly settings: OperatorSettings | (() => OperatorSettings);
   readonly db?: () => Database;
   readonly subscribers?: () => readonly AttachedSubscriber[];
+  readonly alerts?: () => AlertSettings;
   readonly environment?: string;
   readonly deadLetters?: () => Promise<number | null>;
   readonly limiter?: MemoryLimiter;
@@ -48,6 +57,7 @@ export function operatorFunction({
     throw new Error('these routes use no database');
   },
   subscribers = () => [],
+  alerts = () => readConfig().alerts,
   environment = 'Local',
   deadLetters = async () => null,
   limiter = new MemoryLimiter(),
@@ -60,7 +70,13 @@ export function operatorFunction({
     deadLetters,
     followers,
     perVisitor: (limits) => ({ limiter, visitors, limits }),
-    bus: { database: async () => db(), subscribers, relays: () => true },
+    bus: {
+      database: async () => db(),
+      subscribers,
+      relays: () => true,
+      alerts,
+      webhooks: () => endpointsOf(readConfig().webhooks),
+    },
     routes,
   });
 }

@@ -150,10 +150,12 @@ describe('what tail tells', () => {
     const pane = (columns: number | null) => ({ columns, paint: (_: string, text: string) => text });
     const happening = { at: NOW, type: 'failing_lane', topic: 'payment.captured', ...lane(1) } as const;
     expect(lineOf(happening, pane(null))).toBe(
-      '15:30:00  ! failing        payment.captured → ledger  3-4  attempt 1: 503 Service Unavailable; next in 1 min, 2 behind it',
+      '15:30:00  ! failing        3-4  payment.captured → ledger  attempt 1: 503 Service Unavailable; next in 1 min, 2 behind it',
     );
     const narrow = lineOf(happening, pane(60));
-    expect(narrow).toMatch(/^15:30:00 .*…$/);
+    expect(narrow).toMatch(/^15:30:00 .* 3-4 {2}payment\.captured → ledger.*…$/);
+    const long = { ...happening, topic: 'notification.preference.of.a.municipality.updated' };
+    expect(lineOf(long, pane(60))).toMatch(/ 3-4 {2}notifica…updated → /);
     expect(stringWidth(narrow)).toBeLessThanOrEqual(60);
     const counts = { at: NOW, type: 'counts', pending: 1, failing: 0, deadLettered: 1204 } as const;
     expect(lineOf({ ...counts, deliveriesPerSecond: 0 }, pane(null))).toBe(

@@ -86,10 +86,14 @@ describe('a wrong value is refused with its variable and what it must be', () =>
       'must be one of standard, stripe, vipps, criipto, github-style',
     ],
     ['SUBSCRIBER_LEDGER_URL', 'ledger.example.no', 'must be a URL that starts with https:// or http://'],
+    ['ALERT_EMAIL', 'vakt', 'must be one e-mail address'],
+    ['ALERT_WEBHOOK_URL', 'https://u:p@chat.example.no', 'must not contain a user or a password'],
+    ['ALERT_WEBHOOK_SECRET', 'secret', 'must be whsec_ and the base64 of 24 to 64 random bytes'],
+    ['HEARTBEAT_URL', 'https://u:p@watch.example.no', 'must not contain a user or a password'],
   ])('the wrong variable %s=%s is refused with its name and what it must be', (variable, value, should) => {
     const error = refused({ [variable]: value });
     expect(error).toMatchObject({ code: 'invalid_configuration', variable });
-    expect(error.message).toMatch(new RegExp(`^${variable} must be `));
+    expect(error.message).toMatch(new RegExp(`^${variable} must (?:be|not) `));
     expect(error.message).toContain(should);
   });
 
@@ -316,6 +320,27 @@ describe('remote subscribers', () => {
   });
 });
 
+describe('alerts', () => {
+  const mail = { SENDGRID_API_KEY: 'SG.x', FROM_EMAIL: 'post@example.no' };
+
+  test('alerts by mail need a mail key and a sender, and no administrator', () => {
+    const { alerts } = readConfig({ ...mail, ALERT_EMAIL: 'vakt@example.no' });
+    expect(alerts.mail).toMatchObject({ admin: 'vakt@example.no', from: 'post@example.no' });
+    expect(readConfig(mail).alerts.mail).toBeUndefined();
+    expect(refused({ VERCEL: '1', ALERT_EMAIL: 'vakt@example.no' }).message).toBe(
+      'ALERT_EMAIL must be set together with SENDGRID_API_KEY and FROM_EMAIL',
+    );
+  });
+
+  test('links of alerts lead to PUBLIC_URL, or to the host that Vercel gives production', () => {
+    const vercel = { VERCEL_PROJECT_PRODUCTION_URL: 'bus.example.no' };
+    const urlWith = (variables: Record<string, string>) => readConfig(variables).alerts.publicUrl;
+    expect(urlWith({ ...vercel, VERCEL_ENV: 'production' })).toBe('https://bus.example.no');
+    expect(urlWith({ ...vercel, VERCEL_ENV: 'preview' })).toBeUndefined();
+    expect(urlWith({ ...vercel, PUBLIC_URL: 'https://other.example.no/' })).toBe('https://other.example.no');
+  });
+});
+
 describe('in a deployment', () => {
   const SERVICES = [
     'ANTHROPIC_BASE_URL',
@@ -324,6 +349,9 @@ describe('in a deployment', () => {
     'OPERATOR_JWKS_URL',
     'OTEL_EXPORTER_OTLP_ENDPOINT',
     'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+    'ALERT_WEBHOOK_URL',
+    'HEARTBEAT_URL',
+    'PUBLIC_URL',
     'SUBSCRIBER_LEDGER_URL',
   ];
   /** What goes with them. */
@@ -351,7 +379,9 @@ describe('in a deployment', () => {
 
   test('every variable that ends in URL or ENDPOINT needs https:// in a deployment', () => {
     const names = Object.keys(environmentOf({})).filter((name) => /_(URL|ENDPOINT)$/.test(name));
-    expect(names.toSorted()).toEqual([...SERVICES.slice(0, -1), 'DATABASE_URL'].toSorted());
+    // Vercel's has no scheme.
+    const others = ['DATABASE_URL', 'VERCEL_PROJECT_PRODUCTION_URL'];
+    expect(names.toSorted()).toEqual([...SERVICES.slice(0, -1), ...others].toSorted());
   });
 
   test.each(['memory://', 'file:///tmp/there'])('the database of a deployment is not %s', (url) => {

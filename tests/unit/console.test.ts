@@ -15,12 +15,15 @@ import { incidentPage } from '../../lib/operators/incidents/incident-page.ts';
 import type { Incident } from '../../lib/operators/incidents/incident.ts';
 import { incidentsPage } from '../../lib/operators/incidents/page.ts';
 import { incidentList } from '../../lib/operators/incidents/read.ts';
+import { reasonField } from '../../lib/operators/page/actions.ts';
+import { requiredReason } from '../../lib/operators/shapes.ts';
 import { logPage } from '../../lib/operators/replays/log-page.ts';
 import { overviewPage } from '../../lib/operators/overview/page.ts';
 import type { Html, PageContext } from '../../lib/operators/page/layout.ts';
 import { payload } from '../../lib/operators/dead-letters/payload.ts';
 import { previewPage } from '../../lib/operators/replays/preview-page.ts';
 import { problemPage } from '../../lib/operators/access/problem-page.ts';
+import { scopeWords } from '../../lib/operators/replays/scope.ts';
 import { replayPage } from '../../lib/operators/replays/page.ts';
 import { signInPage } from '../../lib/operators/access/page.ts';
 import { ACTIONS, table } from '../../lib/operators/page/table.ts';
@@ -47,6 +50,8 @@ const HOURS = {
   deadLettered: Array.from({ length: 24 }, () => 0),
 };
 const ALL: readonly Scope[] = ['event-bus:read', 'event-bus:replay', 'event-bus:reveal'];
+
+const REVEALED = { isRevealed: true, reveal: { revealId: 'r', until: LATER } };
 
 /** As many as the longest enumeration has values. */
 const STATES = 5;
@@ -266,6 +271,7 @@ function deadLetterOf(fields: Partial<DeadLetter> = {}): DeadLetter {
     hidden: [{ pointer: '/name', kind: 'name' }],
     isValid: true,
     isRevealed: false,
+    reveal: null,
     siblings: [],
     ...fields,
   };
@@ -609,29 +615,37 @@ describe('one dead letter', () => {
     expect(text).toContain('Attempt 1: delivered');
   });
 
-  test('a revealed dead letter does not refresh', () => {
-    expect(drawDeadLetter(deadLetterOf(), contextOf()).toString()).toContain('data-refresh="15"');
-    expect(drawDeadLetter(deadLetterOf({ isRevealed: true }), contextOf()).toString()).toContain(
-      'data-refresh="0"',
-    );
-  });
-
   test('a revealed dead letter shows its personal data, and a link to hide it', () => {
     const payload = { name: 'Kari Lunde' };
-    const page = drawDeadLetter(deadLetterOf({ isRevealed: true, payload }), contextOf());
+    const page = drawDeadLetter(deadLetterOf({ ...REVEALED, payload }), contextOf());
     expect(textOf(page)).toContain('Kari Lunde');
-    expect(textOf(page)).toContain('personal data shown');
+    expect(textOf(page)).toContain('personal data shown until 14:32:48');
     expect(textOf(page)).not.toContain('1 value hidden');
     expect(page.toString()).toContain('href="/platform/event-bus/dead-letters/12-3">Hide personal data');
   });
 
   test('an action on a revealed dead letter leads back to its own address', () => {
     const page = drawDeadLetter(
-      deadLetterOf({ isRevealed: true, state: 'failing' }),
-      contextOf('/dead-letters/12-3/reveal'),
+      deadLetterOf({ ...REVEALED, state: 'failing' }),
+      contextOf('/dead-letters/12-3?revealed=r'),
     );
     expect(page.toString()).toContain('name="next" value="/platform/event-bus/dead-letters/12-3"');
   });
+});
+
+test.each([
+  ['x', true],
+  ['because', true],
+  ['x'.repeat(500), true],
+  ['x'.repeat(501), false],
+  ['', false],
+  ['   ', false],
+])('the form takes the reason %j exactly where the server does', (reason, isTaken) => {
+  const field = reasonField('for example').toString();
+  const [, pattern] = /pattern="([^"]+)"/.exec(field)!;
+  const [, longest] = /maxlength="(\d+)"/.exec(field)!;
+  const fits = new RegExp(`^(?:${pattern})$`, 'v').test(reason) && reason.length <= Number(longest);
+  expect([fits, requiredReason.safeParse(reason).success]).toEqual([isTaken, isTaken]);
 });
 
 describe('a replay', () => {
@@ -670,6 +684,7 @@ describe('a replay', () => {
       request: {},
       matched: 9,
       replayed: 7,
+      recipients: null,
       lastDeliveredAt: EARLIER,
       progress: { ...NONE, delivered: 7, replayedAgain: 0 },
     };
@@ -688,6 +703,26 @@ describe('a replay', () => {
     const late = drawn({ progress, requestedAt: '2026-11-19T13:31:06.000Z' });
     expect(late.toString()).toContain('data-refresh="15"');
     expect(textOf(late)).toContain('After a minute, this page no longer asks every second.');
+  });
+
+  test('a filtered log says what it shows, and keeps its filters from page to page', () => {
+    const log = { generatedAt: NOW, replays: [], actions: [], nextCursor: 'older' };
+    const page = logPage(log, contextOf('/replays?subscriber=ledger&cursor=c'));
+    expect(textOf(page)).toContain('Showing only: subscriber ledger. Show all No replays match.');
+    expect(page.toString()).toContain('/replays?subscriber=ledger"');
+    expect(page.toString()).toContain('/replays?subscriber=ledger&amp;cursor=older"');
+  });
+
+  test('a replay is named by who got something, not by who might have', () => {
+    const request = { topic: 'payment.captured', since: '24h' };
+    const recipient = (subscriber: string) => ({ topic: 'payment.captured', subscriber, count: 1 });
+    const words = (...names: string[]) => scopeWords({ request, recipients: names.map(recipient) });
+    expect(words('ledger')).toBe('to ledger, dead-lettered in the last 24 hours');
+    expect(words('audit', 'ledger')).toBe('to audit and ledger, dead-lettered in the last 24 hours');
+    expect(words('a', 'b', 'c', 'd')).toBe('to 4 subscribers, dead-lettered in the last 24 hours');
+    expect(words()).toBe('dead-lettered in the last 24 hours');
+    expect(scopeWords({ request, recipients: null })).toBe('dead-lettered in the last 24 hours');
+    expect(scopeWords({ request: { since: '3650d' }, recipients: null })).toBe('all dead letters');
   });
 
   test('the log without a replay says what it is for', () => {

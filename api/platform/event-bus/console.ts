@@ -1,11 +1,14 @@
 import { operators } from '../../../lib/operator-console.ts';
 import { accessRoutes } from '../../../lib/operators/access/routes.ts';
+import { alertRoutes } from '../../../lib/operators/alerts/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
 import { eventRoutes } from '../../../lib/operators/event/routes.ts';
 import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
+import { subscriberRoutes } from '../../../lib/operators/subscribers/routes.ts';
+import { webhookRoutes } from '../../../lib/operators/webhooks/routes.ts';
 import { perVisitor } from '../../../lib/postbud.ts';
 
 export default operators(
@@ -13,10 +16,13 @@ export default operators(
     ...accessRoutes,
     ...laneRoutes,
     ...incidentRoutes,
+    ...subscriberRoutes,
     ...eventRoutes,
     ...catalogRoutes,
     ...logRoutes,
     ...doctorRoutes,
+    ...webhookRoutes,
+    ...alertRoutes,
   ],
   perVisitor,
 );

@@ -1,4 +1,4 @@
-import { eventsPath, HOME } from '../page/links.ts';
+import { doctorPath, eventsPath, HOME } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { factList } from '../page/sections.ts';
@@ -36,7 +36,10 @@ export function problemPage(problem: Problem, context: PageContext | null): Html
       ['Code', html`<span class="mono">${code}</span>`],
       ['Request id', html`<span class="mono">${requestId}</span>`],
     ])}
-    <div class="end"><a class="btn" href="${HOME}">Overview</a></div>
+    <div class="end">
+      ${status >= 500 && context !== null && html`<a class="btn" href="${doctorPath()}">Doctor</a>`}
+      <a class="btn" href="${HOME}">Overview</a>
+    </div>
   </div>`;
   return context === null
     ? plainLayout(heading, content)

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import type { OperatorSettings } from '../../config.ts';
+import type { AlertSettings, OperatorSettings, Provider } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
 import { mediaTypes } from '../../http/body.ts';
 import { HTML_TYPE, JSON_TYPE, refused } from '../../http/operation.ts';
@@ -20,6 +20,14 @@ export interface Bus {
   readonly subscribers: () => readonly AttachedSubscriber[];
   /** Whether this deployment relays. */
   readonly relays: () => boolean;
+  /** Where operators are alerted. */
+  readonly alerts: () => AlertSettings;
+  /** Whether each provider's webhooks can be verified, and how. */
+  readonly webhooks: () => readonly {
+    readonly provider: Provider;
+    readonly endpoint: 'configured' | 'not_configured' | 'misconfigured';
+    readonly scheme: string | null;
+  }[];
 }
 
 /** One method of one path: what OpenAPI says of it, and the function that answers it. */

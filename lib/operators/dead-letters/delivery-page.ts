@@ -15,17 +15,13 @@ import { payloadSection } from './payload-section.ts';
 const REFRESH_SECONDS = 15;
 
 /** Draws one dead letter: its history, its payload, and what an operator can do. */
-export function deadLetterPage(view: DeadLetter, visit: PageContext): Html {
-  // After a reveal the browser is at an address that answers no GET: forms come back to the page without it.
-  const context = { ...visit, url: new URL(deadLetterPath(view.deliveryId), visit.url) };
-  // For the same reason the script can't refresh it.
-  const refreshSeconds = view.isRevealed ? null : REFRESH_SECONDS;
+export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
   const content = html`<p class="back"><a href="${deadLettersPath()}">← Dead letters</a></p>
     ${heading({
       title: html`<span class="mono">${view.topic}</span> to <span class="mono">${view.subscriber}</span>`,
       lead: leadOf(view),
       actions: actions(view, context),
-      live: refreshSeconds !== null && liveness(view.generatedAt, refreshSeconds, context.url),
+      live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${missingReplayScope(context.operator)}
     ${card(
@@ -41,7 +37,12 @@ export function deadLetterPage(view: DeadLetter, visit: PageContext): Html {
       </div>`,
     )}`;
   return layout(
-    { title: `${view.topic} to ${view.subscriber}`, section: 'dead-letters', refreshSeconds, content },
+    {
+      title: `${view.topic} to ${view.subscriber}`,
+      section: 'dead-letters',
+      refreshSeconds: REFRESH_SECONDS,
+      content,
+    },
     context,
   );
 }

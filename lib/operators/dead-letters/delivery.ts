@@ -11,6 +11,8 @@ import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import type { State } from '../shapes.ts';
 import { deliveryFields } from './read.ts';
+import { reveal, revealOf } from './reveal.ts';
+import type { Reveal } from './reveal.ts';
 
 const answer = z.string().nullable().meta({
   description:
@@ -58,6 +60,7 @@ export const payloadFields = {
       'Whether the payload fits this release’s schema. In a newer version, or a topic that the catalog does not have, all values are hidden.',
   }),
   isRevealed: z.boolean(),
+  reveal: reveal.nullable(),
 };
 
 export const deadLetter = z
@@ -96,14 +99,18 @@ export type DeadLetter = z.output<typeof deadLetter>;
 export type Attempt = DeadLetter['attempts'][number];
 
 /**
- * Reads one delivery with its personal data hidden.
+ * Reads one delivery, with its personal data hidden unless it was revealed.
  *
  * @param deliveryId its id as lists show it.
  * @returns null for an unknown delivery.
  */
-export async function readDeadLetter(db: Database, deliveryId: string): Promise<DeadLetter | null> {
+export async function readDeadLetter(
+  db: Database,
+  deliveryId: string,
+  revealed: Reveal | null = null,
+): Promise<DeadLetter | null> {
   const [row] = await run<{ found: Found }>(driverOf(db), { text: READ, values: deliveryId.split('-') });
-  return row ? deadLetterOf(deliveryId, row.found, false) : null;
+  return row ? deadLetterOf(deliveryId, row.found, revealed) : null;
 }
 
 /**
@@ -117,11 +124,13 @@ export async function revealDeadLetter(
   by: string,
   reason: string,
 ): Promise<DeadLetter | null> {
+  const revealId = uuidv7();
   const [row] = await run<{ found: Found }>(driverOf(db), {
     text: REVEAL,
-    values: [...deliveryId.split('-'), uuidv7(), by, reason],
+    values: [...deliveryId.split('-'), revealId, by, reason],
   });
-  return row ? deadLetterOf(deliveryId, row.found, true) : null;
+  if (!row) return null;
+  return deadLetterOf(deliveryId, row.found, revealOf(revealId, row.found.now));
 }
 
 /** The columns of a delivery that its attempts are read from. Times are epoch milliseconds. */
@@ -159,7 +168,8 @@ interface Found extends FoundAttempts {
     | null;
 }
 
-function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): DeadLetter {
+function deadLetterOf(deliveryId: string, found: Found, revealed: Reveal | null): DeadLetter {
+  const isRevealed = revealed !== null;
   const { topic, payload, version } = found;
   const shown = hidePersonalData(topic, payload, version);
   const texts = isRevealed ? null : personalTexts(topic, payload, version);
@@ -195,6 +205,7 @@ function deadLetterOf(deliveryId: string, found: Found, isRevealed: boolean): De
     hidden: [...shown.hidden],
     isValid: shown.isValid,
     isRevealed,
+    reveal: revealed,
     siblings: [...(found.siblings ?? [])],
   };
 }

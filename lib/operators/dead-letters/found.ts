@@ -1,5 +1,6 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { SKIPPED } from '../../deliveries/skip.ts';
 import { msOf } from '../../time.ts';
 import type { Cursor, DeadLetterQuery } from './query.ts';
 
@@ -136,7 +137,8 @@ const ANSWER = `
     'groups', (
       select coalesce(json_agg(json_build_object('key', key, 'kind', kind, 'message', message, 'topic', topic,
         'subscriber', subscriber, 'count', count, 'first_at', extract(epoch from first_at) * 1000,
-        'last_at', extract(epoch from last_at) * 1000, 'is_still_failing', coalesce(is_still_failing, false))
+        'last_at', extract(epoch from last_at) * 1000, 'is_still_failing',
+        coalesce(is_still_failing, false) and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}'))
         order by count desc, key), '[]')
       from found_group left join subscription using (topic, subscriber)
     ),

@@ -105,7 +105,7 @@ const SELECT_ALL = html`<th class="check" scope="col" role="columnheader">
 
 function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html {
   const { deliveryId, topic, subscriber, subject } = item;
-  const of = `${topic} ${subject ?? ''}, ${subscriber}`;
+  const of = `${topic} ${subject ?? ''}, ${subscriber}, delivery ${deliveryId}`;
   return html`<tr class="r">
     ${
       isSelectable &&

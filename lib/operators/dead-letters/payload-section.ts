@@ -1,5 +1,6 @@
 import { missingScope, reasonField, reasonForm } from '../page/actions.ts';
 import { COPY_ICON, LOCK_ICON, WARNING_ICON } from '../page/icons.ts';
+import { time } from '../page/instants.ts';
 import type { PageContext } from '../page/layout.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
@@ -8,7 +9,8 @@ import { quantity } from '../page/words.ts';
 import type { DeadLetter } from './delivery.ts';
 import { payload } from './payload.ts';
 
-interface ShownPayload extends Pick<DeadLetter, 'payload' | 'hidden' | 'isValid' | 'isRevealed'> {
+interface ShownPayload extends Pick<DeadLetter, 'payload' | 'hidden' | 'isValid' | 'isRevealed' | 'reveal'> {
+  readonly generatedAt: string;
   /** Of the payload's schema. */
   readonly version: number;
   /** The page that shows it. Personal data is revealed at `/reveal` below it. */
@@ -17,14 +19,17 @@ interface ShownPayload extends Pick<DeadLetter, 'payload' | 'hidden' | 'isValid'
 
 /** Draws a payload with its hidden values, and the form that shows them. */
 export function payloadSection(view: ShownPayload, { operator }: PageContext): Html {
-  const { isRevealed, isValid, version, path } = view;
+  const { isRevealed, reveal, isValid, version, path, generatedAt } = view;
   const hidden = isRevealed ? [] : view.hidden;
   return html`<section aria-labelledby="h-payload">
     <div class="hrow">
       <h2 id="h-payload">Payload</h2>
       <span class="tag">version ${version}</span>
       ${hidden.length > 0 && html`<span class="tag pii">${LOCK_ICON}${quantity(hidden.length, 'value')} hidden</span>`}
-      ${isRevealed && html`<span class="tag late">personal data shown</span>`}
+      ${
+        reveal !== null &&
+        html`<span class="tag late">personal data shown until ${time(reveal.until, generatedAt)}</span>`
+      }
       <button class="btn sm quiet" type="button" data-js data-copy="#payload">
         ${COPY_ICON}<span>Copy</span>
       </button>

@@ -4,7 +4,7 @@ import { topics } from '../../catalog/catalog.ts';
 import { deliveryId } from '../../deliveries/replay-request.ts';
 import { answered, invalid, refused } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
-import { HOME } from '../page/links.ts';
+import { deadLetterPath, HOME, revealedPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { deadLetterPage as drawDeadLetter } from './delivery-page.ts';
 import { deadLetter, readDeadLetter, revealDeadLetter } from './delivery.ts';
@@ -13,6 +13,7 @@ import { requireKnownTopic } from './known-topic.ts';
 import { deadLettersPage } from './page.ts';
 import { deadLetterQuery } from './query.ts';
 import { deadLetterPage, readDeadLetters } from './read.ts';
+import { findReveal, revealQuery } from './reveal.ts';
 
 /** No lane has this id. */
 const NOBODY = '999999999999999999-1';
@@ -131,12 +132,17 @@ export const showDeadLetter = operatorRoute({
   scope: 'event-bus:read',
   summary: 'See one delivery, every attempt of it, and its payload without personal data',
   parameters: { deliveryId },
+  query: revealQuery,
   answer: deadLetter,
   unknown: UNKNOWN,
   examples: {
     nobody: { summary: 'An unknown delivery', parameters: { deliveryId: NOBODY }, answer: NO_DELIVERY },
   },
-  handle: async ({ parameters, bus }) => await readDeadLetter(await bus.database(), parameters.deliveryId),
+  handle: async ({ parameters, query, operator, bus }) => {
+    const db = await bus.database();
+    const revealed = await findReveal(db, operator, query, parameters.deliveryId);
+    return await readDeadLetter(db, parameters.deliveryId, revealed);
+  },
   page: drawDeadLetter,
 });
 
@@ -165,7 +171,9 @@ export const reveal = operatorRoute({
   },
   handle: async ({ parameters, body, operator, bus }) =>
     await revealDeadLetter(await bus.database(), parameters.deliveryId, operator.subject, body.reason),
-  page: drawDeadLetter,
+  // To an address of its own, so that a reload asks for the page again and not for another reveal.
+  redirectTo: (view, { parameters }) =>
+    view.reveal && revealedPath(deadLetterPath(parameters.deliveryId), view.reveal.revealId),
 });
 
 export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal];

@@ -7,16 +7,17 @@ import type { Html } from '../../markup.ts';
 import { count, quantity } from '../page/words.ts';
 import type { Examination } from './read.ts';
 
-/** Draws the promises of the bus, and the ids that contradict one. */
-export function doctorPage(view: Examination, context: PageContext): Html {
+/** Draws the promises of the bus, the ids that contradict one, and where alerts go. */
+export function doctorPage(view: Examination, context: PageContext, alerts?: Html): Html {
   const content = html`<div class="panel">
     <h1>Doctor</h1>
     <p class="muted">${leadOf(view)}</p>
     <ul class="checks">
       ${view.checked.map((promise) => promiseItem(promise, view))}
     </ul>
+    ${alerts}
   </div>`;
-  return layout({ title: 'Doctor', section: null, content }, context);
+  return layout({ title: 'Doctor', section: 'doctor', content }, context);
 }
 
 function leadOf({ events, findings }: Examination): string {

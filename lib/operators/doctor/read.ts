@@ -5,23 +5,18 @@ import { run } from '../../db/statement.ts';
 import { MINUTE } from '../../time.ts';
 import * as shape from '../shapes.ts';
 
-export const examination = z
-  .object({
-    checked: z.array(z.string()).meta({ description: 'The promises that were checked.' }),
-    findings: z.array(
-      z.object({
-        promise: z.string(),
-        what: z.string(),
-        count: shape.count,
-        examples: z.array(z.string()).max(5).meta({ description: 'Ids.' }),
-      }),
-    ),
-    events: shape.count.meta({ description: 'How many of the newest events were checked.' }),
-  })
-  .meta({
-    id: 'Examination',
-    description: 'The result of checking that the bus kept its promises.',
-  });
+export const examination = z.object({
+  checked: z.array(z.string()).meta({ description: 'The promises that were checked.' }),
+  findings: z.array(
+    z.object({
+      promise: z.string(),
+      what: z.string(),
+      count: shape.count,
+      examples: z.array(z.string()).max(5).meta({ description: 'Ids.' }),
+    }),
+  ),
+  events: shape.count.meta({ description: 'How many of the newest events were checked.' }),
+});
 
 export type Examination = z.output<typeof examination>;
 

@@ -1,9 +1,11 @@
 import * as z from 'zod';
 
 import { answered, invalid } from '../../http/operation.ts';
-import { SECOND } from '../../time.ts';
+import { instantOf, SECOND } from '../../time.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
+import { alertsList } from '../alerts/page.ts';
+import { alertState, readAlerts } from '../alerts/read.ts';
 import { doctorPage } from './page.ts';
 import { examination, examine } from './read.ts';
 
@@ -14,11 +16,17 @@ const EXAMINED = `expected a whole number from 1 to ${MOST_EXAMINED}`;
 /** For each check: a function has half a minute for all of them. */
 const LONGEST_CHECK_MS = 10 * SECOND;
 
+/** The promises, and whether anybody would be told. */
+const answer = examination.extend({ alerts: alertState }).meta({
+  id: 'Examination',
+  description: 'The result of checking that the bus kept its promises, and where alerts go.',
+});
+
 export const examineBus = operatorRoute({
   id: 'examine',
   path: `${HOME}/doctor`,
   scope: 'event-bus:read',
-  summary: 'Check that the bus kept its promises',
+  summary: 'Check that the bus kept its promises, and see where alerts go',
   query: z.object({
     events: z.coerce
       .number(EXAMINED)
@@ -28,13 +36,31 @@ export const examineBus = operatorRoute({
       .default(5000)
       .meta({ description: 'How many of the newest events to check.' }),
   }),
-  answer: examination,
+  answer,
   problems: ['validation_failed'],
   examples: {
     'the-newest': {
       summary: 'The thousand newest events',
       parameters: { events: 1000 },
-      answer: answered({ checked: ['No event is lost.'], findings: [], events: 1000 }),
+      answer: answered({
+        checked: ['No event is lost.'],
+        findings: [],
+        events: 1000,
+        alerts: {
+          channels: [
+            {
+              channel: 'webhook',
+              to: 'hooks.slack.com',
+              lastSentAt: '2026-02-21T09:30:00.000Z',
+              unsent: 0,
+              givenUp: 0,
+              lastError: null,
+            },
+          ],
+          heartbeat: true,
+          problems: [],
+        },
+      }),
     },
     'too-many': {
       summary: 'More than a function has time for',
@@ -42,8 +68,15 @@ export const examineBus = operatorRoute({
       answer: invalid('events', 'too_big', EXAMINED),
     },
   },
-  handle: async ({ query, bus }) => await examine(await bus.database(), query.events, LONGEST_CHECK_MS),
-  page: doctorPage,
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    const [examined, alerts] = await Promise.all([
+      examine(db, query.events, LONGEST_CHECK_MS),
+      readAlerts(db, bus.alerts()),
+    ]);
+    return { ...examined, alerts };
+  },
+  page: (view, context) => doctorPage(view, context, alertsList(view.alerts, instantOf(Date.now()), context)),
 });
 
 export const doctorRoutes = [examineBus];

@@ -17,18 +17,15 @@ import type { EventView } from './view.ts';
 const REFRESH_SECONDS = 15;
 
 /** Draws one event: the verdict, its deliveries, what caused it and what it caused, and its payload. */
-export function eventPage(view: EventView, visit: PageContext): Html {
+export function eventPage(view: EventView, context: PageContext): Html {
   const { event, generatedAt } = view;
   const path = eventPath(event.eventId);
-  // After a reveal the browser is at an address that answers no GET: forms come back to the page without it.
-  const context = event.isRevealed ? { ...visit, url: new URL(path, visit.url) } : visit;
-  const refreshSeconds = event.isRevealed ? null : REFRESH_SECONDS;
   const content = html`<p class="back"><a href="${eventsPath()}">← Events</a></p>
     ${heading({
       title: html`<span class="mono">${event.topic}</span>`,
       lead: html`${event.subject !== null && html`${event.subject} · `}${stateLabel(event.state)}, recorded
       ${time(event.createdAt, generatedAt)}`,
-      live: refreshSeconds !== null && liveness(generatedAt, refreshSeconds, context.url),
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${verdictAlert(view)} ${missingReplayScope(context.operator)}
     ${section({
@@ -45,14 +42,14 @@ export function eventPage(view: EventView, visit: PageContext): Html {
     })}
     ${card(
       html`<div class="detail">
-        ${payloadSection({ ...event, path }, context)}
+        ${payloadSection({ ...event, generatedAt, path }, context)}
         <section aria-labelledby="h-event">
           <h2 id="h-event">Event</h2>
           ${facts(view)}
         </section>
       </div>`,
     )}`;
-  return layout({ title: event.topic, section: null, refreshSeconds, content }, context);
+  return layout({ title: event.topic, section: 'events', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
 
 const TONES = {

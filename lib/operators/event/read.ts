@@ -5,6 +5,7 @@ import type { Database } from '../../db/connect.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import type { Reveal } from '../dead-letters/reveal.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
 import { findEvent } from './found.ts';
@@ -17,8 +18,8 @@ import type { Circumstances } from './why.ts';
 interface EventOptions {
   /** The subscribers attached in this process: a relay here would deliver to them. */
   readonly attached: readonly AttachedSubscriber[];
-  /** Shows personal data. The caller has recorded who asked for it, and why. */
-  readonly isRevealed?: boolean;
+  /** Shows personal data. The log has who asked for it, and why. */
+  readonly reveal?: Reveal | null;
   /** Overrides the database's clock in tests. */
   readonly now?: Date;
 }
@@ -31,17 +32,18 @@ interface EventOptions {
 export async function readEvent(
   db: Database,
   eventId: string,
-  { attached, isRevealed = false, now }: EventOptions,
+  { attached, reveal = null, now }: EventOptions,
 ): Promise<EventView | null> {
   const [found, family] = await Promise.all([findEvent(db, eventId, now), readFamily(db, eventId)]);
   if (found === null) return null;
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  return viewOf({ found, handled }, family, isRevealed);
+  return viewOf({ found, handled }, family, reveal);
 }
 
-function viewOf(circumstances: Circumstances, family: Family, isRevealed: boolean): EventView {
+function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | null): EventView {
+  const isRevealed = reveal !== null;
   const { found } = circumstances;
   const { event } = found;
   const { topic, payload, version } = event;
@@ -68,6 +70,7 @@ function viewOf(circumstances: Circumstances, family: Family, isRevealed: boolea
       hidden: [...shown.hidden],
       isValid: shown.isValid,
       isRevealed,
+      reveal,
     },
     verdict: written(verdictOf(deliveries), generatedAt),
     deliveries,

@@ -3,7 +3,8 @@ import * as z from 'zod';
 import { invalid, refused } from '../../http/operation.ts';
 import { Problem } from '../../http/problem.ts';
 import { operatorRoute } from '../access/route.ts';
-import { HOME } from '../page/links.ts';
+import { findReveal, revealQuery } from '../dead-letters/reveal.ts';
+import { eventPath, HOME, revealedPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { eventPage } from './page.ts';
 import { readEvent } from './read.ts';
@@ -25,14 +26,17 @@ export const showEvent = operatorRoute({
   scope: 'event-bus:read',
   summary: 'See one event: where it is, why each of its deliveries waits, what caused it and what it caused',
   parameters: { eventId },
+  query: revealQuery,
   answer: eventView,
   unknown: UNKNOWN,
   examples: {
     nobody: { summary: 'An unknown event', parameters: { eventId: NO_EVENT }, answer: REFUSED },
   },
-  handle: async ({ parameters, bus }) => {
+  handle: async ({ parameters, query, operator, bus }) => {
     requireEventId(parameters.eventId);
-    const view = await readEvent(await bus.database(), parameters.eventId, { attached: bus.subscribers() });
+    const db = await bus.database();
+    const reveal = await findReveal(db, operator, query, parameters.eventId);
+    const view = await readEvent(db, parameters.eventId, { attached: bus.subscribers(), reveal });
     return view ?? unknown(parameters.eventId);
   },
   page: eventPage,
@@ -64,11 +68,13 @@ export const revealEvent = operatorRoute({
   handle: async ({ parameters, body, operator, bus }) => {
     requireEventId(parameters.eventId);
     const db = await bus.database();
-    const isKnown = await recordReveal(db, parameters.eventId, operator.subject, body.reason);
-    const options = { attached: bus.subscribers(), isRevealed: true };
-    return (isKnown && (await readEvent(db, parameters.eventId, options))) || unknown(parameters.eventId);
+    const reveal = await recordReveal(db, parameters.eventId, operator.subject, body.reason);
+    const options = { attached: bus.subscribers(), reveal };
+    return (reveal && (await readEvent(db, parameters.eventId, options))) || unknown(parameters.eventId);
   },
-  page: eventPage,
+  // To an address of its own, so that a reload asks for the page again and not for another reveal.
+  redirectTo: ({ event: { reveal } }, { parameters }) =>
+    reveal && revealedPath(eventPath(parameters.eventId), reveal.revealId),
 });
 
 export const eventRoutes = [showEvent, revealEvent];

@@ -11,6 +11,8 @@ import { authenticate, requireScope } from '../access/authenticate.ts';
 import { readOverview } from '../overview/read.ts';
 import type { Overview } from '../overview/read.ts';
 import type { Counts } from '../shapes.ts';
+import { timesText } from './times.ts';
+import type { FoundTimes } from './times.ts';
 
 /**
  * Answers with the bus's metrics, for operators' tokens with the scope to read.
@@ -52,7 +54,7 @@ export async function readMetrics(
   addOutcomes(registry, overview, others);
   addRejections(registry, others);
   addSetAside(registry, others);
-  return await registry.metrics();
+  return (await registry.metrics()) + timesText(others.times);
 }
 
 function addRelay(registry: Registry, { relay, generatedAt }: Overview): void {
@@ -234,6 +236,7 @@ interface Others {
     readonly waiting: number;
     readonly unclaimed: number;
   }[];
+  readonly times: readonly FoundTimes[];
 }
 
 async function readOthers(db: Database, now: Date | undefined): Promise<Others> {
@@ -283,10 +286,15 @@ const OTHERS = `
   set_aside as (
     select provider, count(*) filter (where unclaimed_at is null) as waiting, count(unclaimed_at) as unclaimed
     from webhooks_set_aside group by provider
+  ),
+  times as (
+    select subscriber, delivered_in, delivered_ms, handled_in, handled_ms from subscriber_health
+    where period = 'total' and starts_at = 'epoch' and topic = ''
   )
   select json_build_object(
     'lanes', (select coalesce(json_agg(lane), '[]') from lane where blocked > 0),
     'outcomes', (select coalesce(json_agg(outcome), '[]') from outcome),
     'rejections', (select coalesce(json_agg(rejection), '[]') from rejection),
-    'setAside', (select coalesce(json_agg(set_aside), '[]') from set_aside)
+    'setAside', (select coalesce(json_agg(set_aside), '[]') from set_aside),
+    'times', (select coalesce(json_agg(times), '[]') from times)
   ) as found`;

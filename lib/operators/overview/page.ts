@@ -23,14 +23,19 @@ import { troubles } from './trouble.ts';
 
 const REFRESH_SECONDS = 15;
 
-/** Draws the bus at a glance: the worst trouble, the totals, and the topics that need attention. */
-export function overviewPage(view: Overview, context: PageContext): Html {
+/**
+ * Draws the bus at a glance: the worst trouble, the totals, and the topics that need attention.
+ *
+ * @param footer says where alerts go.
+ */
+export function overviewPage(view: Overview, context: PageContext, footer?: Html): Html {
   const content = html`${heading({
     title: 'Overview',
     lead: leadOf(view),
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${view.topics.length === 0 ? noTopics() : html`${troubles(view)} ${tiles(view)} ${topicsSection(view, context)}`}`;
+  ${view.topics.length === 0 ? noTopics() : html`${troubles(view)} ${tiles(view)} ${topicsSection(view, context)}`}
+  ${footer}`;
   return layout(
     { title: 'Overview', section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
     context,

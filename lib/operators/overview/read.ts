@@ -77,39 +77,36 @@ export const topicOverview = z
   })
   .meta({ id: 'TopicOverview', description: 'A topic with its events by state, and its subscribers.' });
 
-export const overview = z
-  .object({
-    generatedAt: shape.instant,
-    relay: z.object({
-      state: z
-        .enum(['running', 'stalled', 'never_run'])
-        .meta({ description: '`stalled`: no relay has claimed for two minutes.' }),
-      lastPassAt: shape.instant.nullable(),
-      runsHere: z
-        .boolean()
-        .meta({ description: 'Whether this deployment relays; a preview does not, unless `RELAY=on`.' }),
-      lagSeconds: z.number().nonnegative().meta({ description: 'Age of the oldest delivery that is due.' }),
-    }),
-    totals: z
-      .object({
-        ...shape.counts,
-        deliveries: z.object(shape.counts).meta({ id: 'Counts' }),
-        deliveredLast24h: shape.count,
-        firstAttemptLast24h: shape.count.meta({ description: 'How many of these needed one attempt.' }),
-      })
-      .meta({ description: 'Events by state, and their deliveries by state.' }),
-    hours,
-    incidents: z
-      .array(incident)
-      .max(INCIDENTS)
-      .meta({ description: 'What goes wrong: what happens now, then what is owed, each the worst first.' }),
-    incidentCounts: z.object({ happening: shape.count, owed: shape.count }),
-    topics: z.array(topicOverview).meta({
-      description:
-        'Every topic in the order of the catalog, then unlisted topics with unfinished deliveries.',
-    }),
-  })
-  .meta({ id: 'Overview', description: 'The bus at one moment.' });
+export const overview = z.object({
+  generatedAt: shape.instant,
+  relay: z.object({
+    state: z
+      .enum(['running', 'stalled', 'never_run'])
+      .meta({ description: '`stalled`: no relay has claimed for two minutes.' }),
+    lastPassAt: shape.instant.nullable(),
+    runsHere: z
+      .boolean()
+      .meta({ description: 'Whether this deployment relays; a preview does not, unless `RELAY=on`.' }),
+    lagSeconds: z.number().nonnegative().meta({ description: 'Age of the oldest delivery that is due.' }),
+  }),
+  totals: z
+    .object({
+      ...shape.counts,
+      deliveries: z.object(shape.counts).meta({ id: 'Counts' }),
+      deliveredLast24h: shape.count,
+      firstAttemptLast24h: shape.count.meta({ description: 'How many of these needed one attempt.' }),
+    })
+    .meta({ description: 'Events by state, and their deliveries by state.' }),
+  hours,
+  incidents: z
+    .array(incident)
+    .max(INCIDENTS)
+    .meta({ description: 'What goes wrong: what happens now, then what is owed, each the worst first.' }),
+  incidentCounts: z.object({ happening: shape.count, owed: shape.count }),
+  topics: z.array(topicOverview).meta({
+    description: 'Every topic in the order of the catalog, then unlisted topics with unfinished deliveries.',
+  }),
+});
 
 export type Overview = z.output<typeof overview>;
 export type Hours = z.output<typeof hours>;

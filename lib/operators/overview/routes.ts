@@ -4,6 +4,8 @@ import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import { overviewPage } from './page.ts';
 import { overview, readOverview } from './read.ts';
+import { alertsLine } from '../alerts/page.ts';
+import { alertTargets, targetsOf } from '../alerts/read.ts';
 
 const NO_HOURS = {
   delivered: Array.from({ length: 24 }, () => 0),
@@ -49,7 +51,9 @@ export const showOverview = operatorRoute({
   path: HOME,
   scope: 'event-bus:read',
   summary: 'See how many events are in each state, and why deliveries wait',
-  answer: overview,
+  answer: overview
+    .extend({ alerts: alertTargets })
+    .meta({ id: 'Overview', description: 'The bus at one moment.' }),
   examples: {
     'as-json': {
       summary: 'The overview',
@@ -61,6 +65,11 @@ export const showOverview = operatorRoute({
         incidents: [],
         incidentCounts: { happening: 0, owed: 0 },
         topics: [TROUBLED_TOPIC],
+        alerts: {
+          channels: [{ channel: 'webhook', to: 'hooks.slack.com' }],
+          heartbeat: true,
+          problems: [],
+        },
       }),
     },
     'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
@@ -68,9 +77,10 @@ export const showOverview = operatorRoute({
   handle: async ({ bus }) => {
     const db = await bus.database();
     await watchIncidents(db);
-    return await readOverview(db, bus.subscribers(), undefined, bus.relays());
+    const view = await readOverview(db, bus.subscribers(), undefined, bus.relays());
+    return { ...view, alerts: targetsOf(bus.alerts()) };
   },
-  page: overviewPage,
+  page: (view, context) => overviewPage(view, context, alertsLine(view.alerts)),
 });
 
 export const overviewRoutes = [showOverview];

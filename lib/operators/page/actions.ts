@@ -1,13 +1,13 @@
+import { LONGEST_REASON } from '../../deliveries/replay-request.ts';
 import type { Scope } from '../../http/operation.ts';
 import type { Operator } from '../operator.ts';
-import { HOME, replayPath } from './links.ts';
+import { HOME, replayPath, withParameters } from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import type { PageContext } from './layout.ts';
 
-/** A reason is long enough to say something, and short enough for the log. */
-const SHORTEST_REASON = 5;
-const LONGEST_REASON = 500;
+/** The server’s rule for a reason: anything but nothing. */
+const NOT_BLANK = String.raw`.*\S.*`;
 
 export const mayReplay = ({ scopes }: Operator) => scopes.has('event-bus:replay');
 
@@ -40,7 +40,7 @@ export function skipForm(deliveryId: string, of: string, { url }: PageContext): 
     path: deliveryAction(deliveryId, 'skip'),
     text: 'The delivery becomes a dead letter, which can be replayed. The next one in its lane is delivered.',
     fields: html`${nextField(url)} ${reasonField('for example: answered by phone')}`,
-    submit: html`<button class="btn sm">Skip this delivery</button>`,
+    submit: html`<button class="btn sm">Skip this delivery<span class="vh"> of ${of}</span></button>`,
   });
 }
 
@@ -52,8 +52,10 @@ export function pauseForm(subscriber: string, topic: string, { url }: PageContex
     text: 'Its deliveries wait until someone resumes it. Nothing is lost.',
     fields: html`${nextField(url)} ${reasonField('for example: maintenance until 18:00')}`,
     submit: html`<div class="acts">
-      <button class="btn sm" name="topic" value="${topic}">Pause this topic</button>
-      <button class="btn sm">Pause all its topics</button>
+      <button class="btn sm" name="topic" value="${topic}">
+        Pause this topic<span class="vh">: ${subscriber}</span>
+      </button>
+      <button class="btn sm">Pause all its topics<span class="vh">: ${subscriber}</span></button>
     </div>`,
   });
 }
@@ -95,8 +97,9 @@ export function reasonField(placeholder: string, hint = 'Logged with your name')
     <input
       name="reason"
       required
-      minlength="${SHORTEST_REASON}"
+      pattern="${NOT_BLANK}"
       maxlength="${LONGEST_REASON}"
+      title="Say why: it is kept in the operator log"
       autocomplete="off"
       placeholder="${placeholder}"
     />
@@ -109,7 +112,7 @@ export function hiddenField(name: string, value: string): Html {
 
 /** Names the page to come back to. */
 function nextField(url: URL): Html {
-  return hiddenField('next', url.pathname + url.search);
+  return hiddenField('next', withParameters(url, {}));
 }
 
 function deliveryAction(deliveryId: string, action: 'retry' | 'skip'): string {

@@ -22,9 +22,6 @@ export type Follower<Source> = (source: Source, of: string) => Promise<Following
 const DONE = 'done';
 const OF = 'of';
 
-/** Leaves them out of a query: another view of a page is about something else. */
-export const NOTHING_DONE = { [DONE]: null, [OF]: null };
-
 /** The page to open after an action, which then follows it. @param of names what the follower `done` reads. */
 export function followedPath(path: string, done: string, of: string): string {
   const url = new URL(path, 'https://console.invalid');

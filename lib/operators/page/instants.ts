@@ -53,6 +53,17 @@ export function span(from: string, to: string, now: string): Html {
   return html`${start} – ${day(to, now) === '' && 'today '}${timeToMinute(to, now)}`;
 }
 
+/** The weekday and the time of day in Oslo, also for today: `Sat 14:00`. */
+export function weekdayAndTime(instant: string): string {
+  return `${partsOf(instant).weekday} ${clock(instant)}`;
+}
+
+/** The day and the month in Oslo: `21 Nov`. */
+export function dayAndMonth(instant: string): string {
+  const { day: date, month } = partsOf(instant);
+  return `${date} ${month}`;
+}
+
 /** How long ago, in its largest unit: `27 s ago`. */
 export function ago(instant: string, now: string): string {
   const ms = Date.parse(now) - Date.parse(instant);

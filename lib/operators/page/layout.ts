@@ -1,7 +1,15 @@
 import type { Operator } from '../operator.ts';
 import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
 import { time } from './instants.ts';
-import { deadLettersPath, HOME, incidentsPath, replaysPath, withParameters } from './links.ts';
+import {
+  deadLettersPath,
+  doctorPath,
+  HOME,
+  incidentsPath,
+  replaysPath,
+  webhooksPath,
+  withParameters,
+} from './links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { FOLLOW_SECONDS, followingRegion, isFollowed } from './following.ts';
@@ -23,7 +31,15 @@ export interface PageContext {
   readonly following?: Following | null;
 }
 
-type Section = 'overview' | 'incidents' | 'dead-letters' | 'replays' | 'catalog';
+type Section =
+  | 'overview'
+  | 'incidents'
+  | 'events'
+  | 'dead-letters'
+  | 'replays'
+  | 'webhooks'
+  | 'catalog'
+  | 'doctor';
 
 interface Page {
   /** The title of the tab: without personal data, since browsers keep it. */
@@ -99,12 +115,12 @@ export function heading({
 /** Says when the page was drawn, and that the script refreshes it. */
 export function liveness(generatedAt: string, seconds: number, url: URL): Html {
   return html`<div class="live">
-    <span class="dot"></span>
+    <span class="dot" data-js></span>
     <span>
       <span data-live>Updated ${time(generatedAt, generatedAt)}</span
       ><span class="every" data-js>, every ${seconds} s</span>
     </span>
-    <button class="btn sm" type="button" data-js data-pause>${PAUSE_ICON}<span>Pause updates</span></button>
+    <button class="btn sm" type="button" data-js data-pause>${PAUSE_ICON}<span>Stop refreshing</span></button>
     <a class="btn sm" data-nojs href="${url.pathname + url.search}">Refresh</a>
   </div>`;
 }
@@ -139,7 +155,8 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   return html`<nav id="navigation" aria-label="Main">
     ${entry('overview', HOME, 'Overview')} ${entry('incidents', incidentsPath(), 'Incidents')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
-    ${entry('replays', replaysPath(), 'Replays')} ${entry('catalog', `${HOME}/catalog`, 'Catalog')}
+    ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
+    ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
   </nav>`;
 
   function entry(of: Section, path: string, words: Child): Html {
@@ -176,6 +193,7 @@ const KEYS = [
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],
   ['g c', 'Catalog'],
+  ['g h', 'Doctor'],
   ['?', 'Show these shortcuts'],
 ] as const;
 

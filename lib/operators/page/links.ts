@@ -1,5 +1,3 @@
-import { NOTHING_DONE } from './following.ts';
-
 /** The console's own path, with which all its paths begin. */
 export const HOME = '/platform/event-bus';
 
@@ -9,6 +7,9 @@ export const ALL_TIME = '3650d';
 type Query = Readonly<Record<string, string | null | undefined>>;
 
 export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent(topic)}`;
+
+export const subscriberPath = (subscriber: string, query: Query = {}) =>
+  withQuery(`${HOME}/subscribers/${encodeURIComponent(subscriber)}`, query);
 
 export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURIComponent(topic)}`;
 
@@ -21,6 +22,8 @@ export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-le
 export const deadLetterPath = (deliveryId: string) =>
   `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}`;
 
+export const doctorPath = () => `${HOME}/doctor`;
+
 export const replayPath = (query: Query) => withQuery(`${HOME}/replay`, query);
 
 export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, query);
@@ -31,11 +34,16 @@ export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents
 
 export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeURIComponent(incidentId)}`;
 
-export const subscriberPath = (subscriber: string) => `${HOME}/subscribers/${encodeURIComponent(subscriber)}`;
+/** The page that shows what an operator has just revealed. */
+export const revealedPath = (path: string, revealId: string) => withQuery(path, { revealed: revealId });
+
+/** Parameters that say what an operator has just done. Links to other views of the page leave them out. */
+const JUST_DONE = { done: null, of: null, revealed: null };
+export const webhooksPath = (query: Query = {}) => withQuery(`${HOME}/webhooks`, query);
 
 /** The same page with other parameters; null removes one. */
 export function withParameters(url: URL, changes: Query): string {
-  return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...NOTHING_DONE, ...changes });
+  return withQuery(url.pathname, { ...Object.fromEntries(url.searchParams), ...JUST_DONE, ...changes });
 }
 
 function withQuery(path: string, query: Query): string {

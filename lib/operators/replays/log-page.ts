@@ -1,4 +1,4 @@
-import { timeAndAgo } from '../page/instants.ts';
+import { timeAndAgo, timeText } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import {
@@ -28,12 +28,29 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
     lead: 'Who replayed what, and why. Newest first. “Replayed” counts deliveries when they were re-queued.',
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${replaysCard(view, context)} ${actionsSection(view)} ${logPager(view, context)}`;
+  ${filterLine(context)} ${replaysCard(view, context)} ${actionsSection(view)} ${logPager(view, context)}`;
   return layout({ title: 'Replays', section: 'replays', refreshSeconds: REFRESH_SECONDS, content }, context);
+}
+
+/** Says what the address leaves out: links and the command line filter the log. */
+function filterLine({ url }: PageContext): Html | null {
+  const filters = filtersIn(url);
+  if (filters.length === 0) return null;
+  return html`<p class="only small">
+    Showing only: ${filters.join(', ')}. <a href="${replaysPath()}">Show all</a>
+  </p>`;
+}
+
+function filtersIn({ searchParams }: URL): readonly string[] {
+  return ['topic', 'subscriber', 'operator', 'since'].flatMap((name) => {
+    const value = searchParams.get(name);
+    return value ? [`${name} ${value}`] : [];
+  });
 }
 
 function replaysCard({ replays, generatedAt }: OperatorLog, { url }: PageContext): Html {
   if (replays.length === 0) {
+    if (filtersIn(url).length > 0) return card(emptyLine('No replays match.'));
     return url.searchParams.has('cursor') ? card(emptyLine('No older replays.')) : noReplays();
   }
   return card(
@@ -61,7 +78,7 @@ function replayRow(replay: ReplayRecord, now: string): Html {
     <td class="end">
       <div class="acts">
         <a class="btn sm quiet" href="${replayedPath(replay.replayId)}"
-          >Details<span class="vh"> of the replay of ${what}</span></a
+          >Details<span class="vh"> of the replay of ${what} at ${timeText(replay.requestedAt, now)}</span></a
         >
       </div>
     </td>
@@ -127,7 +144,7 @@ function logPager({ nextCursor }: OperatorLog, { url }: PageContext): Html | nul
   const isFirst = !url.searchParams.has('cursor');
   if (isFirst && nextCursor === null) return null;
   return pager(null, [
-    { words: 'Newest', path: isFirst ? null : replaysPath(), relation: 'first' },
+    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
     {
       words: 'Older',
       path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),

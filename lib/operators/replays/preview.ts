@@ -2,6 +2,7 @@ import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import { maskPersonalData, personalTexts } from '../../catalog/personal.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
@@ -10,6 +11,7 @@ import * as shape from '../shapes.ts';
 import type { LastError } from '../shapes.ts';
 import type { Replay } from '../../deliveries/replay.ts';
 import { MATCHING, matchingValues, wayOf } from '../../deliveries/replay.ts';
+import { SKIPPED } from '../../deliveries/skip.ts';
 import { replayRequest } from '../../deliveries/replay-request.ts';
 import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
 
@@ -142,11 +144,15 @@ interface FoundSubscription {
   readonly is_still_failing: boolean | null;
   readonly last_delivered: number | null;
   readonly last_failed: number | null;
-  readonly last_error: LastError | null;
+  /** The newest failure that is known. Its message is masked where there is no payload. */
+  readonly failure:
+    | (LastError & { readonly at: number; readonly payload: unknown; readonly version: number | null })
+    | null;
 }
 
 function previewOf(found: FoundSubscription, attached: readonly AttachedSubscriber[]): PreviewedSubscription {
-  const { topic, subscriber, count } = found;
+  const { topic, subscriber, count, failure } = found;
+  const known = failure?.version ? personalTexts(topic, failure.payload, failure.version) : [];
   return {
     topic,
     subscriber,
@@ -156,10 +162,51 @@ function previewOf(found: FoundSubscription, attached: readonly AttachedSubscrib
     paused: found.is_paused,
     isStillFailing: found.is_still_failing ?? false,
     lastDeliveredAt: instantOrNull(found.last_delivered),
-    lastFailedAt: instantOrNull(found.last_failed),
-    lastError: found.last_error,
+    // The error and the time are of one failure.
+    lastFailedAt: instantOrNull(failure?.at ?? found.last_failed),
+    lastError: failure && {
+      kind: maskPersonalData(failure.kind, known),
+      message: maskPersonalData(failure.message, known),
+    },
   };
 }
+
+/** As many lanes as a topic's page lists. */
+const READ_LANES = 50;
+
+// The failures of a subscription: the newest of each error group, and the last one of each delivery that waits for a
+// retry or was skipped. A skip is not a failure.
+const FAILURES = `
+  select newest.at, kind, message, null::uuid as event_id from error_groups, lateral (
+    select max(dead_lettered_at) as at from deliveries where error_group = key
+  ) as newest
+  where error_groups.topic = subscription.topic and error_groups.subscriber = subscription.subscriber
+    and (kind, message) <> ('${SKIPPED.kind}', '${SKIPPED.message}') and newest.at is not null
+  union all
+  select (entry ->> 'at')::timestamptz + (entry ->> 'durationMs')::float8 * interval '1 millisecond',
+    entry ->> 'kind', entry ->> 'message', event_id
+  from (
+    select first.event_id, attempt_log from (
+      select lanes.* from lanes
+      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
+        and due_at > (select now from clock) and lease_token is null
+      order by due_at limit ${READ_LANES}
+    ) as waiting, lateral (
+      select deliveries.event_id, attempt_log
+      from postbud_next_1(waiting.id, home_id, slot, held_key, head, 1) as next join deliveries
+        on lane_id = coalesce(home_id, waiting.id) and deliveries.position = next.position
+    ) as first
+    union all
+    select skipped.event_id, attempt_log from error_groups, lateral (
+      select event_id, attempt_log from deliveries where error_group = key
+      order by dead_lettered_at desc, lane_id desc, position desc limit 1
+    ) as skipped
+    where error_groups.topic = subscription.topic and error_groups.subscriber = subscription.subscriber
+      and (kind, message) = ('${SKIPPED.kind}', '${SKIPPED.message}')
+  ) as failed, lateral (
+    select entry from jsonb_array_elements(attempt_log) with ordinality as logged(entry, number)
+    where entry ->> 'outcome' = 'failed' order by number desc limit 1
+  ) as last`;
 
 const statement = (matching: string) => `
   with ${matching},
@@ -174,13 +221,11 @@ const statement = (matching: string) => `
       last_failed_at >= coalesce(last_delivered_at, '-infinity') as is_still_failing,
       extract(epoch from last_delivered_at) * 1000 as last_delivered,
       extract(epoch from last_failed_at) * 1000 as last_failed, (
-        select json_build_object('kind', kind, 'message', message) from error_groups, lateral (
-          select max(dead_lettered_at) as at from deliveries where error_group = key
-        ) as newest
-        where error_groups.topic = subscription.topic and error_groups.subscriber = subscription.subscriber
-          and newest.at is not null
-        order by newest.at desc limit 1
-      ) as last_error
+        select json_build_object('at', extract(epoch from failure.at) * 1000, 'kind', kind, 'message', message,
+          'payload', payload, 'version', version)
+        from (${FAILURES}) as failure left join events on events.id = event_id
+        order by failure.at desc limit 1
+      ) as failure
     from subscription, lateral (
       select max(last_delivered_at) as last_delivered_at, max(last_failed_at) as last_failed_at from backlog
       where backlog.topic = subscription.topic and backlog.subscriber = subscription.subscriber

@@ -2,10 +2,10 @@ import * as z from 'zod';
 
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { instantOf, instantOrNull } from '../../time.ts';
+import { instantOf, instantOrNull, msOf } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import { topicOrNull } from './preview.ts';
-import { isInstant } from '../../deliveries/replay-request.ts';
+import { ago, isInstant, topicText } from '../../deliveries/replay-request.ts';
 
 const record = z.object({
   replayId: z.uuid(),
@@ -16,6 +16,13 @@ const record = z.object({
   request: z.record(z.string(), z.unknown()).meta({ description: 'The request as it was sent.' }),
   matched: shape.count,
   replayed: shape.count,
+  recipients: z
+    .array(z.object({ topic: shape.topic, subscriber: z.string(), count: shape.count }))
+    .nullable()
+    .meta({
+      description:
+        'The subscribers that got the re-queued deliveries. Null for a replay by a release that did not record them.',
+    }),
 });
 
 export const replayProgress = z
@@ -67,6 +74,10 @@ export type OperatorLog = z.output<typeof operatorLog>;
 export type OperatorAction = z.output<typeof logged>;
 
 export const logQuery = z.object({
+  topic: topicText.optional(),
+  subscriber: z.string().max(100).optional(),
+  operator: z.string().trim().max(200).optional().meta({ description: 'The `sub` of the operator’s token.' }),
+  since: ago.optional(),
   limit: shape.pageLimit,
   cursor: z.string().transform(parseCursor).optional(),
 });
@@ -85,10 +96,19 @@ function parseCursor(text: string, context: z.RefinementCtx): z.output<typeof cu
 }
 
 /** Reads the operator log page by page, newest first. */
-export async function readOperatorLog(db: Database, { limit, cursor }: LogQuery): Promise<OperatorLog> {
+export async function readOperatorLog(db: Database, query: LogQuery): Promise<OperatorLog> {
+  const { topic, subscriber, operator, since, limit, cursor } = query;
   const [row] = await run<{ found: { now: number; entries: FoundEntry[] } }>(driverOf(db), {
     text: LOG,
-    values: [limit + 1, cursor?.[0] ?? null, cursor?.[1] ?? null],
+    values: [
+      limit + 1,
+      cursor?.[0] ?? null,
+      cursor?.[1] ?? null,
+      topic ?? null,
+      subscriber ?? null,
+      operator || null,
+      since === undefined ? null : msOf(since),
+    ],
   });
   const { now, entries } = row!.found;
   const kept = entries.slice(0, limit);
@@ -125,6 +145,7 @@ interface FoundReplay {
   readonly request: Readonly<Record<string, unknown>>;
   readonly matched: number;
   readonly replayed: number;
+  readonly recipients: ReplayRecord['recipients'];
 }
 
 interface FoundAction {
@@ -158,7 +179,7 @@ interface FoundProgress {
 }
 
 function recordOf(found: FoundReplay): ReplayRecord {
-  const { topic, reason, request, matched, replayed } = found;
+  const { topic, reason, request, matched, replayed, recipients } = found;
   return {
     replayId: found.id,
     topic,
@@ -168,6 +189,7 @@ function recordOf(found: FoundReplay): ReplayRecord {
     request,
     matched,
     replayed,
+    recipients,
   };
 }
 
@@ -189,14 +211,24 @@ function actionOf(found: FoundAction): OperatorAction {
 
 // Each list is sorted and cut to a page before they are merged, so that neither is read to its end.
 const LOG = `
-  with replay as (
-    select id, requested_at as at, row_to_json(replays) as replay, null::json as action from replays
-    where $2::text is null or (requested_at, id) < ($2::text::timestamptz, $3::text::uuid)
+  with clock as materialized (
+    select coalesce(clock_timestamp() - $7::float8 * interval '1 millisecond', '-infinity') as since
+  ),
+  replay as (
+    select id, requested_at as at, row_to_json(replays) as replay, null::json as action from replays, clock
+    where ($2::text is null or (requested_at, id) < ($2::text::timestamptz, $3::text::uuid))
+      and requested_at >= clock.since and ($6::text is null or requested_by = $6::text)
+      and ($4::text is null or topic = $4::text or recipients @> jsonb_build_array(jsonb_build_object('topic', $4::text)))
+      and ($5::text is null or request ->> 'subscriber' = $5::text
+        or recipients @> jsonb_build_array(jsonb_build_object('subscriber', $5::text)))
     order by requested_at desc, id desc limit $1::int
   ),
   action as (
-    select id, at, null::json as replay, row_to_json(operator_actions) as action from operator_actions
-    where $2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)
+    select id, at, null::json as replay, row_to_json(operator_actions) as action
+    from operator_actions, clock
+    where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
+      and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
+      and ($5::text is null or subscriber = $5::text)
     order by at desc, id desc limit $1::int
   ),
   entry as (

@@ -220,7 +220,12 @@ export const listReplays = operatorRoute({
       answer: invalid('cursor', 'custom', 'expected a cursor from an earlier answer, or none'),
     },
   },
-  handle: async ({ query, bus }) => await readOperatorLog(await bus.database(), query),
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
+    return await readOperatorLog(db, query);
+  },
   page: logPage,
 });
 

@@ -1,14 +1,16 @@
 import { ALL_TIME } from '../page/links.ts';
-import { count, quantity, lastPeriod } from '../page/words.ts';
+import { count, quantity, joinNames, lastPeriod } from '../page/words.ts';
 import type { ReplayRecord } from './read.ts';
 
-/** Says in words which deliveries were requested: `to ledger, one error, dead-lettered in the last 24 hours`. */
-export function scopeWords({ request, topic }: Pick<ReplayRecord, 'request' | 'topic'>): string {
-  const { subscriber, group, incident, since, deliveryIds, include, limit } = request;
+type Scope = Pick<ReplayRecord, 'request' | 'recipients'>;
+
+/** Says in words what was replayed, and to whom: `to ledger, one error, dead-lettered in the last 24 hours`. */
+export function scopeWords(replay: Scope): string {
+  const { group, incident, since, deliveryIds, include, limit } = replay.request;
   const isAll = include === 'all';
   const ended = isAll ? 'ended' : include === 'dismissed' ? 'dismissed' : 'dead-lettered';
   const words = [
-    typeof subscriber === 'string' ? `to ${subscriber}` : topic === null ? null : 'to every subscriber',
+    recipientWords(replay),
     typeof group === 'string' ? 'one error' : null,
     typeof incident === 'string' ? 'one incident' : null,
     include === 'dismissed' ? 'dismissed ones' : null,
@@ -17,5 +19,16 @@ export function scopeWords({ request, topic }: Pick<ReplayRecord, 'request' | 't
     isAll ? 'including delivered ones' : null,
     typeof limit === 'number' ? `the oldest ${count(limit)}` : null,
   ];
-  return words.filter((word) => word !== null).join(', ');
+  return words.filter((word) => word !== null).join(', ') || 'all dead letters';
+}
+
+/** A sentence takes no more names. */
+const MOST_NAMED = 3;
+
+/** Names only who got something: a request without a subscriber is for any that has dead letters. */
+function recipientWords({ request: { subscriber }, recipients }: Scope): string | null {
+  const names = [...new Set(recipients?.map((one) => one.subscriber))];
+  if (names.length > MOST_NAMED) return `to ${count(names.length)} subscribers`;
+  if (names.length > 0) return `to ${joinNames(names)}`;
+  return typeof subscriber === 'string' ? `to ${subscriber}` : null;
 }

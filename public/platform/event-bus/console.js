@@ -51,10 +51,14 @@ function showStale(reason) {
 /** Whether the page waits for an action to end, which it asks each second. */
 const isFollowing = () => main.dataset.refresh === '1';
 
+/** A server that takes longer does not answer: the page says so instead of looking fresh. */
+const LONGEST_ANSWER_MS = 10_000;
+
 /** @param isForced by key: also while updates are paused. */
 async function refresh(isForced = false) {
   fetchedAt = Date.now();
-  const response = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null);
+  const signal = AbortSignal.timeout(LONGEST_ANSWER_MS);
+  const response = await fetch(location.href, { headers: { accept: 'text/html' }, signal }).catch(() => null);
   if (response?.status === 401) return showSignedOut();
   if (!response?.ok) return showStale('Not updated: the server did not answer');
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
@@ -112,7 +116,7 @@ setInterval(() => {
   if (isHeld() && !(isFollowing() && isBusy() && !isPaused)) {
     // The page is refreshed as soon as nothing holds it.
     fetchedAt = 0;
-    return showStale('Updates paused');
+    return showStale('Not refreshing');
   }
   // A timer may fire a little early.
   if (Date.now() - fetchedAt >= seconds * 1000 - 100) void refresh();
@@ -177,13 +181,15 @@ function toggleTheme() {
 
 function showPause() {
   const words = find('[data-pause] span');
-  if (words) words.textContent = isPaused ? 'Resume updates' : 'Pause updates';
+  if (words) words.textContent = isPaused ? 'Refresh again' : 'Stop refreshing';
 }
 
 function togglePause() {
   isPaused = !isPaused;
   showPause();
-  announce(isPaused ? 'Updates paused' : 'Updates resumed');
+  announce(isPaused ? 'Not refreshing' : 'Refreshing again');
+  if (isPaused) showStale('Not refreshing');
+  else void refresh();
 }
 
 document.addEventListener('click', (event) => {
@@ -213,7 +219,7 @@ function setButtons(form, isDisabled) {
 
 // Keys
 
-const PAGES = { o: '', d: '/dead-letters', p: '/replays', c: '/catalog' };
+const PAGES = { o: '', d: '/dead-letters', p: '/replays', c: '/catalog', h: '/doctor' };
 let before = '';
 
 document.addEventListener('keydown', (event) => {
@@ -237,13 +243,20 @@ if (useKeys) {
 
 // Loading
 
-/** The sign-in link of `npm start` holds the token after the #, which the browser sends to no server. */
-const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-if (token && find('[data-token]')) {
-  find('[data-token]').value = decodeURIComponent(token);
+/**
+ * Takes the token from the sign-in link of `npm start`: it is after the #, which the browser sends to no server. On the
+ * sign-in page itself, following the link loads nothing and changes only what is after the #.
+ */
+function takeToken() {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  const field = find('[data-token]');
+  if (!token || !field) return;
+  field.value = token;
   history.replaceState(null, '', location.pathname + location.search);
-  find('[data-token]').form.querySelector('.primary').focus();
+  find('.primary', field.form).focus();
 }
+addEventListener('hashchange', takeToken);
+takeToken();
 
 function openTarget() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -1,0 +1,47 @@
+import { timeText } from '../lib/operators/page/instants.ts';
+import { count } from '../lib/operators/page/words.ts';
+import type { ReplayProgress } from '../lib/operators/replays/read.ts';
+import { writeJson } from './command.ts';
+import type { Call } from './command.ts';
+import { EXIT } from './failure.ts';
+import { follow } from './follow.ts';
+import { writeOutcome } from './held-delivery.ts';
+import { inZone } from './times.ts';
+
+/** Waits until a replay's deliveries are settled, and says how it ended. @returns the exit code. */
+export async function followReplay(call: Call, replayId: string, limitMs: number): Promise<number> {
+  const { showReplay } = await import('../lib/operators/replays/routes.ts');
+  const { json, view } = await follow(
+    call,
+    limitMs,
+    () => call.bus.ask(showReplay, { parameters: { replayId } }),
+    { isSettled: ({ view: { progress } }) => openOf(progress) === 0, words: ({ view: now }) => words(now) },
+  );
+  const { progress } = view;
+  const isGood = openOf(progress) + progress.deadLettered === 0;
+  if (call.isJson) writeJson(call, json);
+  else writeOutcome(call, isGood, endWords(view));
+  return isGood ? EXIT.ok : EXIT.failed;
+}
+
+const openOf = ({ pending, failing }: ReplayProgress['progress']) => pending + failing;
+
+/** `7 of 7 delivered at 00:41:10 Europe/Oslo.` */
+function endWords(view: ReplayProgress): string {
+  const { lastDeliveredAt, generatedAt: now } = view;
+  if (openOf(view.progress) > 0)
+    return `${words(view)} at ${inZone(timeText(now, now))}, when the time was up.`;
+  return `${words(view)} at ${inZone(timeText(lastDeliveredAt ?? now, now))}.`;
+}
+
+function words({ replayed, progress }: ReplayProgress): string {
+  const { delivered, pending, failing, deadLettered, replayedAgain } = progress;
+  const others = [
+    [pending, 'pending'],
+    [failing, 'failed and will be retried'],
+    [deadLettered, 'dead-lettered again'],
+    [replayedAgain, 'replayed again'],
+  ] as const;
+  const rest = others.flatMap(([number, word]) => (number === 0 ? [] : [`${count(number)} ${word}`]));
+  return [`${count(delivered)} of ${count(replayed)} delivered`, ...rest].join(', ');
+}

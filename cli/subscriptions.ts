@@ -1,0 +1,53 @@
+import type { SubscriberOverview } from '../lib/operators/overview/read.ts';
+import type { Given } from './arguments.ts';
+import { atMost } from './command.ts';
+import type { Call } from './command.ts';
+import { misused } from './failure.ts';
+import { unknownName } from './nearest.ts';
+
+/** One subscription as the server sees it. */
+export type Subscription = SubscriberOverview & { readonly topic: string };
+
+/** A subscriber and a topic as the command line names them. */
+interface Named {
+  readonly subscriber: string;
+  /** Null: all its topics. */
+  readonly topic: string | null;
+}
+
+/** @throws Failure without a subscriber, or with more than one. */
+export function namedIn(given: Given, example: string): Named {
+  atMost(1, given);
+  const [subscriber] = given.positionals;
+  if (subscriber === undefined)
+    throw misused('The subscriber is missing.', `For example: npx postbud ${example}`);
+  return { subscriber, topic: given.text('topic') ?? null };
+}
+
+/**
+ * Reads a subscriber's subscriptions from the overview. It has the names that the server's release and its data have,
+ * which may be more than this release's catalog has.
+ *
+ * @returns all its subscriptions, whatever topic is named. @throws Failure for an unknown subscriber, an unknown topic,
+ *   or a topic that the subscriber does not subscribe to.
+ */
+export async function subscriptionsOf({ bus }: Call, { subscriber, topic }: Named) {
+  const { showOverview } = await import('../lib/operators/overview/routes.ts');
+  const { view } = await bus.ask(showOverview);
+  const all: readonly Subscription[] = view.topics.flatMap((one) =>
+    one.subscribers.map((subscription) => ({ ...subscription, topic: one.topic })),
+  );
+  const own = all.filter((one) => one.subscriber === subscriber);
+  if (own.length === 0)
+    throw unknownName('subscriber', subscriber, [...new Set(all.map((one) => one.subscriber))].toSorted());
+  if (topic !== null && !own.some((one) => one.topic === topic)) {
+    const topics = view.topics.map((one) => one.topic);
+    if (!topics.includes(topic))
+      throw unknownName('topic', topic, topics, 'npx postbud topics --all lists the topics.');
+    throw misused(
+      `${subscriber} does not subscribe to ${topic}.`,
+      `npx postbud topics ${subscriber} lists its topics.`,
+    );
+  }
+  return { own, now: view.generatedAt };
+}

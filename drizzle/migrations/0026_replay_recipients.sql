@@ -1,0 +1,2 @@
+-- Releases that do not write it leave null, which the log shows as unknown.
+ALTER TABLE "replays" ADD COLUMN "recipients" jsonb;

@@ -1,0 +1,103 @@
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
+import { hiddenField } from '../page/actions.ts';
+import { heading, layout, liveness } from '../page/layout.ts';
+import type { PageContext } from '../page/layout.ts';
+import { HOME, subscriberPath, topicPath, withParameters } from '../page/links.ts';
+import { section } from '../page/sections.ts';
+import { count, quantity } from '../page/words.ts';
+import { actionsSection } from './actions.ts';
+import { chartsOf } from './charts.ts';
+import { ageWords, shareWords, timesWords } from './figures.ts';
+import type { SubscriberHealth } from './read.ts';
+import { valuesTable } from './values.ts';
+
+const REFRESH_SECONDS = 60;
+
+/** Draws the health of one subscriber over time: figures, charts, the same values as a table, operators' actions. */
+export function subscriberPage(view: SubscriberHealth, context: PageContext): Html {
+  const { subscriber, generatedAt } = view;
+  const content = html`<p class="back"><a href="${HOME}">← Overview</a></p>
+    ${heading({
+      title: html`<span class="mono">${subscriber}</span>`,
+      lead: leadOf(view),
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
+    })}
+    ${chooser(view, context)} ${figures(view)}
+    ${section({
+      id: 'over-time',
+      title: view.span === 'hours' ? 'Hour by hour' : 'Day by day',
+      hint: zoneWords(view),
+      content: html`${chartsOf(view)} ${valuesTable(view)}`,
+    })}
+    ${actionsSection(view)}`;
+  return layout(
+    { title: subscriber, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
+    context,
+  );
+}
+
+function leadOf({ inCatalog, topic, topics }: SubscriberHealth): Html {
+  const of =
+    topic === null
+      ? html`Deliveries of ${quantity(topics.length, 'topic')}.`
+      : html`Deliveries of <a class="mono" href="${topicPath(topic)}">${topic}</a>.`;
+  return html`${of} Counts are approximate and a few seconds late; replays are counted
+  apart.${!inCatalog && ' This release’s catalog does not list the subscriber.'}`;
+}
+
+function zoneWords({ span }: SubscriberHealth): string {
+  return span === 'hours'
+    ? 'times in Europe/Oslo'
+    : 'a day begins at midnight UTC, which is 01:00 or 02:00 in Oslo';
+}
+
+function chooser({ subscriber, span, topic, topics }: SubscriberHealth, { url }: PageContext): Html {
+  const link = (one: SubscriberHealth['span'], words: string) =>
+    html`<a href="${withParameters(url, { span: one })}" ${one === span && CURRENT}>${words}</a>`;
+  return html`<div class="bar">
+    <nav class="seg" aria-label="Period">
+      ${link('hours', 'Last 48 hours')}${link('days', 'Last 30 days')}
+    </nav>
+    <form class="filters" method="get" action="${subscriberPath(subscriber)}">
+      ${hiddenField('span', span)}
+      <label
+        ><span class="vh">Topic</span
+        ><select name="topic">
+          <option value="">All its topics</option>
+          ${topics.map((one) => html`<option value="${one}" ${one === topic && SELECTED}>${one}</option>`)}
+        </select></label
+      >
+      <button class="btn">Show</button>
+    </form>
+  </div>`;
+}
+
+const CURRENT = html`aria-current="true"`;
+const SELECTED = html`selected`;
+
+function figures({ whole, span }: SubscriberHealth): Html {
+  const { delivered, deadLettered, failedAttempts, replays } = whole;
+  const replayed = replays.delivered + replays.deadLettered;
+  return html`<h2 class="vh">In all, the last ${span === 'hours' ? '48 hours' : '30 days'}</h2>
+    <dl class="facts figures">
+      ${fact('Delivered', `${count(delivered)}${shareWords(delivered, deadLettered)}`)}
+      ${fact('Dead letters', count(deadLettered), deadLettered > 0 ? 'dead-t' : '')}
+      ${fact('Failed attempts', count(failedAttempts), failedAttempts > 0 ? 'fail-t' : '')}
+      ${replayed > 0 && fact('Replays', replayWords(replays))}
+      ${fact('Commit to delivered, p50 · p95', timesWords(whole.deliveredInMs))}
+      ${fact('Handler, p50 · p95', timesWords(whole.handlerMs))}
+      ${fact('Oldest in the backlog', ageWords(whole.backlogAgeSeconds))}
+    </dl>`;
+}
+
+function fact(name: string, value: string, tone = ''): Html {
+  return html`<div>
+    <dt>${name}</dt>
+    <dd class="${tone}">${value}</dd>
+  </div>`;
+}
+
+function replayWords({ delivered, deadLettered }: SubscriberHealth['whole']['replays']): string {
+  return `${count(delivered)} delivered${deadLettered > 0 ? `, ${count(deadLettered)} dead-lettered again` : ''}`;
+}

@@ -1,0 +1,124 @@
+import * as z from 'zod';
+
+import { topicText } from '../../deliveries/replay-request.ts';
+import { answered, HTML_TYPE, invalid, refused } from '../../http/operation.ts';
+import { requireValid } from '../../http/validated.ts';
+import { operatorRoute } from '../access/route.ts';
+import { HOME } from '../page/links.ts';
+import { subscriberPage } from './page.ts';
+import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
+import type { SubscriberHealth } from './read.ts';
+
+const UNKNOWN =
+  'Unknown subscriber. The catalog lists the subscribers of each topic: /platform/event-bus/catalog.';
+
+const SPAN = 'expected hours (the last 48) or days (the last 30)';
+
+const query = z.object({
+  span: z
+    .enum(spans.options, SPAN)
+    .default('hours')
+    .meta({ description: 'The last 48 hours, or the last 30 days.' }),
+  topic: topicText
+    .optional()
+    .meta({ description: 'Only this topic. Without it, all topics of the subscriber.' }),
+});
+
+const NOTHING = {
+  delivered: 0,
+  failedAttempts: 0,
+  deadLettered: 0,
+  replays: { delivered: 0, deadLettered: 0 },
+  deliveredInMs: null,
+  handlerMs: null,
+  backlogAgeSeconds: null,
+};
+
+const BUSY = {
+  ...NOTHING,
+  delivered: 412,
+  failedAttempts: 3,
+  deadLettered: 1,
+  deliveredInMs: { p50: 38.2, p95: 210.4 },
+  handlerMs: { p50: 31.7, p95: 180.9 },
+  backlogAgeSeconds: 61.3,
+};
+
+export const showSubscriber = operatorRoute({
+  id: 'readSubscriberHealth',
+  path: `${HOME}/subscribers/{subscriber}`,
+  scope: 'event-bus:read',
+  summary: 'See the health of a subscriber over time',
+  description:
+    'Counts and times are approximate: a process that is killed loses those of its last seconds. The exact totals are in the metrics.',
+  parameters: {
+    subscriber: z
+      .string()
+      .regex(/^[\w.-]{1,100}$/)
+      .meta({ description: 'A subscriber of this or of another release’s catalog.' }),
+  },
+  query,
+  answer: subscriberHealth,
+  problems: ['validation_failed'],
+  unknown: UNKNOWN,
+  examples: {
+    'of-two-days': {
+      summary: 'The last 48 hours',
+      parameters: { subscriber: 'accounting', span: 'hours' },
+      answer: answered({
+        generatedAt: '2026-02-21T09:31:00.000Z',
+        subscriber: 'accounting',
+        inCatalog: true,
+        topic: null,
+        topics: ['invoice.issued', 'payment.captured'],
+        span: 'hours',
+        whole: BUSY,
+        intervals: [
+          { startsAt: '2026-02-21T08:00:00.000Z', ...NOTHING },
+          { startsAt: '2026-02-21T09:00:00.000Z', ...BUSY },
+        ],
+        actions: [
+          {
+            at: '2026-02-21T09:12:40.000Z',
+            action: 'pause',
+            operator: 'kari',
+            topic: null,
+            deliveryId: null,
+            replayId: null,
+            reason: 'Accounting is being moved.',
+          },
+        ],
+      }),
+    },
+    'of-a-topic': {
+      summary: 'One topic, the last 30 days, as a page',
+      parameters: { subscriber: 'accounting', span: 'days', topic: 'payment.captured' },
+      answer: { status: 200, type: HTML_TYPE },
+    },
+    'no-such-subscriber': {
+      summary: 'A subscriber that nothing names',
+      parameters: { subscriber: 'postcards' },
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+    'no-such-span': {
+      summary: 'Another span',
+      parameters: { subscriber: 'accounting', span: 'weeks' },
+      answer: invalid('span', 'invalid_value', SPAN),
+    },
+  },
+  handle: async ({ parameters, query: { span, topic }, bus }) => {
+    const health = await readSubscriberHealth(await bus.database(), { ...parameters, topic, span });
+    if (health && topic !== undefined && !health.topics.includes(topic)) refuseTopic(topic, health);
+    return health;
+  },
+  page: subscriberPage,
+});
+
+/** @throws Problem 400 */
+function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): never {
+  const expected = z.never(`${subscriber} does not subscribe to it; expected for example ${topics[0]}`);
+  requireValid({ topic }, z.object({ topic: expected }));
+  throw new TypeError('the topic was refused');
+}
+
+export const subscriberRoutes = [showSubscriber];

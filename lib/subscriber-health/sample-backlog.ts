@@ -1,0 +1,59 @@
+import type { Database } from '../db/connect.ts';
+import { limitStatements, run } from '../db/statement.ts';
+
+/** How many lanes of a subscription are examined, those due first. */
+const LANES_LOOKED_AT = 1000;
+
+/**
+ * Records how old the oldest unfinished delivery of each subscription is, as the age of this hour's backlog if none was
+ * older.
+ *
+ * It counts from the event's record, or from the replay, also while the delivery waits for a retry, for a paused or an
+ * unattached subscriber: a backlog ages until it is delivered.
+ *
+ * @param now overrides the database's clock in tests.
+ */
+export async function sampleBacklog(db: Database, now?: Date): Promise<void> {
+  await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    await run(tx, { text: SAMPLE_BACKLOG, values: [now?.toISOString() ?? null] });
+  });
+}
+
+// An empty topic: the subscriber's oldest of all topics. Sorted by the primary key, like every statement on this table.
+const SAMPLE_BACKLOG = `
+  with clock as materialized (
+    select coalesce($1::text::timestamptz, clock_timestamp()) as now
+  ),
+  waiting as materialized (
+    select distinct topic, subscriber from lanes where due_at is not null
+  ),
+  oldest_of_lane as (
+    select lane.topic, lane.subscriber, greatest(created_at, replayed_at) as since
+    from waiting, lateral (
+      select * from lanes
+      where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at is not null
+      order by due_at limit ${LANES_LOOKED_AT}
+    ) as lane, lateral (
+      select next.event_id, replayed_at
+      from postbud_next_1(lane.id, home_id, slot, held_key, lane.head, 1) as next
+        join deliveries on lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position
+    ) as first join events on events.id = first.event_id
+  ),
+  awaiting as (
+    select topic, subscriber, oldest as since
+    from (
+      select topic, subscribers, min(created_at) as oldest from awaiting_fan_out group by topic, subscribers
+    ) as addressed_alike, unnest(subscribers) as subscriber
+  ),
+  age as (
+    select subscriber, coalesce(topic, '') as topic,
+      greatest(0, extract(epoch from clock.now - min(since)) * 1000)::float8 as ms
+    from clock, (select * from oldest_of_lane union all select * from awaiting) as oldest
+    group by clock.now, grouping sets ((subscriber, topic), (subscriber))
+  )
+  insert into subscriber_health as known (subscriber, topic, period, starts_at, backlog_age_ms)
+  select subscriber, topic, 'hour', date_trunc('hour', clock.now, 'UTC'), ms from clock, age
+  order by subscriber, topic
+  on conflict (subscriber, topic, period, starts_at)
+    do update set backlog_age_ms = greatest(known.backlog_age_ms, excluded.backlog_age_ms)`;

@@ -1,0 +1,316 @@
+import stringWidth from 'string-width';
+import { describe, expect } from 'vitest';
+
+import { replay } from '../../lib/deliveries/replay.ts';
+import { drainLive, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/cli-test.ts';
+import { ledger } from '../support/ledger.ts';
+
+const actionsOf = (bus: Bus) =>
+  rows<{ action: string; topic: string | null; subscriber: string | null; reason: string | null }>(
+    bus.db,
+    'select action, topic, subscriber, reason from operator_actions order by at',
+  );
+
+const widthOf = (text: string) => Math.max(...text.split('\n').map((line) => stringWidth(line)));
+
+describe('retry', () => {
+  test('retry makes the delivery that holds a lane due, and records why', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    const [first] = await operators.held(2);
+    const { code, out } = await postbud(`retry ${first} --reason fixed`);
+    expect([code, out]).toEqual([0, `✓ Delivery ${first} (payment.captured to ledger) is due now.`]);
+    expect(await actionsOf(bus)).toEqual([
+      { action: 'retry', topic: 'payment.captured', subscriber: 'ledger', reason: 'fixed' },
+    ]);
+  });
+
+  test('retry --wait says how the attempt ended', async ({ bus, server, operators, postbud }) => {
+    const [first] = await operators.held(2);
+    const relayed = (handler: () => void) => {
+      server.answerInstead = async ({ method }) => {
+        if (method === 'POST')
+          server.answerInstead = async () => void (await drainLive(bus.db, [ledger(handler)]));
+        return undefined;
+      };
+    };
+    relayed(() => {
+      throw new TypeError('still down');
+    });
+    const failed = await postbud(`retry ${first} --wait`);
+    expect([failed.code, failed.out.split('\n')[1]]).toEqual([
+      1,
+      expect.stringMatching(/^✗ Attempt 2 failed, next attempt in \d.*: TypeError: still down$/),
+    ]);
+    relayed(() => undefined);
+    const delivered = await postbud(`retry ${first} --wait`);
+    expect([delivered.code, delivered.out.split('\n')[1]]).toEqual([
+      0,
+      expect.stringMatching(/^✓ Delivered at \d\d:\d\d:\d\d Europe\/Oslo\.$/),
+    ]);
+  });
+
+  test('retry --wait ends with 1 when no relay comes in time', async ({ operators, postbud }) => {
+    const [first] = await operators.held(1);
+    const { code, out } = await postbud(`retry ${first} --wait --timeout 1`);
+    expect([code, out]).toEqual([1, expect.stringContaining('✗ No relay has attempted it yet.')]);
+  });
+
+  test('retry of a delivery that does not hold its lane is refused with 1', async ({
+    operators,
+    postbud,
+  }) => {
+    const [, second] = await operators.held(2);
+    const { code, err } = await postbud(`retry ${second}`);
+    expect([code, err]).toEqual([
+      1,
+      'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.\nnpx postbud why <id> says what it waits for.',
+    ]);
+    expect((await postbud('retry 999999-1')).code).toBe(1);
+  });
+});
+
+describe('skip', () => {
+  test('skip dead-letters the delivery that holds a lane, for a reason', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    const [first] = await operators.held(2);
+    const without = await postbud(`skip ${first}`);
+    expect([without.code, without.err]).toEqual([
+      2,
+      `--reason is missing: it is recorded in the operator log.\nFor example: npx postbud skip ${first} --reason "answered by phone"`,
+    ]);
+    const { code, out } = await postbud(`skip ${first} --reason hopeless`);
+    expect([code, out.split('\n')]).toEqual([
+      0,
+      [
+        `✓ Skipped ${first} (payment.captured to ledger). Its lane continues.`,
+        `To deliver it later: npx postbud replay --delivery ${first}`,
+      ],
+    ]);
+    expect(await operators.idsIn('dead_lettered')).toEqual([first]);
+    expect(await actionsOf(bus)).toMatchObject([{ action: 'skip', reason: 'hopeless' }]);
+    const again = await postbud(`skip ${first} --reason hopeless`);
+    expect([again.code, again.err]).toEqual([1, expect.stringContaining('not waiting for a retry')]);
+  });
+});
+
+describe('pause and resume', () => {
+  test('a topic is paused at once, and resumed', async ({ bus, operators, postbud }) => {
+    await operators.held(2);
+    const paused = await postbud('pause ledger --topic payment.captured --reason moving');
+    expect([paused.code, paused.out.split('\n')]).toEqual([
+      0,
+      [
+        '✓ Paused ledger for payment.captured.',
+        'To end it: npx postbud resume ledger --topic payment.captured',
+      ],
+    ]);
+    expect((await postbud('pause ledger --topic payment.captured --reason moving')).out).toMatch(
+      /^ledger was paused already, by kari@solvik\.example\.no since \d\d:\d\d:\d\d Europe\/Oslo: moving\n/,
+    );
+    const resumed = await postbud('resume ledger --topic payment.captured --reason moved');
+    expect([resumed.code, resumed.out]).toEqual([
+      0,
+      '✓ Resumed ledger for payment.captured. 2 deliveries will follow, in order.',
+    ]);
+    expect(await actionsOf(bus)).toEqual([
+      { action: 'pause', topic: 'payment.captured', subscriber: 'ledger', reason: 'moving' },
+      { action: 'resume', topic: 'payment.captured', subscriber: 'ledger', reason: 'moved' },
+    ]);
+  });
+
+  test('all topics of a subscriber are paused after confirmation, or with --yes', async ({
+    bus,
+    postbud,
+  }) => {
+    const nobody = await postbud('pause ledger --reason moving');
+    expect([nobody.code, nobody.err]).toEqual([
+      2,
+      expect.stringContaining('Nothing was paused: there is no terminal'),
+    ]);
+    const refused = await postbud('pause ledger --reason moving', { answer: () => 'n' });
+    expect([refused.code, refused.asked, refused.err]).toEqual([
+      1,
+      ['\nPause it? [y/N] '],
+      expect.stringMatching(
+        /^Pause ledger for all its topics\?\nIt has \d+ topics\. Nothing waits at the moment\.\n/,
+      ),
+    ]);
+    expect(await rows(bus.db, 'select from pauses')).toEqual([]);
+    expect((await postbud('pause ledger --reason moving --yes --json')).json()).toEqual({
+      subscriber: 'ledger',
+      topic: null,
+      paused: true,
+    });
+    expect((await postbud('resume ledger')).out).toBe(
+      '✓ Resumed ledger for all its topics. Nothing has waited for it.',
+    );
+    expect((await postbud('resume ledger')).out).toBe('✓ ledger was not paused.');
+  });
+
+  test('resume ends with 1 and the pause that is left', async ({ postbud }) => {
+    await postbud('pause ledger --topic payment.captured --reason moving');
+    const { code, out } = await postbud('resume ledger');
+    expect([code, out]).toEqual([
+      1,
+      '✗ ledger is still paused for payment.captured.\nTo end that too: npx postbud resume ledger --topic payment.captured',
+    ]);
+  });
+
+  test.for([
+    ['pause legder --reason moving --yes', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    ['resume legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    [
+      'resume ledger --topic payment.captred',
+      "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?",
+    ],
+    [
+      'pause ledger --topic resource.created --reason moving',
+      'ledger does not subscribe to resource.created.',
+    ],
+    ['log --subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    ['log --topic payment.captred', "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?"],
+  ] as const)('%s ends with 2 and the nearest name', async ([args, words], { postbud }) => {
+    const { code, out, err } = await postbud(args);
+    expect([code, out, err]).toEqual([2, '', expect.stringContaining(words)]);
+  });
+});
+
+describe('replay --wait', () => {
+  const LAST_DAY = 'replay payment.captured --since 24h --yes --wait';
+
+  test('replay --wait follows until all are delivered, and says so', async ({
+    bus,
+    server,
+    operators,
+    postbud,
+  }) => {
+    await operators.died(7);
+    server.answerInstead = async ({ method }) => {
+      if (method === 'POST') server.answerInstead = async () => void (await drainLive(bus.db, [ledger()]));
+      return undefined;
+    };
+    const { code, out } = await postbud(LAST_DAY);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringMatching(/\n✓ 7 of 7 delivered at \d\d:\d\d:\d\d Europe\/Oslo\.$/),
+    ]);
+  });
+
+  test('replay --wait ends with 1 when some fail again', async ({ bus, server, operators, postbud }) => {
+    await operators.died(2);
+    server.answerInstead = async ({ method }) => {
+      if (method === 'POST') server.answerInstead = async () => void (await operators.died(0));
+      return undefined;
+    };
+    const { code, json } = await postbud(`${LAST_DAY} --json`);
+    expect(code).toBe(1);
+    expect(json()).toMatchObject({ replayed: 2, progress: { delivered: 0, deadLettered: 2 } });
+    expect(json()['recipients']).toEqual([{ topic: 'payment.captured', subscriber: 'ledger', count: 2 }]);
+    expect(await rows(bus.db, 'select recipients from replays')).toHaveLength(1);
+  });
+
+  test('replay --wait ends with 1 when the time is up', async ({ operators, postbud }) => {
+    await operators.died(1);
+    const { code, out } = await postbud(`${LAST_DAY} --timeout 1`);
+    expect([code, out]).toEqual([
+      1,
+      expect.stringMatching(/\n✗ 0 of 1 delivered, 1 pending at .* Europe\/Oslo, when the time was up\.$/),
+    ]);
+  });
+});
+
+describe('log', () => {
+  test('log lists what operators did, with what, who and why, in one line when piped', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    expect((await postbud('log')).out).toBe('The operator log is empty.');
+    await operators.died(2);
+    await replay(bus.db, { topic: 'payment.captured', since: '24h', reason: 'ledger is back' }, 'ola');
+    await postbud('pause ledger --topic payment.captured --reason moving');
+    const { code, out } = await postbud('log');
+    expect(code).toBe(0);
+    expect(out.split('\n')).toEqual([
+      expect.stringMatching(
+        /^[\d:]{8} {2}pause {3}payment\.captured to ledger {2}by kari@solvik\.example\.no: moving$/,
+      ),
+      expect.stringMatching(
+        /^[\d:]{8} {2}replay {2}payment\.captured to ledger, dead-lettered in the last 24 hours: 2 of 2 replayed {2}by ola: ledger is back {2}[0-9a-f-]{36}$/,
+      ),
+      '',
+      'Times are Europe/Oslo.',
+    ]);
+    const narrow = (await postbud('log', { columns: 60 })).out;
+    expect(widthOf(narrow)).toBeLessThanOrEqual(60);
+    expect(narrow).toContain('by ola: ledger is back');
+  });
+
+  test('log filters by topic, subscriber, operator and time, and reads as many pages as it needs', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await operators.died(1);
+    const [id] = await operators.idsIn('dead_lettered');
+    await replay(bus.db, { deliveryIds: [id!] }, 'ola');
+    for (const topic of ['payment.captured', 'payment.refunded'])
+      await postbud(`pause ledger --topic ${topic} --reason moving`);
+    await postbud('pause audit --reason moving --yes');
+    const found = async (args: string) => {
+      const { replays, actions } = (await postbud(`log --json ${args}`.trim())).json() as Record<
+        string,
+        unknown[]
+      >;
+      return [replays!.length, actions!.length];
+    };
+    expect(await found('')).toEqual([1, 3]);
+    expect(await found('--topic payment.captured')).toEqual([1, 1]);
+    expect(await found('--subscriber ledger')).toEqual([1, 2]);
+    expect(await found('--subscriber audit')).toEqual([0, 1]);
+    expect(await found('--operator ola')).toEqual([1, 0]);
+    expect(await found('--since 1h --subscriber ledger --topic payment.refunded')).toEqual([0, 1]);
+    expect((await postbud('log --operator nobody')).out).toBe('No entries match.');
+    await rows(
+      bus.db,
+      `insert into operator_actions (id, at, operator, action)
+       select gen_random_uuid(), now() - interval '1 hour' - n * interval '1 second', 'ola', 'reveal'
+       from generate_series(1, 150) as n`,
+    );
+    expect(await found('--limit 120')).toEqual([1, 119]);
+    expect((await postbud('log --limit 3')).out).toContain('There are older entries: add --limit 15.');
+  });
+});
+
+describe('every command on a narrow terminal', () => {
+  test.for([50, 80] as const)('what actions say fits %i columns', async (columns, { operators, postbud }) => {
+    const [first] = await operators.held(2);
+    const reason = `--reason ${'漢字👩‍👩‍👧'.repeat(10)}`;
+    const lines = [
+      `retry ${first} ${reason}`,
+      `pause ledger --topic payment.captured ${reason}`,
+      'resume ledger --topic payment.captured',
+      `skip ${first} ${reason}`,
+      'replay payment.captured --since 24h --dry-run',
+      'log',
+      'dead-letters',
+      `dead-letters ${first}`,
+    ];
+    for (const line of lines) {
+      const { out } = await postbud(line, { columns });
+      // An id or a command, which stay in one piece so that they can be copied, may be longer than a line.
+      const long = out
+        .split('\n')
+        .filter((text) => stringWidth(text) > columns && !/\S{36}|npx postbud/.test(text));
+      expect([line, long]).toEqual([line, []]);
+    }
+  });
+});
