@@ -233,7 +233,6 @@ function newestRefusalsSection({ refusals, generatedAt }: WebhookPage, { url }: 
             name: 'Newest refusals',
             caption: 'The newest refused webhooks, one by one',
             columns: ['Refused', 'Provider', 'Reason'],
-            isNarrow: true,
             rows: items.map(
               ({ provider, reason, refusedAt }) =>
                 html`<tr class="r">
