@@ -2,8 +2,8 @@ import pg from 'pg';
 
 import { errorGroupOf } from '../lib/deliveries/error-group.ts';
 import { topics as catalogTopics } from '../lib/catalog/catalog.ts';
+import { isIdentifier } from '../lib/identifiers/identifier.ts';
 import type { TopicName } from '../lib/catalog/catalog.ts';
-import type { Topic } from '../lib/catalog/topic.ts';
 import { attach } from '../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
 
@@ -36,6 +36,9 @@ const BLOCKED_KEYS = 4;
 
 /** The slots of events that topics share; a topic's place decides how many it gets. */
 const SLOTS = 10_000;
+
+/** So many events in a row have the same correlation id, and the same ids in their payloads. */
+export const EVENTS_OF_A_STORY = 4;
 
 const EVENTS_PER_STATEMENT = 50_000;
 const HISTORY_DAYS = 90;
@@ -82,7 +85,8 @@ interface PlannedTopic {
   readonly version: number;
   readonly open: number;
   readonly subscribers: readonly string[];
-  readonly payload: Topic['example'];
+  /** JSON text, with `NUMBER` behind each id in it. */
+  readonly payload: string;
 }
 
 /** From the `cut`-th event of the topic on, deliveries of every `every`-th lane are open. */
@@ -164,10 +168,22 @@ function plannedTopics(): PlannedTopic[] {
     version: row.version,
     open: row.subscribers.length,
     subscribers: row.subscribers,
-    payload: row.example,
+    payload: JSON.stringify(numbered(row.example)),
   }));
   const rest = SLOTS - topics.reduce((sum, { weight }) => sum + weight, 0);
   return topics.map((row, index) => (index === 0 ? { ...row, weight: row.weight + rest } : row));
+}
+
+/** Stands for a part of the event's number, so that ids differ as they do in reality. */
+const NUMBER = '~~';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
+
+function numbered(value: unknown): unknown {
+  if (typeof value === 'string') return isIdentifier(value) && !UUID.test(value) ? value + NUMBER : value;
+  if (Array.isArray(value)) return value.map(numbered);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, numbered(inner)]));
 }
 
 /** Gives the first topics of the catalog most of the events: a few topics are busy, most are not. */
@@ -277,7 +293,7 @@ function plannedGraves(topics: readonly PlannedTopic[], cycles: number, dead: nu
 
 const PLAN_TABLES = `
   create temp table topic (topic text primary key, weight int, keys int, ordered bool, producer text, version int,
-    open int, subscribers text[], payload jsonb, payload_bytes int);
+    open int, subscribers text[], payload text, payload_bytes int);
   create temp table slot (slot int primary key, topic text, rank int);
   create temp table plan (topic text, subscriber text, attached bool, cut int, every int);
   create temp table grave (topic text, subscriber text, error_group text, kind text, message text, start int, stop int,
@@ -291,9 +307,9 @@ interface Plan {
 
 async function storePlan(client: pg.Client, { topics, plan, graves }: Plan): Promise<void> {
   await client.query(
-    `insert into topic select *, octet_length(payload::text) from jsonb_to_recordset($1::jsonb)
+    `insert into topic select *, octet_length(payload) from jsonb_to_recordset($1::jsonb)
      as known(topic text, weight int, keys int, ordered bool, producer text, version int, open int,
-       subscribers text[], payload jsonb)`,
+       subscribers text[], payload text)`,
     [JSON.stringify(topics)],
   );
   await client.query(
@@ -396,7 +412,8 @@ const EVENTS = `
   )
   insert into events (id, topic, payload, version, created_at, ordering_key, producer, correlation_id, open, failing,
     dead_lettered, subscribers)
-  select id, topic, payload, version, created_at, ordering_key, producer, id::text, open, failing, dead, subscribers
+  select id, topic, replace(payload, '${NUMBER}', (n / ${EVENTS_OF_A_STORY})::text)::jsonb, version, created_at, ordering_key,
+    producer, 'req-' || n / ${EVENTS_OF_A_STORY}, open, failing, dead, subscribers
   from event join change using (n) order by n`;
 
 /** The shards of a total, so that concurrent statements seldom share a row. */

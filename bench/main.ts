@@ -6,8 +6,10 @@ import { benchColdStart } from './cold-start.ts';
 import { benchEdge } from './edge.ts';
 import { printSection } from './figures.ts';
 import type { Section } from './figures.ts';
+import { benchIndexing } from './indexing.ts';
 import { benchOperators } from './operators.ts';
 import { keep, show } from './record.ts';
+import { benchSearch } from './search.ts';
 import { benchTime } from './time.ts';
 
 const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Section>>> = {
@@ -15,6 +17,8 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
   time: benchTime,
   edge: benchEdge,
   operators: benchOperators,
+  search: benchSearch,
+  indexing: benchIndexing,
   'cold-start': benchColdStart,
 };
 

@@ -187,6 +187,9 @@ async function walk(page: Page, origin: string): Promise<void> {
   await shoot('incident');
   await open('/topics/invoice.issued');
   await shoot('topic');
+  const event = (await page.locator('#events a[href*="/events/"]').first().getAttribute('href')) ?? '';
+  await page.goto(origin + event);
+  await shoot('event');
   await open('/dead-letters?limit=8');
   await shoot('dead-letters');
   const link = page
@@ -211,6 +214,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.setViewportSize({ width: 390, height: 780 });
   await open('');
   await shoot('overview-mobile', false);
+  await page.goto(origin + event);
+  await shoot('event-mobile', false);
 }
 
 await takeScreenshots();

@@ -7,6 +7,7 @@ import type { ServerRequest } from 'srvx';
 
 import { InvalidConfiguration, readable, readConfig, wrongVariables } from '../lib/config.ts';
 import { alertDuty, duties, perform } from '../lib/cron/duties.ts';
+import { keepIndexing } from '../lib/cron/keep-indexing.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { Problem, problemResponse } from '../lib/http/problem.ts';
@@ -85,6 +86,7 @@ async function start(): Promise<void> {
   if (relays()) {
     void relayForever(db, stopped.signal);
     void performForever(db, stopped.signal);
+    void keepIndexing({ db, until: Infinity, signal: stopped.signal });
   } else console.log('RELAY=off: this server does not relay. Events wait for a server that does.\n');
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {

@@ -1,7 +1,9 @@
 import { sql } from 'drizzle-orm';
 import {
   bigint,
+  boolean,
   check,
+  customType,
   date,
   doublePrecision,
   index,
@@ -544,6 +546,50 @@ export const replays = pgTable(
     recipients: jsonb('recipients').$type<readonly Recipient[]>(),
   },
   (table) => [index('replays_requested').on(table.requestedAt, table.id)],
+);
+
+// The index of identifiers: events by the ids and keys in them. Asynchronous (lib/identifiers/), so nothing on an event's
+// way writes to it.
+
+const bytes = customType<{ data: Buffer }>({ dataType: () => 'bytea' });
+
+/** The ids of events by their position, in blocks. The column is stored uncompressed, so that one id is read alone. */
+export const eventBlocks = pgTable('event_blocks', {
+  fromPosition: bigint('from_position', { mode: 'number' }).primaryKey(),
+  /** 16 bytes for each position of the block; zeros where there is no event. */
+  eventIds: bytes('event_ids').notNull(),
+  /** When pruned events were last looked for, once it is past retention. */
+  trimmedAt: at('trimmed_at'),
+});
+
+/** Where identifiers occur: by a hash of 32 bits, so that they can't be read here. */
+export const identifiers = pgTable(
+  'identifiers',
+  {
+    /** By the first bits of the hash. */
+    bucket: smallint('bucket').notNull(),
+    fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
+    hashes: integer('hashes').array().notNull(),
+    /** The ordinals of each hash end here, and begin where those of the hash before it end. */
+    ends: integer('ends').array().notNull(),
+    /** Positions of events, from `fromPosition` on. */
+    ordinals: smallint('ordinals').array().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.bucket, table.fromPosition] })],
+);
+
+/** The positions whose events are in the index: from `fromPosition`, below `toPosition`. At most one row. */
+export const indexedPositions = pgTable(
+  'indexed_positions',
+  {
+    isOnlyRow: boolean('is_only_row').primaryKey().default(true),
+    fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
+    toPosition: bigint('to_position', { mode: 'number' }).notNull(),
+  },
+  () => [
+    check('indexed_positions_only_row', sql`is_only_row`),
+    check('indexed_positions_range', sql`0 <= from_position and from_position <= to_position`),
+  ],
 );
 
 /** The audit trail: one row per event that `audit` received. Triggers refuse updates, deletes and truncation. */

@@ -12,6 +12,10 @@ export interface AsyncApi {
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
   readonly channels: Readonly<Record<string, object>>;
   readonly operations: Readonly<Record<string, object>>;
+  readonly components: {
+    readonly messages: Readonly<Record<string, object>>;
+    readonly [section: string]: unknown;
+  };
   readonly [section: string]: unknown;
 }
 

@@ -6,11 +6,12 @@ import { sendAlerts } from '../alerts/send-alerts.ts';
 import type { AlertSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
-import { prune } from '../deliveries/prune.ts';
+import { KEEP_MS, prune } from '../deliveries/prune.ts';
 import type { Pruned } from '../deliveries/prune.ts';
 import { watchIncidents } from '../incidents/watch.ts';
 import { rollUpHealth } from '../subscriber-health/roll-up.ts';
 import { sampleBacklog } from '../subscriber-health/sample-backlog.ts';
+import { trimIndex } from '../identifiers/trim-index.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
 import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
@@ -74,6 +75,13 @@ export const duties: readonly Duty[] = [
     },
   },
   { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
+  {
+    name: 'trimming of the index',
+    run: async (db) => {
+      await trimIndex(db, KEEP_MS);
+      return {};
+    },
+  },
 ];
 
 /**

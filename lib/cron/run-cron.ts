@@ -7,6 +7,7 @@ import { keepRelaying } from '../relay/keep-relaying.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { perform } from './duties.ts';
 import type { Duty } from './duties.ts';
+import { keepIndexing } from './keep-indexing.ts';
 
 /**
  * Checks that a request carries the cron's secret.
@@ -33,8 +34,8 @@ export function requireRelays(relays: boolean): void {
 }
 
 /**
- * Runs the cron once: relays until its budget is used up, which is after the next call, and performs the duties
- * meanwhile. No duty can stop it from relaying.
+ * Runs the cron once: relays until its budget is used up, which is after the next call. Meanwhile it performs
+ * the duties and keeps the index of identifiers. Neither can stop it from relaying.
  *
  * Runs may be missed, doubled or overlap: relays share the work, and each duty takes effect once.
  *
@@ -53,12 +54,18 @@ export async function runCron(options: {
   readonly heartbeat?: () => Promise<void>;
 }): Promise<Response> {
   const { duties, budgetMs = CRON_BUDGET_MS, heartbeat, ...relaying } = options;
+  const until = Date.now() + budgetMs;
   let beating: Promise<void> | undefined;
   const onTurn = () => void (beating ??= heartbeat?.());
-  const [report, performed] = await Promise.all([
-    keepRelaying({ ...relaying, onTurn, until: Date.now() + budgetMs }),
+  const [report, { undone, ...performed }, isIndexed] = await Promise.all([
+    keepRelaying({ ...relaying, onTurn, until }),
     perform(duties, options.db),
+    keepIndexing({ db: options.db, until }),
   ]);
   await beating;
-  return Response.json({ ...report, ...performed });
+  return Response.json({
+    ...report,
+    ...performed,
+    undone: isIndexed ? undone : [...undone, 'index of identifiers'],
+  });
 }

@@ -304,6 +304,8 @@ describe('every page', () => {
         path!.replace('/platform/event-bus', ''),
       ),
       '/topics/payment.captured',
+      '/subscribers/ledger',
+      '/subscribers/audit?span=days&topic=payment.failed',
       '/dead-letters',
       '/dead-letters?q=nothing-like-it',
       one!.replace('/platform/event-bus', ''),
@@ -313,6 +315,7 @@ describe('every page', () => {
       '/replays',
       replay!.replace('/platform/event-bus', ''),
       '/catalog',
+      '/catalog/asyncapi?topic=payment.captured',
       '/topics/no.such.topic',
       '/sign-in',
     ];

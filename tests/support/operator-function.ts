@@ -11,6 +11,7 @@ import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
 import { eventRoutes } from '../../lib/operators/event/routes.ts';
+import { eventsRoutes } from '../../lib/operators/events/routes.ts';
 import { followers } from '../../lib/operators/following/followers.ts';
 import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
@@ -26,6 +27,7 @@ import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 export const operatorRoutes: readonly Route[] = [
   ...accessRoutes,
   ...overviewRoutes,
+  ...eventsRoutes,
   ...deadLetterRoutes,
   ...replayRoutes,
   ...laneRoutes,

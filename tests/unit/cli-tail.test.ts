@@ -61,6 +61,8 @@ describe('what tail tells', () => {
       deadLettered: 0,
       deliveries: { pending: 0, failing: 0, deadLettered: 0 },
       deliveredLast24h: 0,
+      replaysLast24h: { delivered: 0, deadLettered: 0 },
+      deliveredShareLast24h: null,
       firstAttemptLast24h: 0,
     },
     hours: { delivered: hoursOf(5, 7), deadLettered: hoursOf() },

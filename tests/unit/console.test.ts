@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import * as z from 'zod';
 
+import { asyncApi } from '../../lib/catalog-description/asyncapi.ts';
+import type { AsyncApi } from '../../lib/catalog-description/asyncapi.ts';
+import { topics } from '../../lib/catalog/catalog.ts';
 import { html } from '../../lib/markup.ts';
+import { asyncApiPage } from '../../lib/operators/catalog/asyncapi-page.ts';
 import { catalogView } from '../../lib/operators/catalog/read.ts';
 import { bouncePage } from '../../lib/operators/access/bounce.ts';
 import { catalogPage } from '../../lib/operators/catalog/page.ts';
@@ -9,6 +13,8 @@ import { deadLetterPage as drawDeadLetter } from '../../lib/operators/dead-lette
 import { deadLettersPage } from '../../lib/operators/dead-letters/page.ts';
 import { doctorPage } from '../../lib/operators/doctor/page.ts';
 import { examination } from '../../lib/operators/doctor/read.ts';
+import { eventsPage } from '../../lib/operators/events/page.ts';
+import { eventList } from '../../lib/operators/events/read.ts';
 import { ago, duration, span, time, until } from '../../lib/operators/page/instants.ts';
 import { incidentView } from '../../lib/operators/incidents/detail.ts';
 import { incidentPage } from '../../lib/operators/incidents/incident-page.ts';
@@ -125,6 +131,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     incidents: incidentsPage(view(incidentList), context),
     incident: incidentPage(view(incidentView), context),
     preview: previewPage({ ...view(replayPreview), request }, context),
+    events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
     doctor: doctorPage(view(examination), context),
     log: logPage({ ...view(operatorLog), replays: [replay] }, context),
     replay: replayPage(replay, context),
@@ -194,7 +201,14 @@ function quietOverview(topics: TopicOverview[] = [topicOf('payment.captured')]):
   return {
     generatedAt: NOW,
     relay: { state: 'running', lastPassAt: '2026-11-19T13:32:04.000Z', runsHere: true, lagSeconds: 0 },
-    totals: { ...NONE, deliveries: NONE, deliveredLast24h: 1000, firstAttemptLast24h: 991 },
+    totals: {
+      ...NONE,
+      deliveries: NONE,
+      deliveredLast24h: 1012,
+      replaysLast24h: { delivered: 12, deadLettered: 0 },
+      deliveredShareLast24h: 1000 / 1001,
+      firstAttemptLast24h: 991,
+    },
     hours: HOURS,
     incidents: [],
     incidentCounts: { happening: 0, owed: 0 },
@@ -316,6 +330,32 @@ function textOf(page: Html): string {
     .replaceAll(/<[^>]+>/g, '')
     .replaceAll(/\s+/g, ' ');
 }
+
+describe('the AsyncAPI document', () => {
+  const drawn = (query: string) =>
+    asyncApiPage(asyncApi(), contextOf(`/catalog/asyncapi${query}`)).toString();
+
+  test('its page is an index with a download, and the part about one topic', () => {
+    const page = drawn('?topic=payment.captured');
+    expect(page).toContain('href="/platform/event-bus/catalog/asyncapi.json" download');
+    for (const [topic] of topics()) expect(page).toContain(`?topic=${topic}#excerpt"`);
+    const [, part = ''] = /<pre[^>]*>([^]*)<\/pre>/.exec(page) ?? [];
+    const { channels, operations, components } = JSON.parse(part.replaceAll('&quot;', '"')) as AsyncApi;
+    expect(Object.keys(channels)).toEqual(['payment.captured']);
+    expect(Object.keys(components.messages)).toEqual(['payment.captured']);
+    expect(Object.keys(operations)).toContain('payments.sends.payment.captured');
+    expect(Object.keys(operations)).toContain('ledger.receives.payment.captured');
+    // It had 23,000 lines with all topics.
+    expect(page.split('\n').length).toBeLessThan(2000);
+  });
+
+  test('its page filters the topics, and says that there is no such topic', () => {
+    expect(drawn('?q=refunded')).not.toContain('booking.created');
+    expect(textOf(asyncApiPage(asyncApi(), contextOf('/catalog/asyncapi?topic=toString')))).toContain(
+      'The catalog has no such topic.',
+    );
+  });
+});
 
 describe('a table', () => {
   test('each cell names its column, so that a row can be drawn as a card', () => {

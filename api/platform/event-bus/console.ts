@@ -3,7 +3,6 @@ import { accessRoutes } from '../../../lib/operators/access/routes.ts';
 import { alertRoutes } from '../../../lib/operators/alerts/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
-import { eventRoutes } from '../../../lib/operators/event/routes.ts';
 import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
@@ -17,7 +16,6 @@ export default operators(
     ...laneRoutes,
     ...incidentRoutes,
     ...subscriberRoutes,
-    ...eventRoutes,
     ...catalogRoutes,
     ...logRoutes,
     ...doctorRoutes,

@@ -68,7 +68,7 @@ export interface OperatorVisit extends Visit {
 }
 
 /** An answer as JSON and as a page; the caller gets one of them. @typeParam Context the page's context. */
-export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer) & {
+export type Answer<Context> = (PageAnswer<Context> | ElsewhereAnswer | FileAnswer) & {
   readonly json: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 };
@@ -82,6 +82,11 @@ export interface PageAnswer<Context> {
 interface ElsewhereAnswer {
   /** A path of the console. */
   readonly seeOther: string;
+}
+
+/** An answer that is JSON for browsers too, which save it as a file. */
+interface FileAnswer {
+  readonly status?: number;
 }
 
 /** Schemas of a path's parameters. */
@@ -120,7 +125,7 @@ export interface RouteDeclaration<View, Parameters extends Shape, Query, Body> {
   readonly examples: Readonly<Record<string, Example>>;
   /** @returns the answer, which is sent as JSON; null if nothing has that name. @throws Problem */
   readonly handle: (visit: Checked<Parameters, Query, Body>) => Promise<View | null>;
-  /** Draws the answer for a browser. */
+  /** Draws the answer for a browser. Without it, and without a way on, browsers get JSON too. */
   readonly page?: (view: View, context: PageContext) => Html;
   /** The page that a browser is redirected to after a form; null: `page` draws the answer. */
   readonly redirectTo?: (view: View, visit: Checked<Parameters, Query, Body>) => string | null;
@@ -196,8 +201,7 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
   if (view === null) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
   const seeOther = redirectTo?.(view, checked) ?? null;
   if (seeOther !== null) return { json: view, seeOther };
-  if (!page) throw new TypeError(`${declaration.id} has neither a page nor a way on`);
-  return { json: view, page: (context) => page(view, context) };
+  return page ? { json: view, page: (context) => page(view, context) } : { json: view };
 }
 
 /** @returns null for a path with a parameter that does not fit. */

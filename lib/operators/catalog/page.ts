@@ -3,13 +3,14 @@ import { searchWords } from '../overview/attention.ts';
 import { LOCK_ICON } from '../page/icons.ts';
 import { heading, layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { HOME, topicPath } from '../page/links.ts';
+import { asyncApiPath, HOME, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { card, emptyLine } from '../page/sections.ts';
 import { table } from '../page/table.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
 import { quantity } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import type { CatalogField, CatalogTopic, CatalogView } from './read.ts';
 
 /** Draws every topic with its producer, its subscribers and the fields of its payload. */
@@ -20,7 +21,7 @@ export function catalogPage(view: CatalogView, context: PageContext): Html {
   const content = html`${heading({
       title: 'Catalog',
       lead: leadOf(view),
-      actions: html`${topicFilter({ path, words })} <a class="btn" href="${path}/asyncapi">AsyncAPI</a>`,
+      actions: html`${topicFilter({ path, words })} <a class="btn" href="${asyncApiPath()}">AsyncAPI</a>`,
     })}
     ${matching.length === 0 && card(emptyLine(`No topic matches “${words}”.`))}
     <div id="topics">
@@ -66,6 +67,7 @@ function topicDetails(topic: CatalogTopic): Html {
         Version ${version}. Delivered in order
         ${orderedBy === null ? 'over the whole topic' : html`per <span class="mono">${orderedBy}</span>`}.
         <a href="${topicPath(topic.topic)}">Deliveries<span class="vh"> of ${topic.topic}</span></a>
+        <a href="${asyncApiPath(topic.topic)}">AsyncAPI<span class="vh"> of ${topic.topic}</span></a>
       </p>
       <p class="subscribers">Subscribers: ${topic.subscribers.map(subscriberWords)}</p>
       ${fieldTable(topic.topic, topic.fields)}
@@ -78,7 +80,7 @@ ${payload(topic.example)}</pre>
 
 function subscriberWords({ subscriber, attached }: CatalogTopic['subscribers'][number]): Html {
   return html`<span class="subscriber"
-    ><span class="mono">${subscriber}</span>${!attached && html` <span class="tag">not attached</span>`}</span
+    >${subscriberLink(subscriber)}${!attached && html` <span class="tag">not attached</span>`}</span
   > `;
 }
 

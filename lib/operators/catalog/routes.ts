@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { asyncApi } from '../../catalog-description/asyncapi.ts';
 import { answered, HTML_TYPE } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
-import { HOME } from '../page/links.ts';
+import { asyncApiPath, HOME } from '../page/links.ts';
 import { asyncApiPage } from './asyncapi-page.ts';
 import { catalogPage } from './page.ts';
 import { catalogView, describeCatalog } from './read.ts';
@@ -45,29 +45,43 @@ const asyncApiDocument = z
     info: z.looseObject({ title: z.string() }),
     channels: z.looseObject({}),
     operations: z.looseObject({}),
+    components: z.looseObject({ messages: z.looseObject({}) }),
   })
   .meta({ description: 'An AsyncAPI 3.0 document.' });
 
+const DOCUMENT = answered({
+  asyncapi: '3.0.0',
+  info: { title: 'Postbud’s event bus' },
+  channels: {},
+  operations: {},
+  components: { messages: {} },
+});
+
 export const showAsyncApi = operatorRoute({
   id: 'readAsyncApi',
-  path: `${HOME}/catalog/asyncapi`,
+  path: asyncApiPath(),
   scope: 'event-bus:read',
   summary: 'Get the AsyncAPI description of the bus',
+  description: 'As a page: an index of its topics, and with `topic` the part about one of them.',
+  query: z.object({ topic: z.string().optional() }),
   answer: asyncApiDocument,
   examples: {
-    'as-json': {
-      summary: 'The document',
-      answer: answered({
-        asyncapi: '3.0.0',
-        info: { title: 'Postbud’s event bus' },
-        channels: {},
-        operations: {},
-      }),
-    },
-    'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
+    'as-json': { summary: 'The document', answer: DOCUMENT },
+    'as-a-page': { summary: 'An index of it, as a page', answer: { status: 200, type: HTML_TYPE } },
   },
   handle: async () => asyncApi(),
   page: asyncApiPage,
 });
 
-export const catalogRoutes = [showCatalog, showAsyncApi];
+export const downloadAsyncApi = operatorRoute({
+  id: 'downloadAsyncApi',
+  path: `${asyncApiPath()}.json`,
+  scope: 'event-bus:read',
+  summary: 'Download the AsyncAPI description of the bus',
+  description: 'The same document as JSON, also to browsers.',
+  answer: asyncApiDocument,
+  examples: { 'as-json': { summary: 'The document', answer: DOCUMENT } },
+  handle: async () => asyncApi(),
+});
+
+export const catalogRoutes = [showCatalog, showAsyncApi, downloadAsyncApi];

@@ -1,5 +1,5 @@
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, DOT_ICON, PERSON_ICON, WARNING_ICON } from '../page/icons.ts';
-import { duration, time, until } from '../page/instants.ts';
+import { duration, time, timeText, until } from '../page/instants.ts';
 import { replayedPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
@@ -46,11 +46,11 @@ function tryEntry(attempt: Try, attempts: readonly Attempt[], index: number, now
         now,
         html`Handler asked to wait ${took}`,
         waitWords(waitedMs),
-        answerBox(attempts, index),
+        answerBox(attempts, index, now),
       );
     case 'failed': {
       const words = html`${nth}: ${errorWords(attempt)} ${took}`;
-      const answer = answerBox(attempts, index);
+      const answer = answerBox(attempts, index, now);
       return waitedMs === null || attempts[index + 1]?.outcome === 'replayed'
         ? entry('dead', DEAD_ICON, at, now, words, 'dead-lettered', answer)
         : entry('fail', WARNING_ICON, at, now, words, waitWords(waitedMs), answer);
@@ -63,11 +63,17 @@ function errorWords({ error }: Try): Child {
 }
 
 /** Draws what the subscriber answered. An answer that repeats the one before it is not shown again. */
-function answerBox(attempts: readonly Attempt[], index: number): Html | null {
-  const answer = answerOf(attempts[index]);
-  if (answer === null) return null;
+function answerBox(attempts: readonly Attempt[], index: number, now: string): Html | null {
+  const attempt = attempts[index];
+  const answer = answerOf(attempt);
+  if (!attempt || answer === null) return null;
   if (answer === answerOf(attempts[index - 1])) return html`<span class="w">the same answer as before</span>`;
-  return html`<pre class="code answer" tabindex="0" role="region" aria-label="Answer to entry ${index + 1}">
+  return html`<pre
+    class="code answer"
+    tabindex="0"
+    role="region"
+    aria-label="Answer at ${timeText(attempt.at, now)}"
+  >
 ${visible(answer)}</pre>`;
 }
 

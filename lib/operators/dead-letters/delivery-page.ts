@@ -8,6 +8,7 @@ import type { Child, Html } from '../../markup.ts';
 import { card, factList } from '../page/sections.ts';
 import { failureLabel, stateLabel, stateWord } from '../page/states.ts';
 import { quantity } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import { attemptTimeline } from './attempts.ts';
 import type { DeadLetter } from './delivery.ts';
 import { payloadSection } from './payload-section.ts';
@@ -18,7 +19,7 @@ const REFRESH_SECONDS = 15;
 export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
   const content = html`<p class="back"><a href="${deadLettersPath()}">← Dead letters</a></p>
     ${heading({
-      title: html`<span class="mono">${view.topic}</span> to <span class="mono">${view.subscriber}</span>`,
+      title: html`<span class="mono">${view.topic}</span> to ${subscriberLink(view.subscriber, view.topic)}`,
       lead: leadOf(view),
       actions: actions(view, context),
       live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),

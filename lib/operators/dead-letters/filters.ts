@@ -2,19 +2,11 @@ import { hiddenField } from '../page/actions.ts';
 import { deadLettersPath, HOME } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { lastPeriod } from '../page/words.ts';
+import { select, sinceOptions } from '../page/select.ts';
 import type { DeadLetterFilters, DeadLetterPage } from './read.ts';
 
 /** The topics and subscribers to choose from. */
 export type FilterTopics = readonly { readonly topic: string; readonly subscribers: readonly string[] }[];
-
-const SINCE = [
-  ['', 'Any time'],
-  ['1h', 'Last hour'],
-  ['24h', 'Last 24 hours'],
-  ['7d', 'Last 7 days'],
-  ['30d', 'Last 30 days'],
-] as const;
 
 /** Draws the filters as a plain form, so that the address holds them and can be shared. */
 export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTopics): Html {
@@ -52,27 +44,4 @@ export function filterForm({ filters, groups }: DeadLetterPage, topics: FilterTo
 
 function isFiltered({ topic, subscriber, since, group, q }: DeadLetterFilters): boolean {
   return [topic, subscriber, since, group, q].some((filter) => filter !== null && filter !== '');
-}
-
-type Options = readonly (readonly [value: string, words: string])[];
-
-function sinceOptions(since: string | null): Options {
-  if (since === null || SINCE.some(([value]) => value === since)) return SINCE;
-  return [...SINCE, [since, lastPeriod(since).replace('l', 'L')]];
-}
-
-const SELECTED = html`selected`;
-
-function select(label: string, name: string, chosen: string | null, options: Options): Html {
-  const value = chosen ?? '';
-  // The address may hold a value that is no option.
-  const all = options.some(([one]) => one === value) ? options : [...options, [value, value] as const];
-  return html`<label class="f">
-    ${label}
-    <select name="${name}">
-      ${all.map(
-        ([one, words]) => html`<option value="${one}" ${one === value && SELECTED}>${words}</option>`,
-      )}
-    </select>
-  </label>`;
 }

@@ -4,16 +4,19 @@ import { subscriberNames } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { requireValid } from '../../http/validated.ts';
+import { unknownName } from './unknown-name.ts';
 
 /**
  * Accepts subscribers of the catalog and subscribers of other releases that have deliveries here. A list that is empty
  * because its filter is misspelt would look like good news.
  *
- * @throws Problem 400 `validation_failed` for any other subscriber.
+ * @throws Problem 400 `validation_failed` for any other subscriber, with the one that was probably meant.
  */
 export async function requireKnownSubscriber(db: Database, subscriber: string | undefined): Promise<void> {
-  if (subscriber === undefined || subscriberNames().some((name) => name === subscriber)) return;
-  if (!(await hasDeliveries(db, subscriber))) requireValid({ subscriber }, unknown);
+  const known = subscriberNames();
+  if (subscriber === undefined || known.includes(subscriber) || (await hasDeliveries(db, subscriber))) return;
+  const message = unknownName('subscriber', subscriber, known, 'accounting');
+  requireValid({ subscriber }, z.object({ subscriber: z.never(message) }));
 }
 
 async function hasDeliveries(db: Database, subscriber: string): Promise<boolean> {
@@ -23,7 +26,3 @@ async function hasDeliveries(db: Database, subscriber: string): Promise<boolean>
   });
   return row!.has;
 }
-
-const unknown = z.object({
-  subscriber: z.never('expected a subscriber of the catalog, for example accounting'),
-});

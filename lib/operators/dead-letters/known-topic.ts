@@ -1,18 +1,23 @@
 import * as z from 'zod';
 
-import { isTopicName } from '../../catalog/catalog.ts';
+import { isTopicName, topics } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { requireValid } from '../../http/validated.ts';
+import { unknownName } from './unknown-name.ts';
 
 /**
  * Accepts topics of the catalog and topics of other releases that have events here.
  *
- * @throws Problem 400 `validation_failed` for any other topic.
+ * @throws Problem 400 `validation_failed` for any other topic, with the one that was probably meant.
  */
 export async function requireKnownTopic(db: Database, topic: string | undefined): Promise<void> {
   if (topic === undefined || isTopicName(topic) || (await hasEvents(db, topic))) return;
-  requireValid({ topic }, unknown);
+  const known = topics().map(([name]) => name);
+  requireValid(
+    { topic },
+    z.object({ topic: z.never(unknownName('topic', topic, known, 'payment.captured')) }),
+  );
 }
 
 /** Whether the topic has events, fanned out or waiting for it. */
@@ -24,5 +29,3 @@ export async function hasEvents(db: Database, topic: string): Promise<boolean> {
   });
   return row!.has;
 }
-
-const unknown = z.object({ topic: z.never('expected a topic of the catalog, for example payment.captured') });

@@ -95,8 +95,8 @@ export async function findEvent(db: Database, eventId: string, now?: Date): Prom
   return row?.found ?? null;
 }
 
-/** More is read of no lane: a replay may have put back deliveries far in front of it. */
-const COUNTED_IN_FRONT = 10_000;
+/** No more is read of each lane: a replay may have put back deliveries far in front. */
+const COUNTED_IN_FRONT = 2000;
 
 const attemptColumns = (of: string) => `
   'state', ${of}.state, 'attempts', ${of}.attempts, 'attempted_at', extract(epoch from ${of}.attempted_at) * 1000,

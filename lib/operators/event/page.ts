@@ -4,7 +4,7 @@ import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../page/icons.t
 import { time, timeAndAgo } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { eventPath, eventsPath, topicPath } from '../page/links.ts';
+import { eventPath, eventsPath, eventsWithPath, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { alert, card, factList, section } from '../page/sections.ts';
@@ -82,7 +82,7 @@ function facts({ event, generatedAt }: EventView): Html {
       link(eventsPath({ q: event.orderingKey }), event.orderingKey),
     ],
     event.dedupeKey !== null && ['Dedupe key', mono(event.dedupeKey)],
-    correlationId !== null && ['Correlation id', link(eventsPath({ q: correlationId }), correlationId)],
+    correlationId !== null && ['Correlation id', link(eventsWithPath(correlationId), correlationId)],
     causationId !== null && ['Caused by', link(eventPath(causationId), causationId)],
     event.traceparent !== null && ['Trace', mono(event.traceparent)],
   ]);

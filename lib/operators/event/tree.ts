@@ -1,6 +1,6 @@
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, DOT_ICON, RETRY_ICON } from '../page/icons.ts';
 import { duration, time } from '../page/instants.ts';
-import { deadLetterPath, eventPath, eventsPath } from '../page/links.ts';
+import { deadLetterPath, eventPath, eventsPath, eventsWithPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card } from '../page/sections.ts';
@@ -36,12 +36,10 @@ export function familyTree(view: EventView): Html {
       </ul>
       <p class="small muted">
         ${effects.length === 0 && 'No event names this one as its cause. '}
-        ${view.areMoreEffects && 'Only the effects that were recorded soon after it are listed. '}
+        ${view.areMoreEffects && 'There may be more effects than are listed. '}
         ${
           event.correlationId !== null &&
-          html`<a href="${eventsPath({ q: event.correlationId })}"
-            >All events with the same correlation id</a
-          >`
+          html`<a href="${eventsWithPath(event.correlationId)}">All events with the same correlation id</a>`
         }
       </p>
     </div>`,

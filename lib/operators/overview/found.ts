@@ -34,6 +34,8 @@ export interface Found {
     first_attempt: number;
     dead_lettered: number;
   }[];
+  /** What became of replayed deliveries in the same hours. */
+  readonly replays: { delivered: number; dead_lettered: number };
   readonly incidents: readonly FoundIncident[];
   readonly incident_counts: { readonly happening: number; readonly owed: number };
 }
@@ -172,6 +174,13 @@ const OVERVIEW = `
       group by hour, topic
     ) as counted
   ),
+  replays as (
+    select coalesce(sum(replays_delivered), 0) as delivered, coalesce(sum(replays_dead_lettered), 0) as dead_lettered
+    from subscriber_health
+    where period = 'hour' and topic = ''
+      and starts_at > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
+      and starts_at <= date_trunc('hour', (select now from clock), 'UTC')
+  ),
   worst_incident as (
     select * from incidents where closed_at is null order by ${WORST_FIRST} limit ${INCIDENTS}
   )
@@ -189,6 +198,7 @@ const OVERVIEW = `
         'at', extract(epoch from paused_at) * 1000, 'by', paused_by, 'reason', reason)), '[]') from pauses
     ),
     'hours', (select coalesce(json_agg(hour), '[]') from hour),
+    'replays', (select row_to_json(replays) from replays),
     'incidents', (
       select coalesce(json_agg(${INCIDENT} order by ${WORST_FIRST}), '[]') from worst_incident as incidents
     ),

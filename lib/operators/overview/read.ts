@@ -94,6 +94,14 @@ export const overview = z.object({
       ...shape.counts,
       deliveries: z.object(shape.counts).meta({ id: 'Counts' }),
       deliveredLast24h: shape.count,
+      replaysLast24h: z.object({ delivered: shape.count, deadLettered: shape.count }).meta({
+        description:
+          'How many of these had been replayed, and how many replayed ones died again; approximate.',
+      }),
+      deliveredShareLast24h: z.number().min(0).max(1).nullable().meta({
+        description:
+          'The share of delivered ones among those delivered and dead-lettered, without replays. Null if there were none.',
+      }),
       firstAttemptLast24h: shape.count.meta({ description: 'How many of these needed one attempt.' }),
     })
     .meta({ description: 'Events by state, and their deliveries by state.' }),
@@ -148,12 +156,23 @@ function overviewOf(found: Found, handled: ReadonlySet<string>, runsHere: boolea
       ...sumOf(topics),
       deliveries: sumOf(subscribers),
       deliveredLast24h: sum(found.hours, ({ delivered }) => delivered),
+      ...shareOf(found),
       firstAttemptLast24h: sum(found.hours, ({ first_attempt: first }) => first),
     },
     hours: hoursOf(found.hours),
     incidents: found.incidents.map((one) => incidentOf(one)),
     incidentCounts: found.incident_counts,
     topics,
+  };
+}
+
+function shareOf({ hours: found, replays }: Found) {
+  // Replays are written a few seconds after the deliveries are counted.
+  const delivered = Math.max(0, sum(found, (hour) => hour.delivered) - replays.delivered);
+  const dead = Math.max(0, sum(found, (hour) => hour.dead_lettered) - replays.dead_lettered);
+  return {
+    replaysLast24h: { delivered: replays.delivered, deadLettered: replays.dead_lettered },
+    deliveredShareLast24h: delivered + dead === 0 ? null : delivered / (delivered + dead),
   };
 }
 

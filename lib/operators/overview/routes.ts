@@ -60,7 +60,14 @@ export const showOverview = operatorRoute({
       answer: answered({
         generatedAt: '2026-02-21T09:31:00.000Z',
         relay: { state: 'running', lastPassAt: '2026-02-21T09:30:57.204Z', runsHere: true, lagSeconds: 0 },
-        totals: { ...COUNTS, deliveries: COUNTS, deliveredLast24h: 0, firstAttemptLast24h: 0 },
+        totals: {
+          ...COUNTS,
+          deliveries: COUNTS,
+          deliveredLast24h: 0,
+          replaysLast24h: { delivered: 0, deadLettered: 0 },
+          deliveredShareLast24h: null,
+          firstAttemptLast24h: 0,
+        },
         hours: NO_HOURS,
         incidents: [],
         incidentCounts: { happening: 0, owed: 0 },

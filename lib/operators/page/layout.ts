@@ -4,6 +4,7 @@ import { time } from './instants.ts';
 import {
   deadLettersPath,
   doctorPath,
+  eventsPath,
   HOME,
   incidentsPath,
   replaysPath,
@@ -66,7 +67,7 @@ export function layout(
       <header class="top">
         <a class="brand" href="${HOME}">${BUS_ICON}Event bus</a>
         <span class="env ${context.environment.toLowerCase()}">${context.environment}</span>
-        ${navigation(section, context)} ${account(context.operator)}
+        ${navigation(section, context)} ${searchBox(context.url)} ${account(context.operator)}
       </header>
       <main id="content" tabindex="-1" data-refresh="${isWatched ? FOLLOW_SECONDS : (refreshSeconds ?? 0)}">
         ${own === undefined && followingRegion(following, following && followingActions(context.url, isWatched))}
@@ -154,6 +155,7 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
     deadLetters !== null && deadLetters > 0 && html`<span class="pill dead">${count(deadLetters)}</span>`;
   return html`<nav id="navigation" aria-label="Main">
     ${entry('overview', HOME, 'Overview')} ${entry('incidents', incidentsPath(), 'Incidents')}
+    ${entry('events', eventsPath(), 'Events')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
     ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
     ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
@@ -165,6 +167,26 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
 }
 
 const CURRENT = html`aria-current="page"`;
+
+/** Draws the search over all events. Its field has what the page was searched for. */
+function searchBox({ pathname, searchParams }: URL): Html {
+  const q = pathname === eventsPath() ? searchParams.get('q') : null;
+  return html`<form class="find" role="search" method="get" action="${eventsPath()}">
+    <input
+      type="search"
+      name="q"
+      value="${q}"
+      aria-label="Find an event"
+      placeholder="Find by id or key"
+      maxlength="255"
+      spellcheck="false"
+      autocapitalize="off"
+      required
+      data-find
+    />
+    <button class="vh">Find</button>
+  </form>`;
+}
 
 function account({ name, scopes }: Operator): Html {
   return html`<div class="who">
@@ -186,10 +208,11 @@ function account({ name, scopes }: Operator): Html {
 }
 
 const KEYS = [
-  ['/', 'Filter'],
+  ['/', 'Filter this page, or find an event'],
   ['r', 'Refresh'],
   ['g o', 'Overview'],
   ['g i', 'Incidents'],
+  ['g e', 'Events'],
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],
   ['g c', 'Catalog'],

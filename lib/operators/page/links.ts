@@ -8,6 +8,9 @@ type Query = Readonly<Record<string, string | null | undefined>>;
 
 export const topicPath = (topic: string) => `${HOME}/topics/${encodeURIComponent(topic)}`;
 
+export const asyncApiPath = (topic: string | null = null) =>
+  withQuery(`${HOME}/catalog/asyncapi`, { topic }) + (topic === null ? '' : '#excerpt');
+
 export const subscriberPath = (subscriber: string, query: Query = {}) =>
   withQuery(`${HOME}/subscribers/${encodeURIComponent(subscriber)}`, query);
 
@@ -16,6 +19,9 @@ export const catalogPath = (topic: string) => `${HOME}/catalog#${encodeURICompon
 export const eventsPath = (query: Query = {}) => withQuery(`${HOME}/events`, query);
 
 export const eventPath = (eventId: string) => `${HOME}/events/${encodeURIComponent(eventId)}`;
+
+/** The list of all events with an id or key: `q` alone leads from an event's own id to its page. */
+export const eventsWithPath = (q: string) => eventsPath({ q, limit: '50' });
 
 export const deadLettersPath = (query: Query = {}) => withQuery(`${HOME}/dead-letters`, query);
 

@@ -9,7 +9,7 @@ interface PageLink {
 }
 
 /** Draws the links to the other pages of a list. @param position says which part of the list is shown. */
-export function pager(position: string | null, links: readonly PageLink[]): Html {
+export function pager(position: Child, links: readonly PageLink[]): Html {
   return html`<nav class="pager" aria-label="Pages">
     <span class="grow">${position}</span> ${links.map(pageLink)}
   </nav>`;

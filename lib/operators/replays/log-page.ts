@@ -16,6 +16,7 @@ import { pager } from '../page/pager.ts';
 import { card, emptyCard, emptyLine, section } from '../page/sections.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { capitalize, count, shortId } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from './read.ts';
 import { scopeWords } from './scope.ts';
 
@@ -36,9 +37,9 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
 function filterLine({ url }: PageContext): Html | null {
   const filters = filtersIn(url);
   if (filters.length === 0) return null;
-  return html`<p class="only small">
-    Showing only: ${filters.join(', ')}. <a href="${replaysPath()}">Show all</a>
-  </p>`;
+  return html`<div class="filters bar">
+    <p class="only small">Showing only: ${filters.join(', ')}. <a href="${replaysPath()}">Show all</a></p>
+  </div>`;
 }
 
 function filtersIn({ searchParams }: URL): readonly string[] {
@@ -124,7 +125,8 @@ function actionRow(action: OperatorAction, now: string): Html {
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
 function target({ topic, subscriber, deliveryId, eventId, incidentId }: OperatorAction): Html {
-  const where = topic === null ? 'all topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`;
+  const where =
+    topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
     deliveryId !== null &&
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
@@ -132,7 +134,7 @@ function target({ topic, subscriber, deliveryId, eventId, incidentId }: Operator
     eventId !== null && html`event <a class="mono" href="${eventPath(eventId)}">${shortId(eventId)}</a>`;
   const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
   return html`${where}<span class="s"
-      >${subscriber !== null && `to ${subscriber}`}${delivery}${event}${incident}</span
+      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${delivery}${event}${incident}</span
     >`;
 }
 

@@ -9,6 +9,7 @@ import type { Child, Html } from '../../markup.ts';
 import { alert, factList } from '../page/sections.ts';
 import { failureLabel, lastFailureClause } from '../page/states.ts';
 import { count, quantity, lastPeriod } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
 
 /** More than fits on a screen: typing the number proves that it was read. */
@@ -80,14 +81,14 @@ function destinations({ subscriptions, topic: onlyTopic }: ReplayPreview): Html 
       others === 0
         ? html`, the only subscriber of <span class="mono">${topic}</span>.`
         : ` only. ${others === 1 ? 'The other subscriber gets' : `The ${others} other subscribers get`} nothing.`;
-    return html`<span class="mono">${subscriber}</span>${rest}`;
+    return html`${subscriberLink(subscriber, topic)}${rest}`;
   }
   return html`<ul class="goes">
     ${subscriptions.map(
       ({ topic, subscriber, count: number }) =>
         html`<li>
           <b>${count(number)}</b> ${onlyTopic === null && html`<span class="mono">${topic}</span>`} to
-          <span class="mono">${subscriber}</span>
+          ${subscriberLink(subscriber, topic)}
         </li>`,
     )}
   </ul>`;

@@ -1,0 +1,152 @@
+import { describe, expect } from 'vitest';
+
+import { findEvents } from '../../lib/identifiers/find-events.ts';
+import { indexEvents } from '../../lib/identifiers/index-events.ts';
+import { trimIndex } from '../../lib/identifiers/trim-index.ts';
+import { DAY } from '../../lib/time.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { drain, emitPayments, numbers, openTransaction, payloadOf, payment, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+
+const AMPLE_MS = 30_000;
+
+const index = async ({ db }: Bus) => await indexEvents({ db, until: Date.now() + AMPLE_MS });
+
+const found = async ({ db }: Bus, identifier: string) =>
+  (await findEvents(db, identifier, { below: Number.MAX_SAFE_INTEGER, limit: 10_000 })).map(
+    ({ eventId }) => eventId,
+  );
+
+/** The events that were fanned out, newest first. */
+const inOrder = async ({ db }: Bus, topic: string | null = null) =>
+  (
+    await rows<{ id: string }>(
+      db,
+      `select distinct on (position) event_id::text as id from deliveries join lanes on lanes.id = lane_id
+       where $1::text is null or topic = $1 order by position desc`,
+      [topic],
+    )
+  ).map(({ id }) => id);
+
+test('an event whose transaction overlapped with many others, and committed last, is found like them', async ({
+  bus,
+}) => {
+  const late = await openTransaction(bus.url);
+  const lateId = await late.emit('payment.captured', payment(1), { correlationId: 'same' });
+  await bus.db.transaction(async (tx) => {
+    // Of another topic, which the open transaction does not hold back.
+    for (const _ of numbers(1, 1100))
+      await emit(tx, 'user.signed_in', payloadOf('user.signed_in'), { correlationId: 'other' });
+  });
+  await emitPayments(bus.db, 2, 1500, { correlationId: 'same' });
+  await drain(bus.db, []);
+  await index(bus);
+  expect(await found(bus, 'other')).not.toEqual([]);
+  expect(await found(bus, 'same')).toEqual([]);
+  await late.commit();
+  await emitPayments(bus.db, 1501, 3100, { correlationId: 'same' });
+  await drain(bus.db, []);
+  await index(bus);
+  const ids = await found(bus, 'same');
+  expect(ids).toContain(lateId);
+  const ofTopic = await inOrder(bus, 'payment.captured');
+  expect(ids).toEqual(ofTopic.slice(-ids.length));
+  expect(ids.length).toBeGreaterThan(ofTopic.length - 1024);
+});
+
+test('two indexers beside each other, and a fan-out meanwhile, index every event once', async ({ bus }) => {
+  let isDone = false;
+  const indexing = [1, 2].map(async () => {
+    while (!isDone) await index(bus);
+    return await index(bus);
+  });
+  for (const batch of numbers(0, 7)) {
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(0), { correlationId: 'same' });
+    await emitPayments(bus.db, batch * 700 + 1, (batch + 1) * 700, { correlationId: 'same' });
+    await Promise.all([drain(bus.db, []), open.commit()]);
+    await drain(bus.db, []);
+  }
+  isDone = true;
+  await Promise.all(indexing);
+  const ids = await found(bus, 'same');
+  const all = await inOrder(bus);
+  expect(all).toHaveLength(8 * 701);
+  expect(ids.length).toBeGreaterThan(all.length - 1024);
+  expect(ids).toEqual(all.slice(-ids.length));
+});
+
+test('events from before the index are added too, newest first, and the blocks are merged', async ({
+  bus,
+}) => {
+  // Positions from a busy past, with a gap such as a rollback leaves.
+  await rows(bus.db, `select setval('delivery_positions', 30000)`);
+  await emitPayments(bus.db, 1, 2000, { correlationId: 'old' });
+  await drain(bus.db, []);
+  await rows(bus.db, `select setval('delivery_positions', 65000)`);
+  await emitPayments(bus.db, 2001, 4000, { correlationId: 'old' });
+  await drain(bus.db, []);
+  await index(bus);
+  const all = await inOrder(bus);
+  const ids = await found(bus, 'old');
+  expect(ids).toEqual(all.slice(-ids.length));
+  expect(ids.length).toBeGreaterThan(all.length - 1024);
+  const blocks = await rows<{ from: number }>(
+    bus.db,
+    'select distinct from_position::float8 as "from" from identifiers order by 1',
+  );
+  expect(blocks[0]).toEqual({ from: 0 });
+});
+
+describe('pruning', () => {
+  /** Makes a merged block of old events, of which the dead letters stay. */
+  async function pruned(bus: Bus, kept: number): Promise<string[]> {
+    await rows(bus.db, `select setval('delivery_positions', 1)`);
+    await emitPayments(bus.db, 1, 100, { correlationId: 'old' });
+    await drain(bus.db, []);
+    await rows(bus.db, `select setval('delivery_positions', 32768)`);
+    await emitPayments(bus.db, 101, 200, { correlationId: 'new' });
+    await drain(bus.db, []);
+    await index(bus);
+    const ids = (await inOrder(bus)).slice(100);
+    const gone = ids.slice(kept);
+    await rows(bus.db, 'delete from deliveries where event_id = any ($1)', [gone]);
+    await rows(bus.db, 'delete from events where id = any ($1)', [gone]);
+    return ids.slice(0, kept);
+  }
+
+  const inAMonth = () => new Date(Date.now() + 31 * DAY);
+  const blocks = async ({ db }: Bus) =>
+    (await rows<{ count: number }>(db, 'select count(*)::int as count from event_blocks'))[0]!.count;
+
+  test('a block past retention goes with its last event', async ({ bus }) => {
+    await pruned(bus, 0);
+    expect(await blocks(bus)).toBe(1);
+    await trimIndex(bus.db, 30 * DAY);
+    expect(await blocks(bus)).toBe(1);
+    await trimIndex(bus.db, 30 * DAY, inAMonth());
+    expect(await blocks(bus)).toBe(0);
+    expect(await rows(bus.db, 'select from identifiers')).toEqual([]);
+  });
+
+  test('events that stay in a block past retention are still found, and the others take no room', async ({
+    bus,
+  }) => {
+    const kept = await pruned(bus, 3);
+    const size = async () =>
+      (
+        await rows<{ bytes: number }>(
+          bus.db,
+          'select sum(cardinality(ordinals))::int as bytes from identifiers',
+        )
+      )[0]!.bytes;
+    const before = await size();
+    await trimIndex(bus.db, 30 * DAY, inAMonth());
+    expect(await found(bus, 'old')).toEqual(kept);
+    expect(await size()).toBeLessThan(before / 10);
+    // Nothing more to do, until a week later.
+    await trimIndex(bus.db, 30 * DAY, inAMonth());
+    expect(await found(bus, 'old')).toEqual(kept);
+  });
+});
