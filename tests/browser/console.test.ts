@@ -273,6 +273,10 @@ describe('every page', () => {
       .getByRole('link', { name: /Details/ })
       .first()
       .getAttribute('href');
+    await page.goto(new URL(one!, at('')).href);
+    const dead = await page.locator('main a[href*="/events/"]').first().getAttribute('href');
+    await page.goto(at('/topics/payment.captured'));
+    const held = await page.locator('#held a[href*="/events/"]').first().getAttribute('href');
     await page.goto(at('/replays'));
     const replay = await page.locator('main a[href*="/replays/"]').first().getAttribute('href');
     return [
@@ -284,6 +288,9 @@ describe('every page', () => {
       one!.replace('/platform/event-bus', ''),
       `/replay?deliveryIds=${one!.split('/').at(-1)}`,
       '/replay?topic=payment.failed&since=24h',
+      dead!.replace('/platform/event-bus', ''),
+      held!.replace('/platform/event-bus', ''),
+      '/events/evt_unknown',
       '/doctor',
       '/replays',
       replay!.replace('/platform/event-bus', ''),
