@@ -180,6 +180,11 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.emulateMedia({ colorScheme: 'dark' });
   await shoot('overview-dark');
   await page.emulateMedia({ colorScheme: 'light' });
+  await open('/incidents');
+  await shoot('incidents');
+  await page.getByRole('link', { name: /^accounting does not answer in time/ }).click();
+  await page.getByRole('button', { name: /^Retry/ }).waitFor();
+  await shoot('incident');
   await open('/topics/invoice.issued');
   await shoot('topic');
   const event = (await page.locator('#events a[href*="/events/"]').first().getAttribute('href')) ?? '';

@@ -8,6 +8,7 @@ import { replay } from '../../lib/deliveries/replay.ts';
 import { problemValue } from '../../lib/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/http/problem-codes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
+import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
@@ -469,6 +470,46 @@ describe('replay', () => {
   ] as const)('a wrong value is reported under its option %s', async ([option, line], { postbud }) => {
     const { code, err } = await postbud(line);
     expect([code, err]).toEqual([2, expect.stringMatching(new RegExp(`^${option}: `))]);
+  });
+});
+
+describe('health', () => {
+  test('health shows a subscriber hour by hour, within 80 columns, and what operators did', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await operators.died(2);
+    await drainLive(bus.db, [ledger()]);
+    await HealthRecorder.of(bus.db).write();
+    await replay(bus.db, { topic: 'payment.captured', since: '1h', reason: 'fixed' }, 'kari');
+    const { code, out } = await postbud('health ledger', { columns: 80 });
+    expect(code).toBe(0);
+    expect(out).toContain('ledger, all its topics');
+    expect(out).toMatch(/^ {2}Dead letters +2$/m);
+    expect(out).toMatch(/^\w{3} \d\d:00 +0 +2 +2 /m);
+    expect(out).toMatch(/replay +payment\.captured +kari +fixed/);
+    expect(out).toContain('Times are Europe/Oslo.');
+    expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
+    const asJson = await postbud('health ledger --topic payment.captured --span days --json');
+    expect(asJson.json()).toMatchObject({
+      span: 'days',
+      topic: 'payment.captured',
+      whole: { deadLettered: 2 },
+    });
+  });
+
+  test.for([
+    ['health', 'Which subscriber?'],
+    ['health legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    [
+      'health ledger --topic payment.capture',
+      "Unknown topic of ledger 'payment.capture'. Did you mean 'payment.captured'?",
+    ],
+    ['health ledger --span weeks', "--span 'weeks': expected hours (the last 48) or days (the last 30)"],
+  ] as const)('%s is refused with what would be right', async ([line, words], { postbud }) => {
+    const { code, out, err } = await postbud(line);
+    expect([code, out, err.split('\n')[0]]).toEqual([2, '', words]);
   });
 });
 
