@@ -5,7 +5,7 @@ import { mayReplay, missingReplayScope, pauseForm, replayLink, resumeForm } from
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { ALL_TIME, catalogPath, eventPath, eventsPath, HOME } from '../page/links.ts';
+import { ALL_TIME, catalogPath, eventPath, eventsWithPath, HOME } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
@@ -158,7 +158,7 @@ function eventRow(event: RecentEvent, now: string): Html {
     </td>
     <td class="nowrap">${subject ?? NONE}</td>
     <td class="mono wrap">
-      ${orderingKey === '' ? NONE : html`<a href="${eventsPath({ q: orderingKey })}">${orderingKey}</a>`}
+      ${orderingKey === '' ? NONE : html`<a href="${eventsWithPath(orderingKey)}">${orderingKey}</a>`}
     </td>
     <td class="nowrap">${timeAndAgo(event.createdAt, now)}</td>
     <td class="end nowrap">${stateLabel(state)}</td>
