@@ -14,6 +14,8 @@ import { logTo } from '../lib/log.ts';
 import { emit } from '../lib/outbox/emit.ts';
 import { database } from '../lib/postbud.ts';
 import { relay } from '../lib/relay/relay.ts';
+import { HealthRecorder } from '../lib/subscriber-health/recorder.ts';
+import { sampleBacklog } from '../lib/subscriber-health/sample-backlog.ts';
 import { attach, topicsOf } from '../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND } from '../lib/time.ts';
@@ -85,6 +87,7 @@ async function liveThroughADay(db: Database): Promise<void> {
     for (const [topic, count] of HOURLY) await emitSome(db, topic, isNight ? 1 : count + (hoursAgo % 3));
     await deliver(db, at, everyone({ ...failures, ...more, ...odd }, 1));
     await backdate(db, at);
+    await sampleBacklog(db, new Date(at + 3 * MINUTE));
   }
   // An inquiry with personal data, whose five attempts fail at their own times.
   await emitSome(db, 'inquiry.submitted', 1);
@@ -100,6 +103,8 @@ async function liveThroughADay(db: Database): Promise<void> {
   await emitSome(db, 'invoice.issued', 4);
   await deliver(db, now - 20 * SECOND, everyone({ 'accounting invoice.issued': TIMED_OUT }, 5));
   await backdate(db, now - 20 * SECOND);
+  await HealthRecorder.of(db).write();
+  await run(driverOf(db), { text: PRETEND_TIMES, values: [] });
   await run(driverOf(db), { text: 'update last_pass set at = clock_timestamp()', values: [] });
 }
 
@@ -123,6 +128,18 @@ async function refuseWebhooks(db: Database): Promise<void> {
     values: [],
   });
 }
+
+/** The relay's clock stands still while it delivers here, so the times of deliveries and handlers are made up. */
+const PRETEND_TIMES = `
+  update subscriber_health set
+    delivered_in = array(
+      select case when bucket between 11 and 15 + extract(hour from starts_at)::int % 4 then 10 else 0 end * delivered
+      from generate_series(1, 60) as bucket
+    ),
+    handled_in = array(
+      select case when bucket between 9 and 13 + extract(hour from starts_at)::int % 3 then 10 else 0 end * delivered
+      from generate_series(1, 60) as bucket
+    )`;
 
 /** Emits on the bare client: an emit on the database wakes its relay, and the day decides itself when to deliver. */
 async function emitSome(db: Database, topic: TopicName, count: number): Promise<void> {
@@ -182,6 +199,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.emulateMedia({ colorScheme: 'light' });
   await open('/topics/invoice.issued');
   await shoot('topic');
+  await open('/subscribers/ledger');
+  await shoot('subscriber');
   await open('/dead-letters?limit=8');
   await shoot('dead-letters');
   const link = page
