@@ -15,7 +15,6 @@ import { emit } from '../lib/outbox/emit.ts';
 import { database } from '../lib/postbud.ts';
 import { relay } from '../lib/relay/relay.ts';
 import { HealthRecorder } from '../lib/subscriber-health/recorder.ts';
-import { sampleBacklog } from '../lib/subscriber-health/sample-backlog.ts';
 import { attach, topicsOf } from '../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND } from '../lib/time.ts';
@@ -87,7 +86,6 @@ async function liveThroughADay(db: Database): Promise<void> {
     for (const [topic, count] of HOURLY) await emitSome(db, topic, isNight ? 1 : count + (hoursAgo % 3));
     await deliver(db, at, everyone({ ...failures, ...more, ...odd }, 1));
     await backdate(db, at);
-    await sampleBacklog(db, new Date(at + 3 * MINUTE));
   }
   // An inquiry with personal data, whose five attempts fail at their own times.
   await emitSome(db, 'inquiry.submitted', 1);
@@ -199,8 +197,6 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.emulateMedia({ colorScheme: 'light' });
   await open('/topics/invoice.issued');
   await shoot('topic');
-  await open('/subscribers/ledger');
-  await shoot('subscriber');
   await open('/dead-letters?limit=8');
   await shoot('dead-letters');
   const link = page
@@ -216,6 +212,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.waitForURL('**/replays/*');
   await page.waitForTimeout(1500);
   await shoot('replay');
+  await open('/subscribers/ledger');
+  await shoot('subscriber');
   await open('/replays');
   await shoot('replays');
   await open('/webhooks?limit=8');
