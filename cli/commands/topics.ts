@@ -40,7 +40,7 @@ async function run(call: Call): Promise<number> {
   const text = given.positionals.join(' ');
   const { showOverview } = await import('../../lib/operators/overview/routes.ts');
   const { json, view } = await bus.ask(showOverview);
-  const found = sortTopics(filterTopics(view.topics, text), 'dead');
+  const found = sortTopics(filterTopics(view.topics, text), 'blocked');
   if (found.length === 0 && text !== '') throw nothingFound(text, view.topics);
   if (isJson) {
     writeJson(call, json);

@@ -146,6 +146,24 @@ describe('an operator in a browser', () => {
     180_000,
   );
 
+  it('an operator goes from the overview’s alert to “confirmed” in three clicks, on the page of the incident', async () => {
+    const page = await newPage();
+    await signIn(page);
+    await page.getByRole('link', { name: /dead letter left/ }).click();
+    await page.getByRole('link', { name: 'Replay 1 dead letter…' }).click();
+    await page.getByLabel('Reason').fill('the period is open again');
+    await page.getByRole('button', { name: 'Replay 1 dead letter' }).click();
+    await page.waitForURL('**/incidents/*');
+    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d, 1 of 1 All are delivered/);
+
+    await nav(page, 'Overview').click();
+    await page.getByRole('link', { name: /1 lane is blocked/ }).click();
+    await page.getByRole('button', { name: 'Retry 1 lane now' }).click();
+    await expect.poll(() => words(page)).toMatch(/Retried 1 lane: 1 deliver again/);
+    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d Every lane delivers again/);
+    await runProgram('dev/demo.ts', { DATA_DIR: folder });
+  }, 120_000);
+
   it('an operator pauses a subscriber with a reason, and resumes it', async () => {
     const page = await newPage();
     await openConsole(page);
@@ -260,9 +278,16 @@ describe('an operator in a browser', () => {
     await page.keyboard.press('c');
     await page.getByRole('heading', { name: 'Catalog' }).waitFor();
     await page.locator('html.js').waitFor();
-    await page.keyboard.press('/');
+    await page.keyboard.press('f');
     await page.keyboard.type('refunded');
     await expect.poll(() => page.locator('details:visible').count()).toBeLessThan(10);
+    await page.keyboard.press('Escape');
+    await page.getByRole('heading', { name: 'Catalog' }).click();
+    await page.keyboard.press('/');
+    await page.keyboard.type('payment.captured');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Events', exact: true }).waitFor();
+    expect(page.url()).toContain('q=payment.captured');
   });
 });
 
@@ -273,12 +298,25 @@ describe('every page', () => {
       .getByRole('link', { name: /Details/ })
       .first()
       .getAttribute('href');
+    await page.goto(at('/events'));
+    const event = await page.locator('td.about a').first().getAttribute('href');
     await page.goto(at('/replays'));
     const replay = await page.locator('main a[href*="/replays/"]').first().getAttribute('href');
+    await page.goto(at('/incidents'));
+    const incidents = await page.locator('.incidents a').all();
     return [
       '',
       '?show=all',
+      '/incidents',
+      '/incidents?state=closed&subscriber=nobody',
+      ...(await Promise.all(incidents.map((link) => link.getAttribute('href')))).map((path) =>
+        path!.replace('/platform/event-bus', ''),
+      ),
       '/topics/payment.captured',
+      '/events',
+      '/events?q=nothing-like-it',
+      event!.replace('/platform/event-bus', ''),
+      '/webhooks',
       '/subscribers/ledger',
       '/subscribers/audit?span=days&topic=payment.failed',
       '/dead-letters',

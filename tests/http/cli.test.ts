@@ -155,6 +155,61 @@ describe('events', () => {
   );
 });
 
+describe('why', () => {
+  test('why says first why an event is not delivered, then a line for each delivery', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await operators.held(2);
+    const ids = await rows<{ id: string }>(bus.db, 'select id::text from events order by created_at, seq');
+    const { code, out } = await postbud(`why ${ids[1]!.id}`);
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^Not delivered to ledger: next behind \S+, which failed with TypeError: the ledger is down; next try [\d:]+; /,
+    );
+    expect(out).toMatch(/^ledger +· pending +\d+-\d+ +Next behind/m);
+    expect(out).toMatch(/^accounting +· pending +\d+-\d+ +This deployment has no handler/m);
+    expect(out).toMatch(/When it is fixed: npx postbud retry \d+-1 --wait\. Times are Europe\/Oslo\./);
+  });
+
+  test('why finds the event of a delivery, and lists several that have an id', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    const [dead] = await operators.died(1);
+    const [event] = await rows<{ id: string }>(bus.db, 'select id::text from events');
+    const one = await postbud(`why ${dead} --json`);
+    expect(one.json()).toMatchObject({ event: { eventId: event!.id } });
+    expect((await postbud(`why ${dead}`)).out).toMatch(
+      /^ledger +✗ dead-lettered +\S+ +.*1 attempt: permanent: refused$/m,
+    );
+    await operators.died(2);
+    const several = await postbud('why bkg_48213');
+    expect([several.code, several.out]).toEqual([
+      0,
+      expect.stringMatching(/^3 events found by 'bkg_48213', newest first\./),
+    ]);
+    expect((await postbud('why bkg_48213 --json')).json()).toHaveLength(3);
+  });
+
+  test('why fits 80 columns', async ({ operators, postbud }) => {
+    const [, second] = await operators.held(2);
+    const { out } = await postbud(`why ${second}`, { columns: 80 });
+    expect(out.split('\n').filter((line) => stringWidth(line) > 80)).toEqual([]);
+    expect(out).toContain('next try');
+  });
+
+  test('why ends with 1 for an unknown id, and with 2 without one', async ({ postbud }) => {
+    expect(await postbud('why 019c7f3e-0000-7000-8000-000000000000')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("No event found by '019c7f3e-0000-7000-8000-000000000000'."),
+    });
+    expect(await postbud('why')).toMatchObject({ code: 2, err: expect.stringContaining('Which event?') });
+  });
+});
+
 describe('dead-letters', () => {
   test('dead-letters says when there are none, and when none match', async ({ operators, postbud }) => {
     expect((await postbud('dead-letters')).out).toBe('No dead letters, and nothing is failing.');

@@ -138,6 +138,50 @@ describe('a search', () => {
     expect(listed.status).toBe(200);
   });
 
+  test('a search that is narrowed by topic, state, subscriber or time finds what is in both', async ({
+    bus,
+    operators,
+  }) => {
+    const options = { correlationId: 'req-both' };
+    const [payment1] = await emitPayments(bus.db, 1, 1, options);
+    const { id: signIn } = await emit(bus.db, 'user.signed_in', payloadOf('user.signed_in'), options);
+    await inEachPlace(bus, async () => {
+      const found = async (query: Readonly<Record<string, string>>) =>
+        idsOf(await list(operators, { q: 'req-both', ...query }));
+      expect(await found({})).toEqual([signIn, payment1]);
+      expect(await found({ topic: 'payment.captured' })).toEqual([payment1]);
+      expect(await found({ subscriber: 'accounting' })).toEqual([payment1]);
+      expect(await found({ state: 'pending', since: '1h' })).toEqual([signIn, payment1]);
+      expect(await found({ state: 'delivered' })).toEqual([]);
+      // By its own id, too.
+      expect(idsOf(await list(operators, { q: payment1!, subscriber: 'accounting' }))).toEqual([payment1]);
+      expect(idsOf(await list(operators, { q: signIn, subscriber: 'accounting' }))).toEqual([]);
+    });
+  });
+
+  test('a search says which events it leaves out, and a list finds them all the same', async ({
+    bus,
+    operators,
+  }) => {
+    await rows(bus.db, `select setval('delivery_positions', 20000)`);
+    const ids = await emitPayments(bus.db, 1, 10, { correlationId: 'req_old' });
+    await drainLive(bus.db, []);
+    await rows(bus.db, `select setval('delivery_positions', 30000)`);
+    await emitPayments(bus.db, 11, 12, { correlationId: 'req-new' });
+    await drainLive(bus.db, []);
+    const ahead = await list(operators, { q: 'req_old' });
+    expect(ahead).toMatchObject({ items: [], search: { since: null, notSearched: 25_906 } });
+    // An index that has begun with the newest, and not come to the others.
+    await rows(bus.db, 'insert into indexed_positions values (true, 29696, 29696)');
+    const begun = await list(operators, { q: 'req_old' });
+    expect(begun).toMatchObject({ items: [], search: { notSearched: 0, since: expect.any(String) } });
+    await indexEvents({ db: bus.db, until: Date.now() + 30_000 });
+    const whole = await list(operators, { q: 'req_old' });
+    expect(whole.search).toEqual({ since: null, notSearched: 0, includesPayloads: true });
+    expect(idsOf(whole)).toEqual(ids.toReversed());
+    expect(idsOf(await list(operators, { topic: 'payment.captured' }))).toHaveLength(12);
+  });
+
   test('a frequent id is paged through, each event once', async ({ bus, operators }) => {
     const ids = await emitPayments(bus.db, 1, 60, { correlationId: 'req-many' });
     await drainLive(bus.db, []);
@@ -201,6 +245,28 @@ describe('a list', () => {
     ]);
     expect(await pages({ since: '1h' })).toEqual(newestFirst(...held, other, ...awaiting));
     expect(await pages({ since: '1h', ...captured })).toEqual(newestFirst(...held, ...awaiting));
+  });
+
+  test('an event of a key that waits is listed like one of a whole topic', async ({ bus, operators }) => {
+    const refuse = (number: number) => {
+      if (number === 1) throw new TypeError('the ledger is down');
+    };
+    const held = await emitPayments(bus.db, 1, 3, { orderingKey: 'booking 1' });
+    const beside = await emitPayments(bus.db, 4, 6, { orderingKey: 'booking 2' });
+    await drainLive(bus.db, [ledger(refuse)]);
+    held.push(...(await emitPayments(bus.db, 7, 8, { orderingKey: 'booking 1' })));
+    beside.push(...(await emitPayments(bus.db, 9, 9, { orderingKey: 'booking 2' })));
+    await drainLive(bus.db, [ledger(refuse)]);
+    const [failing = '', ...waiting] = held;
+    const ofLedger = { subscriber: 'ledger', limit: '2' };
+    expect(await allPages(operators, { ...ofLedger, state: 'failing' })).toEqual([failing]);
+    expect(await allPages(operators, { ...ofLedger, state: 'pending' })).toEqual(waiting.toReversed());
+    expect(await allPages(operators, { ...ofLedger, state: 'delivered' })).toEqual(beside.toReversed());
+    expect(await allPages(operators, { q: 'booking 1', limit: '2' })).toEqual(held.toReversed());
+    const { items } = await list(operators, { q: 'booking 1', ...ofLedger, state: 'failing' });
+    expect(items).toMatchObject([
+      { eventId: failing, state: 'failing', delivery: { state: 'failing' }, foundBy: ['ordering key'] },
+    ]);
   });
 
   test('a list for a subscriber shows each delivery to it', async ({ operators }) => {

@@ -250,7 +250,8 @@ export async function contradictions(db: Database): Promise<string[]> {
     `with truth as (
        select event_id, count(*) as total, count(*) filter (where state in ('pending', 'failing')) as open,
          count(*) filter (where state = 'failing') as failing,
-         count(*) filter (where state = 'dead_lettered') as dead_lettered, max(state) as worst,
+         count(*) filter (where state = 'dead_lettered' and dismissed_at is null) as dead_lettered,
+         max(case when dismissed_at is null then state else 'delivered' end) as worst,
          array_agg(subscriber order by subscriber) as subscribers
        from deliveries left join lanes on lanes.id = lane_id group by event_id
      )
@@ -290,7 +291,7 @@ export async function contradictions(db: Database): Promise<string[]> {
      select concat('backlog: ', to_json(counted), ' but ', to_json(kept)) from (
        select topic, subscriber, count(*) filter (where state = 'pending') as pending,
          count(*) filter (where state = 'failing') as failing,
-         count(*) filter (where state = 'dead_lettered') as dead_lettered
+         count(*) filter (where state = 'dead_lettered' and dismissed_at is null) as dead_lettered
        from deliveries join lanes on lanes.id = lane_id group by topic, subscriber
        union all
        select topic, '', count(*) filter (where state = 'pending'), count(*) filter (where state = 'failing'),

@@ -66,7 +66,8 @@ describe('what tail tells', () => {
       firstAttemptLast24h: 0,
     },
     hours: { delivered: hoursOf(5, 7), deadLettered: hoursOf() },
-    worstError: null,
+    incidents: [],
+    incidentCounts: { happening: 0, owed: 0 },
     topics: [{ ...topic, ...ofTopic, subscribers: [{ ...ledger, ...subscriber }] }],
     ...changes,
   });

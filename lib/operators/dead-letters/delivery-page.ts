@@ -49,17 +49,20 @@ export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
 }
 
 function leadOf(view: DeadLetter): Html {
-  return html`${view.subject !== null && html`${view.subject} · `}${stateLabel(view.state)}${stateTime(view)}`;
+  const { subject, state, dismissedAt } = view;
+  return html`${subject !== null && html`${subject} · `}${stateLabel(state)}${dismissedAt !== null && ', dismissed'}${stateTime(view)}`;
 }
 
 function stateTime({
   state,
   deadLetteredAt,
+  dismissedAt,
   deliveredAt,
   nextAttemptAt,
   generatedAt: now,
 }: DeadLetter): Html | null {
-  const endedAt = state === 'dead_lettered' ? deadLetteredAt : state === 'delivered' ? deliveredAt : null;
+  const endedAt =
+    state === 'dead_lettered' ? (dismissedAt ?? deadLetteredAt) : state === 'delivered' ? deliveredAt : null;
   if (endedAt !== null) return html` at ${time(endedAt, now)}`;
   return nextAttemptAt === null ? null : html`, next attempt ${until(nextAttemptAt, now)}`;
 }

@@ -75,7 +75,7 @@ function reachNote({ search, generatedAt }: EventList): Html | null {
   ].filter((note) => note !== false);
   return notes.length === 0
     ? null
-    : html`<p class="muted small note">${notes.map((note) => [note, ' '])}</p>`;
+    : html`<p class="muted small reach">${notes.map((note) => [note, ' '])}</p>`;
 }
 
 function list(view: EventList, context: PageContext): Html {
@@ -84,8 +84,8 @@ function list(view: EventList, context: PageContext): Html {
   return section({
     id: 'events',
     title: q === null ? 'Newest first' : 'Found',
-    content: card(
-      html`${table({
+    content: html`${card(
+      table({
         name: 'Events',
         columns: [
           'Event',
@@ -96,9 +96,9 @@ function list(view: EventList, context: PageContext): Html {
           'Event id',
         ],
         rows: items.map((item) => row(item, filters, generatedAt)),
-      })}
-      ${listPager(view, context)}`,
-    ),
+      }),
+    )}
+    ${listPager(view, context)}`,
   });
 }
 

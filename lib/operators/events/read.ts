@@ -66,7 +66,7 @@ export const eventList = z
             'Older events are found only by their own ids, because the index does not have them yet; null: all are in it.',
         }),
         notSearched: shape.count.meta({
-          description: 'How many new events are neither in the index nor were searched one by one.',
+          description: 'About how many new events are neither in the index nor were searched one by one.',
         }),
         includesPayloads: z.boolean().meta({
           description: 'Whether payloads were searched: only for a text that looks like an id.',

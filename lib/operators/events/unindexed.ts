@@ -1,5 +1,6 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { BLOCK } from '../../identifiers/block.ts';
 import { isIdentifier } from '../../identifiers/identifier.ts';
 import type { Place } from './place.ts';
 
@@ -7,7 +8,7 @@ import type { Place } from './place.ts';
 export interface Unindexed {
   /** Newest first: those that wait for fan-out, then the others. */
   readonly places: readonly Place[];
-  /** How many of the newest events were neither in the index nor searched one by one. */
+  /** About how many of the newest events were neither in the index nor searched one by one. */
   readonly notSearched: number;
   /** The time of the oldest event in the index, in epoch milliseconds; null if it has all events. */
   readonly indexedFromMs: number | null;
@@ -96,12 +97,12 @@ const SEARCH = `
     'notSearched', greatest(0, bound.lowest - greatest(to_position, 1)) + greatest(0, (
       select count(*) from (select from awaiting_fan_out limit 100000) as waiting
     ) - ${SEARCHED_AWAITING}),
-    'oldest', (
-      select encode(substring(event_ids from (16 * slot + 1)::int for 16), 'hex')
-      from (select event_ids from event_blocks order by from_position limit 1) as first, generate_series(0, 1023) as slot
-      where (select from_position from indexed) > 0
-        and substring(event_ids from (16 * slot + 1)::int for 16) <> decode(repeat('00', 16), 'hex')
+    'oldest', case when (select from_position from indexed) > 0 then coalesce((
+      select encode(substring(event_ids from (16 * slot + 1)::int for 16), 'hex')::uuid
+      from (select event_ids from event_blocks order by from_position limit 1) as first,
+        generate_series(0, ${BLOCK - 1}) as slot
+      where substring(event_ids from (16 * slot + 1)::int for 16) <> decode(repeat('00', 16), 'hex')
       order by slot limit 1
-    )
+    ), (select event_id from placed order by position limit 1)) end
   ) as found
   from bound`;

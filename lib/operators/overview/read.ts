@@ -4,9 +4,10 @@ import { catalog, isTopicName, topics as catalogTopics } from '../../catalog/cat
 import type { Database } from '../../db/connect.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../time.ts';
+import { incident, incidentOf } from '../incidents/incident.ts';
 import * as shape from '../shapes.ts';
 import type { Counts } from '../shapes.ts';
-import { findOverview } from './found.ts';
+import { INCIDENTS, findOverview } from './found.ts';
 import type { Found, FoundTotal } from './found.ts';
 
 const hours = z
@@ -105,18 +106,11 @@ export const overview = z.object({
     })
     .meta({ description: 'Events by state, and their deliveries by state.' }),
   hours,
-  worstError: z
-    .object({
-      group: shape.errorGroup,
-      kind: z.string(),
-      message: z.string(),
-      topic: shape.topic,
-      subscriber: z.string(),
-      count: shape.count,
-      lastDeliveredAt: shape.instant.nullable(),
-    })
-    .nullable()
-    .meta({ description: 'The error that most dead letters share.' }),
+  incidents: z
+    .array(incident)
+    .max(INCIDENTS)
+    .meta({ description: 'What goes wrong: what happens now, then what is owed, each the worst first.' }),
+  incidentCounts: z.object({ happening: shape.count, owed: shape.count }),
   topics: z.array(topicOverview).meta({
     description: 'Every topic in the order of the catalog, then unlisted topics with unfinished deliveries.',
   }),
@@ -155,10 +149,6 @@ function overviewOf(found: Found, handled: ReadonlySet<string>, runsHere: boolea
   const topics = topicsOf(found, handled);
   const subscribers = topics.flatMap((topic) => topic.subscribers);
   const ages = topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0);
-  const { worst } = found;
-  const worstTotal = found.totals.find(
-    ({ topic, subscriber }) => topic === worst?.topic && subscriber === worst.subscriber,
-  );
   return {
     generatedAt: instantOf(found.now),
     relay: { ...relayState(found), runsHere, lagSeconds: Math.max(0, ...ages) },
@@ -170,7 +160,8 @@ function overviewOf(found: Found, handled: ReadonlySet<string>, runsHere: boolea
       firstAttemptLast24h: sum(found.hours, ({ first_attempt: first }) => first),
     },
     hours: hoursOf(found.hours),
-    worstError: worst && { ...worst, lastDeliveredAt: instantOrNull(worstTotal?.last_delivered ?? null) },
+    incidents: found.incidents.map((one) => incidentOf(one)),
+    incidentCounts: found.incident_counts,
     topics,
   };
 }

@@ -1,4 +1,5 @@
 import { answered, HTML_TYPE } from '../../http/operation.ts';
+import { watchIncidents } from '../../incidents/watch.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import { overviewPage } from './page.ts';
@@ -68,7 +69,8 @@ export const showOverview = operatorRoute({
           firstAttemptLast24h: 0,
         },
         hours: NO_HOURS,
-        worstError: null,
+        incidents: [],
+        incidentCounts: { happening: 0, owed: 0 },
         topics: [TROUBLED_TOPIC],
         alerts: {
           channels: [{ channel: 'webhook', to: 'hooks.slack.com' }],
@@ -79,10 +81,12 @@ export const showOverview = operatorRoute({
     },
     'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },
-  handle: async ({ bus }) => ({
-    ...(await readOverview(await bus.database(), bus.subscribers(), undefined, bus.relays())),
-    alerts: targetsOf(bus.alerts()),
-  }),
+  handle: async ({ bus }) => {
+    const db = await bus.database();
+    await watchIncidents(db);
+    const view = await readOverview(db, bus.subscribers(), undefined, bus.relays());
+    return { ...view, alerts: targetsOf(bus.alerts()) };
+  },
   page: (view, context) => overviewPage(view, context, alertsLine(view.alerts)),
 });
 

@@ -1,11 +1,12 @@
 import type { Operator } from '../operator.ts';
-import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
+import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons.ts';
 import { time } from './instants.ts';
 import {
   deadLettersPath,
   doctorPath,
   eventsPath,
   HOME,
+  incidentsPath,
   replaysPath,
   webhooksPath,
   withParameters,
@@ -153,7 +154,8 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   const pill =
     deadLetters !== null && deadLetters > 0 && html`<span class="pill dead">${count(deadLetters)}</span>`;
   return html`<nav id="navigation" aria-label="Main">
-    ${entry('overview', HOME, 'Overview')} ${entry('events', eventsPath(), 'Events')}
+    ${entry('overview', HOME, 'Overview')} ${entry('incidents', incidentsPath(), 'Incidents')}
+    ${entry('events', eventsPath(), 'Events')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
     ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
     ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
@@ -182,7 +184,7 @@ function searchBox({ pathname, searchParams }: URL): Html {
       required
       data-find
     />
-    <button class="vh">Find</button>
+    <button class="btn icon" aria-label="Find">${SEARCH_ICON}</button>
   </form>`;
 }
 
@@ -206,12 +208,15 @@ function account({ name, scopes }: Operator): Html {
 }
 
 const KEYS = [
-  ['/', 'Filter this page, or find an event'],
+  ['/', 'Find an event'],
+  ['f', 'Filter this page'],
   ['r', 'Refresh'],
   ['g o', 'Overview'],
+  ['g i', 'Incidents'],
   ['g e', 'Events'],
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],
+  ['g w', 'Webhooks'],
   ['g c', 'Catalog'],
   ['g h', 'Doctor'],
   ['?', 'Show these shortcuts'],

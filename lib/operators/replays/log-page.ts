@@ -4,6 +4,7 @@ import type { PageContext } from '../page/layout.ts';
 import {
   deadLetterPath,
   eventPath,
+  incidentPath,
   replayedPath,
   replaysPath,
   topicPath,
@@ -36,7 +37,7 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
 function filterLine({ url }: PageContext): Html | null {
   const filters = filtersIn(url);
   if (filters.length === 0) return null;
-  return html`<div class="filters">
+  return html`<div class="filters bar">
     <p class="only small">Showing only: ${filters.join(', ')}. <a href="${replaysPath()}">Show all</a></p>
   </div>`;
 }
@@ -98,9 +99,7 @@ function actionsSection({ actions, generatedAt }: OperatorLog): Html {
     title: 'Other actions',
     hint: 'newest first',
     content: card(
-      actions.length === 0
-        ? emptyLine('No retries, skips, pauses, resumes or reveals on this page.')
-        : actionTable(actions, generatedAt),
+      actions.length === 0 ? emptyLine('No other actions on this page.') : actionTable(actions, generatedAt),
     ),
   });
 }
@@ -125,7 +124,7 @@ function actionRow(action: OperatorAction, now: string): Html {
 }
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
-function target({ topic, subscriber, deliveryId, eventId }: OperatorAction): Html {
+function target({ topic, subscriber, deliveryId, eventId, incidentId }: OperatorAction): Html {
   const where =
     topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
@@ -133,8 +132,9 @@ function target({ topic, subscriber, deliveryId, eventId }: OperatorAction): Htm
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
   const event =
     eventId !== null && html`event <a class="mono" href="${eventPath(eventId)}">${shortId(eventId)}</a>`;
+  const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
   return html`${where}<span class="s"
-      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${delivery}${event}</span
+      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${delivery}${event}${incident}</span
     >`;
 }
 

@@ -3,7 +3,7 @@ import { CHECK_ICON, WARNING_ICON } from '../page/icons.ts';
 import { span, time, timeToMinute } from '../page/instants.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { ALL_TIME, deadLettersPath, HOME } from '../page/links.ts';
+import { ALL_TIME, deadLettersPath, HOME, incidentPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { alert, factList } from '../page/sections.ts';
@@ -57,16 +57,20 @@ function confirmField(matched: number): Html {
 }
 
 function previewFacts(view: ReplayPreview): Html {
-  const { topic, error, isAll, generatedAt, createdFrom, createdTo, endedFrom, endedTo } = view;
+  const { topic, error, generatedAt, createdFrom, createdTo, endedFrom, endedTo } = view;
   return factList([
     topic !== null && ['Topic', html`<span class="mono">${topic}</span>`],
     error !== null && ['Error', failureLabel(error)],
     ['Goes to', destinations(view)],
     createdFrom !== null && createdTo !== null && ['Recorded', span(createdFrom, createdTo, generatedAt)],
-    endedFrom !== null &&
-      endedTo !== null && [isAll ? 'Ended' : 'Dead-lettered', span(endedFrom, endedTo, generatedAt)],
+    endedFrom !== null && endedTo !== null && [endedWord(view), span(endedFrom, endedTo, generatedAt)],
     ['How', 'Oldest first, same event ids, attempt numbers start again at 1'],
   ]);
+}
+
+function endedWord({ isAll, request: { include } }: ReplayPreview): string {
+  if (isAll) return 'Ended';
+  return include === 'dismissed' ? 'Dismissed' : 'Dead-lettered';
 }
 
 function destinations({ subscriptions, topic: onlyTopic }: ReplayPreview): Html {
@@ -176,7 +180,8 @@ function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
   </div>`;
 }
 
-function cancelPath({ topic, subscriptions }: ReplayPreview): string {
+function cancelPath({ topic, subscriptions, request: { incident } }: ReplayPreview): string {
+  if (incident !== undefined) return incidentPath(incident);
   const subscriber = subscriptions.length === 1 ? subscriptions[0]?.subscriber : null;
   return deadLettersPath({ topic, subscriber });
 }
