@@ -144,7 +144,7 @@ describe('a marketing site on another origin, in a browser', () => {
     await open(allowed);
     for (const code of [...chatRoute.problems, ...inquiryRoute.problems]) {
       const { status } = problemCodes[code];
-      const { detail = '' } = problemValue(code, { detail: 'The English words of the API.' });
+      const { detail } = problemValue(code, { detail: 'The English words of the API.' });
       await page.route('**/api/inquiry', (route) =>
         route.request().method() === 'OPTIONS'
           ? route.continue()
