@@ -155,8 +155,13 @@ function outcomeOf(
 
 /** What an operator would ask next. */
 function nextStep({ deliveries }: EventView): string {
-  const behind = deliveries.find(({ why }) => why?.behind)?.why?.behind;
-  if (behind) return `The first in line: npx postbud why ${behind.eventId}. `;
+  for (const { why, deliveryId } of deliveries) {
+    // The delivery that holds the lane: this one, or the one in front of it.
+    const held =
+      why?.code === 'backoff' ? deliveryId : why?.behind?.code === 'backoff' && why.behind.deliveryId;
+    if (held) return `When it is fixed: npx postbud retry ${held} --wait. `;
+    if (why?.behind) return `The first in line: npx postbud why ${why.behind.eventId}. `;
+  }
   const troubled = deliveries.find(({ state }) => state === 'dead_lettered' || state === 'failing');
   return troubled?.deliveryId ? `Its attempts: npx postbud dead-letters ${troubled.deliveryId}. ` : '';
 }

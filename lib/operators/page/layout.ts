@@ -1,5 +1,5 @@
 import type { Operator } from '../operator.ts';
-import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON } from './icons.ts';
+import { BUS_ICON, KEYS_ICON, MOON_ICON, PAUSE_ICON, SEARCH_ICON } from './icons.ts';
 import { time } from './instants.ts';
 import {
   deadLettersPath,
@@ -184,7 +184,7 @@ function searchBox({ pathname, searchParams }: URL): Html {
       required
       data-find
     />
-    <button class="vh">Find</button>
+    <button class="btn icon" aria-label="Find">${SEARCH_ICON}</button>
   </form>`;
 }
 
@@ -208,13 +208,15 @@ function account({ name, scopes }: Operator): Html {
 }
 
 const KEYS = [
-  ['/', 'Filter this page, or find an event'],
+  ['/', 'Find an event'],
+  ['f', 'Filter this page'],
   ['r', 'Refresh'],
   ['g o', 'Overview'],
   ['g i', 'Incidents'],
   ['g e', 'Events'],
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],
+  ['g w', 'Webhooks'],
   ['g c', 'Catalog'],
   ['g h', 'Doctor'],
   ['?', 'Show these shortcuts'],
