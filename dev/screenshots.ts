@@ -182,6 +182,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.emulateMedia({ colorScheme: 'light' });
   await open('/topics/invoice.issued');
   await shoot('topic');
+  await open('/events?q=bkg_48213&limit=8');
+  await shoot('events');
   await open('/dead-letters?limit=8');
   await shoot('dead-letters');
   const link = page
