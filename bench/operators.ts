@@ -15,6 +15,8 @@ import { countDeadLetters } from '../lib/operators/dead-letters/count.ts';
 import { readDeadLetters } from '../lib/operators/dead-letters/read.ts';
 import { readEvent } from '../lib/operators/event/read.ts';
 import { metricsFor } from '../lib/operators/metrics/read.ts';
+import { webhookQuery } from '../lib/operators/webhooks/query.ts';
+import { readWebhooks } from '../lib/operators/webhooks/read.ts';
 import { operatorEndpoint } from '../lib/operators/access/endpoint.ts';
 import { readOverview } from '../lib/operators/overview/read.ts';
 import { previewReplay } from '../lib/operators/replays/preview.ts';
@@ -251,12 +253,37 @@ async function views(db: Database): Promise<Figure[]> {
     await read('an event behind thousands of others', () => readOne(db, blocked), OVERVIEW_GOAL_MS),
     await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
     await read('a topic with thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
+    ...(await webhooks(db)),
     await read(`preview of a replay of ${PREVIEWED.toLocaleString('en')}`, async () => {
       const { matched } = await previewReplay(db, subscribers, asked);
       if (matched !== PREVIEWED) throw new Error(`${matched} dead letters match`);
     }),
   ];
 }
+
+/** Measures the list of webhooks, beside as many receipts as there are deliveries. */
+async function webhooks(db: Database): Promise<Figure[]> {
+  const endpoints = endpointsOf(readConfig().webhooks);
+  tell('webhook_receipts');
+  await run(driverOf(db), { text: RECEIPTS, values: [DELIVERED] });
+  const list = (query: object) => () => readWebhooks(db, endpoints, webhookQuery.parse(query));
+  let cursor: string | undefined;
+  for (let page = 1; page < DEEP_PAGE; page += 1) {
+    const { receipts } = await list({ cursor })();
+    cursor = receipts.nextCursor ?? cursor;
+  }
+  return [
+    await read('webhooks', list({}), OVERVIEW_GOAL_MS),
+    await read(`webhooks, page ${DEEP_PAGE}`, list({ cursor }), OVERVIEW_GOAL_MS),
+    await read('webhooks by id', list({ id: 'evt_500000' }), OVERVIEW_GOAL_MS),
+  ];
+}
+
+const RECEIPTS = `
+  insert into webhook_receipts (provider, event_id, body_sha256, received_at)
+  select 'cardpayments', 'evt_' || number, repeat('0', 64),
+    clock_timestamp() - number * interval '90 days' / $1::float8
+  from generate_series(1, $1::bigint) as number`;
 
 async function readOne(db: Database, eventId: string): Promise<void> {
   const event = await readEvent(db, eventId, { attached: subscribers });

@@ -73,7 +73,7 @@ export function busAt({ url, operator, cron }: Settings): Bus {
           throw unreachable(error, url, timeoutMs);
         });
       const sent = { ...parameters, ...query, ...(typeof body === 'object' && body) };
-      return await viewOf(read, answer, { url, sent, named, isCron: access === 'cron' });
+      return await viewOf(read, answer, { url, parameters, sent, named, isCron: access === 'cron' });
     },
   };
 }
@@ -95,7 +95,7 @@ async function readWhole(response: Response): Promise<Read> {
 async function viewOf<View>(
   { status, headers, text }: Read,
   schema: z.ZodType<View>,
-  asked: Pick<Refused, 'url' | 'sent' | 'named' | 'isCron'>,
+  asked: Pick<Refused, 'url' | 'parameters' | 'sent' | 'named' | 'isCron'>,
 ): Promise<Answered<View>> {
   const { json, shown } = jsonIn(text);
   if (status < 200 || status >= 300) {

@@ -49,7 +49,8 @@ const answerOf = (attempt: Attempt) => ('error' in attempt ? (attempt.error?.ans
 function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane): void {
   const { paint } = pane;
   const heading = (text: string) => `\n${paint('bold', text)}`;
-  const what = view.state === 'dead_lettered' ? 'Dead letter' : 'Delivery';
+  const isDead = view.state === 'dead_lettered';
+  const what = isDead ? (view.dismissedAt === null ? 'Dead letter' : 'Dismissed dead letter') : 'Delivery';
   pane.write(paint('bold', `${what} ${view.deliveryId}`));
   pane.write(facts(pane, factsOf(view)));
   pane.write(heading('Attempts'));
@@ -64,21 +65,21 @@ function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane
   }
   pane.write(heading(wrapTo(pane.columns, `Payload${hiddenWords(view)}`)));
   pane.write(printableJson(view.payload, 2).replaceAll(/^/gm, '  '));
-  const next =
-    view.state === 'dead_lettered'
-      ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. `
-      : '';
+  const next = isDead ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. ` : '';
   pane.write(`\n${paint('dim', wrapTo(pane.columns, next + TIMES))}`);
 }
 
 function factsOf(view: DeadLetter): Facts {
   const { generatedAt: now, event } = view;
   const { text, style } = stateCell(view.state);
-  const since = view.deadLetteredAt ?? view.deliveredAt;
+  const since = view.dismissedAt ?? view.deadLetteredAt ?? view.deliveredAt;
   const sinceWords = since === null ? '' : `, ${timeText(since, now)} (${ago(since, now)})`;
   const next = view.nextAttemptAt === null ? '' : `, next attempt ${until(view.nextAttemptAt, now)}`;
   return [
-    ['state', { text: `${text}${sinceWords}${next}`, style }],
+    [
+      'state',
+      { text: `${text}${view.dismissedAt === null ? '' : ', dismissed'}${sinceWords}${next}`, style },
+    ],
     ['error', view.lastError && failureText(view.lastError)],
     ['topic', view.topic],
     ['subscriber', view.subscriber],
@@ -146,7 +147,12 @@ interface Happened {
   readonly details: string;
 }
 
-const ACTS = { replayed: 'replayed', hurried: 'retried now', skipped: 'skipped' } as const;
+const ACTS = {
+  replayed: 'replayed',
+  hurried: 'retried now',
+  skipped: 'skipped',
+  dismissed: 'dismissed',
+} as const;
 
 /** @param next the entry after it: a failure right before a replay was the last of its round. */
 function happened(attempt: Attempt, next: Attempt | undefined): Happened {

@@ -13,6 +13,8 @@ export interface Refused {
   /** Null for an answer that is no problem of ours: from a proxy, or a server other than Postbud. */
   readonly problem: Problem | null;
   readonly url: URL;
+  /** The parameters in the request's path. */
+  readonly parameters: Readonly<Record<string, string>>;
   /** The fields of the request. */
   readonly sent: Readonly<Record<string, unknown>>;
   /** Maps them to options of other names. */
@@ -53,6 +55,9 @@ export async function refusal(refused: Refused): Promise<Failure> {
   if (status >= 300 && status < 400 && location !== null) return elsewhere(url, location);
   if (problem === null) return noPostbud(url, status);
   if (status === 400) return await misusedThere(problem, sent, named);
+  // The command line named it: a misspelt name is a wrong command line, like an unknown topic among the options.
+  const { subscriber } = refused.parameters;
+  if (status === 404 && subscriber !== undefined) return await unknownSubscriber(subscriber);
   if (status === 404 && typeof sent['subscriber'] === 'string')
     return await unknownSubscriber(sent['subscriber']);
   if (problem.code === 'count_changed') {

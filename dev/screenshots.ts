@@ -180,10 +180,18 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.emulateMedia({ colorScheme: 'dark' });
   await shoot('overview-dark');
   await page.emulateMedia({ colorScheme: 'light' });
+  await open('/incidents');
+  await shoot('incidents');
+  await page.getByRole('link', { name: /^accounting does not answer in time/ }).click();
+  await page.getByRole('button', { name: /^Retry/ }).waitFor();
+  await shoot('incident');
   await open('/topics/invoice.issued');
   await shoot('topic');
   await open('/events?q=bkg_48213&limit=8');
   await shoot('events');
+  const event = (await page.locator('#events a[href*="/events/"]').first().getAttribute('href')) ?? '';
+  await page.goto(origin + event);
+  await shoot('event');
   await open('/dead-letters?limit=8');
   await shoot('dead-letters');
   const link = page
@@ -208,6 +216,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.setViewportSize({ width: 390, height: 780 });
   await open('');
   await shoot('overview-mobile', false);
+  await page.goto(origin + event);
+  await shoot('event-mobile', false);
 }
 
 await takeScreenshots();

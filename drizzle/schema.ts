@@ -173,7 +173,7 @@ export interface PastAttempt {
   /** ISO 8601, UTC. */
   readonly at: string;
   readonly durationMs: number;
-  readonly outcome: 'failed' | 'delivered' | 'waited' | 'replayed' | 'hurried' | 'skipped';
+  readonly outcome: 'failed' | 'delivered' | 'waited' | 'replayed' | 'hurried' | 'skipped' | 'dismissed';
   readonly kind?: string;
   readonly message?: string;
   /** The beginning of what a component elsewhere answered when it refused the event, without personal data. */
@@ -207,8 +207,13 @@ export const deliveries = pgTable(
     deadLetteredAt: at('dead_lettered_at'),
     replayedAt: at('replayed_at'),
     replays: smallint('replays').notNull().default(0),
-    /** Of a dead letter: the key of its error group. */
+    /** Of a dead letter that is not dismissed: the key of its error group. */
     errorGroup: text('error_group'),
+    /**
+     * Of a dead letter that an operator dismissed, in place of `deadLetteredAt` and `errorGroup`: no counter has it and no
+     * list shows it as a dead letter. All that one dismissal took have the same instant, that of its `operator_actions`.
+     */
+    dismissedAt: at('dismissed_at'),
     attemptLog: jsonb('attempt_log').$type<readonly PastAttempt[]>(),
   },
   (table) => [
@@ -231,13 +236,18 @@ export const deliveries = pgTable(
     index('deliveries_replays')
       .on(table.replayedAt)
       .where(sql`replayed_at is not null`),
+    index('deliveries_dismissed')
+      .on(table.dismissedAt)
+      .where(sql`dismissed_at is not null`),
     // A single check, because it runs at each of a delivery's two writes.
     check(
       'deliveries_state',
       sql`case state
         when 'delivered' then delivered_at is not null and dead_lettered_at is null and error_group is null
-        when 'dead_lettered' then dead_lettered_at is not null and error_group is not null and delivered_at is null
-        else delivered_at is null and dead_lettered_at is null and error_group is null
+          and dismissed_at is null
+        when 'dead_lettered' then delivered_at is null and (dead_lettered_at is null) = (dismissed_at is not null)
+          and (error_group is null) = (dismissed_at is not null)
+        else delivered_at is null and dead_lettered_at is null and error_group is null and dismissed_at is null
           and (state = 'pending' or (attempts > 0 and next_attempt_at is not null))
       end`,
     ),
@@ -380,10 +390,67 @@ export const operatorActions = pgTable(
     /** Of a reveal on an event's page. */
     eventId: uuid('event_id'),
     reason: text('reason'),
+    incidentId: uuid('incident_id'),
   },
   (table) => [
     index('operator_actions_at').on(table.at, table.id),
+    index('operator_actions_incident')
+      .on(table.incidentId)
+      .where(sql`incident_id is not null`),
     check('operator_actions_action', sql`action ~ '^[a-z][a-z_]{0,39}$'`),
+  ],
+);
+
+/**
+ * What goes wrong: one row for each subscription and kind of error, from its first failure until nothing is left of it.
+ * `watchIncidents` writes it from what the lanes and `error_groups` say. At most one row of a subscription and kind is
+ * open; one that comes back shortly after it closed is opened again, so that a flapping subscriber is one story.
+ */
+export const incidents = pgTable(
+  'incidents',
+  {
+    id: uuid('id').primaryKey(),
+    topic: text('topic').notNull(),
+    subscriber: text('subscriber').notNull(),
+    /** The error's code or class. */
+    kind: text('kind').notNull(),
+    /** The last error, its personal data masked. */
+    message: text('message').notNull(),
+    /** `happening`: lanes are blocked now. `owed`: none is, and dead letters are left, or their replay is under way. */
+    state: text('state').$type<'happening' | 'owed' | 'closed'>().notNull(),
+    /** Counts the notable changes: opened, over, worse again, acknowledged, closed. */
+    revision: integer('revision').notNull().default(1),
+    /** The kind of the last notable change. */
+    change: text('change').$type<'opened' | 'changed' | 'closed'>().notNull(),
+    /** The first failure. */
+    openedAt: at('opened_at').notNull(),
+    /** The last notable change. */
+    changedAt: at('changed_at').notNull(),
+    closedAt: at('closed_at'),
+    blockedLanes: integer('blocked_lanes').notNull(),
+    /** Deliveries in these lanes. */
+    waiting: bigint('waiting', { mode: 'number' }).notNull(),
+    /** Dead letters. */
+    owed: bigint('owed', { mode: 'number' }).notNull(),
+    acknowledgedAt: at('acknowledged_at'),
+    acknowledgedBy: text('acknowledged_by'),
+    acknowledgedNote: text('acknowledged_note'),
+  },
+  (table) => [
+    uniqueIndex('incidents_open')
+      .on(table.topic, table.subscriber, table.kind)
+      .where(sql`closed_at is null`),
+    index('incidents_closed')
+      .on(table.closedAt, table.id)
+      .where(sql`closed_at is not null`),
+    index('incidents_subscription').on(table.topic, table.subscriber, table.kind, table.closedAt),
+    check(
+      'incidents_state',
+      sql`state in ('happening', 'owed', 'closed') and (state = 'closed') = (closed_at is not null)`,
+    ),
+    check('incidents_change', sql`change in ('opened', 'changed', 'closed')`),
+    check('incidents_numbers', sql`revision > 0 and blocked_lanes >= 0 and waiting >= 0 and owed >= 0`),
+    check('incidents_acknowledged', sql`(acknowledged_at is null) = (acknowledged_by is null)`),
   ],
 );
 

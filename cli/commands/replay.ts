@@ -6,6 +6,8 @@ import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { YES, confirm, requireConfirmable } from '../confirm.ts';
 import { requireDeliveryId } from '../dead-letter.ts';
+import { requireIncidentId } from '../incident-id.ts';
+import { ALL_TIME } from '../../lib/operators/page/links.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
 import { followReplay } from '../follow-replay.ts';
 import { WAIT, waitLimitMs } from '../follow.ts';
@@ -25,6 +27,7 @@ export const command: Command = {
   summary: 'deliver dead letters again, after a preview',
   usage: [
     'replay <topic> --since <24h> [--subscriber <name>] [--wait] [options]',
+    'replay --incident <incidentId> [--wait] [options]',
     'replay --delivery <deliveryId> [--delivery <deliveryId> …] [options]',
   ],
   notes: [
@@ -39,8 +42,15 @@ export const command: Command = {
     },
     subscriber: { value: '<name>', help: 'only this subscriber' },
     group: { value: '<group>', help: 'only one group of equal errors, by its id in dead-letters --json' },
+    incident: {
+      value: '<incidentId>',
+      help: 'the dead letters of one incident, instead of a topic and --since',
+    },
     delivery: { value: '<deliveryId>', isList: true, help: 'this delivery; can be repeated' },
-    include: { value: 'all', help: 'also replay delivered events: subscribers receive them twice' },
+    include: {
+      value: '<all|dismissed>',
+      help: 'all: delivered events too, which subscribers receive twice; dismissed: only dismissed dead letters',
+    },
     limit: { value: '<number>', help: 'replay at most this many, oldest first' },
     reason: { value: '<text>', help: 'recorded in the operator log' },
     expected: { value: '<number>', help: 'replay only if exactly this many match' },
@@ -59,7 +69,7 @@ export const command: Command = {
 
 async function run(call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
-  const fields = requestOf(given);
+  const fields = await requestOf(call);
   const isDry = given.isSet('dry-run');
   if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
@@ -83,8 +93,11 @@ async function run(call: Call): Promise<number> {
 }
 
 /** @throws Failure for an incomplete or contradictory request. */
-function requestOf(given: Given) {
+async function requestOf(call: Call) {
+  const { given } = call;
   atMost(1, given);
+  const incident = given.text('incident');
+  if (incident !== undefined) return await requestOfIncident(call, incident);
   const [topic] = given.positionals;
   const deliveries = given.texts('delivery').flatMap((ids) => ids.split(','));
   for (const id of deliveries) requireDeliveryId(id);
@@ -100,13 +113,31 @@ function requestOf(given: Given) {
     include,
     limit: given.wholeNumber('limit', 1, 100_000),
   };
-  if (include !== undefined && include !== 'all')
-    throw misused(`--include: '${include}' is not a choice. Write --include all, or leave it out.`);
+  if (include !== undefined && include !== 'all' && include !== 'dismissed')
+    throw misused(
+      `--include: '${include}' is not a choice. Write --include all or --include dismissed, or leave it out.`,
+    );
   if (deliveryIds === undefined) {
     if (topic === undefined) throw misused('The topic is missing; or use --delivery.', USAGE);
     if (request.since === undefined) throw misused('--since is missing.', USAGE);
   }
   return request;
+}
+
+/** @throws Failure for an unknown incident, or for anything that selects other deliveries. */
+async function requestOfIncident({ given, bus }: Call, incident: string) {
+  requireIncidentId(incident);
+  const other = ['since', 'until', 'subscriber', 'group', 'delivery', 'include'].find((name) =>
+    given.isSet(name),
+  );
+  if (other !== undefined || given.positionals.length > 0)
+    throw misused(
+      `--incident selects the dead letters alone: leave out ${other ? `--${other}` : 'the topic'}.`,
+    );
+  const { showIncident } = await import('../../lib/operators/incidents/routes.ts');
+  const { view } = await bus.ask(showIncident, { parameters: { incidentId: incident } });
+  const { topic, subscriber } = view;
+  return { topic, subscriber, incident, since: ALL_TIME, limit: given.wholeNumber('limit', 1, 100_000) };
 }
 
 const USAGE = 'For example: npx postbud replay payment.captured --since 24h';

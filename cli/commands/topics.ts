@@ -5,7 +5,7 @@ import {
   subscribersToShow,
 } from '../../lib/operators/overview/attention.ts';
 import { age, ago, until, timeText } from '../../lib/operators/page/instants.ts';
-import { count, quantity } from '../../lib/operators/page/words.ts';
+import { count, percentage, quantity } from '../../lib/operators/page/words.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
@@ -40,7 +40,7 @@ async function run(call: Call): Promise<number> {
   const text = given.positionals.join(' ');
   const { showOverview } = await import('../../lib/operators/overview/routes.ts');
   const { json, view } = await bus.ask(showOverview);
-  const found = sortTopics(filterTopics(view.topics, text), 'dead');
+  const found = sortTopics(filterTopics(view.topics, text), 'blocked');
   if (found.length === 0 && text !== '') throw nothingFound(text, view.topics);
   if (isJson) {
     writeJson(call, json);
@@ -82,14 +82,14 @@ function relayWords(
 }
 
 function totalsWords({ totals }: Overview): string {
-  const { pending, failing, deadLettered, deliveredLast24h, firstAttemptLast24h } = totals;
+  const { pending, failing, deadLettered, deliveredLast24h, replaysLast24h, deliveredShareLast24h } = totals;
   const events =
     pending + failing + deadLettered === 0
       ? 'Nothing is pending, failing or dead-lettered.'
       : `${quantity(pending, 'event')} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered.`;
-  if (deliveredLast24h === 0) return events;
-  const share = Math.floor((firstAttemptLast24h / deliveredLast24h) * 1000) / 10;
-  return `${events} ${quantity(deliveredLast24h, 'delivery')} in 24 hours, ${share} % at the first attempt.`;
+  if (deliveredShareLast24h === null) return events;
+  const delivered = Math.max(0, deliveredLast24h - replaysLast24h.delivered);
+  return `${events} ${quantity(delivered, 'delivery')} in 24 hours, ${percentage(deliveredShareLast24h)} of those that ended.`;
 }
 
 function quietWords({ topics: all }: Overview, shown: number): string {

@@ -68,11 +68,7 @@ function mailChannel(settings: MailSettings): Channel {
 /** A chat answers in some 200 ms; one that hangs must be given up well before the alert's lease ends. */
 const TIMEOUT_MS = 10 * SECOND;
 
-/** @param timeoutMs of a request, for tests. */
-export function webhookChannel(
-  { url, secret }: NonNullable<AlertSettings['webhook']>,
-  timeoutMs = TIMEOUT_MS,
-): Channel {
+function webhookChannel({ url, secret }: NonNullable<AlertSettings['webhook']>): Channel {
   return {
     name: 'webhook',
     // A chat's address is a password.
@@ -86,7 +82,7 @@ export function webhookChannel(
         body,
         // A redirect would send it to an address that nobody configured.
         redirect: 'manual',
-        signal: AbortSignal.timeout(timeoutMs),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       if (status < 200 || status > 299) throw new AlertNotSent(`answered ${status}`);
     },

@@ -8,6 +8,7 @@ import type { Database } from '../db/connect.ts';
 import { logError } from '../log.ts';
 import { KEEP_MS, prune } from '../deliveries/prune.ts';
 import type { Pruned } from '../deliveries/prune.ts';
+import { watchIncidents } from '../incidents/watch.ts';
 import { rollUpHealth } from '../subscriber-health/roll-up.ts';
 import { sampleBacklog } from '../subscriber-health/sample-backlog.ts';
 import { trimIndex } from '../identifiers/trim-index.ts';
@@ -55,6 +56,13 @@ export const duties: readonly Duty[] = [
     name: 'webhooks set aside',
     run: async (db) => {
       await settleSetAside(db);
+      return {};
+    },
+  },
+  {
+    name: 'incidents',
+    run: async (db) => {
+      await watchIncidents(db);
       return {};
     },
   },

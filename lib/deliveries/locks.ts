@@ -6,7 +6,9 @@
 // 3. rows of `deliveries`, which only the holder of their lane changes;
 // 4. rows of `events`, by id;
 // 5. rows of `backlog`, then of `throughput` (postbud_count_1), then of `error_groups`, each by key;
-// 6. the record of an operator's action, which nobody else changes.
+// 6. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
+// 7. the record of an operator's action, which nobody else changes;
+// 8. rows of `incidents`. Their watcher locks them under an advisory lock of its own, and none of the rows above.
 //
 // A transactional handler holds rows of its own before it comes to step 2.
 
@@ -15,3 +17,6 @@ export const FAN_OUT_LOCK = 0x9058;
 
 /** The same for pruning. A replay holds that lock shared, so that no delivery is replayed while it is deleted. */
 export const PRUNE_LOCK = 0x9059;
+
+/** The same for the watch over incidents, which one process at a time keeps. */
+export const WATCH_LOCK = 0x9060;

@@ -79,6 +79,10 @@ export const replayRequest = z
       .regex(/^[0-9a-f]{16}$/, 'expected an error group, 16 hexadecimal digits')
       .optional()
       .meta({ description: 'Only the dead letters of one error group.' }),
+    incident: z
+      .uuid('expected the id of an incident, a UUID')
+      .optional()
+      .meta({ description: 'Only the dead letters of one incident, whose page then follows the replay.' }),
     deliveryIds: z
       .array(deliveryId)
       .min(1)
@@ -86,9 +90,12 @@ export const replayRequest = z
       .optional()
       .meta({ description: 'These deliveries, of any topic and time.' }),
     include: z
-      .enum(['dead_letters', 'all'], 'expected dead_letters or all')
+      .enum(['dead_letters', 'dismissed', 'all'], 'expected dead_letters, dismissed or all')
       .default('dead_letters')
-      .meta({ description: '`all` also replays delivered deliveries.' }),
+      .meta({
+        description:
+          '`all` also replays delivered deliveries. `dismissed` replays only the dead letters that operators dismissed, which the others leave out.',
+      }),
     dryRun: z
       .boolean()
       .default(false)
@@ -110,9 +117,13 @@ export const replayRequest = z
       .optional()
       .meta({ description: 'An id chosen by the caller. A second request with it replays nothing.' }),
   })
-  .superRefine(({ topic, since, deliveryIds }, context) => {
+  .superRefine(({ topic, since, deliveryIds, group, incident, include }, context) => {
     const requireField = (path: string, message: string) =>
       context.addIssue({ code: 'custom', path: [path], message });
+    if (incident !== undefined && (group !== undefined || deliveryIds || include !== 'dead_letters'))
+      requireField('incident', 'expected neither group, deliveryIds nor include beside it');
+    if (include === 'dismissed' && (group !== undefined || deliveryIds))
+      requireField('include', 'expected neither group nor deliveryIds beside dismissed');
     if (deliveryIds) return;
     if (topic === undefined) requireField('topic', 'expected a topic of the catalog, or deliveryIds');
     if (since === undefined) requireField('since', AGO);

@@ -153,21 +153,23 @@ async function earlierReplay(db: Database, id: string): Promise<Earlier | null> 
 }
 
 /** How the requested deliveries are found. */
-type Way = 'chosen' | 'deadLetters' | 'everything';
+type Way = 'chosen' | 'deadLetters' | 'dismissed' | 'everything';
 
 export function wayOf({ deliveryIds, include }: ParsedReplayRequest): Way {
   if (deliveryIds) return 'chosen';
-  return include === 'all' ? 'everything' : 'deadLetters';
+  return WAYS[include];
 }
 
-/** Gives the parameters $1 to $10 of `MATCHING`. */
+const WAYS = { dead_letters: 'deadLetters', dismissed: 'dismissed', all: 'everything' } as const;
+
+/** Gives the parameters $1 to $10 of `MATCHING`. The third is an error group, or the id of an incident. */
 export function matchingValues(asked: ParsedReplayRequest, now?: Date): unknown[] {
-  const { topic, subscriber, group, since, until, deliveryIds, include, limit } = asked;
+  const { topic, subscriber, group, incident, since, until, deliveryIds, include, limit } = asked;
   const untilMs = until === undefined ? 0 : msOf(until);
   return [
     topic ?? null,
     subscriber ?? null,
-    group ?? null,
+    group ?? incident ?? null,
     since === undefined ? null : msOf(since),
     until === undefined || untilMs > 0 ? untilMs : until,
     deliveryIds ? JSON.stringify(deliveryIds) : null,
@@ -198,10 +200,10 @@ const CLOCK_AND_WINDOW = `
     from clock
   )`;
 
-/** Selects the deliveries that may be replayed and ended in the window. */
+/** Selects the deliveries that may be replayed and ended in the window. A dismissed one ended when it was dismissed. */
 const HAS_ENDED = `
       (state = 'dead_lettered' or ($7::boolean and state = 'delivered'))
-      and coalesce(dead_lettered_at, delivered_at) between span.since and span.until`;
+      and coalesce(dead_lettered_at, dismissed_at, delivered_at) between span.since and span.until`;
 
 /** Selects from `found` the deliveries that the catalog lists, the oldest first. */
 const MATCHING_OF_FOUND = `
@@ -221,7 +223,7 @@ export const MATCHING: Readonly<Record<Way, string>> = {
   chosen: `${CLOCK_AND_WINDOW},
   found as materialized (
     select lane_id, position, deliveries.replays, error_group, event_id,
-      coalesce(dead_lettered_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
+      coalesce(dead_lettered_at, dismissed_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
     from span, (select distinct id from jsonb_array_elements_text($6::text::jsonb) as id) as chosen
       join deliveries on lane_id = split_part(id, '-', 1)::bigint and position = split_part(id, '-', 2)::bigint
       join lanes on lanes.id = lane_id
@@ -233,8 +235,19 @@ export const MATCHING: Readonly<Record<Way, string>> = {
     select lane_id, position, deliveries.replays, error_group, event_id, dead_lettered_at as ended_at, topic,
       subscriber, ${IS_LISTED}
     from span, error_groups join deliveries on error_group = key
-    where topic = $1::text and ($2::text is null or subscriber = $2::text) and ($3::text is null or key = $3::text)
+    where topic = $1::text and ($2::text is null or subscriber = $2::text)
+      and ($3::text is null or key = $3::text or kind = (
+        select kind from incidents where id = case when length($3::text) = 36 then $3::text::uuid end
+      ))
       and $6::text is null and not $7::boolean and dead_lettered_at between span.since and span.until
+  ), ${MATCHING_OF_FOUND}`,
+  dismissed: `${CLOCK_AND_WINDOW},
+  found as materialized (
+    select lane_id, position, deliveries.replays, error_group, event_id, dismissed_at as ended_at, topic, subscriber,
+      ${IS_LISTED}
+    from span, deliveries join lanes on lanes.id = lane_id
+    where topic = $1::text and ($2::text is null or subscriber = $2::text) and $3::text is null
+      and $6::text is null and not $7::boolean and dismissed_at between span.since and span.until
   ), ${MATCHING_OF_FOUND}`,
   everything: `${CLOCK_AND_WINDOW},
   found as materialized (
@@ -242,7 +255,7 @@ export const MATCHING: Readonly<Record<Way, string>> = {
       coalesce(dead_lettered_at, delivered_at) as ended_at, topic, subscriber, ${IS_LISTED}
     from span, lanes join deliveries on lane_id = lanes.id
     where topic = $1::text and ($2::text is null or subscriber = $2::text)
-      and ($3::text is null or error_group = $3::text) and $6::text is null and ${HAS_ENDED}
+      and ($3::text is null or error_group = $3::text) and $6::text is null and dismissed_at is null and ${HAS_ENDED}
   ), ${MATCHING_OF_FOUND}`,
 };
 
@@ -280,7 +293,7 @@ const statement = (matching: string) => `
   ),
   put_back as (
     update deliveries set state = 'pending', attempts = 0, next_attempt_at = null, dead_lettered_at = null,
-      delivered_at = null, error_group = null, replayed_at = clock.now, replays = deliveries.replays + 1,
+      delivered_at = null, error_group = null, dismissed_at = null, replayed_at = clock.now, replays = deliveries.replays + 1,
       -- Else the log of a delivery that is replayed again and again would grow by a page of text each time.
       attempt_log = case when jsonb_array_length(attempt_log) > ${ANSWERS_KEPT} then (
           select jsonb_agg(case when number > jsonb_array_length(attempt_log) - ${ANSWERS_KEPT} then entry
@@ -358,5 +371,6 @@ const statement = (matching: string) => `
 const REPLAY: Readonly<Record<Way, string>> = {
   chosen: statement(MATCHING.chosen),
   deadLetters: statement(MATCHING.deadLetters),
+  dismissed: statement(MATCHING.dismissed),
   everything: statement(MATCHING.everything),
 };

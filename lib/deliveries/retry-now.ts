@@ -17,10 +17,12 @@ export async function retryNow(
     readonly deliveryId: string;
     readonly by: string;
     readonly reason?: string | null;
+    /** The incident whose lanes are retried. */
+    readonly incidentId?: string;
     readonly now?: Date;
   },
 ): Promise<ActedOn> {
-  const { deliveryId, by, reason = null, now } = asked;
+  const { deliveryId, by, reason = null, incidentId = null, now } = asked;
   return await onFirstOfLane(db, deliveryId, async (tx, { id, laneId, topic, subscriber }) => {
     const retried = await run(tx, {
       text: RETRY_NOW,
@@ -34,6 +36,7 @@ export async function retryNow(
         uuidv7(),
         topic,
         subscriber,
+        incidentId,
       ],
     });
     if (retried.length === 0) throw new NotActedOn('not_waiting');
@@ -55,7 +58,7 @@ const RETRY_NOW = `
   lane as (
     update lanes set due_at = clock.now from clock, retried where id = $3::text::bigint
   )
-  insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason)
-  select $7::uuid, clock.now, $4::text, 'retry', $8::text, $9::text, $1::text || '-' || $2::text, $5::text
+  insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason, incident_id)
+  select $7::uuid, clock.now, $4::text, 'retry', $8::text, $9::text, $1::text || '-' || $2::text, $5::text, $10::uuid
   from clock, retried
   returning id`;

@@ -63,6 +63,20 @@ const SKIP = `
       attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
         'outcome', 'skipped', 'kind', 'skipped', 'message', $9::text, 'by', $8::text, 'reason', $9::text)
     from clock where lane_id = $1::text::bigint and position = $2::text::bigint
+    returning replays
+  ),
+  -- The relay records the health of subscribers, but does not see a skip.
+  health as (
+    insert into subscriber_health as known (subscriber, topic, period, starts_at, dead_lettered, replays_dead_lettered)
+    select $7::text, period.topic, period.name, period.starts_at, (replays = 0)::int, (replays > 0)::int
+    from clock, skipped, lateral (
+      values ('', 'hour', date_trunc('hour', clock.now, 'UTC')), ('', 'total', 'epoch'),
+        ($6::text, 'hour', date_trunc('hour', clock.now, 'UTC'))
+    ) as period (topic, name, starts_at)
+    order by period.topic, period.name
+    on conflict (subscriber, topic, period, starts_at) do update set
+      dead_lettered = known.dead_lettered + excluded.dead_lettered,
+      replays_dead_lettered = known.replays_dead_lettered + excluded.replays_dead_lettered
   ),
   lane as (
     -- In a shared lane, other keys may have earlier deliveries.

@@ -92,6 +92,15 @@ export const problemCodes = {
     status: 409,
     example: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
   },
+  incident_closed: {
+    status: 409,
+    detail: 'This incident is closed: nothing is left of it. If it comes back, it is opened again or anew.',
+  },
+  still_listed: {
+    status: 409,
+    example:
+      'This release’s catalog lists accounting for payment.captured. Retire it from a release whose catalog does not.',
+  },
   relay_off: {
     status: 409,
     detail: 'This deployment does not relay: it is a preview, or RELAY is off. Set RELAY=on to relay here.',

@@ -146,6 +146,24 @@ describe('an operator in a browser', () => {
     180_000,
   );
 
+  it('an operator goes from the overview’s alert to “confirmed” in three clicks, on the page of the incident', async () => {
+    const page = await newPage();
+    await signIn(page);
+    await page.getByRole('link', { name: /dead letter left/ }).click();
+    await page.getByRole('link', { name: 'Replay 1 dead letter…' }).click();
+    await page.getByLabel('Reason').fill('the period is open again');
+    await page.getByRole('button', { name: 'Replay 1 dead letter' }).click();
+    await page.waitForURL('**/incidents/*');
+    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d, 1 of 1 All are delivered/);
+
+    await nav(page, 'Overview').click();
+    await page.getByRole('link', { name: /1 lane is blocked/ }).click();
+    await page.getByRole('button', { name: 'Retry 1 lane now' }).click();
+    await expect.poll(() => words(page)).toMatch(/Retried 1 lane: 1 deliver again/);
+    await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d Every lane delivers again/);
+    await runProgram('dev/demo.ts', { DATA_DIR: folder });
+  }, 120_000);
+
   it('an operator pauses a subscriber with a reason, and resumes it', async () => {
     const page = await newPage();
     await openConsole(page);
@@ -275,10 +293,19 @@ describe('every page', () => {
       .getAttribute('href');
     await page.goto(at('/replays'));
     const replay = await page.locator('main a[href*="/replays/"]').first().getAttribute('href');
+    await page.goto(at('/incidents'));
+    const incidents = await page.locator('.incidents a').all();
     return [
       '',
       '?show=all',
+      '/incidents',
+      '/incidents?state=closed&subscriber=nobody',
+      ...(await Promise.all(incidents.map((link) => link.getAttribute('href')))).map((path) =>
+        path!.replace('/platform/event-bus', ''),
+      ),
       '/topics/payment.captured',
+      '/subscribers/ledger',
+      '/subscribers/audit?span=days&topic=payment.failed',
       '/dead-letters',
       '/dead-letters?q=nothing-like-it',
       one!.replace('/platform/event-bus', ''),

@@ -6,6 +6,9 @@ import type { Browser, Page, Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
 import { serveSite } from '../../dev/site-server.ts';
+import { chatRoute } from '../../lib/chat/route.ts';
+import { problemCodes, problemValue } from '../../lib/http/problem-codes.ts';
+import { inquiryRoute } from '../../lib/inquiry/route.ts';
 import { launchBrowser } from '../support/browser.ts';
 import { startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
@@ -61,9 +64,9 @@ async function ask(question: string): Promise<void> {
   await page.getByRole('button', { name: 'Send', exact: true }).click();
 }
 
-async function fillInquiry(): Promise<void> {
+async function fillInquiry(email = 'kari@example.no'): Promise<void> {
   await page.getByLabel('Navn').fill('Kari Lunde');
-  await page.getByLabel('E-post').fill('kari@example.no');
+  await page.getByLabel('E-post').fill(email);
   await page.getByLabel('Organisasjon').fill('Solvik idrettslag');
   await page.getByLabel('Melding').fill('Vi vil gjerne se en demo.');
   await page.getByRole('button', { name: 'Send inn' }).click();
@@ -99,7 +102,69 @@ describe('a marketing site on another origin, in a browser', () => {
       await ask(`Spørsmål ${turn}`);
       await expect.poll(status).not.toBe('Skriver …');
     }
-    expect(await status()).toMatch(/Prøv igjen om \d+ sekunder/);
+    expect(await status()).toMatch(/Prøv igjen om \d+ (sekunder|minutter|timer)/);
+  });
+
+  it('what a visitor typed stays when the site is offline, and the site says so in Norwegian', async () => {
+    await open(allowed);
+    await page.context().setOffline(true);
+    await ask('Har dere et møterom for tolv?');
+    await expect
+      .poll(() => page.locator('#chat-status').textContent())
+      .toBe('Vi får ikke kontakt. Spørsmålet ditt står der fortsatt. Sjekk nettet og prøv igjen.');
+    expect(await page.getByLabel('Spørsmål').inputValue()).toBe('Har dere et møterom for tolv?');
+    expect(await page.locator('#turns li').count()).toBe(0);
+    await fillInquiry();
+    await expect
+      .poll(() => page.locator('#inquiry-status').textContent())
+      .toBe('Vi får ikke kontakt. Det du skrev, står der fortsatt. Sjekk nettet og prøv igjen.');
+    expect(await page.getByLabel('Melding').inputValue()).toBe('Vi vil gjerne se en demo.');
+
+    await page.context().setOffline(false);
+    await page.getByRole('button', { name: 'Send inn' }).click();
+    await expect.poll(() => page.locator('#inquiry-status').textContent()).toContain('Takk');
+    expect(await page.getByLabel('Melding').inputValue()).toBe('');
+  });
+
+  it('a visitor who fills in a field wrongly is told which one, in Norwegian', async () => {
+    await open(allowed);
+    await page.getByRole('button', { name: 'Send inn' }).click();
+    const told = () =>
+      page.getByLabel('Navn').evaluate((field: { validationMessage: string }) => field.validationMessage);
+    expect(await told()).toBe('Fyll ut dette feltet.');
+    await fillInquiry('kari@example');
+    await expect
+      .poll(() => page.locator('#inquiry-status').textContent())
+      .toBe('E-post er ikke en gyldig e-postadresse, for eksempel kari@example.no.');
+    expect(await page.getByLabel('E-post').getAttribute('aria-invalid')).toBe('true');
+    expect(await page.getByLabel('Melding').inputValue()).toBe('Vi vil gjerne se en demo.');
+  });
+
+  it('the site says each problem of the API in Norwegian', async () => {
+    await open(allowed);
+    for (const code of [...chatRoute.problems, ...inquiryRoute.problems]) {
+      const { status } = problemCodes[code];
+      const { detail } = problemValue(code, { detail: 'The English words of the API.' });
+      await page.route('**/api/inquiry', (route) =>
+        route.request().method() === 'OPTIONS'
+          ? route.continue()
+          : route.fulfill({
+              status,
+              headers: {
+                'access-control-allow-origin': '*',
+                'retry-after': '41',
+                'access-control-expose-headers': 'retry-after',
+              },
+              json: { code, detail },
+            }),
+      );
+      await fillInquiry();
+      const words = () => page.locator('#inquiry-status').textContent();
+      await expect.poll(words).not.toBe('Sender …');
+      expect([code, await words()]).toEqual([code, expect.stringMatching(/[Pp]røv|ikke|for lang/)]);
+      expect(await words()).not.toContain(detail);
+      await page.unroute('**/api/inquiry');
+    }
   });
 
   it('a page of another origin is refused', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect } from 'vitest';
 
+import { indexEvents } from '../../lib/identifiers/index-events.ts';
 import { prune } from '../../lib/deliveries/prune.ts';
 import { readEvent } from '../../lib/operators/event/read.ts';
 import type { EventView } from '../../lib/operators/event/view.ts';
@@ -7,7 +8,7 @@ import { emit } from '../../lib/outbox/emit.ts';
 import type { EmitOptions } from '../../lib/outbox/emit.ts';
 import { createPaymentIntent, payments } from '../../lib/subscribers/payments.ts';
 import { DAY } from '../../lib/time.ts';
-import { drain, payloadOf, rows, START } from '../support/bus.ts';
+import { drain, payloadOf, rows, START, storeBacklog } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 import { card, cardSucceeded, webhookOf } from '../support/payments.ts';
@@ -112,6 +113,22 @@ describe('the effects of an event', () => {
     const second = await emitted(bus, { causationId: first });
     const third = await emitted(bus, { causationId: second });
     expect(idsOf((await read(bus, first)).effects)).toEqual([second, third]);
+  });
+
+  test('are found in the index of identifiers behind thousands of newer events, and it is said until then', async ({
+    bus,
+  }) => {
+    const first = await emitted(bus, {});
+    const second = await emitted(bus, { causationId: first });
+    const third = await emitted(bus, { causationId: second });
+    await drain(bus.db, []);
+    // Their ids are random, and most random ids are higher than those of this century.
+    await storeBacklog(bus.db, 'payment.captured', 6000);
+    await drain(bus.db, []);
+    expect(await read(bus, first)).toMatchObject({ effects: [], areMoreEffects: true });
+    await indexEvents({ db: bus.db, until: Date.now() + 45_000 });
+    const { effects, areMoreEffects } = await read(bus, first);
+    expect([idsOf(effects), areMoreEffects]).toEqual([[second, third], false]);
   });
 
   test('outlive their cause, which is then known by its id alone', async ({ bus }) => {

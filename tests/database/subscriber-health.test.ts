@@ -53,12 +53,6 @@ const sum = (counts: readonly number[]) => counts.reduce((total, count) => total
 
 const written = async ({ db }: Bus) => await HealthRecorder.of(db).write();
 
-test.beforeEach(async ({ bus }) => {
-  // What the test before this one has gathered.
-  await written(bus);
-  await bus.reset();
-});
-
 describe('the relay records', () => {
   test('what it settled, by subscription and hour, and the sums of the subscriber', async ({
     bus,

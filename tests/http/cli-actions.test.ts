@@ -175,6 +175,9 @@ describe('pause and resume', () => {
       'pause ledger --topic resource.created --reason moving',
       'ledger does not subscribe to resource.created.',
     ],
+    ['health legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    ['events --subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    ['events --topic payment.captred', "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?"],
     ['log --subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     ['log --topic payment.captred', "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?"],
   ] as const)('%s ends with 2 and the nearest name', async ([args, words], { postbud }) => {
@@ -303,6 +306,12 @@ describe('every command on a narrow terminal', () => {
       'log',
       'dead-letters',
       `dead-letters ${first}`,
+      'events',
+      'health ledger',
+      'webhooks',
+      'topics',
+      'doctor',
+      'catalog payment.captured',
     ];
     for (const line of lines) {
       const { out } = await postbud(line, { columns });

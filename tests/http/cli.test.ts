@@ -8,6 +8,7 @@ import { replay } from '../../lib/deliveries/replay.ts';
 import { problemValue } from '../../lib/http/problem-codes.ts';
 import type { ProblemCode } from '../../lib/http/problem-codes.ts';
 import { emit } from '../../lib/outbox/emit.ts';
+import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { drainLive, emitPayments, payloadOf, rows } from '../support/bus.ts';
 import { ledger } from '../support/ledger.ts';
@@ -152,6 +153,61 @@ describe('events', () => {
       }
     },
   );
+});
+
+describe('why', () => {
+  test('why says first why an event is not delivered, then a line for each delivery', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await operators.held(2);
+    const ids = await rows<{ id: string }>(bus.db, 'select id::text from events order by created_at, seq');
+    const { code, out } = await postbud(`why ${ids[1]!.id}`);
+    expect(code).toBe(0);
+    expect(out).toMatch(
+      /^Not delivered to ledger: next behind \S+, which failed with TypeError: the ledger is down; next try [\d:]+; /,
+    );
+    expect(out).toMatch(/^ledger +· pending +\d+-\d+ +Next behind/m);
+    expect(out).toMatch(/^accounting +· pending +\d+-\d+ +This deployment has no handler/m);
+    expect(out).toContain(`The first in line: npx postbud why ${ids[0]!.id}. Times are Europe/Oslo.`);
+  });
+
+  test('why finds the event of a delivery, and lists several that have an id', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    const [dead] = await operators.died(1);
+    const [event] = await rows<{ id: string }>(bus.db, 'select id::text from events');
+    const one = await postbud(`why ${dead} --json`);
+    expect(one.json()).toMatchObject({ event: { eventId: event!.id } });
+    expect((await postbud(`why ${dead}`)).out).toMatch(
+      /^ledger +✗ dead-lettered +\S+ +.*1 attempt: permanent: refused$/m,
+    );
+    await operators.died(2);
+    const several = await postbud('why bkg_48213');
+    expect([several.code, several.out]).toEqual([
+      0,
+      expect.stringMatching(/^3 events found by 'bkg_48213', newest first\./),
+    ]);
+    expect((await postbud('why bkg_48213 --json')).json()).toHaveLength(3);
+  });
+
+  test('why fits 80 columns', async ({ operators, postbud }) => {
+    const [, second] = await operators.held(2);
+    const { out } = await postbud(`why ${second}`, { columns: 80 });
+    expect(out.split('\n').filter((line) => stringWidth(line) > 80)).toEqual([]);
+    expect(out).toContain('next try');
+  });
+
+  test('why ends with 1 for an unknown id, and with 2 without one', async ({ postbud }) => {
+    expect(await postbud('why 019c7f3e-0000-7000-8000-000000000000')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("No event found by '019c7f3e-0000-7000-8000-000000000000'."),
+    });
+    expect(await postbud('why')).toMatchObject({ code: 2, err: expect.stringContaining('Which event?') });
+  });
 });
 
 describe('dead-letters', () => {
@@ -414,6 +470,46 @@ describe('replay', () => {
   ] as const)('a wrong value is reported under its option %s', async ([option, line], { postbud }) => {
     const { code, err } = await postbud(line);
     expect([code, err]).toEqual([2, expect.stringMatching(new RegExp(`^${option}: `))]);
+  });
+});
+
+describe('health', () => {
+  test('health shows a subscriber hour by hour, within 80 columns, and what operators did', async ({
+    bus,
+    operators,
+    postbud,
+  }) => {
+    await operators.died(2);
+    await drainLive(bus.db, [ledger()]);
+    await HealthRecorder.of(bus.db).write();
+    await replay(bus.db, { topic: 'payment.captured', since: '1h', reason: 'fixed' }, 'kari');
+    const { code, out } = await postbud('health ledger', { columns: 80 });
+    expect(code).toBe(0);
+    expect(out).toContain('ledger, all its topics');
+    expect(out).toMatch(/^ {2}Dead letters +2$/m);
+    expect(out).toMatch(/^\w{3} \d\d:00 +0 +2 +2 /m);
+    expect(out).toMatch(/replay +payment\.captured +kari +fixed/);
+    expect(out).toContain('Times are Europe/Oslo.');
+    expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
+    const asJson = await postbud('health ledger --topic payment.captured --span days --json');
+    expect(asJson.json()).toMatchObject({
+      span: 'days',
+      topic: 'payment.captured',
+      whole: { deadLettered: 2 },
+    });
+  });
+
+  test.for([
+    ['health', 'Which subscriber?'],
+    ['health legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    [
+      'health ledger --topic payment.capture',
+      "Unknown topic of ledger 'payment.capture'. Did you mean 'payment.captured'?",
+    ],
+    ['health ledger --span weeks', "--span 'weeks': expected hours (the last 48) or days (the last 30)"],
+  ] as const)('%s is refused with what would be right', async ([line, words], { postbud }) => {
+    const { code, out, err } = await postbud(line);
+    expect([code, out, err.split('\n')[0]]).toEqual([2, '', words]);
   });
 });
 

@@ -37,7 +37,7 @@ describe('the page of an event', () => {
     const { json } = await operators.ask(`/events/${eventId}`);
     expect(json).toMatchObject({
       event: { eventId, topic: 'payment.captured', state: 'pending' },
-      verdict: expect.stringContaining('Not delivered to ledger: next behind intent'),
+      verdict: expect.stringContaining('Not delivered to ledger: next behind '),
       deliveries: expect.arrayContaining([
         expect.objectContaining({ subscriber: 'ledger', why: expect.objectContaining({ code: 'behind' }) }),
       ]),

@@ -437,17 +437,35 @@ describe('a wrong request', () => {
 
   test.for([
     '/dead-letters?q=a%00b',
-    '/dead-letters?subscriber=a%00b',
     '/dead-letters?group=a%00b',
     '/dead-letters?q=%ff%fe',
     '/dead-letters?q=%25',
     '/dead-letters?cursor=',
     '/dead-letters?q=&topic=&subscriber=&since=',
     '/dead-letters?nothing=1',
-    '/replay?topic=payment.captured&since=1h&subscriber=nobody',
+    '/replay?topic=payment.captured&since=1h&subscriber=identity',
   ])('an odd query is answered 200: %s', async (path, { operators }) => {
     expect((await operators.ask(path)).status).toBe(200);
   });
+
+  test.for([
+    '/dead-letters?subscriber=a%00b',
+    '/dead-letters?subscriber=nobody',
+    '/replay?topic=payment.captured&since=1h&subscriber=nobody',
+    '/replays?subscriber=nobody',
+  ])(
+    'a subscriber that nobody knows is refused, as it would look like good news: %s',
+    async (path, { operators }) => {
+      const { status, json } = await operators.ask(path);
+      expect(status).toBe(400);
+      expect(json).toMatchObject({
+        code: 'validation_failed',
+        issues: [
+          { path: 'subscriber', message: 'expected a subscriber of the catalog, for example accounting' },
+        ],
+      });
+    },
+  );
 
   test('a replay since a wrong time is refused, as JSON and as a form, and not made', async ({
     bus,

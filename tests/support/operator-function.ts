@@ -13,6 +13,7 @@ import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
 import { eventRoutes } from '../../lib/operators/event/routes.ts';
 import { eventsRoutes } from '../../lib/operators/events/routes.ts';
 import { followers } from '../../lib/operators/following/followers.ts';
+import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
@@ -30,6 +31,7 @@ export const operatorRoutes: readonly Route[] = [
   ...deadLetterRoutes,
   ...replayRoutes,
   ...laneRoutes,
+  ...incidentRoutes,
   ...subscriberRoutes,
   ...eventRoutes,
   ...catalogRoutes,

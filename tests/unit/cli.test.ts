@@ -19,7 +19,7 @@ const pane = (columns: number | null): Pane => ({
 });
 
 describe('the name that was probably meant', () => {
-  const commands = ['topics', 'dead-letters', 'replay', 'doctor', 'tick', 'tail'];
+  const commands = ['topics', 'dead-letters', 'replay', 'doctor', 'health', 'tick', 'tail'];
 
   test.each([
     ['topcs', 'topics'],
@@ -284,11 +284,11 @@ describe('the command line', () => {
   test('the program without a command lists its commands and ends with 2', async () => {
     const { code, out, err } = await said();
     expect([code, out]).toEqual([2, '']);
-    for (const name of ['topics', 'dead-letters', 'replay', 'doctor', 'tick', 'tail'])
+    for (const name of ['topics', 'dead-letters', 'replay', 'doctor', 'health', 'tick', 'tail'])
       expect(err).toContain(`  ${name} `);
   });
 
-  test.each(['topics', 'dead-letters', 'replay', 'doctor', 'tick', 'tail'])(
+  test.each(['topics', 'dead-letters', 'replay', 'doctor', 'health', 'tick', 'tail'])(
     'the command %s has help with examples, asked for in three ways',
     async (name) => {
       const { code, out, err } = await said(name, '--help');

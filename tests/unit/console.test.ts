@@ -16,6 +16,11 @@ import { examination } from '../../lib/operators/doctor/read.ts';
 import { eventsPage } from '../../lib/operators/events/page.ts';
 import { eventList } from '../../lib/operators/events/read.ts';
 import { ago, duration, span, time, until } from '../../lib/operators/page/instants.ts';
+import { incidentView } from '../../lib/operators/incidents/detail.ts';
+import { incidentPage } from '../../lib/operators/incidents/incident-page.ts';
+import type { Incident } from '../../lib/operators/incidents/incident.ts';
+import { incidentsPage } from '../../lib/operators/incidents/page.ts';
+import { incidentList } from '../../lib/operators/incidents/read.ts';
 import { reasonField } from '../../lib/operators/page/actions.ts';
 import { requiredReason } from '../../lib/operators/shapes.ts';
 import { logPage } from '../../lib/operators/replays/log-page.ts';
@@ -123,6 +128,8 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     topic: topicPage(view(topicView), context),
     deadLetters: deadLettersPage(view(deadLetterPage), context, [{ topic: text, subscribers: [text] }]),
     deadLetter: drawDeadLetter(view(deadLetter), context),
+    incidents: incidentsPage(view(incidentList), context),
+    incident: incidentPage(view(incidentView), context),
     preview: previewPage({ ...view(replayPreview), request }, context),
     events: eventsPage(view(eventList), context, [{ topic: text, subscribers: [text] }]),
     doctor: doctorPage(view(examination), context),
@@ -194,10 +201,41 @@ function quietOverview(topics: TopicOverview[] = [topicOf('payment.captured')]):
   return {
     generatedAt: NOW,
     relay: { state: 'running', lastPassAt: '2026-11-19T13:32:04.000Z', runsHere: true, lagSeconds: 0 },
-    totals: { ...NONE, deliveries: NONE, deliveredLast24h: 1000, firstAttemptLast24h: 991 },
+    totals: {
+      ...NONE,
+      deliveries: NONE,
+      deliveredLast24h: 1012,
+      replaysLast24h: { delivered: 12, deadLettered: 0 },
+      deliveredShareLast24h: 1000 / 1001,
+      firstAttemptLast24h: 991,
+    },
     hours: HOURS,
-    worstError: null,
+    incidents: [],
+    incidentCounts: { happening: 0, owed: 0 },
     topics,
+  };
+}
+
+function incidentOf(fields: Partial<Incident> = {}): Incident {
+  return {
+    incidentId: 'an-incident',
+    topic: 'payment.captured',
+    subscriber: 'ledger',
+    state: 'happening',
+    sentence: 'ledger answers 500 on payment.captured.',
+    lastError: { kind: 'http_500', message: 'licence expired' },
+    openedAt: EARLIER,
+    changedAt: EARLIER,
+    closedAt: null,
+    blockedLanes: 1,
+    waiting: 3,
+    owed: 0,
+    revision: 1,
+    acknowledged: null,
+    paused: false,
+    inCatalog: true,
+    lastDeliveredAt: null,
+    ...fields,
   };
 }
 
@@ -229,6 +267,7 @@ function deadLetterOf(fields: Partial<DeadLetter> = {}): DeadLetter {
     replays: 0,
     state: 'dead_lettered',
     deadLetteredAt: EARLIER,
+    dismissedAt: null,
     deliveredAt: null,
     nextAttemptAt: null,
     lastError: null,
@@ -476,14 +515,44 @@ describe('the overview', () => {
     expect(textOf(page)).not.toContain('All quiet');
   });
 
-  test.each([
-    { topics: ['invoice.issued'], path: '/topics/invoice.issued#held' },
-    { topics: ['invoice.issued', 'payment.captured'], path: '?sort=failing#topics' },
-  ])('the overview links to the failures on $topics', ({ topics, path }) => {
-    const view = quietOverview(topics.map((topic) => topicOf(topic, { failing: 1 })));
-    const deliveries = { ...NONE, failing: topics.length };
-    const page = overviewPage({ ...view, totals: { ...view.totals, deliveries } }, contextOf());
-    expect(page.toString()).toContain(`href="/platform/event-bus${path}">See failing deliveries`);
+  test('the overview lists what happens now before what is owed, and hides neither behind the other nor a pause', () => {
+    const paused = subscriberOf('notifications', { paused: true });
+    const view = {
+      ...quietOverview([topicOf('booking.created', { subscribers: [paused] })]),
+      incidents: [
+        incidentOf({ incidentId: 'now', sentence: 'ledger answers 500 on payment.captured.' }),
+        incidentOf({ incidentId: 'then', state: 'owed', sentence: 'audit answered 410 on invoice.issued.' }),
+      ],
+      incidentCounts: { happening: 12, owed: 1 },
+    };
+    const page = overviewPage(view, contextOf());
+    const text = textOf(page);
+    const order = [
+      'Happening now',
+      'all 12 incidents',
+      'ledger answers 500',
+      'notifications is paused',
+      'Over, with dead letters left',
+      'audit answered 410',
+    ];
+    expect(order.map((words) => text.indexOf(words))).toEqual(
+      order.map((words) => text.indexOf(words)).toSorted((one, other) => one - other),
+    );
+    expect(order.filter((words) => !text.includes(words))).toEqual([]);
+    expect(page.toString()).toContain('href="/platform/event-bus/incidents/now"');
+    expect(text).not.toContain('All quiet');
+  });
+
+  test('the overview shows what was delivered lately where nothing needs attention', () => {
+    const idle = { delivered: HOURS.deadLettered, deadLettered: HOURS.deadLettered };
+    const view = quietOverview([topicOf('booking.created', { hours: idle }), topicOf('payment.captured')]);
+    const shown = (one: Overview) => textOf(overviewPage(one, contextOf())).split('quiet topic')[0];
+    expect(shown(view)).toContain('The busiest ones of the last 24 hours:');
+    expect(shown(view)).toContain('payment.captured');
+    expect(shown(view)).not.toContain('booking.created');
+    const fresh = quietOverview([topicOf('booking.created', { hours: idle })]);
+    expect(textOf(overviewPage(fresh, contextOf()))).toContain('no event was delivered in the last 24 hours');
+    expect(overviewPage(fresh, contextOf()).toString()).toMatch(/<details class="more"[^>]* open/);
   });
 
   test('the overview without topics says where topics come from', () => {
@@ -516,15 +585,16 @@ describe('the overview', () => {
     expect(textOf(overviewPage(view, contextOf()))).toContain('Needs attention 1All 2');
   });
 
-  test('topics are sorted by dead letters, or as asked for', () => {
+  test('topics are sorted by what is blocked now, or as asked for', () => {
+    const blocked = subscriberOf('ledger', { failing: 1, pending: 4 });
     const view = quietOverview([
-      topicOf('booking.created', { deadLettered: 1, failing: 9 }),
-      topicOf('payment.captured', { deadLettered: 2 }),
+      topicOf('booking.created', { deadLettered: 9000 }),
+      topicOf('payment.captured', { failing: 1, deadLettered: 2, subscribers: [blocked] }),
     ]);
     const order = (path: string) =>
       [...overviewPage(view, contextOf(path)).matchAll(/data-words="(\S+)/g)].map(([, topic]) => topic);
     expect(order('')).toEqual(['payment.captured', 'booking.created']);
-    expect(order('?sort=failing')).toEqual(['booking.created', 'payment.captured']);
+    expect(order('?sort=dead')).toEqual(['booking.created', 'payment.captured']);
     expect(order('?q=booking')).toEqual(['booking.created']);
   });
 });

@@ -47,7 +47,7 @@ describe('the search box', () => {
   const box = (page: string) => /<form class="find"[^]*?<\/form>/.exec(page)?.[0];
 
   test('the box is on every page, and leads to the events', () => {
-    const page = String(catalogPage({ topics: [] } as never, context('/catalog?q=pay')));
+    const page = String(catalogPage({ topics: [] }, context('/catalog?q=pay')));
     expect(box(page)).toContain(`method="get" action="${HOME}/events"`);
     // What filters another page is not a search for events.
     expect(box(page)).toContain('value=""');

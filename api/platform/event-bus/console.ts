@@ -3,6 +3,7 @@ import { accessRoutes } from '../../../lib/operators/access/routes.ts';
 import { alertRoutes } from '../../../lib/operators/alerts/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
+import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
 import { subscriberRoutes } from '../../../lib/operators/subscribers/routes.ts';
@@ -13,6 +14,7 @@ export default operators(
   [
     ...accessRoutes,
     ...laneRoutes,
+    ...incidentRoutes,
     ...subscriberRoutes,
     ...catalogRoutes,
     ...logRoutes,

@@ -6,7 +6,7 @@ import { timeAndAgo } from '../page/instants.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { HOME } from '../page/links.ts';
-import { joinNames, quantity } from '../page/words.ts';
+import { capitalize, joinNames, quantity } from '../page/words.ts';
 import type { AlertState, AlertTargets, TestAlert } from './read.ts';
 
 /** Says in one line where alerts go, for the overview. */
@@ -17,9 +17,9 @@ export function alertsLine(targets: AlertTargets): Html {
 }
 
 /** Says where alerts go, in one sentence. */
-export function targetWords({ channels }: AlertTargets): string {
+function targetWords({ channels }: AlertTargets): string {
   if (channels.length === 0) return 'Nobody is notified of incidents.';
-  return `Incidents are told by ${joinNames(channels.map(({ channel, to }) => `${channel} (${to})`))}.`;
+  return `Alerts about incidents go to ${joinNames(channels.map(({ channel, to }) => `${to} (${channel})`))}.`;
 }
 
 /** Draws where alerts go, what became of them, and a button that tries each channel. */
@@ -74,7 +74,7 @@ function channelItem(one: AlertState['channels'][number], now: string): Html {
   return html`<li class="${isFailing ? 'dead' : 'ok'}">
     ${isFailing ? DEAD_ICON : CHECK_ICON}
     <div>
-      Incidents are told by ${channel}, to ${to}
+      ${capitalize(channel)} to ${to}
       <span class="s">
         ${lastSentAt === null ? 'none sent yet' : html`last sent ${timeAndAgo(lastSentAt, now)}`}
         ${owed.length > 0 && html`<br />${joinNames(owed)}${isFailing && `: ${lastError}`}`}

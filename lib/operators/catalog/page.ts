@@ -10,6 +10,7 @@ import { card, emptyLine } from '../page/sections.ts';
 import { table } from '../page/table.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
 import { quantity } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import type { CatalogField, CatalogTopic, CatalogView } from './read.ts';
 
 /** Draws every topic with its producer, its subscribers and the fields of its payload. */
@@ -79,7 +80,7 @@ ${payload(topic.example)}</pre>
 
 function subscriberWords({ subscriber, attached }: CatalogTopic['subscribers'][number]): Html {
   return html`<span class="subscriber"
-    ><span class="mono">${subscriber}</span>${!attached && html` <span class="tag">not attached</span>`}</span
+    >${subscriberLink(subscriber)}${!attached && html` <span class="tag">not attached</span>`}</span
   > `;
 }
 

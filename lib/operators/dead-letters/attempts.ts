@@ -88,6 +88,7 @@ const ACTIONS = {
   replayed: 'Replayed by',
   hurried: 'Retried now by',
   skipped: 'Skipped and dead-lettered by',
+  dismissed: 'Dismissed by',
 } as const;
 
 function actionEntry({ outcome, at, by, reason, replayId }: OperatorAction, now: string): Html {

@@ -8,6 +8,7 @@ import type { Child, Html } from '../../markup.ts';
 import { card, factList } from '../page/sections.ts';
 import { failureLabel, stateLabel, stateWord } from '../page/states.ts';
 import { quantity } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import { attemptTimeline } from './attempts.ts';
 import type { DeadLetter } from './delivery.ts';
 import { payloadSection } from './payload-section.ts';
@@ -18,7 +19,7 @@ const REFRESH_SECONDS = 15;
 export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
   const content = html`<p class="back"><a href="${deadLettersPath()}">← Dead letters</a></p>
     ${heading({
-      title: html`<span class="mono">${view.topic}</span> to <span class="mono">${view.subscriber}</span>`,
+      title: html`<span class="mono">${view.topic}</span> to ${subscriberLink(view.subscriber, view.topic)}`,
       lead: leadOf(view),
       actions: actions(view, context),
       live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
@@ -48,17 +49,20 @@ export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
 }
 
 function leadOf(view: DeadLetter): Html {
-  return html`${view.subject !== null && html`${view.subject} · `}${stateLabel(view.state)}${stateTime(view)}`;
+  const { subject, state, dismissedAt } = view;
+  return html`${subject !== null && html`${subject} · `}${stateLabel(state)}${dismissedAt !== null && ', dismissed'}${stateTime(view)}`;
 }
 
 function stateTime({
   state,
   deadLetteredAt,
+  dismissedAt,
   deliveredAt,
   nextAttemptAt,
   generatedAt: now,
 }: DeadLetter): Html | null {
-  const endedAt = state === 'dead_lettered' ? deadLetteredAt : state === 'delivered' ? deliveredAt : null;
+  const endedAt =
+    state === 'dead_lettered' ? (dismissedAt ?? deadLetteredAt) : state === 'delivered' ? deliveredAt : null;
   if (endedAt !== null) return html` at ${time(endedAt, now)}`;
   return nextAttemptAt === null ? null : html`, next attempt ${until(nextAttemptAt, now)}`;
 }

@@ -36,7 +36,7 @@ const handled = z
 
 const intervention = z
   .object({
-    outcome: z.enum(['replayed', 'hurried', 'skipped']),
+    outcome: z.enum(['replayed', 'hurried', 'skipped', 'dismissed']),
     at: shape.instant,
     by: z.string(),
     reason: z.string().nullable(),
@@ -69,6 +69,10 @@ export const deadLetter = z
     generatedAt: shape.instant,
     state: shape.state,
     deadLetteredAt: shape.instant.nullable(),
+    dismissedAt: shape.instant.nullable().meta({
+      description:
+        'When an operator dismissed the dead letter. It is in no count and no list; it can still be replayed.',
+    }),
     deliveredAt: shape.instant.nullable(),
     nextAttemptAt: shape.instant.nullable(),
     lastError: shape.lastError.extend({ group: shape.errorGroup.nullable() }).nullable(),
@@ -144,6 +148,7 @@ interface Found extends FoundAttempts {
   readonly now: number;
   readonly delivered_at: number | null;
   readonly dead_lettered_at: number | null;
+  readonly dismissed_at: number | null;
   readonly replays: number;
   readonly error_group: string | null;
   readonly topic: string;
@@ -180,6 +185,7 @@ function deadLetterOf(deliveryId: string, found: Found, revealed: Reveal | null)
     createdAt: instantOf(found.created_at),
     state: found.state,
     deadLetteredAt: instantOrNull(found.dead_lettered_at),
+    dismissedAt: instantOrNull(found.dismissed_at),
     deliveredAt: instantOrNull(found.delivered_at),
     nextAttemptAt: instantOrNull(found.next_attempt_at),
     failures: found.attempts,
@@ -213,14 +219,16 @@ export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null
   const log = [...(found.log ?? []), ...settledAttempt(found)];
   return log.map((entry, index): Attempt => {
     const at = new Date(entry.at);
-    if (entry.outcome === 'replayed' || entry.outcome === 'hurried' || entry.outcome === 'skipped') {
-      const { outcome, by = '', reason = null, replayId = null } = entry;
+    const { outcome } = entry;
+    if (isIntervention(outcome)) {
+      const { by = '', reason = null, replayId = null } = entry;
       return { outcome, at: at.toISOString(), by, reason, replayId };
     }
-    const { kind, message = '', answer: said, durationMs, outcome, attempt } = entry;
+    const { kind, message = '', answer: said, durationMs, attempt } = entry;
     const masked = (text: string) => (texts ? maskPersonalData(text, texts) : text);
     const next = log[index + 1];
-    const nextAtMs = next ? Date.parse(next.at) : found.next_attempt_at;
+    const isGivenUp = next?.outcome === 'dismissed';
+    const nextAtMs = next && !isGivenUp ? Date.parse(next.at) : found.next_attempt_at;
     return {
       outcome,
       attempt,
@@ -238,6 +246,12 @@ export function attemptsOf(found: FoundAttempts, texts: readonly string[] | null
       waitedMs: nextAtMs === null ? null : Math.max(0, Math.round(nextAtMs - at.getTime() - durationMs)),
     };
   });
+}
+
+function isIntervention(
+  outcome: PastAttempt['outcome'],
+): outcome is z.output<typeof intervention>['outcome'] {
+  return intervention.shape.outcome.safeParse(outcome).success;
 }
 
 /** Finds the error of the last attempt that failed; null where none did. */
@@ -264,7 +278,8 @@ const READ = `
     'attempted_at', extract(epoch from attempted_at) * 1000, 'duration_ms', duration_ms,
     'next_attempt_at', extract(epoch from next_attempt_at) * 1000,
     'delivered_at', extract(epoch from delivered_at) * 1000,
-    'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000, 'replays', replays,
+    'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000,
+    'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays,
     'error_group', error_group, 'log', attempt_log, 'topic', lanes.topic, 'subscriber', lanes.subscriber,
     'ordering_key', events.ordering_key, 'event_id', event_id, 'event_state', events.state, 'payload', payload,
     'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,

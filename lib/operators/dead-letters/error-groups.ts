@@ -8,6 +8,7 @@ import { card } from '../page/sections.ts';
 import { failureTag, failureWords } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import type { ErrorGroup } from './read.ts';
 
 interface Groups {
@@ -36,7 +37,7 @@ function groupRow(error: ErrorGroup, now: string, since: string | null, { operat
   return html`<tr class="r">
     <td class="c">${count(error.count)}</td>
     <td class="message"><span class="sig">${message}</span><span class="s">${failureTag(kind)}</span></td>
-    <td><span class="mono">${topic}</span><span class="s">to ${subscriber}</span></td>
+    <td><span class="mono">${topic}</span><span class="s">to ${subscriberLink(subscriber, topic)}</span></td>
     <td class="nowrap">
       ${span(error.firstAt, error.lastAt, now)}
       <span class="s">

@@ -173,7 +173,7 @@ const namedStatement = (condition: string) => `${CLOCK},
   page as materialized (
     select ${COLUMNS}, row_number() over (order by dead_lettered_at desc, lane_id, position) as number
     from clock, deliveries join lanes on lanes.id = lane_id
-    where state = 'dead_lettered' and ${condition} and ($1::text is null or topic = $1::text)
+    where dead_lettered_at is not null and ${condition} and ($1::text is null or topic = $1::text)
       and ($2::text is null or subscriber = $2::text) and ($3::text is null or error_group = $3::text)
       and (clock.since is null or dead_lettered_at >= clock.since)
     limit $6::int

@@ -11,6 +11,7 @@ import { card, emptyCard, section } from '../page/sections.ts';
 import { failureLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count, quantity } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import { errorGroupTable } from './error-groups.ts';
 import { filterForm } from './filters.ts';
 import type { FilterTopics } from './filters.ts';
@@ -116,7 +117,7 @@ function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html
     <td class="about">
       <a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a><span class="s">${subject}</span>
     </td>
-    <td class="mono">${subscriber}</td>
+    <td>${subscriberLink(subscriber, topic)}</td>
     <td class="message">${failureLabel(item.lastError)}</td>
     <td class="num">${item.failures}${replayCount(item.replays)}</td>
     <td class="nowrap">${timeAndAgo(item.deadLetteredAt, now)}</td>

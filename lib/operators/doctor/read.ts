@@ -74,7 +74,9 @@ const COMMON = `
   truth as materialized (
     select event_id, count(*) as total, count(*) filter (where state in ('pending', 'failing')) as open,
       count(*) filter (where state = 'failing') as failing,
-      count(*) filter (where state = 'dead_lettered') as dead_lettered, max(state) as worst,
+      count(*) filter (where state = 'dead_lettered' and dismissed_at is null) as dead_lettered,
+      -- A dismissed dead letter no longer counts.
+      max(case when dismissed_at is null then state else 'delivered' end) as worst,
       array_agg(subscriber) as subscribers
     from delivery group by event_id
   )`;

@@ -7,6 +7,7 @@ import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card, emptyLine } from '../page/sections.ts';
 import { stateLabel } from '../page/states.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import { drawn, reasonWords } from './sentences.ts';
 import type { EventDelivery, EventView, Why } from './view.ts';
 
@@ -32,7 +33,7 @@ function deliveryItem(delivery: EventDelivery, view: EventView, context: PageCon
   const now = view.generatedAt;
   return html`<li id="to-${subscriber}">
     <div>
-      <h3><span class="mono">${subscriber}</span> ${stateLabel(state)}${endedAt(delivery, now)}</h3>
+      <h3>${subscriberLink(subscriber, view.event.topic)} ${stateLabel(state)}${endedAt(delivery, now)}</h3>
       ${why && reasons(why, now)}
       ${
         deliveryId !== null &&

@@ -9,7 +9,7 @@ import type { Reveal } from '../dead-letters/reveal.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
 import { findEvent } from './found.ts';
-import type { FoundDelivery } from './found.ts';
+import type { Found, FoundDelivery } from './found.ts';
 import { verdictOf, written } from './sentences.ts';
 import type { EventDelivery, EventView } from './view.ts';
 import { whyOf } from './why.ts';
@@ -34,12 +34,20 @@ export async function readEvent(
   eventId: string,
   { attached, reveal = null, now }: EventOptions,
 ): Promise<EventView | null> {
-  const [found, family] = await Promise.all([findEvent(db, eventId, now), readFamily(db, eventId)]);
+  const found = await findEvent(db, eventId, now);
   if (found === null) return null;
+  const { id, correlation_id: correlationId } = found.event;
+  const family = await readFamily(db, { eventId: id, correlationId, position: positionOf(found) });
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
   return viewOf({ found, handled }, family, reveal);
+}
+
+/** An event has the same position in the lanes of all its subscribers. */
+function positionOf({ deliveries }: Found): number | null {
+  const [, position] = deliveries[0]?.delivery_id.split('-') ?? [];
+  return position === undefined ? null : Number(position);
 }
 
 function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | null): EventView {

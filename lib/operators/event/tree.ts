@@ -36,7 +36,7 @@ export function familyTree(view: EventView): Html {
       </ul>
       <p class="small muted">
         ${effects.length === 0 && 'No event names this one as its cause. '}
-        ${view.areMoreEffects && 'Only the effects that were recorded soon after it are listed. '}
+        ${view.areMoreEffects && 'There may be more effects than are listed. '}
         ${
           event.correlationId !== null &&
           html`<a href="${eventsWithPath(event.correlationId)}">All events with the same correlation id</a>`

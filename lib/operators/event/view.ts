@@ -30,7 +30,10 @@ const inFront = z
     deliveryId: deliveryFields.deliveryId,
     eventId: z.uuid(),
     topic: shape.topic,
-    subject: z.string().nullable(),
+    subject: z
+      .string()
+      .nullable()
+      .meta({ description: 'Null also where it is that of the waiting event too.' }),
     count: shape.count.meta({ description: 'Unfinished deliveries in front, the first included.' }),
     isMore: z.boolean().meta({ description: 'Whether more may wait in front than `count` says.' }),
     code: whyCode.meta({ description: 'Why the first one waits.' }),

@@ -97,17 +97,19 @@ function inLane(delivery: FoundDelivery, found: Found): Reason {
   if (first === null) return inItself(found.event, delivery, lane, found.now);
   return reasonOf('behind', {
     since: waitsSince(found.event, delivery, found.now),
-    behind: inFrontOf(delivery, first, found.now),
+    behind: inFrontOf(delivery, first, found),
   });
 }
 
-function inFrontOf(delivery: FoundDelivery, first: FoundFirst, now: number): InFront {
+function inFrontOf(delivery: FoundDelivery, first: FoundFirst, { event, now }: Found): InFront {
   const { code, lastError } = inItself(first, first, delivery.lane, now);
+  const subject = subjectOf(first.topic, first.payload, first.version);
   return {
     deliveryId: first.delivery_id,
     eventId: first.event_id,
     topic: first.topic,
-    subject: subjectOf(first.topic, first.payload, first.version),
+    // A sentence would seem to speak of one and the same event.
+    subject: subject === subjectOf(event.topic, event.payload, event.version) ? null : subject,
     count: delivery.in_front,
     isMore: delivery.is_more_in_front,
     code,

@@ -1,5 +1,6 @@
+import { incidentFollowers } from '../incidents/follow.ts';
 import { laneFollowers } from '../lanes/follow.ts';
 import { replayFollowers } from '../replays/follow.ts';
 
 /** How each action goes on, by its name in the address. Any page may follow any of them. */
-export const followers = { ...laneFollowers, ...replayFollowers };
+export const followers = { ...incidentFollowers, ...laneFollowers, ...replayFollowers };

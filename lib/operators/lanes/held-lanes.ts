@@ -8,6 +8,7 @@ import { card, emptyLine, section } from '../page/sections.ts';
 import { failureLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count, quantity, shortId } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import type { HeldLane, TopicView } from './read.ts';
 
 /** Draws the lanes whose first delivery waits for a retry, with the number of deliveries that wait behind it. */
@@ -47,7 +48,7 @@ function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, c
   const isPaused = topic.subscribers.some((one) => one.subscriber === subscriber && one.paused);
   return html`<tr class="r">
     <th class="row" scope="row">
-      <span class="mono t">${subscriber}</span><span class="s wrap">${key}</span>
+      <b>${subscriberLink(subscriber, topic.topic)}</b><span class="s wrap">${key}</span>
     </th>
     <td class="num">${waitingCount(lane)}</td>
     <td>

@@ -12,6 +12,7 @@ import { card, emptyLine, section } from '../page/sections.ts';
 import { stateLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count, quantity, shortId } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import { heldLanesSection } from './held-lanes.ts';
 import type { RecentEvent, TopicView } from './read.ts';
 
@@ -98,7 +99,7 @@ function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string,
   const { subscriber } = one;
   return html`<tr class="r">
     <th class="row" scope="row">
-      <span class="mono t">${subscriber}</span> ${subscriberTags(one, row)}${pauseLine(one, now)}
+      <b>${subscriberLink(subscriber, topic)}</b> ${subscriberTags(one, row)}${pauseLine(one, now)}
     </th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber}` })}
     <td class="nowrap">${timeOrNever(one.lastDeliveredAt, now)}</td>

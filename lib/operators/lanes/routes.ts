@@ -299,6 +299,7 @@ async function orProblem(acting: Promise<ActedOn>): Promise<ActedOn> {
     return await acting;
   } catch (error) {
     if (!(error instanceof NotActedOn)) throw error;
-    throw new Problem(error.code, { detail: error.message, cause: error });
+    const detail = error.code === 'not_found' ? UNKNOWN_DELIVERY : error.message;
+    throw new Problem(error.code, { detail, cause: error });
   }
 }

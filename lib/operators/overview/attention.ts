@@ -45,11 +45,19 @@ function isTroubled({ deadLettered, failing, oldestDueAgeSeconds }: Troubles): b
 }
 
 /** Whether deliveries wait until someone ends a pause. */
-export function holdsBack({ paused, pending }: SubscriberOverview): boolean {
-  return paused && pending > 0;
+function holdsBack({ paused, pending, failing }: SubscriberOverview): boolean {
+  return paused && pending + failing > 0;
+}
+
+/** Counts the deliveries that wait behind a failing one or for the end of a pause. */
+function blockedOf({ subscribers }: TopicOverview): number {
+  return subscribers
+    .filter(({ failing, paused }) => failing > 0 || paused)
+    .reduce((sum, { pending, failing }) => sum + pending + failing, 0);
 }
 
 const BY = {
+  blocked: blockedOf,
   dead: (topic: TopicOverview) => topic.deadLettered,
   failing: (topic: TopicOverview) => topic.failing,
   pending: (topic: TopicOverview) => topic.pending,
@@ -60,16 +68,27 @@ const BY = {
 export type Sort = keyof typeof BY | 'topic';
 
 export function sortOf(text: string | null): Sort {
-  return text === 'failing' || text === 'pending' || text === 'oldest' || text === 'topic' ? text : 'dead';
+  return SORTS.find((sort) => sort === text) ?? 'blocked';
 }
 
-/** Sorts the topics, the worst first: equals by dead letters, then by failures, then by lateness. */
+const SORTS = ['dead', 'failing', 'pending', 'oldest', 'topic'] as const;
+
+/** Sorts the topics, the worst first: equals by what is blocked now, then by lateness, then by dead letters. */
 export function sortTopics(topics: readonly TopicOverview[], by: Sort): readonly TopicOverview[] {
   if (by === 'topic') return topics.toSorted((one, other) => one.topic.localeCompare(other.topic, 'en'));
-  const order = [BY[by], BY.dead, BY.failing, BY.oldest];
+  const order = [BY[by], BY.blocked, BY.oldest, BY.dead];
   return topics.toSorted(
     (one, other) => order.map((rank) => rank(other) - rank(one)).find((difference) => difference !== 0) ?? 0,
   );
+}
+
+/** Finds the topics that delivered in the last day or have deliveries to make, the busiest first. */
+export function activeTopics(topics: readonly TopicOverview[]): readonly TopicOverview[] {
+  const activity = ({ hours, pending }: TopicOverview) =>
+    pending + [...hours.delivered, ...hours.deadLettered].reduce((sum, number) => sum + number, 0);
+  return topics
+    .filter((topic) => activity(topic) > 0)
+    .toSorted((one, other) => activity(other) - activity(one));
 }
 
 /** Finds the topics with the words in their own name, their producer's or a subscriber's. */

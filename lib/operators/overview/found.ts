@@ -3,6 +3,8 @@ import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
 import { MINUTE, SECOND } from '../../time.ts';
+import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
+import type { FoundIncident } from '../incidents/incident.ts';
 
 /** The statement's result. Times are epoch milliseconds; `hours` counts back from the current hour. */
 export interface Found {
@@ -32,14 +34,10 @@ export interface Found {
     first_attempt: number;
     dead_lettered: number;
   }[];
-  readonly worst: {
-    group: string;
-    kind: string;
-    message: string;
-    topic: string;
-    subscriber: string;
-    count: number;
-  } | null;
+  /** What became of replayed deliveries in the same hours. */
+  readonly replays: { delivered: number; dead_lettered: number };
+  readonly incidents: readonly FoundIncident[];
+  readonly incident_counts: { readonly happening: number; readonly owed: number };
 }
 
 export interface FoundTotal {
@@ -82,6 +80,9 @@ const LONG_TRANSACTION_MS = 5 * SECOND;
 
 /** Longer than any lease: a handler has at most a minute, and its lease 20 seconds more. */
 const LONGEST_LEASE_MS = 2 * MINUTE;
+
+/** More incidents are on a page of their own. */
+export const INCIDENTS = 50;
 
 /** How many lanes of a subscription are read, starting with those due longest. */
 const LANES_LOOKED_AT = 100;
@@ -173,9 +174,15 @@ const OVERVIEW = `
       group by hour, topic
     ) as counted
   ),
-  worst as (
-    select key as "group", kind, message, topic, subscriber, dead_lettered as count
-    from error_groups where dead_lettered > 0 order by dead_lettered desc, key limit 1
+  replays as (
+    select coalesce(sum(replays_delivered), 0) as delivered, coalesce(sum(replays_dead_lettered), 0) as dead_lettered
+    from subscriber_health
+    where period = 'hour' and topic = ''
+      and starts_at > date_trunc('hour', (select now from clock), 'UTC') - interval '24 hours'
+      and starts_at <= date_trunc('hour', (select now from clock), 'UTC')
+  ),
+  worst_incident as (
+    select * from incidents where closed_at is null order by ${WORST_FIRST} limit ${INCIDENTS}
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
@@ -191,6 +198,14 @@ const OVERVIEW = `
         'at', extract(epoch from paused_at) * 1000, 'by', paused_by, 'reason', reason)), '[]') from pauses
     ),
     'hours', (select coalesce(json_agg(hour), '[]') from hour),
-    'worst', (select row_to_json(worst) from worst)
+    'replays', (select row_to_json(replays) from replays),
+    'incidents', (
+      select coalesce(json_agg(${INCIDENT} order by ${WORST_FIRST}), '[]') from worst_incident as incidents
+    ),
+    'incident_counts', (
+      select json_build_object('happening', count(*) filter (where state = 'happening'),
+        'owed', count(*) filter (where state = 'owed'))
+      from incidents where closed_at is null
+    )
   ) as found
   from clock`;

@@ -8,6 +8,7 @@ import { emptyCard, emptyLine } from '../page/sections.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
 import { count, quantity, joinNames } from '../page/words.ts';
 import {
+  activeTopics,
   filterTopics,
   needsAttention,
   sortOf,
@@ -18,7 +19,7 @@ import {
 import type { Overview, SubscriberOverview } from './read.ts';
 import { tiles } from './tiles.ts';
 import { topicTable } from './topic-table.ts';
-import { troubleAlert } from './trouble.ts';
+import { troubles } from './trouble.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -33,7 +34,7 @@ export function overviewPage(view: Overview, context: PageContext, footer?: Html
     lead: leadOf(view),
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${view.topics.length === 0 ? noTopics() : html`${troubleAlert(view)} ${tiles(view)} ${topicsSection(view, context)}`}
+  ${view.topics.length === 0 ? noTopics() : html`${troubles(view)} ${tiles(view)} ${topicsSection(view, context)}`}
   ${footer}`;
   return layout(
     { title: 'Overview', section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
@@ -54,15 +55,20 @@ function topicsSection(view: Overview, context: PageContext): Html {
   const sort = sortOf(query.get('sort'));
   const isAll = query.get('show') === 'all';
   const matching = sortTopics(filterTopics(view.topics, words), sort);
-  const listedFirst = isAll ? matching : matching.filter(needsAttention);
-  const quiet = isAll ? [] : matching.filter((topic) => !needsAttention(topic));
-  const tableOf = (topics: typeof matching, name: string) =>
-    topicTable({ view, context, sort, topics, name });
+  const troubled = isAll ? matching : matching.filter(needsAttention);
+  // Where nothing needs attention, what is going on is more than an empty list.
+  const listedFirst = troubled.length > 0 ? troubled : activeTopics(matching).slice(0, LISTED_ACTIVE);
+  const name = isAll ? 'All topics' : troubled.length > 0 ? 'Topics that need attention' : 'Recent activity';
+  const quiet = isAll ? [] : matching.filter((topic) => !listedFirst.includes(topic));
+  const tableOf = (topics: typeof matching, called: string) =>
+    topicTable({ view, context, sort, topics, name: called });
   return html`<section id="topics" aria-labelledby="h-topics">
     <div class="bar">
       <h2 id="h-topics">Topics</h2>
       ${attentionSwitch(view, isAll, context)}
-      <span class="muted small grow">Topic rows count events; subscriber rows count deliveries.</span>
+      <span class="muted small grow"
+        >Topic rows count events; subscriber rows count deliveries. Blocked topics come first.</span
+      >
       ${topicFilter({ path: HOME, words, kept: { show: query.get('show'), sort: query.get('sort') } })}
     </div>
     ${missingReplayScope(context.operator)}
@@ -70,13 +76,14 @@ function topicsSection(view: Overview, context: PageContext): Html {
       ${
         listedFirst.length > 0
           ? html`<div data-group>
-              ${tableOf(listedFirst, isAll ? 'All topics' : 'Topics that need attention')}
+              ${troubled.length === 0 && html`<p class="none muted">${NO_TROUBLE}</p>`}
+              ${tableOf(listedFirst, name)}
             </div>`
-          : emptyLine(noTopicWords(words, quiet.length > 0))
+          : emptyLine(words === '' ? NO_ACTIVITY : noTopicWords(words, quiet.length > 0))
       }
       ${
         quiet.length > 0 &&
-        html`<details class="more" data-group ${words !== '' && OPENED}>
+        html`<details class="more" data-group ${(words !== '' || listedFirst.length === 0) && OPENED}>
           <summary>${quietWords(quiet.length)}</summary>
           ${tableOf(quiet, 'Quiet topics')}
         </details>`
@@ -104,8 +111,13 @@ function attentionSwitch(view: Overview, isAll: boolean, { url }: PageContext): 
 
 const CURRENT = html`aria-current="true"`;
 
+/** A screenful. */
+const LISTED_ACTIVE = 10;
+
+const NO_TROUBLE = 'No topic needs attention. The busiest ones of the last 24 hours:';
+const NO_ACTIVITY = 'No topic needs attention, and no event was delivered in the last 24 hours.';
+
 function noTopicWords(words: string, isSomeQuiet: boolean): string {
-  if (words === '') return 'No topic needs attention.';
   return `No topic ${isSomeQuiet ? 'that needs attention ' : ''}matches “${words}”.`;
 }
 

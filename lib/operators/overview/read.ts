@@ -4,9 +4,10 @@ import { catalog, isTopicName, topics as catalogTopics } from '../../catalog/cat
 import type { Database } from '../../db/connect.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../time.ts';
+import { incident, incidentOf } from '../incidents/incident.ts';
 import * as shape from '../shapes.ts';
 import type { Counts } from '../shapes.ts';
-import { findOverview } from './found.ts';
+import { INCIDENTS, findOverview } from './found.ts';
 import type { Found, FoundTotal } from './found.ts';
 
 const hours = z
@@ -93,22 +94,23 @@ export const overview = z.object({
       ...shape.counts,
       deliveries: z.object(shape.counts).meta({ id: 'Counts' }),
       deliveredLast24h: shape.count,
+      replaysLast24h: z.object({ delivered: shape.count, deadLettered: shape.count }).meta({
+        description:
+          'How many of these had been replayed, and how many replayed ones died again; approximate.',
+      }),
+      deliveredShareLast24h: z.number().min(0).max(1).nullable().meta({
+        description:
+          'The share of delivered ones among those delivered and dead-lettered, without replays. Null if there were none.',
+      }),
       firstAttemptLast24h: shape.count.meta({ description: 'How many of these needed one attempt.' }),
     })
     .meta({ description: 'Events by state, and their deliveries by state.' }),
   hours,
-  worstError: z
-    .object({
-      group: shape.errorGroup,
-      kind: z.string(),
-      message: z.string(),
-      topic: shape.topic,
-      subscriber: z.string(),
-      count: shape.count,
-      lastDeliveredAt: shape.instant.nullable(),
-    })
-    .nullable()
-    .meta({ description: 'The error that most dead letters share.' }),
+  incidents: z
+    .array(incident)
+    .max(INCIDENTS)
+    .meta({ description: 'What goes wrong: what happens now, then what is owed, each the worst first.' }),
+  incidentCounts: z.object({ happening: shape.count, owed: shape.count }),
   topics: z.array(topicOverview).meta({
     description: 'Every topic in the order of the catalog, then unlisted topics with unfinished deliveries.',
   }),
@@ -147,10 +149,6 @@ function overviewOf(found: Found, handled: ReadonlySet<string>, runsHere: boolea
   const topics = topicsOf(found, handled);
   const subscribers = topics.flatMap((topic) => topic.subscribers);
   const ages = topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0);
-  const { worst } = found;
-  const worstTotal = found.totals.find(
-    ({ topic, subscriber }) => topic === worst?.topic && subscriber === worst.subscriber,
-  );
   return {
     generatedAt: instantOf(found.now),
     relay: { ...relayState(found), runsHere, lagSeconds: Math.max(0, ...ages) },
@@ -158,11 +156,23 @@ function overviewOf(found: Found, handled: ReadonlySet<string>, runsHere: boolea
       ...sumOf(topics),
       deliveries: sumOf(subscribers),
       deliveredLast24h: sum(found.hours, ({ delivered }) => delivered),
+      ...shareOf(found),
       firstAttemptLast24h: sum(found.hours, ({ first_attempt: first }) => first),
     },
     hours: hoursOf(found.hours),
-    worstError: worst && { ...worst, lastDeliveredAt: instantOrNull(worstTotal?.last_delivered ?? null) },
+    incidents: found.incidents.map((one) => incidentOf(one)),
+    incidentCounts: found.incident_counts,
     topics,
+  };
+}
+
+function shareOf({ hours: found, replays }: Found) {
+  // Replays are written a few seconds after the deliveries are counted.
+  const delivered = Math.max(0, sum(found, (hour) => hour.delivered) - replays.delivered);
+  const dead = Math.max(0, sum(found, (hour) => hour.dead_lettered) - replays.dead_lettered);
+  return {
+    replaysLast24h: { delivered: replays.delivered, deadLettered: replays.dead_lettered },
+    deliveredShareLast24h: delivered + dead === 0 ? null : delivered / (delivered + dead),
   };
 }
 

@@ -1,4 +1,5 @@
 import { answered, HTML_TYPE } from '../../http/operation.ts';
+import { watchIncidents } from '../../incidents/watch.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import { overviewPage } from './page.ts';
@@ -59,9 +60,17 @@ export const showOverview = operatorRoute({
       answer: answered({
         generatedAt: '2026-02-21T09:31:00.000Z',
         relay: { state: 'running', lastPassAt: '2026-02-21T09:30:57.204Z', runsHere: true, lagSeconds: 0 },
-        totals: { ...COUNTS, deliveries: COUNTS, deliveredLast24h: 0, firstAttemptLast24h: 0 },
+        totals: {
+          ...COUNTS,
+          deliveries: COUNTS,
+          deliveredLast24h: 0,
+          replaysLast24h: { delivered: 0, deadLettered: 0 },
+          deliveredShareLast24h: null,
+          firstAttemptLast24h: 0,
+        },
         hours: NO_HOURS,
-        worstError: null,
+        incidents: [],
+        incidentCounts: { happening: 0, owed: 0 },
         topics: [TROUBLED_TOPIC],
         alerts: {
           channels: [{ channel: 'webhook', to: 'hooks.slack.com' }],
@@ -72,10 +81,12 @@ export const showOverview = operatorRoute({
     },
     'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },
-  handle: async ({ bus }) => ({
-    ...(await readOverview(await bus.database(), bus.subscribers(), undefined, bus.relays())),
-    alerts: targetsOf(bus.alerts()),
-  }),
+  handle: async ({ bus }) => {
+    const db = await bus.database();
+    await watchIncidents(db);
+    const view = await readOverview(db, bus.subscribers(), undefined, bus.relays());
+    return { ...view, alerts: targetsOf(bus.alerts()) };
+  },
   page: (view, context) => overviewPage(view, context, alertsLine(view.alerts)),
 });
 

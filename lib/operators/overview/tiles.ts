@@ -6,7 +6,7 @@ import { deadLettersPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { wideSpark } from './spark.ts';
-import { count, quantity } from '../page/words.ts';
+import { count, percentage, quantity } from '../page/words.ts';
 
 /** Draws the numbers of deliveries over all topics, and the relay's health. */
 export function tiles(view: Overview): Html {
@@ -26,8 +26,8 @@ export function tiles(view: Overview): Html {
       ${relayTile(relay, generatedAt)}
       <div class="tile wide">
         <dt>${CHECK_ICON}Delivered, last 24 h</dt>
-        <dd class="big">${count(totals.deliveredLast24h)}</dd>
-        <dd class="sub">${firstAttempt(view)}</dd>
+        <dd class="big">${count(Math.max(0, totals.deliveredLast24h - totals.replaysLast24h.delivered))}</dd>
+        <dd class="sub">${delivered(view)}</dd>
         <dd class="g">${wideSpark(hours.delivered)}</dd>
       </div>
     </dl>`;
@@ -70,11 +70,13 @@ function nextRetry({ topics, totals, generatedAt }: Overview): string {
   return next === undefined ? 'retry due or paused' : `next retry ${until(next, generatedAt)}`;
 }
 
-function firstAttempt({ totals: { deliveredLast24h, firstAttemptLast24h } }: Overview): string {
-  if (deliveredLast24h === 0) return 'none yet';
-  // Rounded down, so that 100 % means all of them.
-  const share = Math.floor((firstAttemptLast24h / deliveredLast24h) * 1000) / 10;
-  return `${share} % at first attempt`;
+/** The share of delivered ones among those that ended. Replays are told apart: theirs were dead letters already. */
+function delivered({ totals, hours }: Overview): string {
+  const { deliveredShareLast24h: share, replaysLast24h: replays } = totals;
+  const died = hours.deadLettered.reduce((sum, number) => sum + number, 0) - replays.deadLettered;
+  const dead = `${died > 0 ? count(died) : 'none'} dead-lettered`;
+  const words = share === null ? 'none yet' : `${percentage(share)}, ${dead}`;
+  return replays.delivered === 0 ? words : `${words}, ${count(replays.delivered)} by replay`;
 }
 
 function tile(tone: string, icon: Html, name: string, big: Child, sub: Child): Html {

@@ -11,6 +11,7 @@ import type { PageContext } from '../page/layout.ts';
 import { spark } from './spark.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count, quantity } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 
 interface TopicTable {
   readonly view: Overview;
@@ -101,7 +102,7 @@ function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string)
   const { subscriber, lastDeliveredAt } = one;
   const last = lastDeliveredAt === null ? 'never delivered' : `last delivered ${ago(lastDeliveredAt, now)}`;
   return html`<tr class="r sub">
-    <th class="row" scope="row"><span class="mono">${subscriber}</span> ${subscriberTags(one, row)}</th>
+    <th class="row" scope="row">${subscriberLink(subscriber, topic)} ${subscriberTags(one, row)}</th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber} on ${topic}` })}
     <td class="muted small" colspan="2">${last}${pauseLine(one, now)}</td>
   </tr>`;

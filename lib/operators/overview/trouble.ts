@@ -1,29 +1,32 @@
-import type { Overview } from './read.ts';
-import { holdsBack, isLate, waitsForRelease } from './attention.ts';
-import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
-import { age, timeToMinute, until } from '../page/instants.ts';
-import { deadLettersPath, HOME, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { alert } from '../page/sections.ts';
-import { failurePredicate } from '../page/states.ts';
-import { count, quantity, joinNames } from '../page/words.ts';
+import { incidentItems } from '../incidents/list.ts';
+import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
+import { age, timeToMinute } from '../page/instants.ts';
+import { incidentsPath, topicPath } from '../page/links.ts';
+import { alert, card, section } from '../page/sections.ts';
+import { count, joinNames, quantity } from '../page/words.ts';
+import { isLate, waitsForRelease } from './attention.ts';
+import type { Overview } from './read.ts';
+
+/** Incidents of a state that the overview shows; the others are a click away. */
+const SHOWN = { happening: 5, owed: 3 } as const;
 
 /**
- * Says in one sentence what the worst trouble is, with a link to it. The worst is a relay that does not run; then come
- * dead letters, failures, late topics, pauses, and deliveries that wait for another release.
+ * Says all that is wrong, the worst first: a relay that does not run; what happens now; topics that are late; pauses;
+ * deliveries that wait for another release; and, quieter, dead letters of what is over. None hides another.
  */
-export function troubleAlert(view: Overview): Html {
-  return (
-    relayElsewhere(view) ??
-    relayTrouble(view) ??
-    deadTrouble(view) ??
-    failingTrouble(view) ??
-    lateTrouble(view) ??
-    pausedTrouble(view) ??
-    otherReleaseTrouble(view) ??
-    allQuiet()
-  );
+export function troubles(view: Overview): Html {
+  const found = [
+    relayElsewhere(view) ?? relayTrouble(view),
+    incidentSection(view, 'happening', 'Happening now'),
+    lateTrouble(view),
+    pausedTrouble(view),
+    otherReleaseTrouble(view),
+    incidentSection(view, 'owed', 'Over, with dead letters left'),
+  ].filter((one) => one !== null);
+  const { failing, deadLettered } = view.totals.deliveries;
+  return html`${found.length === 0 && failing + deadLettered === 0 ? allQuiet() : found}`;
 }
 
 /** A deployment that does not relay, such as a preview, says so first: its waiting deliveries are no trouble. */
@@ -56,56 +59,18 @@ function relayTrouble({ relay, generatedAt }: Overview): Html | null {
   );
 }
 
-function deadTrouble(view: Overview): Html | null {
-  const { worstError, totals } = view;
-  if (worstError === null) return null;
-  const { subscriber, topic, group } = worstError;
-  return alert(
-    'dead',
-    DEAD_ICON,
-    html`<b>${shareOf(worstError, totals.deliveries.deadLettered)}</b> ${subscriber}
-      ${failurePredicate(worstError)} on <span class="mono">${topic}</span>. ${sinceThen(worstError, view)}`,
-    html`<a class="btn" href="${deadLettersPath({ topic, subscriber, group })}">Review dead letters</a>`,
-  );
-}
-
-type WorstError = NonNullable<Overview['worstError']>;
-
-function shareOf({ count: number }: WorstError, all: number): string {
-  if (all === 1) return '1 dead letter:';
-  if (number >= all) return `All ${count(all)} dead letters have the same error:`;
-  if (number === 1) return `${count(all)} dead letters, each with a different error. One of them:`;
-  return `${count(number)} of ${count(all)} dead letters have the same error:`;
-}
-
-/** Says whether the subscriber has succeeded since: then only the dead letters remain. */
-function sinceThen({ topic, subscriber, lastDeliveredAt }: WorstError, view: Overview): Html {
-  if (lastDeliveredAt === null) return html`${subscriber} has never accepted a delivery of this topic.`;
-  const lastFailedAt = view.topics
-    .find((one) => one.topic === topic)
-    ?.subscribers.find((one) => one.subscriber === subscriber)?.lastFailedAt;
-  const at = timeToMinute(lastDeliveredAt, view.generatedAt);
-  return lastFailedAt && Date.parse(lastFailedAt) < Date.parse(lastDeliveredAt)
-    ? html`It has accepted deliveries again since then, the last at ${at}.`
-    : html`It has accepted no delivery since ${at}.`;
-}
-
-function failingTrouble({ totals, topics, generatedAt }: Overview): Html | null {
-  const { failing } = totals.deliveries;
-  if (failing === 0) return null;
-  const nextRetryAt = topics.flatMap((topic) => topic.nextRetryAt ?? []).toSorted()[0];
-  const next = nextRetryAt === undefined ? '' : ` The next retry is ${until(nextRetryAt, generatedAt)}.`;
-  const failingTopics = topics.filter((topic) => topic.failing > 0);
-  const [only] = failingTopics;
-  const path =
-    only && failingTopics.length === 1 ? `${topicPath(only.topic)}#held` : `${HOME}?sort=failing#topics`;
-  return alert(
-    'fail',
-    WARNING_ICON,
-    html`<b>${quantity(failing, 'delivery')} ${failing === 1 ? 'is' : 'are'} failing</b> and will be
-      retried.${next}`,
-    html`<a class="btn" href="${path}">See failing deliveries</a>`,
-  );
+function incidentSection(view: Overview, state: 'happening' | 'owed', title: string): Html | null {
+  const found = view.incidents.filter((incident) => incident.state === state).slice(0, SHOWN[state]);
+  if (found.length === 0) return null;
+  const all = view.incidentCounts[state];
+  return section({
+    id: state,
+    title,
+    hint: html`<a href="${incidentsPath()}#${state}"
+      >${all > found.length ? `all ${count(all)} incidents` : quantity(all, 'incident')}</a
+    >`,
+    content: html`<div data-alert>${card(incidentItems(found, view.generatedAt, state === 'owed'))}</div>`,
+  });
 }
 
 function lateTrouble({ topics, generatedAt }: Overview): Html | null {
@@ -133,19 +98,21 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
 
 function pausedTrouble({ topics }: Overview): Html | null {
   const held = topics.flatMap(({ topic, subscribers }) =>
-    subscribers.filter(holdsBack).map(({ subscriber, pending }) => ({ topic, subscriber, pending })),
+    subscribers
+      .filter(({ paused }) => paused)
+      .map(({ subscriber, pending, failing }) => ({ topic, subscriber, waiting: pending + failing })),
   );
-  const [first] = held;
-  if (first === undefined) return null;
+  if (held.length === 0) return null;
   const names = [...new Set(held.map(({ subscriber }) => subscriber))].toSorted();
-  const waiting = held.reduce((sum, { pending }) => sum + pending, 0);
+  const waiting = held.reduce((sum, one) => sum + one.waiting, 0);
+  const worst = held.reduce((one, other) => (other.waiting > one.waiting ? other : one));
   return alert(
     'fail',
     PAUSE_ICON,
     html`<b>${joinNames(names)} ${names.length === 1 ? 'is' : 'are'} paused.</b>
-      ${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'} until someone resumes
-      ${names.length === 1 ? 'it' : 'them'}.`,
-    openTopic(first.topic),
+      ${waiting === 0 ? 'Deliveries will wait' : `${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'}`}
+      until someone resumes ${names.length === 1 ? 'it' : 'them'}.`,
+    openTopic(worst.topic),
   );
 }
 

@@ -6,6 +6,7 @@ import {
   doctorPath,
   eventsPath,
   HOME,
+  incidentsPath,
   replaysPath,
   webhooksPath,
   withParameters,
@@ -153,7 +154,8 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   const pill =
     deadLetters !== null && deadLetters > 0 && html`<span class="pill dead">${count(deadLetters)}</span>`;
   return html`<nav id="navigation" aria-label="Main">
-    ${entry('overview', HOME, 'Overview')} ${entry('events', eventsPath(), 'Events')}
+    ${entry('overview', HOME, 'Overview')} ${entry('incidents', incidentsPath(), 'Incidents')}
+    ${entry('events', eventsPath(), 'Events')}
     ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
     ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
     ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
@@ -209,6 +211,7 @@ const KEYS = [
   ['/', 'Filter this page, or find an event'],
   ['r', 'Refresh'],
   ['g o', 'Overview'],
+  ['g i', 'Incidents'],
   ['g e', 'Events'],
   ['g d', 'Dead letters'],
   ['g p', 'Replays'],

@@ -36,6 +36,10 @@ export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, q
 
 export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURIComponent(replayId)}`;
 
+export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
+
+export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeURIComponent(incidentId)}`;
+
 /** The page that shows what an operator has just revealed. */
 export const revealedPath = (path: string, revealId: string) => withQuery(path, { revealed: revealId });
 

@@ -2,7 +2,6 @@ import type { LastError, State } from '../shapes.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from './icons.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { truncate } from './words.ts';
 
 const WORDS = {
   pending: 'pending',
@@ -37,17 +36,6 @@ export function failureTag(kind: string): Html {
 /** Draws a failure's kind and its message. */
 export function failureLabel({ kind, message }: LastError): Html {
   return html`<span class="err">${failureTag(kind)}<span>${failureWords({ kind, message })}</span></span>`;
-}
-
-/** More does not fit into a sentence; the lists show the whole message. */
-const SENTENCE_LENGTH = 120;
-
-/** Says how a subscriber fails, as the predicate of a sentence: `answers 503`, `does not answer in time`. */
-export function failurePredicate({ kind, message }: LastError): Html {
-  const status = statusOf(kind);
-  if (status !== null) return html`answers ${status}`;
-  if (/timeout/i.test(kind)) return html`does not answer in time`;
-  return html`fails with <span class="mono">${truncate(SENTENCE_LENGTH, `${kind}: ${message}`)}</span>`;
 }
 
 /** Says how a subscriber's last attempt failed, as a clause: `its last answer was 503`. */

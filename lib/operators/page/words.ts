@@ -3,6 +3,11 @@ export function count(number: number): string {
   return number.toLocaleString('en-GB');
 }
 
+/** A share as a percentage, rounded down, so that 100 % means all: `99.6 %`. */
+export function percentage(share: number): string {
+  return `${Math.floor(share * 1000) / 10} %`;
+}
+
 /** With a capital first letter: `retry` as `Retry`. */
 export function capitalize(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);

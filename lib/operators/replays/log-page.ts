@@ -4,6 +4,7 @@ import type { PageContext } from '../page/layout.ts';
 import {
   deadLetterPath,
   eventPath,
+  incidentPath,
   replayedPath,
   replaysPath,
   topicPath,
@@ -15,6 +16,7 @@ import { pager } from '../page/pager.ts';
 import { card, emptyCard, emptyLine, section } from '../page/sections.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { capitalize, count, shortId } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from './read.ts';
 import { scopeWords } from './scope.ts';
 
@@ -35,7 +37,7 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
 function filterLine({ url }: PageContext): Html | null {
   const filters = filtersIn(url);
   if (filters.length === 0) return null;
-  return html`<div class="filters">
+  return html`<div class="filters bar">
     <p class="only small">Showing only: ${filters.join(', ')}. <a href="${replaysPath()}">Show all</a></p>
   </div>`;
 }
@@ -97,9 +99,7 @@ function actionsSection({ actions, generatedAt }: OperatorLog): Html {
     title: 'Other actions',
     hint: 'newest first',
     content: card(
-      actions.length === 0
-        ? emptyLine('No retries, skips, pauses, resumes or reveals on this page.')
-        : actionTable(actions, generatedAt),
+      actions.length === 0 ? emptyLine('No other actions on this page.') : actionTable(actions, generatedAt),
     ),
   });
 }
@@ -124,14 +124,18 @@ function actionRow(action: OperatorAction, now: string): Html {
 }
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
-function target({ topic, subscriber, deliveryId, eventId }: OperatorAction): Html {
-  const where = topic === null ? 'all topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`;
+function target({ topic, subscriber, deliveryId, eventId, incidentId }: OperatorAction): Html {
+  const where =
+    topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
     deliveryId !== null &&
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
   const event =
     eventId !== null && html`event <a class="mono" href="${eventPath(eventId)}">${shortId(eventId)}</a>`;
-  return html`${where}<span class="s">${subscriber !== null && `to ${subscriber}`}${delivery}${event}</span>`;
+  const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
+  return html`${where}<span class="s"
+      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${delivery}${event}${incident}</span
+    >`;
 }
 
 function reasonOrNone(reason: string | null): Child {

@@ -3,12 +3,13 @@ import { CHECK_ICON, WARNING_ICON } from '../page/icons.ts';
 import { span, time, timeToMinute } from '../page/instants.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { ALL_TIME, deadLettersPath, HOME } from '../page/links.ts';
+import { ALL_TIME, deadLettersPath, HOME, incidentPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { alert, factList } from '../page/sections.ts';
 import { failureLabel, lastFailureClause } from '../page/states.ts';
 import { count, quantity, lastPeriod } from '../page/words.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
 import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
 
 /** More than fits on a screen: typing the number proves that it was read. */
@@ -56,16 +57,20 @@ function confirmField(matched: number): Html {
 }
 
 function previewFacts(view: ReplayPreview): Html {
-  const { topic, error, isAll, generatedAt, createdFrom, createdTo, endedFrom, endedTo } = view;
+  const { topic, error, generatedAt, createdFrom, createdTo, endedFrom, endedTo } = view;
   return factList([
     topic !== null && ['Topic', html`<span class="mono">${topic}</span>`],
     error !== null && ['Error', failureLabel(error)],
     ['Goes to', destinations(view)],
     createdFrom !== null && createdTo !== null && ['Recorded', span(createdFrom, createdTo, generatedAt)],
-    endedFrom !== null &&
-      endedTo !== null && [isAll ? 'Ended' : 'Dead-lettered', span(endedFrom, endedTo, generatedAt)],
+    endedFrom !== null && endedTo !== null && [endedWord(view), span(endedFrom, endedTo, generatedAt)],
     ['How', 'Oldest first, same event ids, attempt numbers start again at 1'],
   ]);
+}
+
+function endedWord({ isAll, request: { include } }: ReplayPreview): string {
+  if (isAll) return 'Ended';
+  return include === 'dismissed' ? 'Dismissed' : 'Dead-lettered';
 }
 
 function destinations({ subscriptions, topic: onlyTopic }: ReplayPreview): Html {
@@ -76,14 +81,14 @@ function destinations({ subscriptions, topic: onlyTopic }: ReplayPreview): Html 
       others === 0
         ? html`, the only subscriber of <span class="mono">${topic}</span>.`
         : ` only. ${others === 1 ? 'The other subscriber gets' : `The ${others} other subscribers get`} nothing.`;
-    return html`<span class="mono">${subscriber}</span>${rest}`;
+    return html`${subscriberLink(subscriber, topic)}${rest}`;
   }
   return html`<ul class="goes">
     ${subscriptions.map(
       ({ topic, subscriber, count: number }) =>
         html`<li>
           <b>${count(number)}</b> ${onlyTopic === null && html`<span class="mono">${topic}</span>`} to
-          <span class="mono">${subscriber}</span>
+          ${subscriberLink(subscriber, topic)}
         </li>`,
     )}
   </ul>`;
@@ -175,7 +180,8 @@ function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
   </div>`;
 }
 
-function cancelPath({ topic, subscriptions }: ReplayPreview): string {
+function cancelPath({ topic, subscriptions, request: { incident } }: ReplayPreview): string {
+  if (incident !== undefined) return incidentPath(incident);
   const subscriber = subscriptions.length === 1 ? subscriptions[0]?.subscriber : null;
   return deadLettersPath({ topic, subscriber });
 }

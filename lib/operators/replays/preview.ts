@@ -263,5 +263,6 @@ const statement = (matching: string) => `
 const PREVIEW = {
   chosen: statement(MATCHING.chosen),
   deadLetters: statement(MATCHING.deadLetters),
+  dismissed: statement(MATCHING.dismissed),
   everything: statement(MATCHING.everything),
 };

@@ -50,6 +50,7 @@ const logged = z
     deliveryId: z.string().nullable(),
     eventId: z.uuid().nullable(),
     reason: z.string().nullable(),
+    incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
   })
   .meta({ id: 'OperatorAction' });
 
@@ -157,6 +158,7 @@ interface FoundAction {
   readonly delivery_id: string | null;
   readonly event_id: string | null;
   readonly reason: string | null;
+  readonly incident_id: string | null;
 }
 
 interface FoundEntry {
@@ -203,6 +205,7 @@ function actionOf(found: FoundAction): OperatorAction {
     deliveryId: found.delivery_id,
     eventId: found.event_id,
     reason,
+    incidentId: found.incident_id,
   };
 }
 

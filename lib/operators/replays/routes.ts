@@ -14,7 +14,8 @@ import { operatorRoute } from '../access/route.ts';
 import type { Bus } from '../access/route.ts';
 import { requireKnownSubscriber } from '../dead-letters/known-subscriber.ts';
 import { requireKnownTopic } from '../dead-letters/known-topic.ts';
-import { HOME, replayedPath } from '../page/links.ts';
+import { followedPath } from '../page/following.ts';
+import { HOME, incidentPath, replayedPath } from '../page/links.ts';
 import { logPage } from './log-page.ts';
 import { replayPage } from './page.ts';
 import { dryRun, previewReplay, replayed, replayPreview } from './preview.ts';
@@ -168,7 +169,13 @@ export const requestReplay = operatorRoute({
       return { ...(await preview(bus, body)), ...done, replayId: null, replayed: 0 };
     return done;
   },
-  redirectTo: ({ replayId }) => (replayId === null ? null : replayedPath(replayId)),
+  redirectTo: ({ replayId }, { body: { incident } }) => {
+    if (replayId === null) return null;
+    // The page of an incident follows its replay.
+    return incident === undefined
+      ? replayedPath(replayId)
+      : followedPath(incidentPath(incident), 'replay', replayId);
+  },
   page: (view, context) => {
     if (!isDryRun(view)) throw new TypeError('only a dry run is drawn as a page');
     return previewPage({ ...view, replayId: uuidv7() }, context);
@@ -201,6 +208,7 @@ export const listReplays = operatorRoute({
             deliveryId: null,
             eventId: null,
             reason: 'Accounting is moving to another host.',
+            incidentId: null,
           },
         ],
         nextCursor: null,

@@ -6,15 +6,16 @@ type Scope = Pick<ReplayRecord, 'request' | 'recipients'>;
 
 /** Says in words what was replayed, and to whom: `to ledger, one error, dead-lettered in the last 24 hours`. */
 export function scopeWords(replay: Scope): string {
-  const { group, since, deliveryIds, include, limit } = replay.request;
+  const { group, incident, since, deliveryIds, include, limit } = replay.request;
   const isAll = include === 'all';
+  const ended = isAll ? 'ended' : include === 'dismissed' ? 'dismissed' : 'dead-lettered';
   const words = [
     recipientWords(replay),
     typeof group === 'string' ? 'one error' : null,
+    typeof incident === 'string' ? 'one incident' : null,
+    include === 'dismissed' ? 'dismissed ones' : null,
     Array.isArray(deliveryIds) ? quantity(deliveryIds.length, 'selected delivery') : null,
-    typeof since === 'string' && since !== ALL_TIME
-      ? `${isAll ? 'ended' : 'dead-lettered'} in the ${lastPeriod(since)}`
-      : null,
+    typeof since === 'string' && since !== ALL_TIME ? `${ended} in the ${lastPeriod(since)}` : null,
     isAll ? 'including delivered ones' : null,
     typeof limit === 'number' ? `the oldest ${count(limit)}` : null,
   ];

@@ -1,4 +1,5 @@
 import { age, dayAndMonth, duration, weekdayAndTime } from '../page/instants.ts';
+import { percentage } from '../page/words.ts';
 import type { HealthInterval, Span, Times } from './read.ts';
 
 /** An interval's name: `Sat 14:00` for an hour, `21 Nov` for a day. */
@@ -25,8 +26,8 @@ export function isEmpty({ delivered, failedAttempts, replays, handlerMs, ...rest
   return counts.every((number) => number === 0) && handlerMs === null && rest.backlogAgeSeconds === null;
 }
 
-/** The share of delivered ones among those delivered and dead-lettered: ` (99.6 %)`. Rounded down, so that 100 % means all of them. */
+/** The share of delivered ones among those delivered and dead-lettered: ` (99.6 %)`. */
 export function shareWords(delivered: number, deadLettered: number): string {
   const ended = delivered + deadLettered;
-  return ended === 0 ? '' : ` (${Math.floor((delivered / ended) * 1000) / 10} %)`;
+  return ended === 0 ? '' : ` (${percentage(delivered / ended)})`;
 }

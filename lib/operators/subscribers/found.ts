@@ -58,9 +58,9 @@ export async function findHealth(
 
 const LISTED_ACTIONS = 100;
 
-// Hours are never older than three days, and days never newer than two, so that none is counted twice. A replay concerns
-// the subscriber if its request names the subscriber or nobody; one of chosen deliveries, if their lanes are the
-// subscriber's. A reveal only reads.
+// Hours are never older than three days, and days never newer than two, so that none is counted twice. Replays of earlier
+// releases have no recipients: such a replay concerns the subscriber if its request names it, or nobody. A reveal only
+// reads.
 const HEALTH = `
   with clock as materialized (
     select now, to_timestamp((floor(extract(epoch from now) * 1000 / $4::float8) - $5::int + 1) * $4::float8 / 1000)
@@ -88,13 +88,11 @@ const HEALTH = `
       id as replay_id, reason
     from clock, replays
     where requested_at >= from_at and case
-      when jsonb_typeof(request -> 'deliveryIds') = 'array' then exists (
-        select from jsonb_array_elements_text(request -> 'deliveryIds') as chosen
-          join lanes on lanes.id = split_part(chosen, '-', 1)::bigint
-        where lanes.subscriber = $1::text and (lanes.topic = $2::text or $2::text = '')
+      when recipients is not null then recipients @> jsonb_build_array(
+        jsonb_strip_nulls(jsonb_build_object('subscriber', $1::text, 'topic', nullif($2::text, '')))
       )
-      when topic = $2::text or $2::text = '' then coalesce(request ->> 'subscriber',
-        case when topic = any (string_to_array($3::text, ' ')) then $1::text end) = $1::text
+      when topic = $2::text or $2::text = '' then coalesce(request ->> 'subscriber', $1::text) = $1::text
+        and topic = any (string_to_array($3::text, ' '))
     end
     order by requested_at desc limit ${LISTED_ACTIONS}
   ),

@@ -1,0 +1,192 @@
+import type { IncidentReplay, IncidentView } from '../../lib/operators/incidents/detail.ts';
+import type { Incident } from '../../lib/operators/incidents/incident.ts';
+import { ago, timeText, until } from '../../lib/operators/page/instants.ts';
+import { count, quantity } from '../../lib/operators/page/words.ts';
+import { atMost, writeJson } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { EXIT, misused } from '../failure.ts';
+import { requireIncidentId } from '../incident-id.ts';
+import { failureText } from '../states.ts';
+import { table } from '../table.ts';
+import type { Pane } from '../terminal.ts';
+import { hang, wrapTo } from '../text.ts';
+import { TIMES } from '../times.ts';
+
+const FILTERS = {
+  state: { value: '<state>', help: 'only happening, owed or closed ones' },
+  topic: { value: '<topic>', help: 'only this topic' },
+  subscriber: { value: '<name>', help: 'only this subscriber' },
+};
+
+export const command: Command = {
+  name: 'incidents',
+  summary: 'show what goes wrong, one incident for each kind of error',
+  usage: ['incidents [options]', 'incidents <incidentId>'],
+  notes: [
+    'Lists what happens now (lanes are blocked), then what is owed (dead letters are left), then what closed lately. An incident is one kind of error of one subscriber on one topic.',
+    'With an id, shows its lanes, its dead letters and how its replay gets on.',
+  ],
+  options: FILTERS,
+  examples: [
+    ['incidents', 'what goes wrong now'],
+    ['incidents 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77', 'one incident, and whether its replay is through'],
+  ],
+  run,
+};
+
+async function run(call: Call): Promise<number> {
+  const { given } = call;
+  atMost(1, given);
+  const [id] = given.positionals;
+  if (id === undefined) return await list(call);
+  for (const name of Object.keys(FILTERS)) {
+    if (given.text(name) !== undefined) throw misused(`--${name} does not go with the id of one incident.`);
+  }
+  return await show(call, id);
+}
+
+async function list(call: Call): Promise<number> {
+  const { given, terminal, isJson, bus } = call;
+  const query = {
+    state: given.text('state'),
+    topic: given.text('topic'),
+    subscriber: given.text('subscriber'),
+  };
+  const { listIncidents } = await import('../../lib/operators/incidents/routes.ts');
+  const { json, view } = await bus.ask(listIncidents, { query });
+  if (isJson) {
+    writeJson(call, json);
+    return EXIT.ok;
+  }
+  const { out } = terminal;
+  const { items, happening, owed, generatedAt: now } = view;
+  const totals = `${count(happening)} happening now, ${count(owed)} over with dead letters left.`;
+  out.write(wrapTo(out.columns, items.length === 0 ? 'No incidents.' : totals));
+  for (const incident of items) out.write(summaryOf(incident, now, out));
+  if (items.length > 0) out.write(`\n${out.paint('dim', TIMES)}`);
+  return EXIT.ok;
+}
+
+const MARKS = { happening: ['✗', 'red'], owed: ['!', 'yellow'], closed: ['✓', 'green'] } as const;
+
+function summaryOf(incident: Incident, now: string, { paint, columns }: Pane): string {
+  const [mark, style] = MARKS[incident.state];
+  const { openedAt, closedAt, acknowledged, paused } = incident;
+  const when =
+    closedAt === null
+      ? `since ${timeText(openedAt, now)} (${ago(openedAt, now)})`
+      : `from ${timeText(openedAt, now)} until ${timeText(closedAt, now)}`;
+  const details = [failureText(incident.lastError), when, ...(paused ? ['paused'] : [])].join(' · ');
+  return [
+    `\n${hang(`${paint(style, mark)} `, incident.sentence, columns)}`,
+    hang('  ', details, columns),
+    ...(acknowledged
+      ? [hang('  ', `acknowledged by ${acknowledged.by}: ${acknowledged.note}`, columns)]
+      : []),
+    paint('dim', `  ${incident.incidentId}`),
+  ].join('\n');
+}
+
+async function show(call: Call, id: string): Promise<number> {
+  const { terminal, isJson, bus } = call;
+  requireIncidentId(id);
+  const { showIncident } = await import('../../lib/operators/incidents/routes.ts');
+  const { json, view } = await bus.ask(showIncident, { parameters: { incidentId: id } });
+  if (isJson) writeJson(call, json);
+  else write(view, terminal.out);
+  return EXIT.ok;
+}
+
+function write(view: IncidentView, pane: Pane): void {
+  const { write: line, paint, columns } = pane;
+  const { generatedAt: now, lanes, deadLetters, actions, replays } = view;
+  line(summaryOf(view, now, pane).trimStart());
+  if (lanes.length > 0) {
+    line(`\n${paint('bold', titleOf('Blocked lanes', lanes.length, view.blockedLanes))}`);
+    line(
+      table(
+        pane,
+        [
+          { title: 'lane', isFlexible: true },
+          { title: 'delivery' },
+          { title: 'attempts', align: 'right', leftOut: 'late' },
+          { title: 'waiting', align: 'right' },
+          { title: 'next attempt' },
+        ],
+        lanes.map((lane) => [
+          lane.orderingKey || 'whole topic',
+          lane.deliveryId,
+          count(lane.attempts),
+          count(lane.waiting),
+          view.paused ? 'after the pause' : until(lane.nextAttemptAt, now),
+        ]),
+      ),
+    );
+  }
+  if (deadLetters.length > 0) {
+    line(`\n${paint('bold', titleOf('Dead letters', deadLetters.length, view.owed))}`);
+    line(
+      table(
+        pane,
+        [
+          { title: 'delivery' },
+          { title: 'dead since' },
+          { title: 'about', isFlexible: true },
+          { title: 'error', isFlexible: true },
+        ],
+        deadLetters.map(({ deliveryId, deadLetteredAt, subject, lastError }) => [
+          deliveryId,
+          timeText(deadLetteredAt, now),
+          subject ?? '',
+          lastError === null ? '' : failureText(lastError),
+        ]),
+      ),
+    );
+  }
+  for (const replay of replays) line(`\n${hang('', replayWords(replay, now), columns)}`);
+  for (const { at, operator, action, reason } of actions)
+    line(
+      hang(
+        '  ',
+        `${timeText(at, now)} ${action} by ${operator}${reason === null ? '' : `: ${reason}`}`,
+        columns,
+      ),
+    );
+  line(`\n${paint('dim', [...adviceOf(view), TIMES].map((advice) => wrapTo(columns, advice)).join('\n'))}`);
+}
+
+function titleOf(title: string, shown: number, all: number): string {
+  return shown < all ? `${title}, ${shown} of ${count(all)}` : title;
+}
+
+/** `confirmed 00:41, 7 of 7`, or how far the replay is. */
+function replayWords(replay: IncidentReplay, now: string): string {
+  const { delivered, replayed, pending, failing, deadLettered, confirmedAt, requestedBy, failedAgain } =
+    replay;
+  const share = `${count(delivered)} of ${count(replayed)}`;
+  const by = `replayed by ${requestedBy} at ${timeText(replay.requestedAt, now)}`;
+  if (confirmedAt !== null) return `✓ Confirmed ${timeText(confirmedAt, now)}, ${share}, ${by}`;
+  const again = failedAgain.map(({ deliveryId }) => deliveryId).join(', ');
+  return `${share} delivered, ${count(pending)} pending, ${count(failing + deadLettered)} failed again${again && ` (${again})`}, ${by}`;
+}
+
+/** Names the commands that come next. */
+function adviceOf({
+  incidentId,
+  topic,
+  subscriber,
+  lanes,
+  owed,
+  inCatalog,
+  state,
+}: IncidentView): readonly string[] {
+  if (!inCatalog && state !== 'closed')
+    return [`No longer in the catalog: npx postbud retire ${subscriber} --topic ${topic} --reason <text>`];
+  const [first] = lanes;
+  return [
+    ...(first ? [`When it is fixed: npx postbud retry ${first.deliveryId} --wait`] : []),
+    ...(owed > 0
+      ? [`To replay ${quantity(owed, 'dead letter')}: npx postbud replay --incident ${incidentId}`]
+      : []),
+  ];
+}

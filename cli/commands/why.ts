@@ -1,0 +1,162 @@
+import { timeText } from '../../lib/operators/page/instants.ts';
+import { quantity } from '../../lib/operators/page/words.ts';
+import type { EventDelivery, EventView, RelatedEvent } from '../../lib/operators/event/view.ts';
+import type { EventItem } from '../../lib/operators/events/read.ts';
+import { atMost, writeJson } from '../command.ts';
+import type { Call, Command } from '../command.ts';
+import { EXIT, Failure, misused } from '../failure.ts';
+import { failureText, stateCell } from '../states.ts';
+import { facts, table } from '../table.ts';
+import type { Facts } from '../table.ts';
+import type { Pane } from '../terminal.ts';
+import { wrapTo } from '../text.ts';
+import { TIMES } from '../times.ts';
+
+export const command: Command = {
+  name: 'why',
+  summary: 'say in one sentence why an event is not delivered, and show its deliveries',
+  usage: ['why <id>'],
+  notes: [
+    'The id is that of an event or of a delivery, or anything else that a search finds: a correlation or webhook id, a key, or an id in a payload. If several events have it, they are listed.',
+    'Ends with 1 if no event has the id. --json writes one event as an object, several as a list.',
+  ],
+  options: {},
+  examples: [
+    ['why 019a9bd2-7f3e-7a41-8c1e-2f6b0d9e4a77', 'one event'],
+    ['why 12-345', 'the event of a delivery'],
+    ['why pi_3QxSolvik48213', 'the events of one payment intent'],
+  ],
+  run,
+};
+
+async function run(call: Call): Promise<number> {
+  const { given, terminal } = call;
+  atMost(1, given);
+  const [id] = given.positionals;
+  if (id === undefined) {
+    throw misused('Which event? Give its id, or another id in it.', 'For example: npx postbud why 12-345');
+  }
+  const found = await find(call, id);
+  if (found.length === 0) {
+    throw new Failure(
+      EXIT.failed,
+      `No event found by '${id}'.`,
+      'Ids are compared whole, with their case. Delivered events are pruned after 30 days.',
+    );
+  }
+  const [only] = found;
+  if (found.length > 1) return listSeveral(call, id, found);
+  const { showEvent } = await import('../../lib/operators/event/routes.ts');
+  const { json, view } = await call.bus.ask(showEvent, { parameters: { eventId: only!.eventId } });
+  if (call.isJson) writeJson(call, json);
+  else write(view, terminal.out);
+  return EXIT.ok;
+}
+
+/** More are not listed: who has so many looks for something else. */
+const MOST_LISTED = 20;
+
+async function find({ bus }: Call, q: string): Promise<readonly EventItem[]> {
+  const { listEvents } = await import('../../lib/operators/events/routes.ts');
+  const { view } = await bus.ask(listEvents, { query: { q, limit: MOST_LISTED }, named: { q: 'the id' } });
+  const named = view.items.filter(({ foundBy }) =>
+    foundBy.some((by) => by === 'event id' || by === 'delivery id'),
+  );
+  // The id of an event is also its correlation id and the causation id of others.
+  return named.length === 1 ? named : view.items;
+}
+
+function listSeveral(call: Call, id: string, found: readonly EventItem[]): number {
+  const { out } = call.terminal;
+  if (call.isJson) {
+    writeJson(call, found);
+    return EXIT.ok;
+  }
+  const more = found.length === MOST_LISTED ? ' or more' : '';
+  out.write(`${found.length}${more} events found by '${id}', newest first.`);
+  const columns = [
+    { title: 'event' },
+    { title: 'topic', isCut: true },
+    { title: 'state' },
+    { title: 'about', isFlexible: true, leftOut: 'early' },
+  ] as const;
+  out.write(
+    `\n${table(
+      out,
+      columns,
+      found.map(({ eventId, topic, state, subject }) => [eventId, topic, stateCell(state), subject ?? '']),
+    )}`,
+  );
+  const one = found.find(({ state }) => state !== 'delivered') ?? found[0]!;
+  out.write(`\n${out.paint('dim', `One of them: npx postbud why ${one.eventId}`)}`);
+  return EXIT.ok;
+}
+
+function write(view: EventView, pane: Pane): void {
+  const { deliveries } = view;
+  pane.write(pane.paint('bold', wrapTo(pane.columns, view.verdict)));
+  pane.write(`\n${facts(pane, factsOf(view))}`);
+  if (deliveries.length > 0) pane.write(`\n${deliveryTable(deliveries, view.generatedAt, pane)}`);
+  const next = nextStep(view);
+  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${next}${TIMES}`))}`);
+}
+
+function factsOf({ event, webhook, causes, effects, generatedAt: now }: EventView): Facts {
+  return [
+    ['event', event.eventId],
+    ['topic', event.topic],
+    ['about', event.subject],
+    ['key', event.orderingKey],
+    ['recorded', `${timeText(event.createdAt, now)} by ${event.producer}`],
+    [
+      'webhook',
+      webhook && `${webhook.webhookId} of ${webhook.provider}, received ${timeText(webhook.receivedAt, now)}`,
+    ],
+    ['caused by', causes.map((cause) => nameOf(cause)).join(' → ')],
+    ['caused', effects.map((effect) => nameOf(effect)).join(', ')],
+    ['correlation', event.correlationId === event.eventId ? null : event.correlationId],
+  ];
+}
+
+function nameOf({ topic, eventId }: RelatedEvent): string {
+  return topic === null ? `${eventId} (no longer kept)` : `${topic} ${eventId}`;
+}
+
+/** A line for each delivery: to whom, in which state, since when or why. */
+function deliveryTable(deliveries: readonly EventDelivery[], now: string, pane: Pane): string {
+  const columns = [
+    { title: 'subscriber' },
+    { title: 'state' },
+    { title: 'delivery' },
+    { title: '', isFlexible: true },
+  ] as const;
+  return table(
+    pane,
+    columns,
+    deliveries.map((delivery) => [
+      delivery.subscriber,
+      stateCell(delivery.state),
+      delivery.deliveryId ?? '',
+      outcomeOf(delivery, now),
+    ]),
+  );
+}
+
+function outcomeOf(
+  { why, attempts, deliveredAt, deadLetteredAt, lastError }: EventDelivery,
+  now: string,
+): string {
+  if (why !== null) return [why.text, ...why.also.map(({ text }) => `Also: ${text}`)].join(' ');
+  const tries = attempts.filter((attempt) => 'attempt' in attempt && attempt.outcome !== 'waited').length;
+  const at = deliveredAt ?? deadLetteredAt;
+  const error = deadLetteredAt === null || lastError === null ? '' : `: ${failureText(lastError)}`;
+  return `${at === null ? '' : `${timeText(at, now)}, `}${quantity(tries, 'attempt')}${error}`;
+}
+
+/** What an operator would ask next. */
+function nextStep({ deliveries }: EventView): string {
+  const behind = deliveries.find(({ why }) => why?.behind)?.why?.behind;
+  if (behind) return `The first in line: npx postbud why ${behind.eventId}. `;
+  const troubled = deliveries.find(({ state }) => state === 'dead_lettered' || state === 'failing');
+  return troubled?.deliveryId ? `Its attempts: npx postbud dead-letters ${troubled.deliveryId}. ` : '';
+}

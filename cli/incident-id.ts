@@ -1,0 +1,10 @@
+import { misused } from './failure.ts';
+
+/** @throws Failure for text that can't be the id of an incident. */
+export function requireIncidentId(written: string): void {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(written)) return;
+  throw misused(
+    `'${written}' is not the id of an incident.`,
+    'Copy one from npx postbud incidents, for example 019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
+  );
+}

@@ -1,0 +1,196 @@
+import { topics } from '../catalog/catalog.ts';
+import type { Database } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
+import { CHUNK, beginDismissal, dismissDeadLetters } from './dismiss.ts';
+import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
+import { NotActedOn } from './first-of-lane.ts';
+
+/** This release's catalog lists the subscription, so its deliveries are wanted; nothing was changed. */
+export class StillListed extends Error {
+  readonly code = 'still_listed';
+
+  constructor(subscriber: string, topic: string, isNamed: boolean) {
+    const advice = isNamed
+      ? 'Retire it from a release whose catalog does not.'
+      : 'Name the topic to retire; only one that the catalog does not list for it can be.';
+    super(`This release’s catalog lists ${subscriber} for ${topic}. ${advice}`);
+    this.name = 'StillListed';
+  }
+}
+
+export interface Retired extends Dismissed {
+  /** The topics that the subscriber had deliveries of. */
+  readonly topics: readonly string[];
+}
+
+/**
+ * Retires a subscriber that the catalog no longer lists: what waits for it and what died is dismissed with the operator's
+ * reason, and its pauses end. Nothing shows the subscription afterwards, and an event is delivered once its other
+ * subscribers have it.
+ *
+ * Works in chunks and can be called again, like `dismiss`. An event that is not fanned out yet still counts as left: call
+ * it again in a few seconds.
+ *
+ * @param topic null: all topics that the subscriber has deliveries of.
+ * @returns null when the subscriber has none.
+ * @throws StillListed; NotActedOn `under_way` while a relay of another release delivers to it.
+ */
+export async function retire(
+  db: Database,
+  { subscriber, topic }: { readonly subscriber: string; readonly topic: string | null },
+  how: Omit<Dismissal, 'action'>,
+): Promise<Retired | null> {
+  requireUnlisted(subscriber, topic);
+  const found = await run<{ topic: string }>(driverOf(db), { text: TOPICS, values: [subscriber, topic] });
+  if (found.length === 0) return null;
+  let dismissed = 0;
+  for (const one of found) {
+    const subscription = { topic: one.topic, subscriber };
+    const dismissing = beginDismissal({ ...how, action: 'retire' });
+    dismissed += await dismissWaiting(db, subscription, dismissing);
+    dismissed += await dismissDeadLetters(db, { ...subscription, kind: null }, dismissing);
+  }
+  const retired = found.map((one) => one.topic);
+  // The empty name is that of a pause of all topics.
+  const ended = [...retired, ...(topic === null ? [''] : [])].join(' ');
+  const [rest] = await run<{ left: number }>(driverOf(db), { text: LEFT, values: [subscriber, ended] });
+  return { topics: retired, dismissed, left: rest!.left };
+}
+
+function requireUnlisted(subscriber: string, topic: string | null): void {
+  const listing = topics().find(
+    ([name, { subscribers }]) =>
+      (topic === null || name === topic) && subscribers.some((listed) => listed === subscriber),
+  );
+  if (listing) throw new StillListed(subscriber, listing[0], topic !== null);
+}
+
+/** Dismisses what is pending or failing. @returns how many deliveries. @throws NotActedOn */
+async function dismissWaiting(
+  db: Database,
+  { topic, subscriber }: { readonly topic: string; readonly subscriber: string },
+  dismissing: Dismissing,
+): Promise<number> {
+  const { action, by, reason, actionId, incidentId = null, until } = dismissing;
+  let total = 0;
+  while (Date.now() < until) {
+    const done = await db.transaction(async (tx) => {
+      const [lane] = await run<{ id: string }>(tx, { text: NEXT_LANE, values: [topic, subscriber] });
+      if (!lane) return null;
+      const [lock] = await run<{ now: string; is_leased: boolean }>(tx, {
+        text: LOCK,
+        values: [lane.id, dismissing.now?.toISOString() ?? null],
+      });
+      if (lock!.is_leased) throw new NotActedOn('under_way');
+      const at = (dismissing.at ??= lock!.now);
+      const record = dismissing.isRecorded ? null : actionId;
+      const [dismissed] = await run<{ count: number }>(tx, {
+        text: DISMISS_WAITING,
+        values: [lane.id, topic, subscriber, at, by, reason, record, action, incidentId],
+      });
+      return dismissed!.count;
+    });
+    if (done === null) break;
+    dismissing.isRecorded ||= done > 0;
+    total += done;
+  }
+  return total;
+}
+
+const TOPICS = `
+  select topic from (
+    select topic from backlog where subscriber = $1::text
+    group by topic having sum(pending) <> 0 or sum(failing) <> 0 or sum(dead_lettered) <> 0
+    union
+    select topic from awaiting_fan_out where $1::text = any (subscribers)
+    union
+    select topic from pauses where subscriber = $1::text and topic <> ''
+  ) as held
+  where $2::text is null or topic = $2::text order by topic`;
+
+/** A lane that has something to deliver is due at some time, or the lane of one of its keys is. */
+const NEXT_LANE = `
+  select coalesce(home_id, id)::text as id from lanes
+  where topic = $1::text and subscriber = $2::text and due_at is not null order by 1 limit 1`;
+
+// The lane with the lanes of its keys, in a statement of its own, so that the next one sees them as they are.
+const LOCK = `
+  with locked as materialized (
+    select lease_token, due_at from lanes where id = $1::text::bigint or home_id = $1::text::bigint
+    order by id for update
+  )
+  select coalesce($2::text::timestamptz, clock_timestamp())::text as now,
+    coalesce(bool_or(lease_token is not null and due_at > coalesce($2::text::timestamptz, clock_timestamp())), false)
+      as is_leased
+  from locked`;
+
+const DISMISS_WAITING = `
+  with waiting as materialized (
+    select position, event_id, (state = 'failing')::int as failing from deliveries
+    where lane_id = $1::text::bigint and coalesce(state in ('pending', 'failing'), false)
+      and position > (select min(head) from lanes where id = $1::text::bigint or home_id = $1::text::bigint)
+    order by position limit ${CHUNK}
+  ),
+  reach as materialized (
+    select max(position) as last, count(*) < ${CHUNK} as is_end from waiting
+  ),
+  dismissed as (
+    update deliveries set state = 'dead_lettered', dismissed_at = $4::text::timestamptz, next_attempt_at = null,
+      attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', $4::text::timestamptz,
+        'durationMs', 0, 'outcome', 'dismissed', 'by', $5::text, 'reason', $6::text)
+    from waiting where lane_id = $1::text::bigint and deliveries.position = waiting.position
+    returning deliveries.event_id, waiting.failing
+  ),
+  moved_lane as (
+    update lanes set head = case when is_end then tail else greatest(head, last) end,
+      due_at = case when not is_end then due_at end, lease_token = case when not is_end then lease_token end,
+      waits_for_version = null
+    from reach where id = $1::text::bigint
+  ),
+  moved_key as (
+    update lanes set head = greatest(head, last), tail = greatest(tail, last)
+    from reach where home_id = $1::text::bigint and not is_end
+  ),
+  ended_key as (
+    delete from lanes using reach where home_id = $1::text::bigint and is_end
+  ),
+  change as materialized (
+    select event_id, count(*)::int as open, sum(failing)::int as failing from dismissed group by event_id
+  ),
+  locked_event as materialized (
+    select id, change.open, change.failing, state as was from events join change on id = event_id
+    order by id for update of events
+  ),
+  changed_event as (
+    update events set open = events.open - locked_event.open, failing = events.failing - locked_event.failing
+    from locked_event where events.id = locked_event.id
+    returning postbud_event_moved(topic, was, state) as moved
+  ),
+  counted as (
+    select postbud_count_1(array(
+      select row($2::text, $3::text, sum(failing) - count(*), -sum(failing), 0, 0, 0, 0, null, null)::postbud_change_1
+      from dismissed
+      union all
+      select moved from changed_event
+    ), $4::text::timestamptz)::text as done
+    where exists (select from dismissed)
+  ),
+  recorded as (
+    insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id)
+    select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $2::text, $3::text, $6::text, $9::uuid
+    where $7::uuid is not null and exists (select from dismissed)
+  )
+  select (select count(*)::int from dismissed) as count, (select count(done) from counted) as counted`;
+
+// A later release that lists the subscription again must not find it paused.
+const LEFT = `
+  with resumed as (
+    delete from pauses where subscriber = $1::text and topic = any (string_to_array($2::text, ' '))
+  )
+  select (
+    select coalesce(sum(pending) + sum(failing) + sum(dead_lettered), 0) from backlog
+    where subscriber = $1::text and topic = any (string_to_array($2::text, ' '))
+  )::float8 + (
+    select count(*) from awaiting_fan_out
+    where $1::text = any (subscribers) and topic = any (string_to_array($2::text, ' '))
+  )::float8 as left`;

@@ -1,0 +1,181 @@
+import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
+import type { Transaction } from '../db/connect.ts';
+import { run } from '../db/statement.ts';
+
+/** What is wrong in one subscription in one way, at one moment. */
+export interface Failure {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly kind: string;
+  /** The last error, its personal data masked. */
+  readonly message: string;
+  /** Lanes that wait for the next attempt of their first delivery. */
+  readonly lanes: number;
+  /** Deliveries in them. */
+  readonly waiting: number;
+  readonly dead: number;
+  /** The first failure; ISO 8601. */
+  readonly since: string;
+}
+
+/** Reads the lanes that a failing delivery blocks, and the error groups with dead letters. */
+export async function findFailures(tx: Transaction): Promise<readonly Failure[]> {
+  const [row] = await run<{ found: Found }>(tx, { text: FAILURES, values: [] });
+  const { blocked, dead } = row!.found;
+  const failures = new Map<string, Failure>();
+  for (const failure of [
+    ...blocked.map(failureOf),
+    ...dead.map(({ at, ...of }) => ({ ...NO_LANES, ...of, since: at })),
+  ]) {
+    const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind]);
+    const earlier = failures.get(key);
+    failures.set(key, earlier ? together(earlier, failure) : failure);
+  }
+  return [...failures.values()];
+}
+
+/** The statement's result. Instants are in Postgres's notation. */
+interface Found {
+  readonly blocked: readonly Blocked[];
+  readonly dead: readonly {
+    readonly topic: string;
+    readonly subscriber: string;
+    readonly kind: string;
+    readonly message: string;
+    readonly dead: number;
+    readonly at: string;
+  }[];
+}
+
+/** The lanes of a subscription whose last error is of one kind. */
+interface Blocked {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly lanes: number;
+  readonly waiting: number;
+  readonly since: string;
+  /** As thrown, like the kind. */
+  readonly kind: string;
+  readonly message: string;
+  /** Of the event that failed last, to know its personal data. */
+  readonly payload: unknown;
+  readonly version: number;
+}
+
+const NO_LANES = { lanes: 0, waiting: 0 };
+
+/** No list shows a longer message. */
+const MESSAGE_LIMIT = 500;
+
+function failureOf({ topic, subscriber, lanes, waiting, since, ...last }: Blocked): Failure {
+  const texts = personalTexts(topic, last.payload, last.version);
+  const masked = (text: string) => maskPersonalData(text, texts).slice(0, MESSAGE_LIMIT).toWellFormed();
+  return {
+    topic,
+    subscriber,
+    kind: masked(last.kind),
+    message: masked(last.message),
+    lanes,
+    waiting,
+    since,
+    dead: 0,
+  };
+}
+
+/** Adds up two failures of one kind. The first one's message is the newer: that of blocked lanes. */
+function together(one: Failure, other: Failure): Failure {
+  return {
+    ...one,
+    lanes: one.lanes + other.lanes,
+    waiting: one.waiting + other.waiting,
+    dead: one.dead + other.dead,
+    since: Date.parse(one.since) < Date.parse(other.since) ? one.since : other.since,
+  };
+}
+
+/** Lanes of a subscription that are read; more say no more. */
+const LANES = 2000;
+
+/** Deliveries that are counted in the lane of a key. */
+const COUNTED = 100;
+
+/** Where more lanes are blocked, all that the subscription has waits for the subscriber, and is known from the counts. */
+const COUNTED_LANES = 100;
+
+/** The start of an attempt log's current round: the first attempt since fan-out or the last replay. */
+const ROUND_BEGAN = `(
+      select max(entry ->> 'at') from jsonb_array_elements(attempt_log) as entry where entry ->> 'attempt' = '1'
+    )`;
+
+// A delivery fails in a lane of a whole topic, or in the lane of its own key: a shared lane lets a failing key go. So
+// shared lanes are not read. How much waits in a whole topic is known from the counts.
+const FAILURES = `
+  with failing as materialized (
+    select topic, subscriber, sum(pending) + sum(failing) as waiting from backlog where subscriber <> ''
+    group by topic, subscriber having sum(failing) > 0
+  ),
+  lane as materialized (
+    select failing.topic, failing.subscriber, lane.id, home_id, slot, held_key, head,
+      case when ordering_key = '' then failing.waiting
+        when lanes > ${COUNTED_LANES} then failing.waiting / lanes::float8 end as waiting
+    from failing, lateral (
+      select *, count(*) over () as lanes from lanes
+      where lanes.topic = failing.topic and lanes.subscriber = failing.subscriber and due_at is not null
+        and (home_id is not null or slot is null)
+      order by due_at limit ${LANES}
+    ) as lane
+  ),
+  head_of_lane as materialized (
+    select topic, subscriber, coalesce(lane.waiting, next.count) as waiting, event_id, attempted_at,
+      coalesce(${ROUND_BEGAN}, attempted_at::text) as since, (
+        -- An operator's retry, or a wait that the handler asked for, may come after it.
+        select entry from jsonb_array_elements(attempt_log) with ordinality as log(entry, number)
+        where entry ->> 'outcome' = 'failed' order by number desc limit 1
+      ) as last
+    from lane cross join lateral (
+      select min(position) as position, count(*) from postbud_next_1(lane.id, home_id, slot, held_key, lane.head,
+        case when lane.waiting is null then ${COUNTED} else 1 end)
+    ) as next join deliveries on lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position
+    where state = 'failing'
+  ),
+  failed as (
+    select head_of_lane.*, coalesce(last ->> 'kind', '') as kind, coalesce(last ->> 'message', '') as message
+    from head_of_lane
+  ),
+  blocked as (
+    select topic, subscriber, kind, count(*) as lanes, round(sum(waiting)) as waiting, min(since::timestamptz)::text as since,
+      (array_agg(event_id order by attempted_at desc))[1] as event_id,
+      (array_agg(message order by attempted_at desc))[1] as message
+    from failed group by topic, subscriber, kind
+  ),
+  dead as (
+    select topic, subscriber, kind, sum(dead_lettered) as dead,
+      (array_agg(message order by dead_lettered desc))[1] as message, array_agg(key) as keys
+    from error_groups where dead_lettered > 0 group by topic, subscriber, kind
+  ),
+  dead_since as (
+    select dead.*, coalesce((
+      select opened_at::text from incidents
+      where (incidents.topic, incidents.subscriber, incidents.kind) = (dead.topic, dead.subscriber, dead.kind)
+        and closed_at is null
+    ), (
+      select min(coalesce(${ROUND_BEGAN}, dead_lettered_at::text)::timestamptz)::text
+      from unnest(keys) as key, lateral (
+        select attempt_log, dead_lettered_at from deliveries where error_group = key order by dead_lettered_at limit 1
+      ) as oldest
+    )) as at
+    from dead
+  )
+  select json_build_object(
+    'blocked', (
+      select coalesce(json_agg(json_build_object('topic', blocked.topic, 'subscriber', subscriber, 'kind', kind,
+        'message', message, 'lanes', lanes, 'waiting', waiting, 'since', since, 'payload', payload,
+        'version', version)), '[]')
+      from blocked join events on events.id = event_id
+    ),
+    'dead', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber, 'kind', kind,
+        'message', message, 'dead', dead, 'at', at)), '[]')
+      from dead_since where at is not null
+    )
+  ) as found`;

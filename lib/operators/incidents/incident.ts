@@ -1,0 +1,114 @@
+import * as z from 'zod';
+
+import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import { instantOf, instantOrNull } from '../../time.ts';
+import * as shape from '../shapes.ts';
+import { sentenceOf } from './sentence.ts';
+
+export const incidentId = z.uuid().meta({ description: 'The id of an incident.' });
+
+export const incidentState = z.enum(['happening', 'owed', 'closed']).meta({
+  id: 'IncidentState',
+  description:
+    '`happening`: lanes are blocked now. `owed`: no lane is, and dead letters are left or are being delivered again. `closed`: nothing is left of it.',
+});
+
+export const incident = z
+  .object({
+    incidentId,
+    topic: shape.topic,
+    subscriber: z.string(),
+    state: incidentState,
+    sentence: z.string().meta({ description: 'What is wrong, in words.' }),
+    lastError: shape.lastError,
+    openedAt: shape.instant.meta({ description: 'The first failure.' }),
+    changedAt: shape.instant.meta({ description: 'When its state last changed.' }),
+    closedAt: shape.instant.nullable(),
+    blockedLanes: shape.count,
+    waiting: shape.count.meta({
+      description: 'Deliveries in these lanes; of a lane of a key up to 100 are counted.',
+    }),
+    owed: shape.count.meta({ description: 'Its dead letters.' }),
+    revision: z.int().positive().meta({ description: 'Counts the changes of its state.' }),
+    acknowledged: z
+      .object({ at: shape.instant, by: z.string(), note: z.string() })
+      .nullable()
+      .meta({ description: 'The operator who has taken it up.' }),
+    paused: z.boolean().meta({ description: 'Whether an operator has paused the subscriber.' }),
+    inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscription.' }),
+    lastDeliveredAt: shape.instant.nullable().meta({ description: 'When the subscription last delivered.' }),
+  })
+  .meta({
+    id: 'Incident',
+    description:
+      'All that goes wrong in one subscription in one way, from its first failure until nothing is left.',
+  });
+
+export type Incident = z.output<typeof incident>;
+
+/** A row of `INCIDENT`. Times are epoch milliseconds. */
+export interface FoundIncident {
+  readonly id: string;
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly kind: string;
+  readonly message: string;
+  readonly state: Incident['state'];
+  readonly revision: number;
+  readonly opened_at: number;
+  readonly changed_at: number;
+  readonly closed_at: number | null;
+  readonly blocked_lanes: number;
+  readonly waiting: number;
+  readonly owed: number;
+  readonly acknowledged_at: number | null;
+  readonly acknowledged_by: string | null;
+  readonly acknowledged_note: string | null;
+  readonly is_paused: boolean;
+  readonly last_delivered_at: number | null;
+}
+
+/** A row of `incidents` as JSON. */
+export const INCIDENT = `json_build_object('id', incidents.id, 'topic', incidents.topic,
+      'subscriber', incidents.subscriber, 'kind', kind, 'message', message, 'state', state, 'revision', revision,
+      'opened_at', extract(epoch from opened_at) * 1000, 'changed_at', extract(epoch from changed_at) * 1000,
+      'closed_at', extract(epoch from closed_at) * 1000, 'blocked_lanes', blocked_lanes, 'waiting', waiting,
+      'owed', owed, 'acknowledged_at', extract(epoch from acknowledged_at) * 1000,
+      'acknowledged_by', acknowledged_by, 'acknowledged_note', acknowledged_note,
+      'is_paused', exists (
+        select from pauses where pauses.subscriber = incidents.subscriber and pauses.topic in ('', incidents.topic)
+      ),
+      'last_delivered_at', (
+        select extract(epoch from max(last_delivered_at)) * 1000 from backlog
+        where backlog.topic = incidents.topic and backlog.subscriber = incidents.subscriber
+      ))`;
+
+/** What happens now comes first, the most blocked before the longest; then what is over. */
+export const WORST_FIRST = `state, waiting desc, owed desc, opened_at, id`;
+
+export function incidentOf(found: FoundIncident): Incident {
+  const { topic, subscriber, kind, message, state, waiting, owed, revision } = found;
+  const { acknowledged_at: at, acknowledged_by: by, acknowledged_note: note } = found;
+  const facts = {
+    topic,
+    subscriber,
+    state,
+    lastError: { kind, message },
+    blockedLanes: found.blocked_lanes,
+    waiting,
+    owed,
+  };
+  return {
+    incidentId: found.id,
+    ...facts,
+    sentence: sentenceOf(facts),
+    openedAt: instantOf(found.opened_at),
+    changedAt: instantOf(found.changed_at),
+    closedAt: instantOrNull(found.closed_at),
+    revision,
+    acknowledged: at === null || by === null ? null : { at: instantOf(at), by, note: note ?? '' },
+    paused: found.is_paused,
+    inCatalog: isTopicName(topic) && catalog[topic].subscribers.some((listed) => listed === subscriber),
+    lastDeliveredAt: instantOrNull(found.last_delivered_at),
+  };
+}

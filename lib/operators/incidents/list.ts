@@ -1,0 +1,53 @@
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
+import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../page/icons.ts';
+import { ago, timeToMinute } from '../page/instants.ts';
+import { incidentPath } from '../page/links.ts';
+import { failureLabel } from '../page/states.ts';
+import type { Incident } from './incident.ts';
+
+const LOOKS = {
+  happening: { tone: 'dead', icon: DEAD_ICON },
+  owed: { tone: 'fail', icon: WARNING_ICON },
+  closed: { tone: 'ok', icon: CHECK_ICON },
+} as const;
+
+/**
+ * Draws incidents below each other, each with its sentence, since when it lasts, and the last error.
+ *
+ * @param isQuiet whether the errors are left to their own pages.
+ */
+export function incidentItems(incidents: readonly Incident[], now: string, isQuiet = false): Html {
+  return html`<ul class="incidents ${isQuiet && 'quiet'}">
+    ${incidents.map((incident) => incidentItem(incident, now, isQuiet))}
+  </ul>`;
+}
+
+function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
+  const { incidentId, state, sentence, lastError } = incident;
+  const { tone, icon } = LOOKS[state];
+  return html`<li class="${tone}">
+    ${icon}
+    <div>
+      <a class="t" href="${incidentPath(incidentId)}">${sentence}</a>
+      ${!isQuiet && html`<p class="small">${failureLabel(lastError)}</p>`}
+      <p class="s">${whenWords(incident, now)}${standing(incident, now)}</p>
+    </div>
+  </li>`;
+}
+
+/** Says since when an incident lasts, or how long it lasted. */
+function whenWords({ openedAt, closedAt }: Incident, now: string): Html {
+  if (closedAt === null) return html`since ${timeToMinute(openedAt, now)}, ${ago(openedAt, now)}`;
+  return html`from ${timeToMinute(openedAt, now)} until ${timeToMinute(closedAt, now)}`;
+}
+
+/** Says who has taken an incident up, and that the subscriber is paused or not in the catalog. */
+function standing({ acknowledged, paused, inCatalog }: Incident, now: string): Child {
+  return html`${
+    acknowledged !== null &&
+    html` · acknowledged by ${acknowledged.by} ${timeToMinute(acknowledged.at, now)}: ${acknowledged.note}`
+  }${paused && html` <span class="tag late">${CLOCK_ICON}paused</span>`}${
+    !inCatalog && html` <span class="tag">not in this release’s catalog</span>`
+  }`;
+}

@@ -1,0 +1,72 @@
+import { html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
+import { CHECK_ICON } from '../page/icons.ts';
+import { heading, layout, liveness } from '../page/layout.ts';
+import type { PageContext } from '../page/layout.ts';
+import { incidentsPath, withParameters } from '../page/links.ts';
+import { pager } from '../page/pager.ts';
+import { card, emptyCard, section } from '../page/sections.ts';
+import { count, quantity } from '../page/words.ts';
+import type { Incident } from './incident.ts';
+import { incidentItems } from './list.ts';
+import type { IncidentList } from './read.ts';
+
+const REFRESH_SECONDS = 15;
+
+const SECTIONS = [
+  { state: 'happening', title: 'Happening now', hint: 'lanes are blocked: their deliveries wait' },
+  { state: 'owed', title: 'Over, with dead letters left', hint: 'replay them, or dismiss them' },
+  { state: 'closed', title: 'Closed', hint: 'nothing is left of them; newest first' },
+] as const;
+
+/** Draws the incidents: those that happen now, those that are over, and closed ones. */
+export function incidentsPage(view: IncidentList, context: PageContext): Html {
+  const content = html`${heading({
+    title: 'Incidents',
+    lead: leadOf(view),
+    live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
+  })}
+  ${view.items.length === 0 ? none(context) : SECTIONS.map((one) => stateSection(view, one))}
+  ${listPager(view, context)}`;
+  return layout(
+    { title: 'Incidents', section: 'incidents', refreshSeconds: REFRESH_SECONDS, content },
+    context,
+  );
+}
+
+function leadOf({ happening, owed }: IncidentList): string {
+  const definition = 'An incident is one kind of error of one subscriber on one topic.';
+  return `${count(happening)} happening now, ${count(owed)} over with dead letters left. ${definition}`;
+}
+
+function stateSection(
+  { items, generatedAt }: IncidentList,
+  { state, title, hint }: (typeof SECTIONS)[number],
+): Html | null {
+  const found = items.filter((incident: Incident) => incident.state === state);
+  if (found.length === 0) return null;
+  return section({ id: state, title, hint, content: card(incidentItems(found, generatedAt)) });
+}
+
+function none({ url }: PageContext): Html {
+  const isFiltered = [...url.searchParams.keys()].length > 0;
+  return emptyCard({
+    icon: CHECK_ICON,
+    title: isFiltered ? 'No incidents match these filters' : 'No incidents',
+    text: 'Nothing is failing, and no dead letters are left.',
+    ...(isFiltered && { action: html`<a class="btn" href="${incidentsPath()}">All incidents</a>` }),
+  });
+}
+
+function listPager({ items, nextCursor }: IncidentList, { url }: PageContext): Html | null {
+  const isFirst = !url.searchParams.has('cursor');
+  if (isFirst && nextCursor === null) return null;
+  return pager(quantity(items.length, 'incident'), [
+    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
+    {
+      words: 'Older',
+      path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),
+      relation: 'next',
+    },
+  ]);
+}

@@ -1,0 +1,142 @@
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
+import { mayReplay } from '../page/actions.ts';
+import { CHECK_ICON, DEAD_ICON, DOT_ICON, RETRY_ICON } from '../page/icons.ts';
+import { timeToMinute, until } from '../page/instants.ts';
+import type { PageContext } from '../page/layout.ts';
+import { ALL_TIME, deadLetterPath, incidentPath, replayPath, replayedPath } from '../page/links.ts';
+import { section } from '../page/sections.ts';
+import { stateWord } from '../page/states.ts';
+import { count, quantity } from '../page/words.ts';
+import type { IncidentReplay, IncidentView } from './detail.ts';
+
+/** How many lanes one click retries: enough to see whether the subscriber is back. */
+export const RETRIED = 20;
+
+/** Whether something is being delivered that someone waits for. */
+export function isMoving({ replays, lanes, generatedAt, paused, state }: IncidentView): boolean {
+  if (paused || state === 'closed') return false;
+  return (replays[0]?.pending ?? 0) > 0 || lanes.some(({ nextAttemptAt }) => nextAttemptAt <= generatedAt);
+}
+
+/** Draws the way out of an incident: retry what is blocked, replay what died, and see it confirmed. */
+export function recoverySection(view: IncidentView, context: PageContext): Html {
+  return section({
+    id: 'recovery',
+    title: 'When it is fixed',
+    content: html`<ol class="card steps">
+      ${retryStep(view, context)} ${replayStep(view, context)} ${confirmStep(view)}
+    </ol>`,
+  });
+}
+
+type Step = keyof typeof LOOKS;
+
+const LOOKS = {
+  done: { tone: 'ok', icon: CHECK_ICON },
+  next: { tone: 'next', icon: RETRY_ICON },
+  later: { tone: 'later', icon: DOT_ICON },
+  failed: { tone: 'dead', icon: DEAD_ICON },
+} as const;
+
+function step(look: Step, title: Child, text: Child, action: Child = null): Html {
+  const { tone, icon } = LOOKS[look];
+  return html`<li class="${tone}" ${look === 'next' && html`aria-current="step"`}>
+    ${icon}
+    <div><b>${title}</b><span class="s">${text}</span></div>
+    ${action}
+  </li>`;
+}
+
+function retryStep(
+  { incidentId, blockedLanes, lanes, generatedAt, paused }: IncidentView,
+  { operator }: PageContext,
+): Html {
+  if (blockedLanes === 0) return step('done', 'Retry', 'No lane is blocked.');
+  const dueAt = lanes.map(({ nextAttemptAt }) => nextAttemptAt).toSorted()[0];
+  const next = paused
+    ? 'after the pause'
+    : dueAt === undefined || dueAt <= generatedAt
+      ? 'now'
+      : until(dueAt, generatedAt);
+  const first =
+    blockedLanes > RETRIED
+      ? `the first ${RETRIED} of ${count(blockedLanes)} lanes`
+      : quantity(blockedLanes, 'lane');
+  return step(
+    'next',
+    'Retry',
+    `${quantity(blockedLanes, 'lane')} blocked. The next attempt is ${next}.`,
+    mayReplay(operator) &&
+      html`<form method="post" action="${incidentPath(incidentId)}/retry">
+        <button class="btn primary">Retry ${first} now</button>
+      </form>`,
+  );
+}
+
+function replayStep(view: IncidentView, { operator }: PageContext): Html {
+  const { owed, blockedLanes, incidentId, topic, subscriber, inCatalog, replays } = view;
+  if (owed === 0) {
+    return step(replays.length > 0 ? 'done' : 'later', 'Replay', 'No dead letters are left.');
+  }
+  const what = quantity(owed, 'dead letter');
+  const query = { topic, subscriber, since: ALL_TIME, incident: incidentId };
+  if (!inCatalog)
+    return step('later', 'Replay', `${what}. This release’s catalog does not list the subscription.`);
+  return step(
+    blockedLanes === 0 ? 'next' : 'later',
+    'Replay',
+    blockedLanes === 0 ? `${what}, oldest first, after a preview.` : `${what}, once the lanes go on.`,
+    mayReplay(operator) &&
+      html`<a class="btn ${blockedLanes === 0 && 'primary'}" href="${replayPath(query)}">Replay ${what}…</a>`,
+  );
+}
+
+function confirmStep(view: IncidentView): Html {
+  const { state, closedAt, generatedAt: now, replays, blockedLanes } = view;
+  const [last] = replays;
+  if (last !== undefined && last.replayed > 0) return replayOutcome(last, now);
+  if (state === 'closed' && closedAt !== null) {
+    return step('done', html`Confirmed ${timeToMinute(closedAt, now)}`, 'Every lane delivers again.');
+  }
+  return step(
+    'later',
+    'Confirm',
+    blockedLanes > 0
+      ? 'This page shows when the lanes deliver again.'
+      : 'This page shows when all of them are delivered.',
+  );
+}
+
+function replayOutcome(replay: IncidentReplay, now: string): Html {
+  const { replayed, delivered, pending, failing, deadLettered, confirmedAt, requestedAt, requestedBy } =
+    replay;
+  const share = `${count(delivered)} of ${count(replayed)}`;
+  const details = html`<a href="${replayedPath(replay.replayId)}"
+    >Replay by ${requestedBy}, ${timeToMinute(requestedAt, now)}</a
+  >`;
+  if (confirmedAt !== null) {
+    return step(
+      'done',
+      html`Confirmed ${timeToMinute(confirmedAt, now)}, ${share}`,
+      html`All are delivered. ${details}`,
+    );
+  }
+  const failed = failing + deadLettered;
+  const words = [
+    pending > 0 && `${count(pending)} pending`,
+    failing > 0 && `${count(failing)} failed again and will be retried`,
+    deadLettered > 0 && `${count(deadLettered)} dead-lettered again`,
+  ].filter((word) => word !== false);
+  return step(
+    failed > 0 ? 'failed' : 'next',
+    `${share} delivered`,
+    html`${words.join(', ')}. ${details}
+    ${replay.failedAgain.map(
+      ({ deliveryId, state }) =>
+        html`<span class="s"
+          ><a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a> ${stateWord(state)}</span
+        >`,
+    )}`,
+  );
+}

@@ -1,0 +1,222 @@
+import { afterAll, describe, expect } from 'vitest';
+
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection, Database } from '../../lib/db/connect.ts';
+import { acknowledge } from '../../lib/incidents/acknowledge.ts';
+import { watchIncidents } from '../../lib/incidents/watch.ts';
+import { dismiss } from '../../lib/deliveries/dismiss.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { HOUR, MINUTE } from '../../lib/time.ts';
+import { START, deliveriesOf, drain, emitPayments, numbers, payloadOf, rows } from '../support/bus.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { test } from '../support/bus-test.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
+
+/** Seven other processes, as far as the database can tell. */
+let others: Connection[];
+test.beforeAll(async ({ database: bus }) => {
+  others = await Promise.all(numbers(1, 7).map(() => connect(bus.url)));
+});
+afterAll(async () => {
+  await Promise.all(others.map(({ close }) => close()));
+});
+
+const after = (ms: number) => new Date(START + ms);
+
+/** Fails as an HTTP subscriber does. */
+const answer = (status: number, message: string) => () => {
+  throw Object.assign(new Error(message), { code: `http_${status}` });
+};
+
+interface Row {
+  readonly id: string;
+  readonly kind: string;
+  readonly message: string;
+  readonly state: string;
+  readonly revision: number;
+  readonly change: string;
+  readonly lanes: number;
+  readonly waiting: number;
+  readonly owed: number;
+  readonly opened: number;
+}
+
+/** Watches, and reads what stands then, the oldest first. */
+async function watched(db: Database, at: Date = after(MINUTE)): Promise<Row[]> {
+  await watchIncidents(db, at);
+  return await rows<Row>(
+    db,
+    `select id::text, kind, message, state, revision, change, blocked_lanes as lanes, waiting::float8, owed::float8,
+       (extract(epoch from opened_at) * 1000)::float8 as opened
+     from incidents order by id`,
+  );
+}
+
+describe('an incident', () => {
+  test('opens with the first failure, and says how many lanes are blocked and what waits in them', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 4);
+    await emitPayments(bus.db, 5, 7, { orderingKey: 'venue 1' });
+    await emitPayments(bus.db, 8, 9, { orderingKey: 'venue 2' });
+    const accounting = subscriber('accounting', { 'payment.captured': () => undefined });
+    await drain(bus.db, [ledger(answer(500, 'licence expired')), accounting]);
+    expect(await watched(bus.db)).toMatchObject([
+      { kind: 'http_500', message: 'licence expired', state: 'happening', lanes: 3, owed: 0, revision: 1 },
+    ]);
+    const [{ opened }] = (await watched(bus.db)) as [Row];
+    expect(opened).toBe(START);
+  });
+
+  test('is the same however often and from wherever it is watched: eight watchers make one', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 3);
+    await drain(bus.db, [ledger(fail)]);
+    await Promise.all([bus, ...others].map(({ db }) => watchIncidents(db, after(MINUTE))));
+    const [first] = await watched(bus.db);
+    await Promise.all([bus, ...others].map(({ db }) => watchIncidents(db, after(2 * MINUTE))));
+    expect(await watched(bus.db)).toEqual([first]);
+    expect(first).toMatchObject({ state: 'happening', revision: 1, change: 'opened' });
+  });
+
+  test('is one for a thousand dead letters of one kind, whatever their messages', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1000);
+    await drain(bus.db, [
+      ledger((number) => {
+        throw new PermanentError(`refused because of reason ${'abcdefghij'[number % 10]}`);
+      }),
+    ]);
+    expect(await watched(bus.db)).toMatchObject([
+      { kind: 'permanent', state: 'owed', owed: 1000, revision: 1 },
+    ]);
+  });
+
+  test('is another one for each kind of error and for each subscription', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'venue 1' });
+    await emitPayments(bus.db, 2, 2, { orderingKey: 'venue 2' });
+    const accounting = subscriber('accounting', { 'payment.captured': answer(503, 'busy') });
+    const odd = ledger((number) => answer(number === 1 ? 500 : 503, 'no')());
+    await drain(bus.db, [odd, accounting]);
+    expect((await watched(bus.db)).map(({ kind, lanes }) => [kind, lanes]).toSorted()).toEqual([
+      ['http_500', 1],
+      ['http_503', 1],
+      ['http_503', 2],
+    ]);
+  });
+
+  test('is owed when its lanes go on and dead letters are left, and happening again when they stop', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(fail)]);
+    expect(await watched(bus.db)).toMatchObject([{ state: 'happening', change: 'opened', revision: 1 }]);
+    await drain(bus.db, [ledger(fail, { maxAttempts: 2 })], { now: START + 2 * MINUTE });
+    await drain(bus.db, [ledger()], { now: START + HOUR });
+    const [owed] = await watched(bus.db, after(HOUR));
+    expect(owed).toMatchObject({
+      state: 'owed',
+      change: 'changed',
+      revision: 2,
+      lanes: 0,
+      waiting: 0,
+      owed: 1,
+    });
+    await acknowledge(bus.db, owed!.id, 'kari', 'tomorrow');
+    await emitPayments(bus.db, 3, 3);
+    await drain(bus.db, [ledger(fail)], { now: START + 2 * HOUR });
+    expect(await watched(bus.db, after(2 * HOUR))).toMatchObject([
+      { id: owed!.id, state: 'happening', change: 'changed', revision: 4, lanes: 1, owed: 1 },
+    ]);
+    // Nobody has acknowledged that.
+    expect(await rows(bus.db, 'select acknowledged_by as by from incidents')).toEqual([{ by: null }]);
+  });
+
+  test('closes when nothing is left, opens again within a quarter of an hour, and is a new one later', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(fail)]);
+    const [first] = await watched(bus.db);
+    await drain(bus.db, [ledger()], { now: START + 10 * MINUTE });
+    expect(await watched(bus.db, after(10 * MINUTE))).toMatchObject([
+      { state: 'closed', change: 'closed', revision: 2 },
+    ]);
+    await emitPayments(bus.db, 2, 2);
+    await drain(bus.db, [ledger(fail)], { now: START + 20 * MINUTE });
+    expect(await watched(bus.db, after(20 * MINUTE))).toMatchObject([
+      { id: first!.id, state: 'happening', change: 'opened', revision: 3, opened: START },
+    ]);
+    await drain(bus.db, [ledger()], { now: START + 30 * MINUTE });
+    await watched(bus.db, after(30 * MINUTE));
+    await emitPayments(bus.db, 3, 3);
+    await drain(bus.db, [ledger(fail)], { now: START + 50 * MINUTE });
+    expect(await watched(bus.db, after(50 * MINUTE))).toMatchObject([
+      { id: first!.id, state: 'closed' },
+      { state: 'happening', change: 'opened', revision: 1, opened: START + 50 * MINUTE },
+    ]);
+  });
+
+  test('stays open while its dead letters are delivered again, and closes when all are', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 7);
+    await drain(bus.db, [ledger(refuse)]);
+    await watched(bus.db);
+    await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari', after(2 * MINUTE));
+    expect(await watched(bus.db, after(3 * MINUTE))).toMatchObject([{ state: 'owed', owed: 0, revision: 1 }]);
+    await drain(bus.db, [ledger()], { now: START + 4 * MINUTE });
+    expect(await watched(bus.db, after(4 * MINUTE))).toMatchObject([{ state: 'closed', revision: 2 }]);
+  });
+
+  test('closes when its dead letters are dismissed', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [ledger(refuse)]);
+    const [{ id: incidentId }] = (await watched(bus.db)) as [Row];
+    const which = { topic: 'payment.captured', subscriber: 'ledger', kind: 'permanent' };
+    const how = {
+      action: 'dismiss',
+      by: 'kari',
+      reason: 'test data',
+      incidentId,
+      until: Date.now() + MINUTE,
+    } as const;
+    await dismiss(bus.db, which, { ...how, now: after(MINUTE) });
+    expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([{ state: 'closed', owed: 0 }]);
+    expect(await rows(bus.db, 'select incident_id::text as id from operator_actions')).toEqual([
+      { id: incidentId },
+    ]);
+  });
+
+  test('keeps its last error after an operator asked for a retry, and blocks nothing after a skip', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drain(bus.db, [ledger(answer(500, 'licence expired'))]);
+    const [delivery] = await deliveriesOf(bus.db, 'ledger');
+    await rows(
+      bus.db,
+      `update deliveries set attempt_log = attempt_log || '[{"attempt": 0, "outcome": "hurried", "by": "kari"}]'
+       where error_group is null and state = 'failing'`,
+    );
+    expect(await watched(bus.db)).toMatchObject([{ kind: 'http_500', message: 'licence expired' }]);
+    await skip(bus.db, { deliveryId: delivery!.id, by: 'kari', reason: 'by phone', now: after(MINUTE) });
+    expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([
+      { kind: 'http_500', state: 'closed' },
+      { kind: 'skipped', state: 'owed', owed: 1 },
+    ]);
+  });
+
+  test('hides the personal data of the event in its message', async ({ bus }) => {
+    const payload = payloadOf('inquiry.submitted', { name: 'Solveig Haugland', email: 'solveig@example.no' });
+    await bus.db.transaction(async (tx) => {
+      await emit(tx, 'inquiry.submitted', payload);
+    });
+    const handler = answer(422, 'cannot answer Solveig Haugland at solveig@example.no');
+    await drain(bus.db, [subscriber('intelligence', { 'inquiry.submitted': handler })]);
+    const [{ message }] = (await watched(bus.db)) as [Row];
+    expect(message).toMatch(/^cannot answer/);
+    expect(message).not.toMatch(/Solveig|Haugland|solveig@/);
+  });
+});

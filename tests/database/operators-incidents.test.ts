@@ -1,0 +1,208 @@
+import { describe, expect } from 'vitest';
+
+import { drainLive, emitPayments, rows } from '../support/bus.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
+import type { Operators } from '../support/operator-test.ts';
+import { ledger } from '../support/ledger.ts';
+
+interface Item {
+  readonly incidentId: string;
+  readonly state: string;
+}
+
+const listed = async (operators: Operators) => (await operators.ask('/incidents')).json['items'] as Item[];
+
+async function onlyIncident(operators: Operators): Promise<string> {
+  const [item, ...others] = await listed(operators);
+  expect(others).toEqual([]);
+  return item!.incidentId;
+}
+
+const follows = (done: string, of: string) => `?done=${done}&of=${of}`;
+
+const shown = async (operators: Operators, path: string) =>
+  (await operators.ask(path, { accept: BROWSER })).text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+
+describe('an incident', () => {
+  test('is retried, replayed and confirmed on its own page', async ({ bus, operators }) => {
+    await operators.died(7);
+    await emitPayments(bus.db, 8, 9);
+    const down = ledger(() => {
+      throw Object.assign(new Error('licence expired'), { code: 'permanent_not', name: 'Down' });
+    });
+    await drainLive(bus.db, [down]);
+    expect(await listed(operators)).toMatchObject([
+      { state: 'happening', blockedLanes: 1, waiting: 2, lastError: { message: 'licence expired' } },
+      { state: 'owed', owed: 7, lastError: { kind: 'permanent', message: 'refused' } },
+    ]);
+    const [blocked, owed] = (await listed(operators)).map(({ incidentId }) => `/incidents/${incidentId}`);
+
+    expect(await shown(operators, blocked!)).toContain('Retry 1 lane now');
+    operators.kicks = 0;
+    const retried = await operators.ask(`${blocked}/retry`, { form: {}, accept: BROWSER });
+    expect([retried.status, retried.headers.get('location')]).toEqual([
+      303,
+      `/platform/event-bus${blocked}${follows('retry-incident', blocked!.split('/')[2]!)}`,
+    ]);
+    expect(operators.kicks).toBe(1);
+    expect(await shown(operators, blocked! + follows('retry-incident', blocked!.split('/')[2]!))).toContain(
+      'Retried 1 lane: 0 deliver again , 1 on the way',
+    );
+    await drainLive(bus.db, [ledger()]);
+    expect(await shown(operators, blocked! + follows('retry-incident', blocked!.split('/')[2]!))).toContain(
+      'Retried 1 lane: 1 deliver again',
+    );
+    expect(await shown(operators, blocked!)).toMatch(/Confirmed \S+ Every lane delivers again/);
+
+    const [, preview] = /href="([^"]*\/replay\?[^"]*)"/.exec(
+      (await operators.ask(owed!, { accept: BROWSER })).text,
+    )!;
+    const path = preview!.replaceAll('&amp;', '&').replace('/platform/event-bus', '');
+    const { text } = await operators.ask(path, { accept: BROWSER });
+    const fields = Object.fromEntries(
+      Array.from(text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g), ([, name, value]) => [
+        name!,
+        value!,
+      ]),
+    );
+    expect(fields).toMatchObject({ expectedCount: '7' });
+    const replayed = await operators.ask('/replay', {
+      form: { ...fields, reason: 'it is back' },
+      accept: BROWSER,
+    });
+    expect([replayed.status, replayed.headers.get('location')]).toEqual([
+      303,
+      `/platform/event-bus${owed}${follows('replay', fields['replayId']!)}`,
+    ]);
+    expect(await shown(operators, owed!)).toContain('0 of 7 delivered');
+    expect((await operators.ask(owed!)).json).toMatchObject({ state: 'owed', owed: 0 });
+    await drainLive(bus.db, [ledger()]);
+    expect(await shown(operators, owed!)).toMatch(/Confirmed \S+ , 7 of 7/);
+    expect((await operators.ask(owed!)).json).toMatchObject({
+      state: 'closed',
+      replays: [{ replayed: 7, delivered: 7, pending: 0, failing: 0, deadLettered: 0, failedAgain: [] }],
+    });
+    expect(await shown(operators, '')).toContain('All quiet');
+  });
+
+  test('says what failed again after its replay', async ({ bus, operators }) => {
+    const ids = await operators.died(3);
+    const id = await onlyIncident(operators);
+    const request = { topic: 'payment.captured', subscriber: 'ledger', since: '24h', incident: id };
+    expect((await operators.ask('/replay', { json: request })).json).toMatchObject({ replayed: 3 });
+    await drainLive(bus.db, [
+      ledger((number) => {
+        if (number === 2) throw new Error('still down');
+      }),
+    ]);
+    const { json } = await operators.ask(`/incidents/${id}`);
+    expect(json).toMatchObject({
+      state: 'owed',
+      replays: [
+        {
+          replayed: 3,
+          delivered: 1,
+          pending: 1,
+          failing: 1,
+          confirmedAt: null,
+          failedAgain: [{ deliveryId: ids[1], state: 'failing', lastError: { message: 'still down' } }],
+        },
+      ],
+    });
+    expect(await shown(operators, `/incidents/${id}`)).toContain(
+      '1 of 3 delivered 1 pending, 1 failed again',
+    );
+  });
+
+  test('is acknowledged with a note that every list shows, and not once it is closed', async ({
+    bus,
+    operators,
+  }) => {
+    await operators.held(2);
+    const id = await onlyIncident(operators);
+    const json = { note: 'the supplier is told' };
+    const { status, json: answer } = await operators.ask(`/incidents/${id}/acknowledge`, { json });
+    expect([status, answer]).toMatchObject([
+      200,
+      {
+        state: 'happening',
+        revision: 2,
+        acknowledged: { by: 'kari@solvik.example.no', note: 'the supplier is told' },
+      },
+    ]);
+    expect(await shown(operators, '/incidents')).toContain('the supplier is told');
+    expect(await shown(operators, '')).toContain('the supplier is told');
+    expect(
+      await rows(bus.db, 'select action, reason, incident_id::text as id from operator_actions'),
+    ).toEqual([{ action: 'acknowledge', reason: 'the supplier is told', id }]);
+    await operators.ask(`/incidents/${id}/retry`, { json: {} });
+    await drainLive(bus.db, [ledger()]);
+    await listed(operators);
+    expect((await operators.ask(`/incidents/${id}/acknowledge`, { json })).json).toMatchObject({
+      status: 409,
+      code: 'incident_closed',
+    });
+  });
+
+  test('is dismissed with a reason, and its dead letters say who dismissed them and why', async ({
+    operators,
+  }) => {
+    const ids = await operators.died(3);
+    const id = await onlyIncident(operators);
+    const dismissed = await operators.ask(`/incidents/${id}/dismiss`, { json: { reason: 'test data' } });
+    expect(dismissed.json).toEqual({ incidentId: id, dismissed: 3, left: 0 });
+    expect((await operators.ask('/dead-letters')).json).toMatchObject({ total: 0, totalInAll: 0, items: [] });
+    expect((await operators.ask(`/incidents/${id}`)).json).toMatchObject({
+      state: 'closed',
+      owed: 0,
+      dismissed: 3,
+    });
+    const page = await shown(operators, `/dead-letters/${ids[0]}`);
+    expect(page).toContain('dismissed');
+    expect(page).toMatch(/Dismissed by \S+ test data/);
+    expect(await shown(operators, '/replays')).toContain('test data');
+    expect(
+      (await operators.ask(`/incidents/${id}/dismiss`, { json: { reason: 'again' } })).json,
+    ).toMatchObject({
+      dismissed: 0,
+    });
+  });
+
+  test('cannot be acted on without the scope, and shows no buttons then', async ({ operators }) => {
+    await operators.held(1);
+    const id = await onlyIncident(operators);
+    const scope = 'event-bus:read';
+    for (const action of ['acknowledge', 'dismiss', 'retry']) {
+      const json = { note: 'taken up', reason: 'test data' };
+      expect((await operators.ask(`/incidents/${id}/${action}`, { json, scope })).status).toBe(403);
+    }
+    const { text } = await operators.ask(`/incidents/${id}`, { accept: BROWSER, scope });
+    expect(text).not.toMatch(/<button[^>]*>(Retry|Acknowledge|Dismiss)/);
+    expect(text).toContain('needs the scope');
+  });
+
+  test('is listed by its state, topic and subscriber, closed ones page by page', async ({
+    bus,
+    operators,
+  }) => {
+    await rows(
+      bus.db,
+      `insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, closed_at,
+         blocked_lanes, waiting, owed)
+       select gen_random_uuid(), 'payment.captured', 'audit', 'kind ' || number, '', 'closed', 'closed', now(), now(),
+         now() - number * interval '1 hour', 0, 0, 0 from generate_series(1, 5) as number`,
+    );
+    await operators.held(1);
+    const first = (await operators.ask('/incidents?limit=2')).json as { items: Item[]; nextCursor: string };
+    expect(first.items.map(({ state }) => state)).toEqual(['happening', 'closed', 'closed']);
+    const second = await operators.ask(`/incidents?limit=3&cursor=${first.nextCursor}`);
+    expect(
+      (second.json['items'] as { lastError: { kind: string } }[]).map(({ lastError }) => lastError.kind),
+    ).toEqual(['kind 3', 'kind 4', 'kind 5']);
+    expect(second.json['nextCursor']).toBeNull();
+    expect((await operators.ask('/incidents?state=closed&subscriber=ledger')).json['items']).toEqual([]);
+    expect(
+      (await operators.ask('/incidents?state=happening&topic=payment.captured')).json['items'],
+    ).toHaveLength(1);
+  });
+});

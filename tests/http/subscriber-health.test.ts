@@ -1,0 +1,207 @@
+import { describe, expect } from 'vitest';
+
+import { replay } from '../../lib/deliveries/replay.ts';
+import { pause, resume } from '../../lib/deliveries/pause.ts';
+import { readSubscriberHealth } from '../../lib/operators/subscribers/read.ts';
+import { addHealth } from '../../lib/subscriber-health/add-health.ts';
+import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
+import { rollUpHealth } from '../../lib/subscriber-health/roll-up.ts';
+import { addDelivered, emptyTally } from '../../lib/subscriber-health/tally.ts';
+import { DAY, HOUR, MINUTE, instantOf } from '../../lib/time.ts';
+import { START, drainLive, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { ledger } from '../support/ledger.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
+import type { Operators } from '../support/operator-test.ts';
+
+/** Records deliveries that took this long, in the hour of an instant. */
+async function delivered(
+  bus: Bus,
+  atMs: number,
+  number = 1,
+  ms = 100,
+  topic = 'payment.captured',
+): Promise<void> {
+  const tally = emptyTally('ledger', topic, Math.floor(atMs / HOUR) * HOUR);
+  for (let index = 0; index < number; index += 1)
+    addDelivered(tally, { atMs, durationMs: ms / 2, recordedAtMs: atMs - ms / 2, replayed: false });
+  await addHealth(bus.db, [tally]);
+}
+
+describe('the health of a subscriber', () => {
+  test('lists 48 hours, the present one last, and leaves out older ones', async ({ bus }) => {
+    await delivered(bus, START, 3);
+    await delivered(bus, START - 47 * HOUR, 2);
+    await delivered(bus, START - 48 * HOUR, 50);
+    const health = await readSubscriberHealth(
+      bus.db,
+      { subscriber: 'ledger', span: 'hours' },
+      new Date(START + 20 * MINUTE),
+    );
+    expect(health!.intervals).toHaveLength(48);
+    expect(health!.intervals[0]).toMatchObject({ startsAt: instantOf(START - 47 * HOUR), delivered: 2 });
+    expect(health!.intervals[47]).toMatchObject({ startsAt: instantOf(START), delivered: 3 });
+    expect(health!.whole).toMatchObject({ delivered: 5, deadLettered: 0 });
+    const { p50, p95 } = health!.whole.deliveredInMs!;
+    expect(p50).toBeGreaterThan(64);
+    expect(p95).toBeLessThanOrEqual(128);
+    expect(p50).toBeLessThanOrEqual(p95);
+  });
+
+  test('lists 30 days, of which the last ones are still stored as hours, and counts none of them twice', async ({
+    bus,
+  }) => {
+    for (let hoursAgo = 0; hoursAgo < 30 * 24; hoursAgo += 1) await delivered(bus, START - hoursAgo * HOUR);
+    for (let time = 0; time < 4; time += 1) await rollUpHealth(bus.db, new Date(START));
+    const health = await readSubscriberHealth(
+      bus.db,
+      { subscriber: 'ledger', span: 'days' },
+      new Date(START),
+    );
+    const counts = health!.intervals.map((day) => day.delivered);
+    expect(counts).toHaveLength(30);
+    // START is at 10:00 UTC.
+    expect(counts).toEqual([...Array<number>(29).fill(24), 11]);
+    expect(health!.intervals[29]!.startsAt).toBe(instantOf(Math.floor(START / DAY) * DAY));
+  });
+
+  test('is that of one topic, or of all', async ({ bus, operators }) => {
+    await delivered(bus, Date.now(), 3);
+    await delivered(bus, Date.now(), 4, 100, 'payment.refunded');
+    const wholeOf = async (query: string) =>
+      ((await operators.ask(`/subscribers/ledger${query}`)).json['whole'] as { delivered: number }).delivered;
+    expect(await wholeOf('')).toBe(7);
+    expect(await wholeOf('?topic=payment.refunded')).toBe(4);
+  });
+
+  test('follows what a relay did, with failures and dead letters', async ({ bus, operators }) => {
+    await operators.died(3);
+    await drainLive(bus.db, [ledger()]);
+    await HealthRecorder.of(bus.db).write();
+    const { json } = await operators.ask('/subscribers/ledger');
+    expect(json['whole']).toMatchObject({
+      delivered: 0,
+      failedAttempts: 3,
+      deadLettered: 3,
+      deliveredInMs: null,
+    });
+    expect(json['whole']).toMatchObject({ handlerMs: { p50: expect.any(Number) } });
+  });
+
+  test('marks replays, pauses, resumes and retries of the subscriber, and nothing else', async ({
+    bus,
+    operators,
+  }) => {
+    const [first] = await operators.died(2);
+    const since = { topic: 'payment.captured', since: '1h' };
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'maintenance');
+    await resume(bus.db, { subscriber: 'ledger', topic: null }, 'ola', null);
+    await pause(bus.db, { subscriber: 'bookings', topic: null }, 'kari', 'another subscriber');
+    await replay(bus.db, { ...since, subscriber: 'bookings' }, 'kari');
+    await replay(bus.db, { deliveryIds: [first!] }, 'kari');
+    await replay(bus.db, { ...since, subscriber: 'ledger', reason: 'fixed' }, 'kari');
+    await rows(
+      bus.db,
+      `insert into operator_actions (id, at, operator, action, topic, subscriber)
+       values (gen_random_uuid(), now(), 'kari', 'reveal', 'payment.captured', 'ledger')`,
+    );
+    const actionsOf = async (query = '') =>
+      (await operators.ask(`/subscribers/ledger${query}`)).json['actions'] as {
+        action: string;
+        operator: string;
+        reason: string | null;
+      }[];
+    expect((await actionsOf()).map(({ action, operator, reason }) => [action, operator, reason])).toEqual([
+      ['replay', 'kari', 'fixed'],
+      ['replay', 'kari', null],
+      ['resume', 'ola', null],
+      ['pause', 'kari', 'maintenance'],
+    ]);
+    expect((await actionsOf('?topic=payment.refunded')).map(({ action }) => action)).toEqual([
+      'resume',
+      'pause',
+    ]);
+  });
+
+  test.for([
+    ['?span=weeks', 'span: expected hours (the last 48) or days (the last 30)'],
+    [
+      '?topic=booking.created',
+      'topic: ledger does not subscribe to it; expected for example booking.cancelled',
+    ],
+    ['?topic=PAYMENT', 'topic: expected a topic of the catalog, such as payment.captured'],
+  ] as const)('refuses %s and says what would be right', async ([query, detail], { operators }) => {
+    const { status, json } = await operators.ask(`/subscribers/ledger${query}`);
+    expect([status, json['detail']]).toEqual([400, detail]);
+  });
+
+  test('is unknown of a subscriber that neither the catalog nor any delivery names', async ({
+    bus,
+    operators,
+  }) => {
+    expect(await operators.ask('/subscribers/postcards')).toMatchObject({
+      status: 404,
+      json: { detail: expect.stringContaining('Unknown subscriber') },
+    });
+    await rows(
+      bus.db,
+      `insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
+       values ('postcard.sent', 'postcards', 0, 1, 0, 0)`,
+    );
+    expect(await operators.ask('/subscribers/postcards')).toMatchObject({
+      status: 200,
+      json: { inCatalog: false, topics: ['postcard.sent'] },
+    });
+  });
+});
+
+describe('the page of a subscriber', () => {
+  const pageOf = async (operators: Operators, query = '') =>
+    (await operators.ask(`/subscribers/ledger${query}`, { accept: BROWSER })).text;
+
+  test('has five charts with axes, and the same values as a table', async ({ bus, operators }) => {
+    await delivered(bus, Date.now(), 1204, 2000);
+    await rows(bus.db, 'update subscriber_health set failed = 3, dead_lettered = 2, backlog_age_ms = 90000');
+    const page = await pageOf(operators);
+    for (const title of [
+      'Deliveries',
+      'Failures',
+      'Age of the backlog',
+      'From commit to delivered',
+      'Time of the handler',
+    ])
+      expect(page).toContain(`<h3>${title}</h3>`);
+    expect(page.match(/<svg[^>]*role="img"/g)).toHaveLength(5);
+    expect(page).toMatch(/<text[^>]*>2,000<\/text\s*>/);
+    expect(page).toMatch(/<text[^>]*>10 s<\/text\s*>/);
+    expect(page).toContain('1,204 delivered');
+    expect(page).toContain('3 failed attempts, 2 dead letters');
+    expect(page).toMatch(/<td class="num"[^>]*>1,204<\/td>/);
+    expect(page).toContain('1 min 30 s');
+    expect(page).toContain('(99.8 %)');
+  });
+
+  test('says where there is nothing, and draws no chart', async ({ operators }) => {
+    const page = await pageOf(operators);
+    expect(page).toContain('Nothing was delivered.');
+    expect(page).toContain('Nothing failed.');
+    expect(page).toContain('No replays, pauses, resumes, retries or skips in this time.');
+    expect(page).not.toMatch(/<svg[^>]*role="img"/);
+  });
+
+  test('marks operators’ actions in every chart, numbered as in the list', async ({ bus, operators }) => {
+    await delivered(bus, Date.now(), 5);
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'maintenance <b>');
+    await resume(bus.db, { subscriber: 'ledger', topic: null }, 'kari', null);
+    const page = await pageOf(operators);
+    expect(page).toMatch(/<text class="mark"[^>]*>1–2<\/text\s*>/);
+    expect(page.match(/<line class="mark"/g)).toHaveLength(2 * 3);
+    expect(page).toContain('maintenance &lt;b&gt;');
+    expect(page).not.toContain('maintenance <b>');
+  });
+
+  test('says that days are those of UTC, and hours in Oslo', async ({ operators }) => {
+    expect(await pageOf(operators)).toContain('times in Europe/Oslo');
+    expect(await pageOf(operators, '?span=days')).toContain('a day begins at midnight UTC');
+  });
+});
