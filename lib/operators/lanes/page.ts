@@ -6,7 +6,15 @@ import { mayReplay, missingReplayScope, pauseForm, replayLink, resumeForm } from
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { ALL_TIME, catalogPath, eventPath, eventsWithPath, HOME, incidentsPath } from '../page/links.ts';
+import {
+  ALL_TIME,
+  catalogPath,
+  eventPath,
+  eventsPath,
+  eventsWithPath,
+  HOME,
+  incidentsPath,
+} from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
@@ -139,7 +147,7 @@ function eventsSection({ events, topic, generatedAt }: TopicView): Html {
   return section({
     id: 'events',
     title: 'Recent events',
-    hint: 'newest first',
+    hint: html`newest first · <a href="${eventsPath({ topic: topic.topic })}">all of them</a>`,
     content: card(
       events.length === 0 ? emptyLine('No events yet.') : eventTable(topic.topic, events, generatedAt),
     ),
