@@ -162,7 +162,7 @@ describe('an operator in a browser', () => {
     await expect.poll(() => words(page)).toMatch(/Retried 1 lane: 1 deliver again/);
     await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d Every lane delivers again/);
     await runProgram('dev/demo.ts', { DATA_DIR: folder });
-  }, 120_000);
+  }, 300_000);
 
   it('an operator pauses a subscriber with a reason, and resumes it', async () => {
     const page = await newPage();
@@ -369,5 +369,5 @@ describe('every page', () => {
     }
     expect(violations).toEqual([]);
     mistakes = mistakes.filter((mistake) => !/40[014]/.test(mistake));
-  }, 120_000);
+  }, 300_000);
 });
