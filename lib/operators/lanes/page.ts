@@ -146,7 +146,6 @@ function eventTable(topic: string, events: readonly RecentEvent[], now: string):
     caption: `The newest events of ${topic}`,
     columns: ['Event', 'About', 'Ordering key', 'Recorded', ['State', 'end']],
     rows: events.map((event) => eventRow(event, now)),
-    isNarrow: true,
   });
 }
 
