@@ -11,7 +11,7 @@ import { readConfig } from '../lib/config.ts';
 import { logTo } from '../lib/log.ts';
 import { readDeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { deadLetterQuery } from '../lib/operators/dead-letters/query.ts';
-import { countDeadLetters } from '../lib/operators/dead-letters/count.ts';
+import { countBadges } from '../lib/operators/dead-letters/count.ts';
 import { readDeadLetters } from '../lib/operators/dead-letters/read.ts';
 import { readEvent } from '../lib/operators/event/read.ts';
 import { metricsFor } from '../lib/operators/metrics/read.ts';
@@ -383,7 +383,7 @@ async function pages(db: Database): Promise<Figure[]> {
   const console = operatorEndpoint({
     settings: () => settings,
     environment: () => 'Local',
-    deadLetters: () => countDeadLetters(db),
+    badges: () => countBadges(db),
     followers: {},
     bus,
     routes: [...overviewRoutes, ...deadLetterRoutes, ...subscriberRoutes],
