@@ -184,7 +184,7 @@ function adviceOf({
     return [`No longer in the catalog: npx postbud retire ${subscriber} --topic ${topic} --reason <text>`];
   const [first] = lanes;
   return [
-    ...(first ? [`When it is fixed: npx postbud retry ${first.deliveryId} --wait`] : []),
+    ...(first ? [`When it is fixed: npx postbud retry ${incidentId} --wait`] : []),
     ...(owed > 0
       ? [`To replay ${quantity(owed, 'dead letter')}: npx postbud replay --incident ${incidentId}`]
       : []),

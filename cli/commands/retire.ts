@@ -59,6 +59,7 @@ function wordsOf(
   dismissed: number,
   { topics, left }: { readonly topics: readonly string[]; readonly left: number },
 ): string {
+  if (topics.length === 0) return `✓ Nothing is left of ${subscriber}.`;
   const rest =
     left === 0 ? '' : ` ${quantity(left, 'event')} not fanned out yet: run it again in a few seconds.`;
   return `✓ Retired ${subscriber} from ${joinNames(topics)}: ${quantity(dismissed, 'delivery')} dismissed.${rest}`;

@@ -1,18 +1,21 @@
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { requireDeliveryId } from '../dead-letter.ts';
+import { isIncidentId } from '../incident-id.ts';
 import { EXIT, misused } from '../failure.ts';
 import { WAIT, waitLimitMs } from '../follow.ts';
 import { followAttempt, readDelivery, writeOutcome } from '../held-delivery.ts';
 import { REASON } from '../reason.ts';
+import { retryIncident } from '../retry-incident.ts';
 
 export const command: Command = {
   name: 'retry',
   summary: 'retry the delivery that holds a lane now',
-  usage: ['retry <deliveryId> [--reason <text>] [--wait]'],
+  usage: ['retry <deliveryId> [--reason <text>] [--wait]', 'retry <incidentId> [--reason <text>] [--wait]'],
   notes: [
     'A lane holds the deliveries of one subscription, or of one ordering key in it, in strict order: while the first one waits for its retry, those behind it wait too.',
     'Only the delivery that holds its lane can be retried. It counts as its next attempt: if it fails again, the usual waits go on.',
+    'With the id of an incident, retries its first blocked lanes: enough to see whether the subscriber is back.',
   ],
   options: { ...REASON, ...WAIT },
   examples: [
@@ -28,6 +31,7 @@ async function run(call: Call): Promise<number> {
   const [deliveryId] = given.positionals;
   if (deliveryId === undefined)
     throw misused('The delivery id is missing.', 'For example: npx postbud retry 12-345');
+  if (isIncidentId(deliveryId)) return await retryIncident(call, deliveryId);
   requireDeliveryId(deliveryId);
   const isWaiting = given.isSet('wait');
   // Before anything is done: a wrong limit must not be noticed after the retry.

@@ -142,10 +142,9 @@ function deliveryTable(deliveries: readonly EventDelivery[], now: string, pane: 
   );
 }
 
-function outcomeOf(
-  { why, attempts, deliveredAt, deadLetteredAt, lastError }: EventDelivery,
-  now: string,
-): string {
+function outcomeOf(delivery: EventDelivery, now: string): string {
+  const { why, attempts, deliveredAt, deadLetteredAt, dismissedAt, lastError } = delivery;
+  if (dismissedAt !== null) return `dismissed ${timeText(dismissedAt, now)}`;
   if (why !== null) return [why.text, ...why.also.map(({ text }) => `Also: ${text}`)].join(' ');
   const tries = attempts.filter((attempt) => 'attempt' in attempt && attempt.outcome !== 'waited').length;
   const at = deliveredAt ?? deadLetteredAt;
@@ -155,8 +154,13 @@ function outcomeOf(
 
 /** What an operator would ask next. */
 function nextStep({ deliveries }: EventView): string {
-  const behind = deliveries.find(({ why }) => why?.behind)?.why?.behind;
-  if (behind) return `The first in line: npx postbud why ${behind.eventId}. `;
+  for (const { why, deliveryId } of deliveries) {
+    // The delivery that holds the lane: this one, or the one in front of it.
+    const held =
+      why?.code === 'backoff' ? deliveryId : why?.behind?.code === 'backoff' && why.behind.deliveryId;
+    if (held) return `When it is fixed: npx postbud retry ${held} --wait. `;
+    if (why?.behind) return `The first in line: npx postbud why ${why.behind.eventId}. `;
+  }
   const troubled = deliveries.find(({ state }) => state === 'dead_lettered' || state === 'failing');
   return troubled?.deliveryId ? `Its attempts: npx postbud dead-letters ${troubled.deliveryId}. ` : '';
 }

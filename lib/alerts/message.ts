@@ -79,7 +79,7 @@ function titleOf(incident: AlertedIncident): string {
   const { state, change, openedAt, closedAt, owed, isAcknowledged, topic, subscriber } = incident;
   const what = `${oneLine(topic)} to ${oneLine(subscriber)}`;
   const since = timeOf(openedAt);
-  if (state === 'closed') return `Over: ${what}, ${since} to ${timeOf(closedAt ?? incident.changedAt)}`;
+  if (state === 'closed') return `Over: ${what}, ${spanOf(openedAt, closedAt ?? incident.changedAt)}`;
   const taken = change === 'changed' && isAcknowledged ? 'Acknowledged: ' : '';
   if (state === 'happening') return `${taken}${taken ? 'blocked' : 'Blocked'} since ${since}: ${what}`;
   if (taken) return `${taken}${count(owed, 'dead letter')}, ${what}, since ${since}`;
@@ -114,14 +114,15 @@ function sentenceOf(incident: AlertedIncident): string {
   const { state, topic, subscriber, blockedLanes, waiting, owed, openedAt, closedAt } = incident;
   const name = oneLine(subscriber);
   const error = `${oneLine(incident.kind)}: ${oneLine(incident.message)}`;
+  const cause = incident.kind === 'skipped' ? 'An operator skipped them.' : `The error was ${error}.`;
   const left = owed > 0 ? ` ${count(owed, 'dead letter')} to replay or dismiss.` : '';
   switch (state) {
     case 'happening':
       return `${name} fails with ${error}. ${count(blockedLanes, 'lane')} blocked, ${count(waiting, 'delivery', 'deliveries')} waiting.${left}`;
     case 'owed':
-      return `No lane of ${oneLine(topic)} is blocked for ${name}.${left || ' Its replay is under way.'} The error was ${error}.`;
+      return `No lane of ${oneLine(topic)} is blocked for ${name}.${left || ' Its replay is under way.'} ${cause}`;
     case 'closed':
-      return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. The error was ${error}.`;
+      return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. ${cause}`;
   }
 }
 
@@ -238,6 +239,13 @@ const TIME = new Intl.DateTimeFormat('en-GB', {
   minute: '2-digit',
   hourCycle: 'h23',
 });
+
+/** `22 Nov 00:31 to 00:41`. */
+function spanOf(from: number, to: number): string {
+  const [first, last] = [timeOf(from), timeOf(to)];
+  const day = first.slice(0, -5);
+  return `${first} to ${last.startsWith(day) ? last.slice(day.length) : last}`;
+}
 
 /** `22 Nov 00:31`: a mail may be read on another day. */
 function timeOf(ms: number): string {

@@ -32,7 +32,7 @@ export interface Retired extends Dismissed {
  * it again in a few seconds.
  *
  * @param topic null: all topics that the subscriber has deliveries of.
- * @returns null when the subscriber has none.
+ * @returns null when the subscriber never had any.
  * @throws StillListed; NotActedOn `under_way` while a relay of another release delivers to it.
  */
 export async function retire(
@@ -42,7 +42,7 @@ export async function retire(
 ): Promise<Retired | null> {
   requireUnlisted(subscriber, topic);
   const found = await run<{ topic: string }>(driverOf(db), { text: TOPICS, values: [subscriber, topic] });
-  if (found.length === 0) return null;
+  if (found.length === 0) return (await isKnown(db, subscriber, topic)) ? NOTHING : null;
   let dismissed = 0;
   for (const one of found) {
     const subscription = { topic: one.topic, subscriber };
@@ -55,6 +55,19 @@ export async function retire(
   const ended = [...retired, ...(topic === null ? [''] : [])].join(' ');
   const [rest] = await run<{ left: number }>(driverOf(db), { text: LEFT, values: [subscriber, ended] });
   return { topics: retired, dismissed, left: rest!.left };
+}
+
+/** What a second call finds. */
+const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
+
+async function isKnown(db: Database, subscriber: string, topic: string | null): Promise<boolean> {
+  const [row] = await run<{ is_known: boolean }>(driverOf(db), {
+    text: `select exists (
+      select from lanes where subscriber = $1::text and ($2::text is null or topic = $2::text)
+    ) as is_known`,
+    values: [subscriber, topic],
+  });
+  return row!.is_known;
 }
 
 function requireUnlisted(subscriber: string, topic: string | null): void {

@@ -278,9 +278,16 @@ describe('an operator in a browser', () => {
     await page.keyboard.press('c');
     await page.getByRole('heading', { name: 'Catalog' }).waitFor();
     await page.locator('html.js').waitFor();
-    await page.keyboard.press('/');
+    await page.keyboard.press('f');
     await page.keyboard.type('refunded');
     await expect.poll(() => page.locator('details:visible').count()).toBeLessThan(10);
+    await page.keyboard.press('Escape');
+    await page.getByRole('heading', { name: 'Catalog' }).click();
+    await page.keyboard.press('/');
+    await page.keyboard.type('payment.captured');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Events', exact: true }).waitFor();
+    expect(page.url()).toContain('q=payment.captured');
   });
 });
 
@@ -291,6 +298,10 @@ describe('every page', () => {
       .getByRole('link', { name: /Details/ })
       .first()
       .getAttribute('href');
+    await page.goto(at('/topics/payment.captured'));
+    const held = await page.locator('#held a[href*="/events/"]').first().getAttribute('href');
+    await page.goto(at('/events'));
+    const event = await page.locator('td.about a').first().getAttribute('href');
     await page.goto(at('/replays'));
     const replay = await page.locator('main a[href*="/replays/"]').first().getAttribute('href');
     await page.goto(at('/incidents'));
@@ -304,6 +315,10 @@ describe('every page', () => {
         path!.replace('/platform/event-bus', ''),
       ),
       '/topics/payment.captured',
+      '/events',
+      '/events?q=nothing-like-it',
+      event!.replace('/platform/event-bus', ''),
+      '/webhooks',
       '/subscribers/ledger',
       '/subscribers/audit?span=days&topic=payment.failed',
       '/dead-letters',
@@ -311,7 +326,12 @@ describe('every page', () => {
       one!.replace('/platform/event-bus', ''),
       `/replay?deliveryIds=${one!.split('/').at(-1)}`,
       '/replay?topic=payment.failed&since=24h',
+      held!.replace('/platform/event-bus', ''),
+      '/events/evt_unknown',
       '/doctor',
+      '/webhooks',
+      '/webhooks?limit=1',
+      '/webhooks?id=nothing-like-it',
       '/replays',
       replay!.replace('/platform/event-bus', ''),
       '/catalog',

@@ -256,7 +256,10 @@ describe('a retired subscriber', () => {
     expect(await rows(bus.db, `select action, subscriber, reason from operator_actions`)).toEqual([
       { action: 'retire', subscriber: 'postcards', reason: 'postcards are history' },
     ]);
-    expect(await retired(bus.db)).toBeNull();
+    expect(await retired(bus.db)).toEqual({ topics: [], dismissed: 0, left: 0 });
+    expect(
+      await retire(bus.db, { subscriber: 'telegrams', topic: null }, { by: 'kari', reason: '', until: 0 }),
+    ).toBeNull();
   });
 
   test('is in chunks what a hundred thousand would be, and leaves other subscribers alone', async ({

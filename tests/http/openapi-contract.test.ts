@@ -17,7 +17,7 @@ import document from '../../docs/openapi.json' with { type: 'json' };
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { payloadOf } from '../support/bus.ts';
+import { payloadOf, rows } from '../support/bus.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';
 import { exchangesOf, operationsOf, send, sendExample } from '../support/contract.ts';
 import type { DocumentedOperation, OpenApiDocument, Target } from '../support/contract.ts';
@@ -105,6 +105,11 @@ async function makeTrouble({ db }: Connection): Promise<void> {
   for (const disputeId of [HOPELESS, HOPELESS, 'dsp_41', 'dsp_42']) {
     await emit(db, 'payment.dispute.closed', payloadOf('payment.dispute.closed', { disputeId }));
   }
+  // A subscriber of an earlier release.
+  await rows(
+    db,
+    `insert into lanes (topic, subscriber, ordering_key, tail) values ('payment.captured', 'postcards', '', 0)`,
+  );
 }
 
 /** Asks until a relay, which a webhook sets going, has run into the trouble. */

@@ -92,7 +92,7 @@ function eventSection(view: DeadLetter): Html {
       ['Topic', html`<a class="mono" href="${topicPath(view.topic)}">${view.topic}</a>`],
       ['Producer', mono(event.producer)],
       ['Recorded', time(view.createdAt, view.generatedAt)],
-      view.orderingKey !== '' && ['Ordering key', mono(view.orderingKey)],
+      view.orderingKey !== '' && ['Ordering key', linked(eventsWithPath(view.orderingKey), view.orderingKey)],
       event.correlationId !== null && [
         'Correlation id',
         linked(eventsWithPath(event.correlationId), event.correlationId),

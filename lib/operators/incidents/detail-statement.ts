@@ -16,6 +16,7 @@ export interface Found {
   readonly groups: readonly { readonly group: string; readonly message: string; readonly count: number }[];
   readonly dismissed: number;
   readonly replays: readonly FoundReplay[];
+  readonly others: readonly FoundIncident[];
   readonly actions: readonly {
     readonly at: number;
     readonly operator: string;
@@ -60,7 +61,7 @@ const LAST_FAILURE = `(
 const DELIVERY = `'id', lane_id || '-' || position, 'event_id', event_id, 'version', version, 'last', last,
         'payload', case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end`;
 
-// A replay belongs to the incident when it names it, or when it covers its subscription without naming another error. One
+// A leased lane is being attempted now, whenever its lease ends. A replay belongs to the incident when it names it, or when it covers its subscription without naming another error. One
 // of chosen deliveries may be of any error.
 export const DETAIL = `
   with incident as materialized (
@@ -68,8 +69,8 @@ export const DETAIL = `
   ),
   lane as (
     select head_of_lane.*, payload, version, ordering_key from (
-      select coalesce(home_id, lanes.id) as lane_id, next.position, event_id, attempts, due_at, next.count as waiting,
-        payload_bytes, ${LAST_FAILURE} as last, incident.kind
+      select coalesce(home_id, lanes.id) as lane_id, next.position, event_id, attempts, next.count as waiting,
+        payload_bytes, case when lease_token is null then due_at else least(due_at, clock_timestamp()) end as due_at, ${LAST_FAILURE} as last, incident.kind
       from incident cross join lateral (
         select * from lanes
         where lanes.topic = incident.topic and lanes.subscriber = incident.subscriber and due_at is not null
@@ -136,6 +137,10 @@ export const DETAIL = `
       where replayed_at = requested_at and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
     ) as counted
   ),
+  other as (
+    select incidents.* from incident join incidents using (topic, subscriber)
+    where incidents.closed_at is null and incidents.id <> incident.id order by incidents.state limit 10
+  ),
   action as (
     select at, operator, action, delivery_id, reason from operator_actions where incident_id = $1::text::uuid
     order by at desc limit 20
@@ -159,6 +164,7 @@ export const DETAIL = `
         'last_delivered_at', extract(epoch from last_delivered_at) * 1000, 'failed_again', failed_again)
         order by requested_at desc), '[]') from progress
     ),
+    'others', (select coalesce(json_agg(${INCIDENT} order by state), '[]') from other as incidents),
     'actions', (
       select coalesce(json_agg(json_build_object('at', extract(epoch from at) * 1000, 'operator', operator,
         'action', action, 'delivery_id', delivery_id, 'reason', reason) order by at desc), '[]') from action

@@ -9,7 +9,7 @@ import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import { DETAIL } from './detail-statement.ts';
 import type { Found, FoundDelivery, FoundReplay } from './detail-statement.ts';
-import { incident, incidentOf } from './incident.ts';
+import { incident, incidentId, incidentOf, incidentState } from './incident.ts';
 
 const delivery = {
   deliveryId: z.string(),
@@ -67,6 +67,12 @@ export const incidentView = incident
       description: 'Its dead letters that operators dismissed and that are still on record.',
     }),
     replays: z.array(incidentReplay).max(3).meta({ description: 'Newest first.' }),
+    others: z
+      .array(z.object({ incidentId, state: incidentState, sentence: z.string() }))
+      .max(10)
+      .meta({
+        description: 'Other open incidents of the same subscription: it may fail in another way now.',
+      }),
     actions: z
       .array(
         z.object({
@@ -112,6 +118,10 @@ export async function readIncident(db: Database, id: string): Promise<IncidentVi
     groups: [...found.groups],
     dismissed: found.dismissed,
     replays: found.replays.map((replay) => replayOf(topic, replay)),
+    others: found.others.map((other) => {
+      const { incidentId: otherId, state, sentence } = incidentOf(other);
+      return { incidentId: otherId, state, sentence };
+    }),
     actions: found.actions.map(({ at, delivery_id: deliveryId, ...action }) => ({
       ...action,
       at: instantOf(at),

@@ -9,6 +9,7 @@ import {
   deadLetterPath,
   deadLettersPath,
   eventPath,
+  incidentPath,
   incidentsPath,
   replayedPath,
   subscriberPath,
@@ -59,13 +60,16 @@ const ALERTS = {
   closed: ['ok', CHECK_ICON],
 } as const;
 
-function sentenceAlert({ state, sentence, acknowledged, generatedAt }: IncidentView): Html {
+function sentenceAlert({ state, sentence, acknowledged, others, generatedAt }: IncidentView): Html {
   const [tone, icon] = ALERTS[state];
   const by =
     acknowledged !== null &&
     html` Acknowledged by ${acknowledged.by} at ${timeToMinute(acknowledged.at, generatedAt)}:
     ${acknowledged.note}`;
-  return alert(tone, icon, html`<b>${sentence}</b>${by}`);
+  const also = others.map(
+    (other) => html` <a href="${incidentPath(other.incidentId)}">${other.sentence}</a>`,
+  );
+  return alert(tone, icon, html`<b>${sentence}</b>${by}${also.length > 0 && [html` Also open:`, also]}`);
 }
 
 function factsSection(view: IncidentView): Html {

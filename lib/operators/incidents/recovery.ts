@@ -93,11 +93,15 @@ function replayStep(view: IncidentView, { operator }: PageContext): Html {
 }
 
 function confirmStep(view: IncidentView): Html {
-  const { state, closedAt, generatedAt: now, replays, blockedLanes } = view;
+  const { state, closedAt, generatedAt: now, replays, blockedLanes, others } = view;
   const [last] = replays;
   if (last !== undefined && last.replayed > 0) return replayOutcome(last, now);
   if (state === 'closed' && closedAt !== null) {
-    return step('done', html`Confirmed ${timeToMinute(closedAt, now)}`, 'Every lane delivers again.');
+    const isElse = others.some((other) => other.state === 'happening');
+    const words = isElse
+      ? 'No lane fails in this way any more, but in another.'
+      : 'Every lane delivers again.';
+    return step(isElse ? 'failed' : 'done', html`Confirmed ${timeToMinute(closedAt, now)}`, words);
   }
   return step(
     'later',

@@ -16,7 +16,7 @@ import { HOME, incidentPath, incidentsPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { incidentView, readIncident } from './detail.ts';
 import { incidentPage } from './incident-page.ts';
-import { incident, incidentId } from './incident.ts';
+import { incidentId } from './incident.ts';
 import { incidentsPage } from './page.ts';
 import { incidentList, incidentQuery, readIncidents } from './read.ts';
 import { RETRIED } from './recovery.ts';
@@ -66,6 +66,18 @@ export const listIncidents = operatorRoute({
       description: 'Take it up.',
       parameters: LINKED,
       requestBody: { note: 'The supplier is told.' },
+    },
+    retry: {
+      operationId: 'retryIncident',
+      description: 'Retry its first blocked lanes.',
+      parameters: LINKED,
+      requestBody: { reason: 'Accounting is back.' },
+    },
+    dismiss: {
+      operationId: 'dismissIncident',
+      description: 'Dismiss its dead letters.',
+      parameters: LINKED,
+      requestBody: { reason: 'Test data.' },
     },
   },
   problems: ['validation_failed'],
@@ -128,7 +140,7 @@ export const acknowledgeIncident = operatorRoute({
   description: 'Tells others that an operator has taken it up. It stays open until nothing is left of it.',
   parameters: BY_ID,
   body: z.object({ note, next }).meta({ required: ['note'] }),
-  answer: incident,
+  answer: incidentView,
   problems: ['incident_closed'],
   unknown: UNKNOWN,
   examples: {
@@ -151,7 +163,8 @@ export const acknowledgeIncident = operatorRoute({
     if (done === 'closed') throw new Problem('incident_closed');
     return done && (await readIncident(db, parameters.incidentId));
   },
-  redirectTo: (_, { body, parameters }) => nextPath(body.next ?? incidentPath(parameters.incidentId)),
+  redirectTo: (_, { body, parameters: { incidentId: of } }) =>
+    followedPath(nextPath(body.next ?? incidentPath(of)), 'acknowledge-incident', of),
 });
 
 const dismissed = z
@@ -252,7 +265,7 @@ async function retryIfWaiting(...asked: Parameters<typeof retryNow>): Promise<nu
 }
 
 const UNKNOWN_SUBSCRIBER =
-  'This subscriber has no deliveries that wait or died, and no pause: nothing is left to retire.';
+  'Unknown subscriber: it never had a delivery here, of that topic or of any. The overview shows those with deliveries that are not in the catalog.';
 
 const retired = z
   .object({
@@ -298,10 +311,16 @@ export const retireSubscriber = operatorRoute({
           'This release’s catalog lists accounting for payment.dispute.closed. Retire it from a release whose catalog does not.',
       }),
     },
-    nobody: {
-      summary: 'A subscriber without deliveries',
+    'all-topics': {
+      summary: 'All topics of a subscriber that the catalog does not list',
       parameters: { subscriber: 'postcards' },
       json: { reason: 'Postcards are history.' },
+      answer: answered({ subscriber: 'postcards', topics: ['payment.captured'], dismissed: 12, left: 0 }),
+    },
+    nobody: {
+      summary: 'A subscriber that never had a delivery',
+      parameters: { subscriber: 'telegrams' },
+      json: { reason: 'Telegrams are history.' },
       answer: refused('not_found', { detail: UNKNOWN_SUBSCRIBER }),
     },
     'without-a-reason': {
@@ -321,7 +340,8 @@ export const retireSubscriber = operatorRoute({
       throw new Problem(error.code, { detail: error.message, cause: error });
     }
   },
-  redirectTo: (_, { body }) => nextPath(body.next),
+  redirectTo: ({ subscriber }, { body: { topic, next: to } }) =>
+    followedPath(nextPath(to), 'retire', topic === null ? subscriber : `${subscriber}/${topic}`),
 });
 
 export const incidentRoutes = [

@@ -5,7 +5,7 @@ import { mayReplay, missingReplayScope, pauseForm, replayLink, resumeForm } from
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { ALL_TIME, catalogPath, eventPath, eventsPath, HOME } from '../page/links.ts';
+import { ALL_TIME, catalogPath, eventPath, eventsPath, eventsWithPath, HOME } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
@@ -146,7 +146,6 @@ function eventTable(topic: string, events: readonly RecentEvent[], now: string):
     caption: `The newest events of ${topic}`,
     columns: ['Event', 'About', 'Ordering key', 'Recorded', ['State', 'end']],
     rows: events.map((event) => eventRow(event, now)),
-    isNarrow: true,
   });
 }
 
@@ -157,7 +156,9 @@ function eventRow(event: RecentEvent, now: string): Html {
       <a class="mono" href="${eventPath(eventId)}" title="${eventId}">${shortId(eventId)}</a>
     </td>
     <td class="nowrap">${subject ?? NONE}</td>
-    <td class="mono wrap">${orderingKey === '' ? NONE : orderingKey}</td>
+    <td class="mono wrap">
+      ${orderingKey === '' ? NONE : html`<a href="${eventsWithPath(orderingKey)}">${orderingKey}</a>`}
+    </td>
     <td class="nowrap">${timeAndAgo(event.createdAt, now)}</td>
     <td class="end nowrap">${stateLabel(state)}</td>
   </tr>`;

@@ -26,6 +26,7 @@ export const PAUSE_ICON = icon('<path d="M9 5v14M15 5v14"/>');
 export const PERSON_ICON = icon('<circle cx="12" cy="8" r="3.5"/><path d="M5 20a7 7 0 0 1 14 0"/>');
 export const RELAY_ICON = icon('<path d="M5 12h14m-5-5 5 5-5 5"/>');
 export const RETRY_ICON = icon('<path d="M20 11a8 8 0 1 0-2.3 6"/><path d="M20 5v6h-6"/>');
+export const SEARCH_ICON = icon('<circle cx="11" cy="11" r="6"/><path d="m20 20-4.6-4.6"/>');
 export const WARNING_ICON = icon('<path d="M12 4 2.8 20h18.4z"/><path d="M12 10v4.5m0 2.5v.1"/>');
 
 function icon(shapes: string): Html {

@@ -219,19 +219,29 @@ function setButtons(form, isDisabled) {
 
 // Keys
 
-const PAGES = { o: '', e: '/events', d: '/dead-letters', p: '/replays', c: '/catalog', h: '/doctor' };
+const PAGES = {
+  o: '',
+  i: '/incidents',
+  e: '/events',
+  d: '/dead-letters',
+  p: '/replays',
+  w: '/webhooks',
+  c: '/catalog',
+  h: '/doctor',
+};
+const FIELDS = { '/': '[data-find]', f: 'main [data-filter], main [data-search]' };
 let before = '';
 
 document.addEventListener('keydown', (event) => {
   const isTyping = event.target.closest('input:not([type=checkbox]), select, textarea, dialog');
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || localStorage.keys === 'off') return;
   const { key } = event;
-  const field = find('[data-filter], [data-search]', main) ?? find('[data-find]');
+  const field = key in FIELDS && find(FIELDS[key]);
   if (before === 'g' && key in PAGES) location.assign(`/platform/event-bus${PAGES[key]}`);
-  else if (key === '/' && field) field.focus();
+  else if (field) field.focus();
   else if (key === 'r' && main.dataset.refresh > 0) void refresh(true);
   else if (key === '?') find('#keys')?.showModal();
-  if (key === '/' && field) event.preventDefault();
+  if (field) event.preventDefault();
   before = key;
 });
 

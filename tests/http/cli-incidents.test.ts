@@ -1,0 +1,134 @@
+import stringWidth from 'string-width';
+import { describe, expect } from 'vitest';
+
+import { drainLive, rows } from '../support/bus.ts';
+import { test } from '../support/cli-test.ts';
+import { ledger } from '../support/ledger.ts';
+
+const UNKNOWN = '019a0000-0000-7000-8000-000000000009';
+
+/** Finds the id of an incident in what `incidents` wrote. */
+const idIn = (out: string) => /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(out)![0];
+
+const widthOf = (text: string) => Math.max(...text.split('\n').map((line) => stringWidth(line)));
+
+describe('incidents', () => {
+  test('incidents says in a sentence what happens now, and with an id what it blocks and what to do', async ({
+    operators,
+    postbud,
+  }) => {
+    await operators.held(3);
+    const list = await postbud('incidents', { columns: 80 });
+    expect(list.code).toBe(0);
+    expect(list.out).toContain('1 happening now, 0 over with dead letters left.');
+    expect(list.out.replaceAll(/\s+/g, ' ')).toContain(
+      '✗ ledger fails with TypeError on payment.captured: 1 lane is blocked, 3 deliveries wait.',
+    );
+    expect(widthOf(list.out)).toBeLessThanOrEqual(80);
+    const id = idIn(list.out);
+    const one = await postbud(`incidents ${id}`, { columns: 80 });
+    expect(one.out).toContain('whole topic');
+    expect(one.out.replaceAll(/\s+/g, ' ')).toContain(`When it is fixed: npx postbud retry ${id} --wait`);
+    expect((await postbud(`incidents ${id} --json`)).json()).toMatchObject({
+      incidentId: id,
+      blockedLanes: 1,
+    });
+  });
+
+  test('the way from an incident to confirmed takes four commands', async ({
+    bus,
+    server,
+    operators,
+    postbud,
+  }) => {
+    await operators.died(7);
+    const id = idIn((await postbud('incidents')).out);
+    const replayed = await postbud(`replay --incident ${id} --reason fixed --yes`);
+    expect([replayed.code, replayed.out]).toEqual([0, expect.stringContaining('Replayed 7 dead letters')]);
+    expect((await postbud(`incidents ${id}`)).out).toContain('0 of 7 delivered, 7 pending');
+    await drainLive(bus.db, [ledger()]);
+    expect((await postbud(`incidents ${id}`)).out).toMatch(/✓ Confirmed \d\d:\d\d:\d\d, 7 of 7/);
+    expect(server.url).toContain('http');
+  });
+
+  test('retry of an incident says whether its lanes deliver again', async ({
+    bus,
+    server,
+    operators,
+    postbud,
+  }) => {
+    await operators.held(2);
+    const id = idIn((await postbud('incidents')).out);
+    const relayed = (handler: () => void) => {
+      server.answerInstead = async ({ method }) => {
+        if (method === 'POST')
+          server.answerInstead = async () => void (await drainLive(bus.db, [ledger(handler)]));
+        return undefined;
+      };
+    };
+    relayed(() => {
+      throw new TypeError('still down');
+    });
+    const failed = await postbud(`retry ${id} --wait`);
+    expect([failed.code, failed.out.split('\n')]).toEqual([
+      1,
+      [
+        '✓ 1 lane due now.',
+        expect.stringMatching(/^✗ 1 lane blocked, last error TypeError: still down, the next/),
+      ],
+    ]);
+    relayed(() => undefined);
+    const delivered = await postbud(`retry ${id} --wait`);
+    expect([delivered.code, delivered.out.split('\n')[1]]).toEqual([
+      0,
+      '✓ ledger failed with TypeError on payment.captured: over, and nothing is left of it.',
+    ]);
+  });
+
+  test('acknowledge, dismiss and retire do what they say', async ({ bus, operators, postbud }) => {
+    await operators.died(3);
+    const id = idIn((await postbud('incidents')).out);
+    const taken = await postbud(`acknowledge ${id} --note told`);
+    expect([taken.code, taken.out]).toEqual([0, expect.stringMatching(/^✓ Acknowledged\. ledger refused/)]);
+    const refused = await postbud(`dismiss ${id} --reason tests`);
+    expect([refused.code, refused.err]).toEqual([2, expect.stringContaining('Nothing was dismissed')]);
+    const no = await postbud(`dismiss ${id} --reason tests`, { answer: () => 'n' });
+    expect([no.code, no.asked]).toEqual([1, [expect.stringContaining('Dismiss 3 dead letters? [y/N]')]]);
+    const done = await postbud(`dismiss ${id} --reason tests`, { answer: () => 'y' });
+    expect([done.code, done.out]).toEqual([0, '✓ Dismissed 3 dead letters.']);
+    await rows(bus.db, `update lanes set subscriber = 'postcards' where subscriber = 'accounting'`);
+    await rows(bus.db, `update backlog set subscriber = 'postcards' where subscriber = 'accounting'`);
+    const retired = await postbud('retire postcards --reason history --yes');
+    expect([retired.code, retired.out]).toEqual([
+      0,
+      '✓ Retired postcards from payment.captured: 3 deliveries dismissed.',
+    ]);
+    expect(await rows(bus.db, 'select action from operator_actions order by at')).toEqual([
+      { action: 'acknowledge' },
+      { action: 'dismiss' },
+      { action: 'retire' },
+    ]);
+  });
+
+  test.for([
+    ['incidents 12', 2, "'12' is not the id of an incident."],
+    [`incidents ${UNKNOWN}`, 1, 'Unknown incident.'],
+    [`incidents ${UNKNOWN} --state owed`, 2, '--state does not go with the id of one incident.'],
+    ['incidents --state over', 2, "--state 'over': expected happening or owed or closed"],
+    [`acknowledge ${UNKNOWN}`, 2, '--note is missing.'],
+    ['dismiss', 2, 'The incident is missing.'],
+    [`dismiss ${UNKNOWN} --yes`, 2, '--reason is missing'],
+    ['retire ledger --reason history --yes', 1, 'This release’s catalog lists ledger for'],
+    ['retire postcards --yes', 2, '--reason is missing'],
+    ['retire telegrams --reason history --yes', 2, "Unknown subscriber 'telegrams'."],
+    [
+      `replay --incident ${UNKNOWN} --since 24h`,
+      2,
+      '--incident selects the dead letters alone: leave out --since.',
+    ],
+    ['replay payment.captured --since 1h --include some', 2, 'Write --include all or --include dismissed'],
+  ] as const)('%s ends with %i and the reason', async ([args, exitCode, reason], { postbud }) => {
+    const { code, err } = await postbud(args);
+    expect([code, err]).toEqual([exitCode, expect.stringContaining(reason)]);
+  });
+});
