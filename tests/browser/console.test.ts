@@ -298,6 +298,8 @@ describe('every page', () => {
       .getByRole('link', { name: /Details/ })
       .first()
       .getAttribute('href');
+    await page.goto(at('/topics/payment.captured'));
+    const held = await page.locator('#held a[href*="/events/"]').first().getAttribute('href');
     await page.goto(at('/events'));
     const event = await page.locator('td.about a').first().getAttribute('href');
     await page.goto(at('/replays'));
@@ -325,7 +327,12 @@ describe('every page', () => {
       one!.replace('/platform/event-bus', ''),
       `/replay?deliveryIds=${one!.split('/').at(-1)}`,
       '/replay?topic=payment.failed&since=24h',
+      held!.replace('/platform/event-bus', ''),
+      '/events/evt_unknown',
       '/doctor',
+      '/webhooks',
+      '/webhooks?limit=1',
+      '/webhooks?id=nothing-like-it',
       '/replays',
       replay!.replace('/platform/event-bus', ''),
       '/catalog',

@@ -11,6 +11,7 @@ import { acknowledge } from '../../incidents/acknowledge.ts';
 import { SECOND } from '../../time.ts';
 import { nextPath } from '../access/next-path.ts';
 import { operatorRoute } from '../access/route.ts';
+import { requireKnownSubscriber, requireKnownTopic } from '../known-names.ts';
 import { followedPath } from '../page/following.ts';
 import { HOME, incidentPath, incidentsPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
@@ -103,7 +104,12 @@ export const listIncidents = operatorRoute({
       ),
     },
   },
-  handle: async ({ query, bus }) => await readIncidents(await bus.database(), query),
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
+    return await readIncidents(db, query);
+  },
   page: incidentsPage,
 });
 
@@ -163,7 +169,8 @@ export const acknowledgeIncident = operatorRoute({
     if (done === 'closed') throw new Problem('incident_closed');
     return done && (await readIncident(db, parameters.incidentId));
   },
-  redirectTo: (_, { body, parameters }) => nextPath(body.next ?? incidentPath(parameters.incidentId)),
+  redirectTo: (_, { body, parameters: { incidentId: of } }) =>
+    followedPath(nextPath(body.next ?? incidentPath(of)), 'acknowledge-incident', of),
 });
 
 const dismissed = z
@@ -339,7 +346,8 @@ export const retireSubscriber = operatorRoute({
       throw new Problem(error.code, { detail: error.message, cause: error });
     }
   },
-  redirectTo: (_, { body }) => nextPath(body.next),
+  redirectTo: ({ subscriber }, { body: { topic, next: to } }) =>
+    followedPath(nextPath(to), 'retire', topic === null ? subscriber : `${subscriber}/${topic}`),
 });
 
 export const incidentRoutes = [

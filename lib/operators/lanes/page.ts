@@ -6,7 +6,15 @@ import { mayReplay, missingReplayScope, pauseForm, replayLink, resumeForm } from
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { ALL_TIME, catalogPath, eventPath, HOME, incidentsPath } from '../page/links.ts';
+import {
+  ALL_TIME,
+  catalogPath,
+  eventPath,
+  eventsPath,
+  eventsWithPath,
+  HOME,
+  incidentsPath,
+} from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
@@ -139,7 +147,7 @@ function eventsSection({ events, topic, generatedAt }: TopicView): Html {
   return section({
     id: 'events',
     title: 'Recent events',
-    hint: 'newest first',
+    hint: html`newest first · <a href="${eventsPath({ topic: topic.topic })}">all of them</a>`,
     content: card(
       events.length === 0 ? emptyLine('No events yet.') : eventTable(topic.topic, events, generatedAt),
     ),
@@ -152,7 +160,6 @@ function eventTable(topic: string, events: readonly RecentEvent[], now: string):
     caption: `The newest events of ${topic}`,
     columns: ['Event', 'About', 'Ordering key', 'Recorded', ['State', 'end']],
     rows: events.map((event) => eventRow(event, now)),
-    isNarrow: true,
   });
 }
 
@@ -163,7 +170,9 @@ function eventRow(event: RecentEvent, now: string): Html {
       <a class="mono" href="${eventPath(eventId)}" title="${eventId}">${shortId(eventId)}</a>
     </td>
     <td class="nowrap">${subject ?? NONE}</td>
-    <td class="mono wrap">${orderingKey === '' ? NONE : orderingKey}</td>
+    <td class="mono wrap">
+      ${orderingKey === '' ? NONE : html`<a href="${eventsWithPath(orderingKey)}">${orderingKey}</a>`}
+    </td>
     <td class="nowrap">${timeAndAgo(event.createdAt, now)}</td>
     <td class="end nowrap">${stateLabel(state)}</td>
   </tr>`;
