@@ -327,7 +327,6 @@ describe('every page', () => {
       `/replay?deliveryIds=${one!.split('/').at(-1)}`,
       '/replay?topic=payment.failed&since=24h',
       held!.replace('/platform/event-bus', ''),
-      '/events/evt_unknown',
       '/doctor',
       '/webhooks',
       '/webhooks?limit=1',
