@@ -2,6 +2,8 @@ import pg from 'pg';
 
 import { errorGroupOf } from '../lib/deliveries/error-group.ts';
 import { topics as catalogTopics } from '../lib/catalog/catalog.ts';
+import type { Database } from '../lib/db/connect.ts';
+import { driverOf, run } from '../lib/db/statement.ts';
 import { isIdentifier } from '../lib/identifiers/identifier.ts';
 import type { TopicName } from '../lib/catalog/catalog.ts';
 import { attach } from '../lib/subscribers/subscriber.ts';
@@ -154,6 +156,31 @@ export async function fillLargeBus(
   } finally {
     await client.end();
   }
+}
+
+/** Gives every subscription of the catalog each hour of three days and each day before them, as if it never slept. */
+export async function fillHealth(db: Database): Promise<void> {
+  const subscriptions = catalogTopics().flatMap(([topic, { subscribers }]) =>
+    subscribers.flatMap((subscriber) => [
+      { topic, subscriber },
+      { topic: '', subscriber },
+    ]),
+  );
+  await run(driverOf(db), {
+    text: `
+      insert into subscriber_health (subscriber, topic, period, starts_at, delivered, delivered_in, handled_in)
+      select distinct subscriber, topic, period, starts_at, 6000, array_fill(100, array[60]), array_fill(100, array[60])
+      from jsonb_to_recordset($1::text::jsonb) as subscription (topic text, subscriber text), (
+        select 'hour' as period, date_trunc('hour', now(), 'UTC') - hour * interval '1 hour' as starts_at
+        from generate_series(0, 71) as hour
+        union all
+        select 'day', date_trunc('day', now(), 'UTC') - day * interval '1 day' from generate_series(3, 30) as day
+        union all
+        select 'total', 'epoch'
+      ) as span
+      on conflict do nothing`,
+    values: [JSON.stringify(subscriptions)],
+  });
 }
 
 function plannedTopics(): PlannedTopic[] {

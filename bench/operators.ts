@@ -11,13 +11,15 @@ import { readConfig } from '../lib/config.ts';
 import { logTo } from '../lib/log.ts';
 import { readDeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { deadLetterQuery } from '../lib/operators/dead-letters/query.ts';
-import { countDeadLetters } from '../lib/operators/dead-letters/count.ts';
+import { countBadges } from '../lib/operators/dead-letters/count.ts';
 import { readDeadLetters } from '../lib/operators/dead-letters/read.ts';
 import { readEvent } from '../lib/operators/event/read.ts';
 import { metricsFor } from '../lib/operators/metrics/read.ts';
 import { webhookQuery } from '../lib/operators/webhooks/query.ts';
 import { readWebhooks } from '../lib/operators/webhooks/read.ts';
 import { operatorEndpoint } from '../lib/operators/access/endpoint.ts';
+import { readSubscriberHealth } from '../lib/operators/subscribers/read.ts';
+import { subscriberRoutes } from '../lib/operators/subscribers/routes.ts';
 import { readOverview } from '../lib/operators/overview/read.ts';
 import { previewReplay } from '../lib/operators/replays/preview.ts';
 import { replayRequest } from '../lib/deliveries/replay-request.ts';
@@ -28,12 +30,13 @@ import type { Bus } from '../lib/operators/access/route.ts';
 import { readTopic } from '../lib/operators/lanes/read.ts';
 import { emit } from '../lib/outbox/emit.ts';
 import { relay } from '../lib/relay/relay.ts';
+import { sampleBacklog } from '../lib/subscriber-health/sample-backlog.ts';
 import { SECOND } from '../lib/time.ts';
 import { endpointsOf } from '../lib/webhooks/endpoints.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal, ms, quantile, timed } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
-import { LARGEST_GROUPS, PREVIEWED, attachedSubscribers, fillLargeBus } from './large-bus.ts';
+import { LARGEST_GROUPS, PREVIEWED, attachedSubscribers, fillHealth, fillLargeBus } from './large-bus.ts';
 import type { LargeBus } from './large-bus.ts';
 
 // The operators' console and the relay on a large event bus, on Postgres with default durability. Relays on the small
@@ -203,7 +206,14 @@ function both(times: readonly number[]): string {
   return `${ms(quantile(times, 0.5))} / ${ms(quantile(times, 0.95))}`;
 }
 
+/** Reads the subscriber with the most topics. */
+async function readHealth(db: Database, span: 'hours' | 'days'): Promise<void> {
+  const health = await readSubscriberHealth(db, { subscriber: 'audit', span });
+  if (!health?.intervals.every(({ delivered }) => delivered > 0)) throw new Error('an interval is empty');
+}
+
 async function views(db: Database): Promise<Figure[]> {
+  await fillHealth(db);
   const [group] = await run<{ key: string; topic: TopicName }>(driverOf(db), {
     text: 'select key, topic from error_groups where dead_lettered = $1',
     values: [PREVIEWED],
@@ -253,6 +263,9 @@ async function views(db: Database): Promise<Figure[]> {
     await read('an event behind thousands of others', () => readOne(db, blocked), OVERVIEW_GOAL_MS),
     await read('a busy topic', () => readTopic(db, subscribers, 'payment.captured')),
     await read('a topic with thousands of lanes', () => readTopic(db, subscribers, 'user.profile.updated')),
+    await read('a subscriber’s health, 48 hours', () => readHealth(db, 'hours'), OVERVIEW_GOAL_MS),
+    await read('a subscriber’s health, 30 days', () => readHealth(db, 'days'), OVERVIEW_GOAL_MS),
+    await read('sample of every backlog’s age', () => sampleBacklog(db)),
     ...(await webhooks(db)),
     await read(`preview of a replay of ${PREVIEWED.toLocaleString('en')}`, async () => {
       const { matched } = await previewReplay(db, subscribers, asked);
@@ -370,10 +383,10 @@ async function pages(db: Database): Promise<Figure[]> {
   const console = operatorEndpoint({
     settings: () => settings,
     environment: () => 'Local',
-    deadLetters: () => countDeadLetters(db),
+    badges: () => countBadges(db),
     followers: {},
     bus,
-    routes: [...overviewRoutes, ...deadLetterRoutes],
+    routes: [...overviewRoutes, ...deadLetterRoutes, ...subscriberRoutes],
   });
   const token = await new SignJWT({ scope: 'event-bus:read event-bus:replay' })
     .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
@@ -394,6 +407,7 @@ async function pages(db: Database): Promise<Figure[]> {
   const asked = [
     ['overview page', home, 'text/html', OVERVIEW_GOAL_MS],
     ['overview as JSON', home, 'application/json', OVERVIEW_GOAL_MS],
+    ['health page of a subscriber', `${home}/subscribers/audit`, 'text/html', OVERVIEW_GOAL_MS],
     ['dead letters page', `${home}/dead-letters`, 'text/html', undefined],
     [`GET ${METRICS}`, METRICS, 'text/plain', OVERVIEW_GOAL_MS],
   ] as const;

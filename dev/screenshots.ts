@@ -14,6 +14,7 @@ import { logTo } from '../lib/log.ts';
 import { emit } from '../lib/outbox/emit.ts';
 import { database } from '../lib/postbud.ts';
 import { relay } from '../lib/relay/relay.ts';
+import { HealthRecorder } from '../lib/subscriber-health/recorder.ts';
 import { attach, topicsOf } from '../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../lib/subscribers/subscriber.ts';
 import { HOUR, MINUTE, SECOND } from '../lib/time.ts';
@@ -100,6 +101,8 @@ async function liveThroughADay(db: Database): Promise<void> {
   await emitSome(db, 'invoice.issued', 4);
   await deliver(db, now - 20 * SECOND, everyone({ 'accounting invoice.issued': TIMED_OUT }, 5));
   await backdate(db, now - 20 * SECOND);
+  await HealthRecorder.of(db).write();
+  await run(driverOf(db), { text: PRETEND_TIMES, values: [] });
   await run(driverOf(db), { text: 'update last_pass set at = clock_timestamp()', values: [] });
 }
 
@@ -123,6 +126,18 @@ async function refuseWebhooks(db: Database): Promise<void> {
     values: [],
   });
 }
+
+/** The relay's clock stands still while it delivers here, so the times of deliveries and handlers are made up. */
+const PRETEND_TIMES = `
+  update subscriber_health set
+    delivered_in = array(
+      select case when bucket between 11 and 15 + extract(hour from starts_at)::int % 4 then 10 else 0 end * delivered
+      from generate_series(1, 60) as bucket
+    ),
+    handled_in = array(
+      select case when bucket between 9 and 13 + extract(hour from starts_at)::int % 3 then 10 else 0 end * delivered
+      from generate_series(1, 60) as bucket
+    )`;
 
 /** Emits on the bare client: an emit on the database wakes its relay, and the day decides itself when to deliver. */
 async function emitSome(db: Database, topic: TopicName, count: number): Promise<void> {
@@ -187,6 +202,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await shoot('incident');
   await open('/topics/invoice.issued');
   await shoot('topic');
+  await open('/events?q=bkg_48213&limit=8');
+  await shoot('events');
   const event = (await page.locator('#events a[href*="/events/"]').first().getAttribute('href')) ?? '';
   await page.goto(origin + event);
   await shoot('event');
@@ -205,6 +222,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.waitForURL('**/replays/*');
   await page.waitForTimeout(1500);
   await shoot('replay');
+  await open('/subscribers/ledger');
+  await shoot('subscriber');
   await open('/replays');
   await shoot('replays');
   await open('/webhooks?limit=8');

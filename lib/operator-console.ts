@@ -2,7 +2,7 @@ import type { Endpoint } from './http/guarded-endpoint.ts';
 import { operatorEndpoint } from './operators/access/endpoint.ts';
 import type { OperatorEndpointDeclaration } from './operators/access/endpoint.ts';
 import type { Route } from './operators/access/route.ts';
-import { countDeadLetters } from './operators/dead-letters/count.ts';
+import { countBadges } from './operators/dead-letters/count.ts';
 import { followers } from './operators/following/followers.ts';
 import { endpointsOf } from './webhooks/endpoints.ts';
 import { config, database, relays, subscribers } from './postbud.ts';
@@ -19,7 +19,7 @@ export function operators(
   return operatorEndpoint({
     settings: () => config().operators,
     environment: () => config().environment,
-    deadLetters: async () => await countDeadLetters(await database()),
+    badges: async () => await countBadges(await database()),
     followers,
     ...(perVisitor && { perVisitor }),
     bus: {

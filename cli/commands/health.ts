@@ -73,7 +73,8 @@ function write(view: SubscriberHealth, pane: Pane): void {
   if (shown.length > 0) pane.write(`\n${intervalTable(view, shown, pane)}`);
   if (view.actions.length > 0) pane.write(`\nOperators’ actions:\n\n${actionTable(view, pane)}`);
   const day = span === 'days' ? ' A day begins at midnight UTC.' : '';
-  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${TIMES}${day}`))}`);
+  const quantiles = shown.length > 0 ? ' Of two times the first is p50, the second p95.' : '';
+  pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${TIMES}${day}${quantiles}`))}`);
 }
 
 function figures({ whole }: SubscriberHealth, pane: Pane): string {
@@ -82,7 +83,12 @@ function figures({ whole }: SubscriberHealth, pane: Pane): string {
     ['Delivered', `${count(delivered)}${shareWords(delivered, deadLettered)}`],
     ['Dead letters', number(deadLettered, 'red')],
     ['Failed attempts', number(failedAttempts, 'yellow')],
-    ['Replays', `${count(replays.delivered)} delivered, ${count(replays.deadLettered)} dead-lettered again`],
+    [
+      'Replays',
+      replays.delivered + replays.deadLettered === 0
+        ? null
+        : `${count(replays.delivered)} delivered, ${count(replays.deadLettered)} dead-lettered again`,
+    ],
     ['Commit to delivered, p50 · p95', timesWords(whole.deliveredInMs)],
     ['Handler, p50 · p95', timesWords(whole.handlerMs)],
     ['Oldest in the backlog', ageWords(whole.backlogAgeSeconds)],

@@ -142,10 +142,9 @@ function deliveryTable(deliveries: readonly EventDelivery[], now: string, pane: 
   );
 }
 
-function outcomeOf(
-  { why, attempts, deliveredAt, deadLetteredAt, lastError }: EventDelivery,
-  now: string,
-): string {
+function outcomeOf(delivery: EventDelivery, now: string): string {
+  const { why, attempts, deliveredAt, deadLetteredAt, dismissedAt, lastError } = delivery;
+  if (dismissedAt !== null) return `dismissed ${timeText(dismissedAt, now)}`;
   if (why !== null) return [why.text, ...why.also.map(({ text }) => `Also: ${text}`)].join(' ');
   const tries = attempts.filter((attempt) => 'attempt' in attempt && attempt.outcome !== 'waited').length;
   const at = deliveredAt ?? deadLetteredAt;

@@ -25,19 +25,22 @@ export async function rollUpHealth(db: Database, now?: Date): Promise<void> {
   });
 }
 
-const NOW = 'coalesce($1::text::timestamptz, clock_timestamp())';
-
-// One day at a time, so that the statement stays short. Two calls may each take a part of the hours: what they add up to
+// Instants are compared by subqueries, because a volatile function is no bound of an index. One day at a time, so that the statement stays short. Two calls may each take a part of the hours: what they add up to
 // is the same.
 const ROLL_UP_DAY = `
-  with oldest_day as materialized (
+  with clock as materialized (
+    select coalesce($1::text::timestamptz, clock_timestamp()) as now
+  ),
+  oldest_day as materialized (
     select date_trunc('day', min(starts_at), 'UTC') as day from subscriber_health
-    where period = 'hour' and starts_at < date_trunc('day', ${NOW} - interval '48 hours', 'UTC')
+    where period = 'hour'
+      and starts_at < (select date_trunc('day', clock.now - interval '48 hours', 'UTC') from clock)
   ),
   old as materialized (
-    select subscriber, topic, starts_at from oldest_day, subscriber_health
-    where period = 'hour' and starts_at >= day and starts_at < day + interval '24 hours'
-    for update of subscriber_health skip locked
+    select subscriber, topic, starts_at from subscriber_health
+    where period = 'hour' and starts_at >= (select day from oldest_day)
+      and starts_at < (select day + interval '24 hours' from oldest_day)
+    for update skip locked
   ),
   hour as (
     delete from subscriber_health using old
@@ -75,5 +78,9 @@ const ROLL_UP_DAY = `
 
 /** The page shows thirty days, of which the last two or three are hours. */
 const FORGET_DAYS = `
+  with clock as materialized (
+    select coalesce($1::text::timestamptz, clock_timestamp()) as now
+  )
   delete from subscriber_health
-  where period = 'day' and starts_at < date_trunc('day', ${NOW}, 'UTC') - interval '30 days'`;
+  where period = 'day'
+    and starts_at < (select date_trunc('day', clock.now, 'UTC') - interval '30 days' from clock)`;

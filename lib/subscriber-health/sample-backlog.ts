@@ -1,8 +1,8 @@
 import type { Database } from '../db/connect.ts';
 import { limitStatements, run } from '../db/statement.ts';
 
-/** How many lanes of a subscription are examined, those due first. */
-const LANES_LOOKED_AT = 1000;
+/** How many lanes of a subscription are examined, those due longest first; as many as the overview examines. */
+const LANES_LOOKED_AT = 100;
 
 /**
  * Records how old the oldest unfinished delivery of each subscription is, as the age of this hour's backlog if none was

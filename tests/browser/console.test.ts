@@ -162,7 +162,7 @@ describe('an operator in a browser', () => {
     await expect.poll(() => words(page)).toMatch(/Retried 1 lane: 1 deliver again/);
     await expect.poll(() => words(page)).toMatch(/Confirmed \d\d:\d\d Every lane delivers again/);
     await runProgram('dev/demo.ts', { DATA_DIR: folder });
-  }, 120_000);
+  }, 300_000);
 
   it('an operator pauses a subscriber with a reason, and resumes it', async () => {
     const page = await newPage();
@@ -298,6 +298,8 @@ describe('every page', () => {
       .getByRole('link', { name: /Details/ })
       .first()
       .getAttribute('href');
+    await page.goto(at('/topics/payment.captured'));
+    const held = await page.locator('#held a[href*="/events/"]').first().getAttribute('href');
     await page.goto(at('/events'));
     const event = await page.locator('td.about a').first().getAttribute('href');
     await page.goto(at('/replays'));
@@ -324,7 +326,11 @@ describe('every page', () => {
       one!.replace('/platform/event-bus', ''),
       `/replay?deliveryIds=${one!.split('/').at(-1)}`,
       '/replay?topic=payment.failed&since=24h',
+      held!.replace('/platform/event-bus', ''),
       '/doctor',
+      '/webhooks',
+      '/webhooks?limit=1',
+      '/webhooks?id=nothing-like-it',
       '/replays',
       replay!.replace('/platform/event-bus', ''),
       '/catalog',
@@ -362,5 +368,5 @@ describe('every page', () => {
     }
     expect(violations).toEqual([]);
     mistakes = mistakes.filter((mistake) => !/40[014]/.test(mistake));
-  }, 120_000);
+  }, 300_000);
 });

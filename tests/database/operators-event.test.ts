@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
+import { dismiss } from '../../lib/deliveries/dismiss.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
@@ -417,6 +418,42 @@ describe('the verdict', () => {
     });
     expect((await read(bus, skipped!, { attached })).verdict).toBe(
       'Dead-lettered for ledger at 12:00:00: skipped by kari.',
+    );
+  });
+
+  test('says who dismissed a dead letter, and why', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    const attached = everyone(() => refuse());
+    await drain(bus.db, attached);
+    await dismiss(
+      bus.db,
+      { topic: 'payment.captured', subscriber: 'ledger', kind: null },
+      {
+        action: 'dismiss',
+        by: 'kari',
+        reason: 'Booked by hand.',
+        until: Date.now() + 45_000,
+        now: new Date(START + MINUTE),
+      },
+    );
+    const view = await read(bus, eventId!, { attached });
+    expect(view.verdict).toBe('Dismissed for ledger by kari: Booked by hand.');
+    expect(to(view)).toMatchObject({
+      state: 'dead_lettered',
+      deadLetteredAt: null,
+      dismissedAt: expect.stringMatching(/Z$/),
+      why: null,
+    });
+  });
+
+  test('names two subscribers that fail one by one', async ({ bus }) => {
+    const [eventId] = await emitPayments(bus.db, 1, 1);
+    const failing = (name: 'ledger' | 'accounting') => attach(name, { 'payment.captured': fail });
+    const attached = everyone().filter(({ name }) => name !== 'ledger' && name !== 'accounting');
+    attached.push(failing('ledger'), failing('accounting'));
+    await drain(bus.db, attached);
+    expect((await read(bus, eventId!, { attached })).verdict).toMatch(
+      /^Not delivered to accounting: it failed with [^;]+; next try 12:01:00; not delivered to ledger: it failed with [^;]+; next try 12:01:00\.$/,
     );
   });
 

@@ -215,12 +215,54 @@ describe('after a replay, any page', () => {
   });
 });
 
+describe('after what is settled at once, the page', () => {
+  test('says that an incident is acknowledged, and that its dead letters are dismissed', async ({
+    operators,
+  }) => {
+    await operators.died(2);
+    const { json } = await operators.ask('/incidents');
+    const [{ incidentId }] = json['items'] as [{ incidentId: string }];
+    const incident = `/incidents/${incidentId}`;
+    const acknowledged = await act(operators, `${incident}/acknowledge`, { note: 'the supplier is told' });
+    expect(await region(operators, acknowledged)).toEqual({
+      says: expect.stringMatching(
+        /^Acknowledged at \d\d:\d\d:\d\d, by .+\. It stays open until nothing is left of it\.$/,
+      ),
+      ...SETTLED,
+    });
+    const dismissed = await act(operators, `${incident}/dismiss`, { reason: 'test data' });
+    expect(await region(operators, dismissed)).toMatchObject({
+      says: expect.stringMatching(/^Dismissed 2 dead letters\. /),
+      ...SETTLED,
+    });
+  });
+
+  test('says that a subscriber is retired', async ({ bus, operators }) => {
+    await operators.died(1);
+    await rows(
+      bus.db,
+      `with lane as (update lanes set subscriber = 'postcards' where subscriber = 'ledger'), known as (update error_groups set subscriber = 'postcards')
+       update backlog set subscriber = 'postcards' where subscriber = 'ledger'`,
+    );
+    const retired = await act(operators, '/subscribers/postcards/retire', {
+      reason: 'postcards are history',
+    });
+    expect(retired).toBe('/topics/payment.captured?done=retire&of=postcards');
+    expect(await region(operators, retired)).toEqual({
+      says: 'Retired postcards. What waited for it is dismissed.',
+      ...SETTLED,
+    });
+  });
+});
+
 test.for([
   '?done=retry&of=999999999999999999-1',
   '?done=retry&of=<b>paid</b>',
   '?done=replay&of=all',
   '?done=pause&of=ledger/*',
   '?done=resume&of=nobody',
+  '?done=retire&of=nobody',
+  '?done=acknowledge-incident&of=nobody',
   '?done=constructor&of=x',
   '?done=skip',
 ])('a page whose address names nothing that was done says nothing: %s', async (query, { operators }) => {

@@ -6,6 +6,7 @@ import { pause } from '../../lib/deliveries/pause.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { addHealth } from '../../lib/subscriber-health/add-health.ts';
 import { rollUpHealth } from '../../lib/subscriber-health/roll-up.ts';
+import { sampleBacklog } from '../../lib/subscriber-health/sample-backlog.ts';
 import { addDelivered, emptyTally } from '../../lib/subscriber-health/tally.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
 import { payments } from '../../lib/subscribers/payments.ts';
@@ -237,5 +238,20 @@ describe('the metrics', () => {
     expect(samples.get('postbud_handler_seconds_count{subscriber="ledger"}')).toBe(4);
     const series = [...samples.keys()].filter((key) => /_seconds_(bucket|sum|count)\{/.test(key));
     expect(series).toHaveLength(2 * subscriberNames().length * 18);
+  });
+
+  test('the metrics have the greatest age of this hour’s samples of each backlog', async ({
+    bus,
+    samplesAt,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    await rows(bus.db, 'update events set created_at = $1::timestamptz', [new Date(START).toISOString()]);
+    await drain(bus.db, [throws(new Error('no'))]);
+    await sampleBacklog(bus.db, new Date(START + 40 * SECOND));
+    await drain(bus.db, [ledger()], { now: START + 2 * MINUTE });
+    await sampleBacklog(bus.db, new Date(START + 2 * MINUTE));
+    const age = 'postbud_backlog_age_seconds{subscriber="ledger"}';
+    expect((await samplesAt(2 * MINUTE)).get(age)).toBe(40);
+    expect((await samplesAt(2 * HOUR)).get(age)).toBe(0);
   });
 });

@@ -263,14 +263,16 @@ describe('a problem', () => {
     }
   });
 
-  test('a page is shown without the number of dead letters when it cannot be counted', async () => {
-    const deadLetters = async () => {
+  test('a page shows how many incidents are happening and how many dead letters there are, and is shown without when they cannot be counted', async () => {
+    const badges = async () => {
       throw new Error('the database is away');
     };
     const headers = { ...OWN_PAGE, ...(await cookie()) };
-    const { status, text } = await ask(consoleOf({ deadLetters }), HOME, { headers });
+    const { status, text } = await ask(consoleOf({ badges }), HOME, { headers });
     expect(status).toBe(200);
     expect(text).not.toContain('pill dead');
-    expect((await ask(consoleOf(), HOME, { headers })).text).toMatch(/pill dead">3</);
+    const counted = (await ask(consoleOf(), HOME, { headers })).text;
+    expect(counted).toMatch(/Incidents <span class="pill dead"\s*>1<span class="vh"> happening now/);
+    expect(counted).toMatch(/Dead letters <span class="pill dead"\s*>3</);
   });
 });

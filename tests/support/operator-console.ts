@@ -8,6 +8,7 @@ import { operatorRoute } from '../../lib/operators/access/route.ts';
 import type { OperatorVisit } from '../../lib/operators/access/route.ts';
 import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import { layout } from '../../lib/operators/page/layout.ts';
+import type { Badges } from '../../lib/operators/page/layout.ts';
 import { HOME } from '../../lib/operators/page/links.ts';
 import { html } from '../../lib/markup.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
@@ -46,7 +47,7 @@ export const test = base.extend('log', { auto: true }, ({}, { onCleanup }) => {
 
 export interface ConsoleOptions {
   readonly settings?: OperatorSettings | (() => OperatorSettings);
-  readonly deadLetters?: () => Promise<number | null>;
+  readonly badges?: () => Promise<Badges | null>;
   readonly limiter?: MemoryLimiter;
 }
 
@@ -60,7 +61,7 @@ const seen = z.object({
 /** A console with a page of each kind and the session's own pages; `visits` are those that it let in. */
 export function consoleOf({
   settings = shared,
-  deadLetters = async () => 3,
+  badges = async () => ({ deadLetters: 3, happening: 1 }),
   limiter = new MemoryLimiter({ now: () => NOON }),
 }: ConsoleOptions = {}) {
   const visits: Pick<OperatorVisit, 'operator' | 'parameters'>[] = [];
@@ -80,7 +81,7 @@ export function consoleOf({
   const { fetch } = operatorFunction({
     settings,
     environment: 'Preview',
-    deadLetters,
+    badges,
     limiter,
     routes: [
       ...accessRoutes,

@@ -16,6 +16,7 @@ import { followers } from '../../lib/operators/following/followers.ts';
 import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
 import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
+import type { Badges } from '../../lib/operators/page/layout.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
 import { webhookRoutes } from '../../lib/operators/webhooks/routes.ts';
@@ -47,7 +48,7 @@ interface OperatorFunctionOptions {
   readonly subscribers?: () => readonly AttachedSubscriber[];
   readonly alerts?: () => AlertSettings;
   readonly environment?: string;
-  readonly deadLetters?: () => Promise<number | null>;
+  readonly badges?: () => Promise<Badges | null>;
   readonly limiter?: MemoryLimiter;
   readonly routes?: readonly Route[];
 }
@@ -61,7 +62,7 @@ export function operatorFunction({
   subscribers = () => [],
   alerts = () => readConfig().alerts,
   environment = 'Local',
-  deadLetters = async () => null,
+  badges = async () => null,
   limiter = new MemoryLimiter(),
   routes = operatorRoutes,
 }: OperatorFunctionOptions): Endpoint {
@@ -69,7 +70,7 @@ export function operatorFunction({
   return operatorEndpoint({
     settings: typeof settings === 'function' ? settings : () => settings,
     environment: () => environment,
-    deadLetters,
+    badges,
     followers,
     perVisitor: (limits) => ({ limiter, visitors, limits }),
     bus: {

@@ -118,7 +118,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
     url: new URL(
       `http://localhost/platform/event-bus?q=${encodeURIComponent(text)}&sort=${encodeURIComponent(text)}`,
     ),
-    deadLetters: 3,
+    badges: { deadLetters: 3, happening: 1 },
   };
   const view = <View>(schema: z.ZodType<View>) => filled(schema, text, variant);
   const request = { topic: text, subscriber: text, since: text, group: text, deliveryIds: [text] };
@@ -160,7 +160,7 @@ function contextOf(path = '', scopes: readonly Scope[] = ALL): PageContext {
     operator: { subject: 'kari', name: 'Kari Nordmann', scopes: new Set(scopes), via: 'cookie' },
     environment: 'Local',
     url: new URL(`http://localhost/platform/event-bus${path}`),
-    deadLetters: null,
+    badges: null,
   };
 }
 

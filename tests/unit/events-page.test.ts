@@ -12,7 +12,7 @@ const context = (path: string): PageContext => ({
   operator: { subject: 'kari', name: 'kari', scopes: new Set(['event-bus:read']), via: 'cookie' },
   environment: 'Local',
   url: new URL(`http://localhost${HOME}${path}`),
-  deadLetters: 0,
+  badges: null,
 });
 
 const EMPTY: EventList = {

@@ -14,7 +14,7 @@ import { bouncePage } from './bounce.ts';
 import { followedAction } from '../page/following.ts';
 import type { Follower, Following } from '../page/following.ts';
 import { HOME } from '../page/links.ts';
-import type { Html, PageContext } from '../page/layout.ts';
+import type { Badges, Html, PageContext } from '../page/layout.ts';
 import { problemPage } from './problem-page.ts';
 import { signInPage } from './page.ts';
 import type { Answer, Bus, PageAnswer, PublicRoute, Route } from './route.ts';
@@ -25,8 +25,8 @@ export interface OperatorEndpointDeclaration {
   readonly settings: () => OperatorSettings;
   /** `Production`, `Preview` or `Local`. */
   readonly environment: () => string;
-  /** Counts the dead letters for the navigation of every page. A page is shown without the count if it fails. */
-  readonly deadLetters: () => Promise<number | null>;
+  /** Counts what the navigation of every page shows. A page is shown without the counts if it fails. */
+  readonly badges: () => Promise<Badges | null>;
   /** Every action that a page can follow, by the name that the address has for it. */
   readonly followers: Readonly<Record<string, Follower<Database>>>;
   /** Counts how often one visitor calls a route that limits that. */
@@ -132,11 +132,11 @@ async function answer(asked: Asked, { route, parameters }: PlaceAt, requestId: s
   requireScope(operator, route.access);
   const given = await route.handle({ ...visit, operator });
   if (!isPage(asked, given)) return otherResponse(asked, given);
-  const [deadLetters, following] = await Promise.all([
-    orNull('the dead letters could not be counted', requestId, () => declaration.deadLetters()),
+  const [badges, following] = await Promise.all([
+    orNull('the dead letters and incidents could not be counted', requestId, () => declaration.badges()),
     orNull('the action could not be followed', requestId, () => followingOf(asked)),
   ]);
-  return pageResponse(given.page({ ...contextOf(asked, operator, deadLetters), following }), given);
+  return pageResponse(given.page({ ...contextOf(asked, operator, badges), following }), given);
 }
 
 /** Writes a problem as JSON, as a page, or as the sign-in form. */
@@ -158,8 +158,8 @@ function nextAfter({ request, url }: Asked): string {
   return request.method === 'GET' ? url.pathname + url.search : HOME;
 }
 
-function contextOf({ declaration, url }: Asked, operator: Operator, deadLetters: number | null): PageContext {
-  return { operator, environment: declaration.environment(), url, deadLetters };
+function contextOf({ declaration, url }: Asked, operator: Operator, badges: Badges | null): PageContext {
+  return { operator, environment: declaration.environment(), url, badges };
 }
 
 async function followingOf({ declaration, url }: Asked): Promise<Following | null> {

@@ -96,7 +96,6 @@ function fieldTable(topic: string, fields: readonly CatalogField[]): Html {
         html`<th scope="col" role="columnheader"><span class="vh">Personal data</span></th>`,
       ],
       rows: fields.map(fieldRow),
-      isNarrow: true,
     })}
   </div>`;
 }

@@ -2,7 +2,7 @@ import { mayReplay, missingReplayScope, replayLink, retryForm, skipForm } from '
 import { time, until } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { deadLetterPath, deadLettersPath, eventPath, eventsPath, topicPath } from '../page/links.ts';
+import { deadLetterPath, deadLettersPath, eventPath, eventsWithPath, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card, factList } from '../page/sections.ts';
@@ -92,10 +92,10 @@ function eventSection(view: DeadLetter): Html {
       ['Topic', html`<a class="mono" href="${topicPath(view.topic)}">${view.topic}</a>`],
       ['Producer', mono(event.producer)],
       ['Recorded', time(view.createdAt, view.generatedAt)],
-      view.orderingKey !== '' && ['Ordering key', mono(view.orderingKey)],
+      view.orderingKey !== '' && ['Ordering key', linked(eventsWithPath(view.orderingKey), view.orderingKey)],
       event.correlationId !== null && [
         'Correlation id',
-        linked(eventsPath({ q: event.correlationId }), event.correlationId),
+        linked(eventsWithPath(event.correlationId), event.correlationId),
       ],
       event.causationId !== null && ['Caused by', linked(eventPath(event.causationId), event.causationId)],
       event.traceparent !== null && ['Trace', mono(event.traceparent)],

@@ -47,9 +47,11 @@ function deliveryItem(delivery: EventDelivery, view: EventView, context: PageCon
   </li>`;
 }
 
-function endedAt({ deliveredAt, deadLetteredAt }: EventDelivery, now: string): Child {
-  const at = deadLetteredAt ?? deliveredAt;
-  return at !== null && html` <span class="at">${time(at, now)}</span>`;
+function endedAt({ deliveredAt, deadLetteredAt, dismissedAt }: EventDelivery, now: string): Child {
+  const at = dismissedAt ?? deadLetteredAt ?? deliveredAt;
+  return (
+    at !== null && html` <span class="at">${dismissedAt !== null && 'dismissed '}${time(at, now)}</span>`
+  );
 }
 
 function reasons(why: Why, now: string): Html {

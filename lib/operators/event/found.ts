@@ -57,6 +57,8 @@ export interface FoundDelivery extends FoundAttempts {
   readonly subscriber: string;
   readonly delivered_at: number | null;
   readonly dead_lettered_at: number | null;
+  /** In its place, once an operator has dismissed the dead letter. */
+  readonly dismissed_at: number | null;
   readonly replays: number;
   readonly error_group: string | null;
   /** The lane that will deliver it; null once it is settled. */
@@ -182,7 +184,8 @@ const EVENT = `
     'deliveries', (
       select coalesce(json_agg(json_build_object('delivery_id', delivery.lane_id || '-' || delivery.position,
         'subscriber', subscriber, 'delivered_at', extract(epoch from delivered_at) * 1000,
-        'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000, 'replays', replays, 'error_group', error_group,
+        'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000,
+        'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays, 'error_group', error_group,
         'lane', case when waiting.lane_id is not null then json_build_object('is_leased', is_leased,
           'due_at', extract(epoch from due_at) * 1000, 'held_version', held_version) end,
         'first', first.first, 'in_front', coalesce(in_front.number, 0),

@@ -77,10 +77,7 @@ function facts({ event, generatedAt }: EventView): Html {
     ['Topic', link(topicPath(event.topic), event.topic)],
     ['Producer', mono(event.producer)],
     ['Recorded', timeAndAgo(event.createdAt, generatedAt)],
-    event.orderingKey !== '' && [
-      'Ordering key',
-      link(eventsPath({ q: event.orderingKey }), event.orderingKey),
-    ],
+    event.orderingKey !== '' && ['Ordering key', link(eventsWithPath(event.orderingKey), event.orderingKey)],
     event.dedupeKey !== null && ['Dedupe key', mono(event.dedupeKey)],
     correlationId !== null && ['Correlation id', link(eventsWithPath(correlationId), correlationId)],
     causationId !== null && ['Caused by', link(eventPath(causationId), causationId)],

@@ -1,3 +1,4 @@
+import { catalog, isTopicName } from '../../catalog/catalog.ts';
 import { hidePersonalData, maskPersonalData, personalTexts } from '../../catalog/personal.ts';
 import { inSchemaOrder } from '../../catalog/schema-order.ts';
 import { subjectOf } from '../../catalog/subject.ts';
@@ -90,7 +91,9 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
 function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | null): EventDelivery[] {
   const { deliveries, event, is_awaiting: isAwaiting } = circumstances.found;
   if (!isAwaiting) return deliveries.map((found) => deliveryOf(found, circumstances, texts));
-  return (event.subscribers ?? []).toSorted().map((subscriber) => ({
+  // Release 0.1 did not record them: the relay takes those of its catalog.
+  const listed = isTopicName(event.topic) ? catalog[event.topic].subscribers : [];
+  return (event.subscribers ?? listed).toSorted().map((subscriber) => ({
     deliveryId: null,
     subscriber,
     state: 'pending',
@@ -99,6 +102,7 @@ function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | n
     nextAttemptAt: null,
     deliveredAt: null,
     deadLetteredAt: null,
+    dismissedAt: null,
     lastError: null,
     why: whyOf(subscriber, null, circumstances),
   }));
@@ -121,6 +125,7 @@ function deliveryOf(
     nextAttemptAt: instantOrNull(found.next_attempt_at),
     deliveredAt: instantOrNull(found.delivered_at),
     deadLetteredAt: instantOrNull(found.dead_lettered_at),
+    dismissedAt: instantOrNull(found.dismissed_at),
     lastError: error && { ...error, group: found.error_group },
     why: isWaiting ? whyOf(found.subscriber, found, circumstances) : null,
   };

@@ -45,10 +45,15 @@ function nameOf({ subject, eventId }: Pick<InFront, 'eventId' | 'subject'>): str
 /** Says where an event is: to whom it is delivered, who gave it up, and why it waits for the others. */
 export function verdictOf(deliveries: readonly EventDelivery[]): Sentence {
   const waiting = deliveries.flatMap(({ subscriber, why }) => (why ? [{ subscriber, why }] : []));
-  const dead = deliveries.filter(({ state }) => state === 'dead_lettered');
+  const dead = deliveries.filter(({ deadLetteredAt }) => deadLetteredAt !== null);
+  const dismissed = deliveries.filter(({ dismissedAt }) => dismissedAt !== null);
   if (deliveries.length === 0) return ['No subscriber is to receive it'];
-  if (waiting.length === 0 && dead.length === 0) return deliveredClause(deliveries);
-  const clauses = [...deadClauses(dead), ...waitingClauses(waiting, deliveries.length)];
+  const clauses = [
+    ...deadClauses(dead),
+    ...waitingClauses(waiting, deliveries.length),
+    ...dismissedClauses(dismissed),
+  ];
+  if (clauses.length === 0) return deliveredClause(deliveries);
   return clauses.flatMap((clause, index) => (index === 0 ? clause : ['; ', ...clause]));
 }
 
@@ -76,6 +81,15 @@ function deadClauses(dead: readonly EventDelivery[]): readonly Sentence[] {
   ];
 }
 
+function dismissedClauses(dismissed: readonly EventDelivery[]): readonly Sentence[] {
+  const [first] = dismissed;
+  if (!first) return [];
+  const names = joinNames(dismissed.map(({ subscriber }) => subscriber));
+  const last = first.attempts.at(-1);
+  if (last?.outcome !== 'dismissed') return [[`dismissed for ${names}`]];
+  return [[`dismissed for ${names} by ${last.by}${because(last.reason)}`]];
+}
+
 interface Waiting {
   readonly subscriber: string;
   readonly why: Why;
@@ -86,7 +100,11 @@ const REASONS_IN_VERDICT = 2;
 
 function waitingClauses(waiting: readonly Waiting[], all: number): readonly Sentence[] {
   const byReason = new Map<string, Waiting[]>();
-  for (const one of waiting) byReason.set(one.why.text, [...(byReason.get(one.why.text) ?? []), one]);
+  for (const one of waiting) {
+    // “It” is one subscriber.
+    const key = one.why.code === 'backoff' ? one.subscriber : one.why.text;
+    byReason.set(key, [...(byReason.get(key) ?? []), one]);
+  }
   const groups = [...byReason.values()].toSorted(
     (one, other) => Number(isFailing(other[0]!)) - Number(isFailing(one[0]!)),
   );
@@ -123,7 +141,7 @@ export function reasonWords(reason: Reason): Sentence {
     case 'unattached':
       return ['this deployment has no handler and no endpoint for the subscriber'];
     case 'paused':
-      return [`paused by ${by}`, ...sinceWords(since), `: ${reason.reason}`];
+      return [`paused by ${by}`, ...sinceWords(since), because(reason.reason)];
     case 'behind':
       return behind ? behindWords(behind) : [];
     case 'leased':
@@ -138,6 +156,11 @@ export function reasonWords(reason: Reason): Sentence {
     case 'due':
       return ['due', ...sinceWords(since), ', the relay takes it when it next looks'];
   }
+}
+
+/** An operator's reason, without a full stop of its own. */
+function because(reason: string | null): string {
+  return reason === null ? '' : `: ${reason.replace(/\.+$/, '')}`;
 }
 
 function sinceWords(since: string | null): Sentence {

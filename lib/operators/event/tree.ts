@@ -130,16 +130,17 @@ const ICONS: Readonly<Record<State, readonly [Html, string]>> = {
 };
 
 function deliveryNode(delivery: EventDelivery, view: EventView): Html {
-  const { subscriber, deliveryId, state, deliveredAt, deadLetteredAt } = delivery;
+  const { subscriber, deliveryId, state, deliveredAt, deadLetteredAt, dismissedAt } = delivery;
   const [icon, tone] = ICONS[state];
   const name =
     deliveryId === null ? subscriber : html`<a href="${deadLetterPath(deliveryId)}">${subscriber}</a>`;
   return node({
-    at: deliveredAt ?? deadLetteredAt,
+    at: deliveredAt ?? deadLetteredAt ?? dismissedAt,
     after: view.event.createdAt,
     icon,
     tone,
-    words: html`to ${name} <span class="muted small">${stateWord(state)}</span>`,
+    words: html`to ${name}
+      <span class="muted small">${dismissedAt === null ? stateWord(state) : 'dismissed'}</span>`,
     view,
   });
 }

@@ -89,6 +89,9 @@ const delivery = z
     nextAttemptAt: shape.instant.nullable(),
     deliveredAt: shape.instant.nullable(),
     deadLetteredAt: shape.instant.nullable(),
+    dismissedAt: shape.instant
+      .nullable()
+      .meta({ description: 'When an operator said that the dead letter will not be replayed.' }),
     lastError: attemptError.extend({ group: shape.errorGroup.nullable() }).nullable(),
     why: why.nullable().meta({ description: 'Null for a delivery that is delivered or dead-lettered.' }),
   })

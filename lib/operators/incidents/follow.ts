@@ -3,6 +3,7 @@ import { driverOf, run } from '../../db/statement.ts';
 import { html } from '../../markup.ts';
 import { instantOf } from '../../time.ts';
 import type { Follower } from '../page/following.ts';
+import { time } from '../page/instants.ts';
 import { count, quantity } from '../page/words.ts';
 import { incidentId } from './incident.ts';
 
@@ -50,7 +51,43 @@ const dismissIncident: Follower<Database> = async (db, of) => {
   };
 };
 
-export const incidentFollowers = { 'retry-incident': retryIncident, 'dismiss-incident': dismissIncident };
+/** Says who has taken an incident up. */
+const acknowledgeIncident: Follower<Database> = async (db, of) => {
+  const found = await read<Pick<Found, 'now' | 'since'> & { readonly by: string }>(db, ACKNOWLEDGED, of);
+  if (!found) return null;
+  const [since, now] = [instantOf(found.since), instantOf(found.now)];
+  const words = html`<b>Acknowledged</b> at ${time(since, now)}, by ${found.by}. It stays open until nothing
+    is left of it.`;
+  return { tone: 'ok', words, isSettled: true, since, now };
+};
+
+/** Says what is left of a subscriber that was retired. @param of the subscriber, and its topic after a slash. */
+const retire: Follower<Database> = async (db, of) => {
+  const [subscriber = '', topic = ''] = of.split('/');
+  const [found] = await run<Pick<Found, 'now' | 'since'> & { readonly left: number }>(driverOf(db), {
+    text: RETIRED,
+    values: [subscriber, topic],
+  });
+  if (!found) return null;
+  const { left } = found;
+  const rest =
+    left > 0 && ` ${quantity(left, 'delivery')} ${left === 1 ? 'is' : 'are'} left: retire it again.`;
+  return {
+    tone: left > 0 ? 'fail' : 'ok',
+    words: html`<b>Retired ${subscriber}${topic !== '' && ` on ${topic}`}.</b> What waited for it is
+      dismissed.${rest}`,
+    isSettled: true,
+    since: instantOf(found.since),
+    now: instantOf(found.now),
+  };
+};
+
+export const incidentFollowers = {
+  'acknowledge-incident': acknowledgeIncident,
+  'dismiss-incident': dismissIncident,
+  'retry-incident': retryIncident,
+  retire,
+};
 
 async function read<Row>(db: Database, text: string, of: string): Promise<Row | null> {
   if (!incidentId.safeParse(of).success) return null;
@@ -83,3 +120,21 @@ const DISMISSED = `
     (extract(epoch from at) * 1000)::float8 as since,
     (select count(*)::int from deliveries where dismissed_at = at) as dismissed
   from operator_actions where incident_id = $1::text::uuid and action = 'dismiss' order by at desc limit 1`;
+
+const ACKNOWLEDGED = `
+  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
+    (extract(epoch from acknowledged_at) * 1000)::float8 as since, acknowledged_by as by
+  from incidents where id = $1::text::uuid and acknowledged_at is not null`;
+
+// The operators' log is kept for good and read from its end: an hour of it is short. A retirement of all topics logs each.
+const RETIRED = `
+  select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
+    (extract(epoch from max(at)) * 1000)::float8 as since,
+    (
+      select coalesce(sum(pending + failing + dead_lettered), 0)::float8 from backlog
+      where subscriber = $1::text and $2::text in ('', topic)
+    ) as left
+  from operator_actions
+  where at > clock_timestamp() - interval '1 hour' and action = 'retire' and subscriber = $1::text
+    and $2::text in ('', coalesce(topic, ''))
+  having count(*) > 0`;

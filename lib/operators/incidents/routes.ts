@@ -169,7 +169,8 @@ export const acknowledgeIncident = operatorRoute({
     if (done === 'closed') throw new Problem('incident_closed');
     return done && (await readIncident(db, parameters.incidentId));
   },
-  redirectTo: (_, { body, parameters }) => nextPath(body.next ?? incidentPath(parameters.incidentId)),
+  redirectTo: (_, { body, parameters: { incidentId: of } }) =>
+    followedPath(nextPath(body.next ?? incidentPath(of)), 'acknowledge-incident', of),
 });
 
 const dismissed = z
@@ -345,7 +346,8 @@ export const retireSubscriber = operatorRoute({
       throw new Problem(error.code, { detail: error.message, cause: error });
     }
   },
-  redirectTo: (_, { body }) => nextPath(body.next),
+  redirectTo: ({ subscriber }, { body: { topic, next: to } }) =>
+    followedPath(nextPath(to), 'retire', topic === null ? subscriber : `${subscriber}/${topic}`),
 });
 
 export const incidentRoutes = [

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 
-import { topics as catalogTopics } from '../../catalog/catalog.ts';
+import { subscriberNames, topics as catalogTopics } from '../../catalog/catalog.ts';
 import type { OperatorSettings } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
@@ -54,6 +54,7 @@ export async function readMetrics(
   addOutcomes(registry, overview, others);
   addRejections(registry, others);
   addSetAside(registry, others);
+  addBacklogAges(registry, others);
   return (await registry.metrics()) + timesText(others.times);
 }
 
@@ -194,6 +195,17 @@ function addSetAside(registry: Registry, { setAside }: Others): void {
   }
 }
 
+function addBacklogAges(registry: Registry, { backlogAges }: Others): void {
+  const ages = gauge(
+    registry,
+    'backlog_age_seconds',
+    'Age of the oldest unfinished delivery, also while it waits for a retry: the greatest of this hour’s samples.',
+    ['subscriber'],
+  );
+  const known = new Map(backlogAges.map(({ subscriber, ms }) => [subscriber, ms]));
+  for (const subscriber of subscriberNames()) ages.set({ subscriber }, (known.get(subscriber) ?? 0) / SECOND);
+}
+
 function setStates(
   of: Gauge,
   labels: Readonly<Record<string, string>>,
@@ -237,6 +249,7 @@ interface Others {
     readonly unclaimed: number;
   }[];
   readonly times: readonly FoundTimes[];
+  readonly backlogAges: readonly { readonly subscriber: string; readonly ms: number }[];
 }
 
 async function readOthers(db: Database, now: Date | undefined): Promise<Others> {
@@ -290,11 +303,17 @@ const OTHERS = `
   times as (
     select subscriber, delivered_in, delivered_ms, handled_in, handled_ms from subscriber_health
     where period = 'total' and starts_at = 'epoch' and topic = ''
+  ),
+  backlog_age as (
+    select subscriber, backlog_age_ms as ms from subscriber_health
+    where period = 'hour' and starts_at = (select date_trunc('hour', clock.now, 'UTC') from clock) and topic = ''
+      and backlog_age_ms is not null
   )
   select json_build_object(
     'lanes', (select coalesce(json_agg(lane), '[]') from lane where blocked > 0),
     'outcomes', (select coalesce(json_agg(outcome), '[]') from outcome),
     'rejections', (select coalesce(json_agg(rejection), '[]') from rejection),
     'setAside', (select coalesce(json_agg(set_aside), '[]') from set_aside),
-    'times', (select coalesce(json_agg(times), '[]') from times)
+    'times', (select coalesce(json_agg(times), '[]') from times),
+    'backlogAges', (select coalesce(json_agg(backlog_age), '[]') from backlog_age)
   ) as found`;

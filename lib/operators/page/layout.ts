@@ -26,10 +26,17 @@ export interface PageContext {
   /** `Production`, `Preview` or `Local`. */
   readonly environment: string;
   readonly url: URL;
-  /** How many there are; null: not known. */
-  readonly deadLetters: number | null;
+  /** Null: not known. */
+  readonly badges: Badges | null;
   /** The action that the address says was done, and how it goes on. */
   readonly following?: Following | null;
+}
+
+/** Numbers beside entries of the navigation. */
+export interface Badges {
+  readonly deadLetters: number;
+  /** Incidents that are happening now. */
+  readonly happening: number;
 }
 
 type Section =
@@ -150,13 +157,12 @@ function document(title: string, body: Html, isWatched = false): Html {
 /** A reload is slower than what the script does, and takes the page from under its reader. */
 const UNSCRIPTED_SECONDS = 2;
 
-function navigation(section: Section | null, { deadLetters }: PageContext): Html {
-  const pill =
-    deadLetters !== null && deadLetters > 0 && html`<span class="pill dead">${count(deadLetters)}</span>`;
+function navigation(section: Section | null, { badges }: PageContext): Html {
   return html`<nav id="navigation" aria-label="Main">
-    ${entry('overview', HOME, 'Overview')} ${entry('incidents', incidentsPath(), 'Incidents')}
+    ${entry('overview', HOME, 'Overview')}
+    ${entry('incidents', incidentsPath(), ['Incidents ', pill(badges?.happening, 'happening now')])}
     ${entry('events', eventsPath(), 'Events')}
-    ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill])}
+    ${entry('dead-letters', deadLettersPath(), ['Dead letters ', pill(badges?.deadLetters)])}
     ${entry('replays', replaysPath(), 'Replays')} ${entry('webhooks', webhooksPath(), 'Webhooks')}
     ${entry('catalog', `${HOME}/catalog`, 'Catalog')} ${entry('doctor', doctorPath(), 'Doctor')}
   </nav>`;
@@ -164,6 +170,16 @@ function navigation(section: Section | null, { deadLetters }: PageContext): Html
   function entry(of: Section, path: string, words: Child): Html {
     return html`<a href="${path}" ${of === section && CURRENT}>${words}</a>`;
   }
+}
+
+/** @param meaning for screen readers, where the entry's name does not say what is counted. */
+function pill(number = 0, meaning?: string): Child {
+  return (
+    number > 0 &&
+    html`<span class="pill dead"
+      >${count(number)}${meaning !== undefined && html`<span class="vh"> ${meaning}</span>`}</span
+    >`
+  );
 }
 
 const CURRENT = html`aria-current="page"`;
@@ -212,6 +228,7 @@ const KEYS = [
   ['f', 'Filter this page'],
   ['r', 'Refresh'],
   ['g o', 'Overview'],
+  ['g i', 'Incidents'],
   ['g i', 'Incidents'],
   ['g e', 'Events'],
   ['g d', 'Dead letters'],

@@ -8,15 +8,22 @@ interface PageLink {
   readonly relation: 'first' | 'prev' | 'next';
 }
 
-/** Draws the links to the other pages of a list. @param position says which part of the list is shown. */
-export function pager(position: Child, links: readonly PageLink[]): Html {
-  return html`<nav class="pager" aria-label="Pages">
-    <span class="grow">${position}</span> ${links.map(pageLink)}
+/**
+ * Draws the links to the other pages of a list.
+ *
+ * @param position says which part of the list is shown.
+ * @param of names the list, for screen readers, where the page has several.
+ */
+export function pager(position: Child, links: readonly PageLink[], of?: string): Html {
+  return html`<nav class="pager" aria-label="${of === undefined ? 'Pages' : `Pages of ${of}`}">
+    <span class="grow">${position}</span> ${links.map((link) => pageLink(link, of))}
   </nav>`;
 }
 
-function pageLink({ words, path, relation }: PageLink): Child {
+function pageLink({ words, path, relation }: PageLink, of: string | undefined): Child {
   return path === null
     ? html`<span class="btn sm" aria-disabled="true">${words}</span>`
-    : html`<a class="btn sm" href="${path}" rel="${relation}">${words}</a>`;
+    : html`<a class="btn sm" href="${path}" rel="${relation}"
+        >${words}${of !== undefined && html`<span class="vh"> ${of}</span>`}</a
+      >`;
 }

@@ -13,8 +13,6 @@ interface Table {
   readonly rows?: readonly Html[];
   /** `tbody` elements, instead of rows. */
   readonly groups?: readonly Html[];
-  /** Where few columns need less room. */
-  readonly isNarrow?: boolean;
 }
 
 /**

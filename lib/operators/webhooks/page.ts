@@ -233,7 +233,6 @@ function newestRefusalsSection({ refusals, generatedAt }: WebhookPage, { url }: 
             name: 'Newest refusals',
             caption: 'The newest refused webhooks, one by one',
             columns: ['Refused', 'Provider', 'Reason'],
-            isNarrow: true,
             rows: items.map(
               ({ provider, reason, refusedAt }) =>
                 html`<tr class="r">
@@ -296,8 +295,12 @@ function isPaged({ searchParams }: URL, list: 'receipts' | 'refusals' | 'setAsid
 function listPager(anchor: string, nextCursor: string | null, isOlder: boolean, url: URL): Html | null {
   if (nextCursor === null && !isOlder) return null;
   const pathOf = (cursor: string | null) => `${withParameters(url, { cursor })}#${anchor}`;
-  return pager(null, [
-    { words: 'Newest', path: isOlder ? pathOf(null) : null, relation: 'first' },
-    { words: 'Older', path: nextCursor === null ? null : pathOf(nextCursor), relation: 'next' },
-  ]);
+  return pager(
+    null,
+    [
+      { words: 'Newest', path: isOlder ? pathOf(null) : null, relation: 'first' },
+      { words: 'Older', path: nextCursor === null ? null : pathOf(nextCursor), relation: 'next' },
+    ],
+    anchor.replace('-', ' '),
+  );
 }

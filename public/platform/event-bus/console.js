@@ -221,6 +221,7 @@ function setButtons(form, isDisabled) {
 
 const PAGES = {
   o: '',
+  i: '/incidents',
   e: '/events',
   d: '/dead-letters',
   p: '/replays',
