@@ -88,7 +88,7 @@ describe('the health of a subscriber', () => {
     expect(json['whole']).toMatchObject({ handlerMs: { p50: expect.any(Number) } });
   });
 
-  test('marks replays, pauses, resumes and retries of the subscriber, and nothing else', async ({
+  test('marks replays, pauses, resumes and dismissals of the subscriber, and nothing else', async ({
     bus,
     operators,
   }) => {
@@ -103,7 +103,8 @@ describe('the health of a subscriber', () => {
     await rows(
       bus.db,
       `insert into operator_actions (id, at, operator, action, topic, subscriber)
-       values (gen_random_uuid(), now(), 'kari', 'reveal', 'payment.captured', 'ledger')`,
+       values (gen_random_uuid(), now(), 'kari', 'reveal', 'payment.captured', 'ledger'),
+         (gen_random_uuid(), now(), 'ola', 'dismiss', 'payment.captured', 'ledger')`,
     );
     const actionsOf = async (query = '') =>
       (await operators.ask(`/subscribers/ledger${query}`)).json['actions'] as {
@@ -112,6 +113,7 @@ describe('the health of a subscriber', () => {
         reason: string | null;
       }[];
     expect((await actionsOf()).map(({ action, operator, reason }) => [action, operator, reason])).toEqual([
+      ['dismiss', 'ola', null],
       ['replay', 'kari', 'fixed'],
       ['replay', 'kari', null],
       ['resume', 'ola', null],
@@ -185,7 +187,7 @@ describe('the page of a subscriber', () => {
     const page = await pageOf(operators);
     expect(page).toContain('Nothing was delivered.');
     expect(page).toContain('Nothing failed.');
-    expect(page).toContain('No replays, pauses, resumes, retries or skips in this time.');
+    expect(page).toContain('No replays, pauses, resumes, retries, skips or dismissals in this time.');
     expect(page).not.toMatch(/<svg[^>]*role="img"/);
   });
 

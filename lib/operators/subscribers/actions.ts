@@ -41,7 +41,7 @@ export function actionsSection({ actions, generatedAt }: SubscriberHealth): Html
     hint: 'newest first, numbered as in the charts',
     content: html`${card(
         actions.length === 0
-          ? emptyLine('No replays, pauses, resumes, retries or skips in this time.')
+          ? emptyLine('No replays, pauses, resumes, retries, skips or dismissals in this time.')
           : table({
               name: 'Operators’ actions',
               caption: 'Operators’ actions, numbered as in the charts, newest first',
