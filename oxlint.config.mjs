@@ -28,7 +28,7 @@ export const LAYERS = [
   ['lib/operators/alerts', 'lib/operators/incidents'],
   ['lib/operators/access'],
   ['lib/operators/page'],
-  ['lib/operators/operator.ts', 'lib/operators/shapes.ts'],
+  ['lib/operators/known-names.ts', 'lib/operators/operator.ts', 'lib/operators/shapes.ts'],
   ['lib/relay', 'lib/alerts', 'lib/incidents'],
   ['lib/deliveries', 'lib/identifiers'],
   ['lib/subscribers'],

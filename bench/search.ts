@@ -3,13 +3,14 @@ import type { Database } from '../lib/db/connect.ts';
 import { driverOf, run } from '../lib/db/statement.ts';
 import { indexEvents } from '../lib/identifiers/index-events.ts';
 import { logTo } from '../lib/log.ts';
+import { readEvent } from '../lib/operators/event/read.ts';
 import { eventsQuery } from '../lib/operators/events/query.ts';
 import { readEvents } from '../lib/operators/events/read.ts';
 import { SECOND } from '../lib/time.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal, ms, number, quantile, timed } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
-import { EVENTS_OF_A_STORY, fillLargeBus } from './large-bus.ts';
+import { attachedSubscribers, EVENTS_OF_A_STORY, fillLargeBus } from './large-bus.ts';
 
 // Searches and lists of events on a large event bus, whose index is filled by the cron's own code.
 
@@ -40,7 +41,7 @@ export async function benchSearch(): Promise<Section> {
       console.log('Measuring …');
       return {
         title: `Finding one event among ${number(filled.events)}, with ${number(filled.deadLettered)} dead letters in ${number(filled.lanes)} lanes`,
-        rows: [...indexed, ...(await searches(db, filled.events)), ...(await lists(db))],
+        rows: [...indexed, ...(await searches(db, filled.events)), ...(await lists(db)), await pages(db)],
       };
     } finally {
       await close();
@@ -121,6 +122,24 @@ async function lists(db: Database): Promise<Figure[]> {
       figures.push(await read(db, `list: ${what}, page 20`, () => ({ ...query, cursor }), LIST_GOAL_MS));
   }
   return figures;
+}
+
+/** The page of an event: why it waits, its causes, and its effects from the index. Each time another one. */
+async function pages(db: Database): Promise<Figure> {
+  const attached = attachedSubscribers();
+  const some = await run<{ id: string }>(driverOf(db), {
+    text: `select event_id::text as id from deliveries tablesample system (0.01) order by random() limit $1`,
+    values: [WARM_UP + READS],
+  });
+  const times: number[] = [];
+  for (const { id } of some) times.push(await timed(async () => await readEvent(db, id, { attached })));
+  const measured = times.slice(WARM_UP);
+  const [half, most] = [quantile(measured, 0.5), quantile(measured, 0.95)];
+  return {
+    what: 'the page of an event, p50 / p95',
+    figure: `${ms(half)} / ${ms(most)}`,
+    goal: goal(`p95 under ${LIST_GOAL_MS} ms`, most < LIST_GOAL_MS),
+  };
 }
 
 async function cursorAfter(db: Database, query: Query, pages: number): Promise<string | null> {

@@ -178,6 +178,12 @@ describe('pause and resume', () => {
     ['health legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     ['events --subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     ['events --topic payment.captred', "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?"],
+    ['incidents --subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    [
+      'incidents --topic payment.captred',
+      "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?",
+    ],
+    ['retire legder --reason gone --yes', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     ['log --subscriber legder', "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
     ['log --topic payment.captred', "Unknown topic 'payment.captred'. Did you mean 'payment.captured'?"],
   ] as const)('%s ends with 2 and the nearest name', async ([args, words], { postbud }) => {
@@ -309,6 +315,8 @@ describe('every command on a narrow terminal', () => {
       'events',
       'health ledger',
       'webhooks',
+      'incidents',
+      'why pi_1',
       'topics',
       'doctor',
       'catalog payment.captured',

@@ -1,8 +1,7 @@
 import { topics } from '../../catalog/catalog.ts';
 import { answered, invalid } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
-import { requireKnownSubscriber } from '../dead-letters/known-subscriber.ts';
-import { requireKnownTopic } from '../dead-letters/known-topic.ts';
+import { requireKnownSubscriber, requireKnownTopic } from '../known-names.ts';
 import { eventPath, HOME } from '../page/links.ts';
 import { eventsPage } from './page.ts';
 import { eventsQuery } from './query.ts';

@@ -11,6 +11,7 @@ import { acknowledge } from '../../incidents/acknowledge.ts';
 import { SECOND } from '../../time.ts';
 import { nextPath } from '../access/next-path.ts';
 import { operatorRoute } from '../access/route.ts';
+import { requireKnownSubscriber, requireKnownTopic } from '../known-names.ts';
 import { followedPath } from '../page/following.ts';
 import { HOME, incidentPath, incidentsPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
@@ -103,7 +104,12 @@ export const listIncidents = operatorRoute({
       ),
     },
   },
-  handle: async ({ query, bus }) => await readIncidents(await bus.database(), query),
+  handle: async ({ query, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, query.topic);
+    await requireKnownSubscriber(db, query.subscriber);
+    return await readIncidents(db, query);
+  },
   page: incidentsPage,
 });
 

@@ -11,7 +11,7 @@ import { answered, invalid, refused } from '../../http/operation.ts';
 import { Problem } from '../../http/problem.ts';
 import { nextPath } from '../access/next-path.ts';
 import { operatorRoute } from '../access/route.ts';
-import { hasEvents } from '../dead-letters/known-topic.ts';
+import { hasEvents } from '../known-names.ts';
 import { TROUBLED_TOPIC } from '../overview/routes.ts';
 import { followedPath } from '../page/following.ts';
 import { HOME } from '../page/links.ts';
