@@ -2,7 +2,7 @@ import type { Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
 
 /** First half of the key of the lock that whoever writes to the index holds. Nobody waits for it. */
-const INDEX_LOCK = 0x9060;
+const INDEX_LOCK = 0x9070;
 
 /**
  * Takes the right to write to the index until the end of the transaction.

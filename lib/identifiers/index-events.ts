@@ -58,17 +58,17 @@ async function takeStep(tx: Transaction): Promise<number | null> {
     await merge(tx, mergeable);
     return 0;
   }
-  const to = Math.min(startOf(newest + 1), indexed.to + STEP);
+  const to = Math.min(startOf(newest + 1), indexed.to + BLOCK);
   if (to > indexed.to) return await add(tx, { from: indexed.to, to }, { ...indexed, to });
   if (indexed.from === 0) return null;
   const [older] = await run<{ position: number | null }>(tx, { text: NEWEST_BELOW, values: [indexed.from] });
   const end = older!.position === null ? 0 : startOf(older!.position) + BLOCK;
-  const from = Math.max(0, end - STEP);
+  const from = Math.max(0, end - BACKWARDS);
   return await add(tx, { from, to: end }, { ...indexed, from });
 }
 
-/** Positions of one step: more at once are read faster. */
-const STEP = 4 * BLOCK;
+/** Old events are in more lanes, so that several blocks at once are read faster. */
+const BACKWARDS = 4 * BLOCK;
 
 interface Found {
   readonly newest: number | null;
