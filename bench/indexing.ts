@@ -9,7 +9,7 @@ import { keepRelaying } from '../lib/relay/keep-relaying.ts';
 import { relay } from '../lib/relay/relay.ts';
 import { SECOND } from '../lib/time.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
-import { atMost, measured, spreadOf } from './figures.ts';
+import { atMost, measured, number, quantile, spreadOf } from './figures.ts';
 import type { Figure, Section } from './figures.ts';
 import { attachedSubscribers } from './large-bus.ts';
 
@@ -19,7 +19,8 @@ import { attachedSubscribers } from './large-bus.ts';
 const ROUNDS = 9;
 const PRODUCERS = 8;
 const EMIT_MS = 6 * SECOND;
-const BACKLOG = 40_000;
+/** Long enough for some slices of the indexer. */
+const BACKLOG = Number(process.env['BENCH_BACKLOG'] ?? 150_000);
 const TOPIC = 'booking.created';
 const DELIVERIES = catalog[TOPIC].subscribers.length;
 
@@ -33,7 +34,7 @@ export async function benchIndexing(): Promise<Section> {
     const rows: Figure[] = [];
     for (const [what, body] of [
       [`emit, ${PRODUCERS} producers beside a relay`, emitting],
-      [`a backlog of ${BACKLOG * DELIVERIES} deliveries, drained`, draining],
+      [`a backlog of ${number(BACKLOG * DELIVERIES)} deliveries, drained`, draining],
     ] as const)
       rows.push(...(await compared(server.url, what, body)));
     const note = `${ROUNDS} rounds, with and without the index in turns, on Postgres with default durability: medians [and ranges].`;
@@ -56,10 +57,12 @@ async function compared(
     console.log(what, round, speeds.with.at(-1), speeds.without.at(-1));
   }
   const [withIt, without] = [spreadOf(speeds.with), spreadOf(speeds.without)];
+  // Of each round by itself, since other work of the machine slows both of its turns.
+  const ratios = speeds.with.map((speed, round) => speeds.without[round]! / speed);
   return [
     measured(`${what}: without the index`, without, '/s'),
     measured(`${what}: with the index`, withIt, '/s'),
-    atMost(`${what}: time with the index, relative to without`, without.median / withIt.median, GOAL),
+    atMost(`${what}: time with the index, relative to without`, quantile(ratios, 0.5), GOAL),
   ];
 }
 

@@ -24,6 +24,10 @@ import { readOverview } from '../lib/operators/overview/read.ts';
 import { previewReplay } from '../lib/operators/replays/preview.ts';
 import { replayRequest } from '../lib/deliveries/replay-request.ts';
 import { replay } from '../lib/deliveries/replay.ts';
+import { watchIncidents } from '../lib/incidents/watch.ts';
+import { readIncident } from '../lib/operators/incidents/detail.ts';
+import type { Incident } from '../lib/operators/incidents/incident.ts';
+import { incidentQuery, readIncidents } from '../lib/operators/incidents/read.ts';
 import { deadLetterRoutes } from '../lib/operators/dead-letters/routes.ts';
 import { overviewRoutes } from '../lib/operators/overview/routes.ts';
 import type { Bus } from '../lib/operators/access/route.ts';
@@ -206,6 +210,10 @@ function both(times: readonly number[]): string {
   return `${ms(quantile(times, 0.5))} / ${ms(quantile(times, 0.95))}`;
 }
 
+async function readOneIncident(db: Database, { incidentId }: Incident): Promise<void> {
+  if ((await readIncident(db, incidentId)) === null) throw new Error('the incident is gone');
+}
+
 /** Reads the subscriber with the most topics. */
 async function readHealth(db: Database, span: 'hours' | 'days'): Promise<void> {
   const health = await readSubscriberHealth(db, { subscriber: 'audit', span });
@@ -233,7 +241,25 @@ async function views(db: Database): Promise<Figure[]> {
   const asked = replayRequest.parse({ topic: group!.topic, since: '3650d', group: group!.key });
   const cursor = await deepCursor(db, null);
   const blocked = await lastOfBlocked(db);
+  const { items: incidents } = await readIncidents(db, incidentQuery.parse({}));
+  const largest = incidents.toSorted((first, second) => second.owed - first.owed)[0]!;
   return [
+    await read('incidents, brought up to date', () => watchIncidents(db), OVERVIEW_GOAL_MS),
+    await read(
+      `incidents, ${incidents.length} of them`,
+      () => readIncidents(db, incidentQuery.parse({})),
+      OVERVIEW_GOAL_MS,
+    ),
+    await read(
+      'the incident with the most blocked',
+      () => readOneIncident(db, incidents[0]!),
+      OVERVIEW_GOAL_MS,
+    ),
+    await read(
+      'the incident with the most dead letters',
+      () => readOneIncident(db, largest),
+      OVERVIEW_GOAL_MS,
+    ),
     await read('overview, read', () => readOverview(db, subscribers), OVERVIEW_GOAL_MS),
     await read('dead letters, first page', letters({}), PAGE_GOAL_MS),
     await read(`dead letters, page ${DEEP_PAGE}`, letters({ cursor }), PAGE_GOAL_MS),

@@ -202,6 +202,8 @@ async function walk(page: Page, origin: string): Promise<void> {
   await shoot('incident');
   await open('/topics/invoice.issued');
   await shoot('topic');
+  await open('/events?q=bkg_48213&limit=8');
+  await shoot('events');
   const event = (await page.locator('#events a[href*="/events/"]').first().getAttribute('href')) ?? '';
   await page.goto(origin + event);
   await shoot('event');

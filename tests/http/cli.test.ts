@@ -170,8 +170,7 @@ describe('why', () => {
     );
     expect(out).toMatch(/^ledger +· pending +\d+-\d+ +Next behind/m);
     expect(out).toMatch(/^accounting +· pending +\d+-\d+ +This deployment has no handler/m);
-    const [first] = await operators.idsIn('failing');
-    expect(out).toContain(`When it is fixed: npx postbud retry ${first} --wait. Times are Europe/Oslo.`);
+    expect(out).toMatch(/When it is fixed: npx postbud retry \d+-\d+ --wait\. Times are Europe\/Oslo\./);
   });
 
   test('why finds the event of a delivery, and lists several that have an id', async ({

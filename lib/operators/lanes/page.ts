@@ -1,11 +1,20 @@
 import { errorGroupTable } from '../dead-letters/error-groups.ts';
 import { countCells, pauseLine, subscriberTags } from '../overview/topic-table.ts';
 import type { SubscriberOverview, TopicOverview } from '../overview/read.ts';
+import { retireForm } from '../incidents/actions.ts';
 import { mayReplay, missingReplayScope, pauseForm, replayLink, resumeForm } from '../page/actions.ts';
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { ALL_TIME, catalogPath, eventPath, eventsWithPath, HOME } from '../page/links.ts';
+import {
+  ALL_TIME,
+  catalogPath,
+  eventPath,
+  eventsPath,
+  eventsWithPath,
+  HOME,
+  incidentsPath,
+} from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
@@ -54,6 +63,10 @@ function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html
           >since ${timeToMinute(heldBackSince, generatedAt)}, by an open transaction of its producer</span
         >`,
       )
+    }
+    ${
+      failing + deadLettered > 0 &&
+      fact('Incidents', html`<a href="${incidentsPath({ topic: topic.topic })}">What goes wrong</a>`)
     }
     ${fact('Contract', inCatalog ? html`<a href="${catalogPath(topic.topic)}">In the catalog</a>` : 'Not in this release’s catalog')}
   </dl>`;
@@ -113,6 +126,7 @@ function subscriberActions(topic: string, one: SubscriberOverview, context: Page
   return html`<div class="acts">
     ${deadLettered > 0 && one.inCatalog && replayLink(`to ${subscriber}`, { topic, subscriber, since: ALL_TIME })}
     ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
+    ${!one.inCatalog && retireForm(subscriber, topic, context)}
   </div>`;
 }
 
@@ -133,7 +147,7 @@ function eventsSection({ events, topic, generatedAt }: TopicView): Html {
   return section({
     id: 'events',
     title: 'Recent events',
-    hint: 'newest first',
+    hint: html`newest first · <a href="${eventsPath({ topic: topic.topic })}">all of them</a>`,
     content: card(
       events.length === 0 ? emptyLine('No events yet.') : eventTable(topic.topic, events, generatedAt),
     ),

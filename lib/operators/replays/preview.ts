@@ -10,7 +10,7 @@ import { instantOf, instantOrNull, msOf } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import type { LastError } from '../shapes.ts';
 import type { Replay } from '../../deliveries/replay.ts';
-import { MATCHING, matchingValues, wayOf } from '../../deliveries/replay.ts';
+import { MATCHING, matchingValues, wayOf } from '../../deliveries/replay-matching.ts';
 import { SKIPPED } from '../../deliveries/skip.ts';
 import { replayRequest } from '../../deliveries/replay-request.ts';
 import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
