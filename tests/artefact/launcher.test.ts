@@ -87,6 +87,11 @@ const asked: Readonly<Record<string, readonly Asked[]>> = {
     ['GET', `${BUS}/dead-letters`, 200, { by: 'operator' }],
     ['GET', `${BUS}/dead-letters/1-999999`, 404, { by: 'operator' }],
   ],
+  'api/platform/event-bus/events': [
+    ['GET', `${BUS}/events`, 401],
+    ['GET', `${BUS}/events?q=pi_nowhere`, 200, page],
+    ['GET', `${BUS}/events/019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77`, 404, { by: 'operator' }],
+  ],
   'api/platform/event-bus/index': [
     ['GET', BUS, 401],
     ['GET', BUS, 200, { by: 'operator' }],

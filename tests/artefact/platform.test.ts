@@ -90,6 +90,8 @@ test.each([
   ['POST', '/api/webhooks/cardpayments?provider=walletpayments', 401],
   ['GET', '/platform/event-bus/', 401],
   ['GET', '/platform/event-bus/dead-letters/1-1', 401],
+  ['GET', '/platform/event-bus/events', 401],
+  ['GET', '/platform/event-bus/incidents', 401],
   ['GET', '/platform/event-bus/console.css', 200],
   ['GET', '/elsewhere', 404],
   ['GET', '/webhooks/cardpayments/more', 404],

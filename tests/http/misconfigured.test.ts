@@ -23,6 +23,7 @@ const names = [
   'cron',
   'overview',
   'dead-letters',
+  'events',
   'replay',
   'console',
   'sign-in',
@@ -33,7 +34,7 @@ type Name = (typeof names)[number];
 const PUBLIC: Name[] = ['chat', 'inquiry'];
 const COUNTED: Name[] = [...PUBLIC, 'sign-in'];
 const WEBHOOKS: Name[] = ['cardpayments', 'walletpayments', 'identityprovider'];
-const BUS: Name[] = ['overview', 'dead-letters', 'replay', 'console', 'metrics'];
+const BUS: Name[] = ['overview', 'dead-letters', 'events', 'replay', 'console', 'metrics'];
 const OPERATORS: Name[] = [...BUS, 'sign-in'];
 const DATABASE: Name[] = [...WEBHOOKS, 'cron', ...BUS];
 
@@ -144,6 +145,8 @@ async function functionOf(name: Name): Promise<Endpoint> {
       return (await import('../../api/cron/relay.ts')).default;
     case 'overview':
       return (await import('../../api/platform/event-bus/index.ts')).default;
+    case 'events':
+      return (await import('../../api/platform/event-bus/events.ts')).default;
     case 'dead-letters':
       return (await import('../../api/platform/event-bus/dead-letters.ts')).default;
     case 'replay':
@@ -192,6 +195,8 @@ async function requestFor(name: Name): Promise<Request> {
       return new Request(`${ORIGIN}/api/cron/relay`, { headers: { authorization: `Bearer ${CRON_SECRET}` } });
     case 'overview':
       return get('/platform/event-bus');
+    case 'events':
+      return get('/platform/event-bus/events');
     case 'dead-letters':
       return get('/platform/event-bus/dead-letters');
     case 'replay':
