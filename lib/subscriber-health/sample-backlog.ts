@@ -35,10 +35,13 @@ const SAMPLE_BACKLOG = `
       where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at is not null
       order by due_at limit ${LANES_LOOKED_AT}
     ) as lane, lateral (
-      select next.event_id, replayed_at
-      from postbud_next_1(lane.id, home_id, slot, held_key, lane.head, 1) as next
-        join deliveries on lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position
-    ) as first join events on events.id = first.event_id
+      select created_at, replayed_at
+      -- The limits keep the planner from joining whole tables: it expects far more lanes than there are.
+      from postbud_next_1(lane.id, home_id, slot, held_key, lane.head, 1) as next, lateral (
+        select replayed_at from deliveries
+        where lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position limit 1
+      ) as put_back, lateral (select created_at from events where id = next.event_id limit 1) as event
+    ) as first
   ),
   awaiting as (
     select topic, subscriber, oldest as since
