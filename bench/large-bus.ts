@@ -151,6 +151,7 @@ export async function fillLargeBus(
     // Autovacuum would have done this in the three months.
     tell('analyze');
     await client.query('analyze');
+    await client.query("select brin_summarize_new_values('deliveries_event')");
     const { rows } = await client.query<LargeBus>(COUNTED);
     return rows[0]!;
   } finally {

@@ -112,7 +112,7 @@ async function lists(db: Database): Promise<Figure[]> {
     ['failing', { state: 'failing' }],
     ['dead-lettered', { state: 'dead_lettered' }],
     ['dead-lettered, of a subscriber', { state: 'dead_lettered', subscriber: 'notifications' }],
-    ['delivered, of a topic', { state: 'delivered', topic: 'payment.captured' }],
+    ['delivered, of a topic', { state: 'delivered', topic: 'booking.created' }],
   ];
   const figures: Figure[] = [];
   for (const [what, query] of asked) {
