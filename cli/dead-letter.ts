@@ -152,6 +152,8 @@ const ACTS = {
   hurried: 'retried now',
   skipped: 'skipped',
   dismissed: 'dismissed',
+  backfilled: 'backfilled',
+  renamed: 'taken over from another name',
 } as const;
 
 /** @param next the entry after it: a failure right before a replay was the last of its round. */

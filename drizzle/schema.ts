@@ -173,7 +173,16 @@ export interface PastAttempt {
   /** ISO 8601, UTC. */
   readonly at: string;
   readonly durationMs: number;
-  readonly outcome: 'failed' | 'delivered' | 'waited' | 'replayed' | 'hurried' | 'skipped' | 'dismissed';
+  readonly outcome:
+    | 'failed'
+    | 'delivered'
+    | 'waited'
+    | 'replayed'
+    | 'hurried'
+    | 'skipped'
+    | 'dismissed'
+    | 'backfilled'
+    | 'renamed';
   readonly kind?: string;
   readonly message?: string;
   /** The beginning of what a component elsewhere answered when it refused the event, without personal data. */
@@ -214,6 +223,8 @@ export const deliveries = pgTable(
      * list shows it as a dead letter. All that one dismissal took have the same instant, that of its `operator_actions`.
      */
     dismissedAt: at('dismissed_at'),
+    /** Whether a backfill wrote it, after its event was fanned out. Health keeps its times apart, like a replay's. */
+    backfilled: boolean('backfilled').notNull().default(false),
     attemptLog: jsonb('attempt_log').$type<readonly PastAttempt[]>(),
   },
   (table) => [
@@ -353,6 +364,115 @@ export const errorGroups = pgTable(
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
   },
   (table) => [index('error_groups_subscription').on(table.topic, table.subscriber)],
+);
+
+/**
+ * Backfills: the older deliveries that a subscription is given later, or takes over from a renamed subscriber. While a row
+ * is open, the subscription's lanes deliver nothing behind its `front`, so that newer events come after older ones.
+ */
+export const backfills = pgTable(
+  'backfills',
+  {
+    id: uuid('id').primaryKey(),
+    topic: text('topic').notNull(),
+    subscriber: text('subscriber').notNull(),
+    /** Creation time of the oldest event. */
+    since: at('since').notNull(),
+    /** The subscriber's former name, whose deliveries it takes over; null for a backfill. */
+    renamedFrom: text('renamed_from'),
+    requestedAt: at('requested_at').notNull(),
+    requestedBy: text('requested_by').notNull(),
+    reason: text('reason'),
+    /** Deliveries to write in a minute; null for all at once. */
+    perMinute: integer('per_minute'),
+    /** Deliveries that were missing when it began. */
+    matched: bigint('matched', { mode: 'number' }).notNull(),
+    written: bigint('written', { mode: 'number' }).notNull().default(0),
+    /** Everything up to this position is written. */
+    front: bigint('front', { mode: 'number' }).notNull(),
+    /** Position of the newest event when it began: what is fanned out later has its delivery. */
+    until: bigint('until', { mode: 'number' }).notNull(),
+    /** When the next deliveries may be written. */
+    nextAt: at('next_at').notNull(),
+    /** Null while it is under way. */
+    endedAt: at('ended_at'),
+  },
+  (table) => [
+    uniqueIndex('backfills_open')
+      .on(table.topic, table.subscriber)
+      .where(sql`ended_at is null`),
+    index('backfills_requested').on(table.requestedAt, table.id),
+    check('backfills_pace', sql`per_minute > 0`),
+    check('backfills_numbers', sql`matched >= 0 and written >= 0`),
+  ],
+);
+
+/** How many events were pruned, by topic and the day (UTC) of their creation. A backfill can't reach them. */
+export const prunedEvents = pgTable(
+  'pruned_events',
+  {
+    topic: text('topic').notNull(),
+    day: date('day').notNull(),
+    events: bigint('events', { mode: 'number' }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.topic, table.day] })],
+);
+
+/**
+ * Dead letters that halt their lane (or only their key) until they are replayed or dismissed. A row counts only while its
+ * delivery is a dead letter that is not dismissed; `lib/deliveries/release.ts` deletes the others.
+ */
+export const halts = pgTable(
+  'halts',
+  {
+    /** The lane that holds the delivery: the home of a key's lane. */
+    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
+    position: bigint('position', { mode: 'number' }).notNull(),
+    /** As the delivery's. */
+    laneKey: text('lane_key'),
+    topic: text('topic').notNull(),
+    subscriber: text('subscriber').notNull(),
+    haltedAt: at('halted_at').notNull(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.laneId, table.position] }),
+    index('halts_subscription').on(table.topic, table.subscriber),
+  ],
+);
+
+/** Lanes whose attempts failed as if nobody was there, since their subscriber last answered. Enough of them open an outage. */
+export const absences = pgTable(
+  'absences',
+  {
+    subscriber: text('subscriber').notNull(),
+    /** The error's kind, such as `unreachable`. */
+    kind: text('kind').notNull(),
+    /** The lane that holds the deliveries. */
+    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
+    /** Empty where the lane is not shared. */
+    laneKey: text('lane_key').notNull(),
+    failures: integer('failures').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.subscriber, table.kind, table.laneId, table.laneKey] })],
+);
+
+/** Subscribers that do not answer. Their deliveries wait and use up no attempts; one at a time probes. */
+export const outages = pgTable(
+  'outages',
+  {
+    subscriber: text('subscriber').primaryKey(),
+    /** Kind and message of the error that opened it. The message may hold personal data: mask it. */
+    kind: text('kind').notNull(),
+    message: text('message').notNull(),
+    openedAt: at('opened_at').notNull(),
+    /** Probes without an answer. */
+    probes: integer('probes').notNull().default(0),
+    probedAt: at('probed_at'),
+    nextProbeAt: at('next_probe_at').notNull(),
+    /** When it answered again. Deliveries flow; the row is deleted once those that wait for a retry are retried early. */
+    recoveredAt: at('recovered_at'),
+  },
+  () => [check('outages_probes', sql`probes >= 0`)],
 );
 
 /** When a relay last looked for work. The only row is there from the start. */

@@ -40,7 +40,7 @@ export function remoteSubscriber({ name, url, secret, isBatch }: RemoteSubscribe
   }
   const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64') };
   const toAll = <Handler>(handler: Handler) => Object.fromEntries(topics.map((topic) => [topic, handler]));
-  const options = { timeoutMs: 15 * SECOND };
+  const options = { timeoutMs: 15 * SECOND, outage: 'wait' } as const;
   if (!isBatch) {
     const deliver = (event: BusEvent, context: DeliveryContext) => postEvent(receiver, event, context);
     return attach(name, toAll(deliver), options);

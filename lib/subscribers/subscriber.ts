@@ -61,6 +61,19 @@ export interface SubscriberOptions {
   readonly timeoutMs?: number;
   /** How many failed attempts dead-letter a delivery, 1 to 6; 5 by default. */
   readonly maxAttempts?: number;
+  /**
+   * What a dead letter does to its lane, or, with ordering keys, to its key: the later events follow (`continue`, the
+   * default), or wait until an operator replays or dismisses it (`halt`).
+   */
+  readonly afterDeadLetter?: 'continue' | 'halt';
+  /**
+   * What happens when nobody is there (`unreachable`, `timeout`, `http_502`, `http_503`, `http_504`): each delivery fails
+   * and is retried by itself (`off`, the default in process), or, after three lanes or one lane three times, all wait
+   * without using up attempts while one probes (`wait`, the default for a component elsewhere).
+   */
+  readonly outage?: 'wait' | 'off';
+  /** Whether operators' replays reach the handlers (`run`, the default) or leave their deliveries out (`refuse`). */
+  readonly onReplay?: 'run' | 'refuse';
 }
 
 type Handlers<Name extends Subscriber, Context> = {
@@ -93,6 +106,9 @@ export interface AttachedSubscriber {
   readonly batch: BatchLimits | null;
   readonly timeoutMs: number;
   readonly maxAttempts: number;
+  readonly afterDeadLetter: 'continue' | 'halt';
+  readonly outage: 'wait' | 'off';
+  readonly onReplay: 'run' | 'refuse';
 }
 
 /** Limits of a batch, in addition to the number of its events. A batch has at least one event. */
@@ -196,6 +212,7 @@ function attachHandlers(
   batch: BatchLimits | null,
 ): AttachedSubscriber {
   const { timeoutMs = 10 * SECOND, maxAttempts = 5, transactional = false, sharesCommits = true } = options;
+  const { afterDeadLetter = 'continue', outage = 'off', onReplay = 'run' } = options;
   if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIME_LIMIT_MS)) {
     throw new TypeError(
       `${name}: expected a timeoutMs of 1 to ${LONGEST_TIME_LIMIT_MS}, which fits into the life of a function, not ${timeoutMs}`,
@@ -214,7 +231,18 @@ function attachHandlers(
     if (typeof handler !== 'function') throw new TypeError(`${name}: expected a function for ${topic}`);
     byTopic.set(topic, handler);
   }
-  return { name, handlers: byTopic, transactional, sharesCommits, batch, timeoutMs, maxAttempts };
+  return {
+    name,
+    handlers: byTopic,
+    transactional,
+    sharesCommits,
+    batch,
+    timeoutMs,
+    maxAttempts,
+    afterDeadLetter,
+    outage,
+    onReplay,
+  };
 }
 
 /** Lists the topics of a component in the catalog. */

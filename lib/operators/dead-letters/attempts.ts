@@ -89,6 +89,8 @@ const ACTIONS = {
   hurried: 'Retried now by',
   skipped: 'Skipped and dead-lettered by',
   dismissed: 'Dismissed by',
+  backfilled: 'Backfilled by',
+  renamed: 'Taken over from another name by',
 } as const;
 
 function actionEntry({ outcome, at, by, reason, replayId }: OperatorAction, now: string): Html {

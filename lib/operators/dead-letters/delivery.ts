@@ -36,7 +36,7 @@ const handled = z
 
 const intervention = z
   .object({
-    outcome: z.enum(['replayed', 'hurried', 'skipped', 'dismissed']),
+    outcome: z.enum(['replayed', 'hurried', 'skipped', 'dismissed', 'backfilled', 'renamed']),
     at: shape.instant,
     by: z.string(),
     reason: z.string().nullable(),
