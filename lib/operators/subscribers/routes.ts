@@ -44,6 +44,17 @@ const BUSY = {
   backlogAgeSeconds: 61.3,
 };
 
+const ELSEWHERE = {
+  batch: true,
+  transactional: false,
+  sharesCommits: false,
+  timeoutMs: 15_000,
+  maxAttempts: 5,
+  afterDeadLetter: 'continue',
+  outage: 'wait',
+  onReplay: 'run',
+} as const;
+
 export const showSubscriber = operatorRoute({
   id: 'readSubscriberHealth',
   path: `${HOME}/subscribers/{subscriber}`,
@@ -71,6 +82,10 @@ export const showSubscriber = operatorRoute({
         inCatalog: true,
         topic: null,
         topics: ['invoice.issued', 'payment.captured'],
+        subscriptions: [
+          { topic: 'invoice.issued', place: 'elsewhere', options: ELSEWHERE },
+          { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE },
+        ],
         span: 'hours',
         whole: BUSY,
         intervals: [
@@ -107,7 +122,12 @@ export const showSubscriber = operatorRoute({
     },
   },
   handle: async ({ parameters, query: { span, topic }, bus }) => {
-    const health = await readSubscriberHealth(await bus.database(), { ...parameters, topic, span });
+    const health = await readSubscriberHealth(await bus.database(), {
+      ...parameters,
+      topic,
+      span,
+      attached: bus.subscribers(),
+    });
     if (health && topic !== undefined && !health.topics.includes(topic)) refuseTopic(topic, health);
     return health;
   },
