@@ -9,10 +9,10 @@ import { NotActedOn } from './first-of-lane.ts';
 export class StillListed extends Error {
   readonly code = 'still_listed';
 
-  constructor(subscriber: string, topic: string, isNamed: boolean) {
+  constructor(subscriber: string, topic: string, isNamed: boolean, action: 'retire' | 'rename' = 'retire') {
     const advice = isNamed
-      ? 'Retire it from a release whose catalog does not.'
-      : 'Name the topic to retire; only one that the catalog does not list for it can be.';
+      ? `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`
+      : `Name the topic to ${action}; only one that the catalog does not list for it can be.`;
     super(`This release’s catalog lists ${subscriber} for ${topic}. ${advice}`);
     this.name = 'StillListed';
   }
