@@ -1,7 +1,9 @@
 import { v7 as uuidv7 } from 'uuid';
 
+import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
+import { releaseLanes } from './release.ts';
 
 /** The dead letters of a subscription, or those with one kind of error. */
 export interface DeadLetters {
@@ -78,6 +80,8 @@ export async function dismissDeadLetters(
         text: DISMISS,
         values: [topic, subscriber, kind, at, by, reason, record, action, incidentId],
       });
+      await releaseLanes(tx, { topic, subscriber }, dismissing.now);
+      noteDue(tx);
       return done!.count;
     });
     dismissing.isRecorded ||= count > 0;
