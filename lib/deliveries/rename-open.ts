@@ -31,12 +31,37 @@ export async function openRename(
       text: OPEN,
       values: [topic, from, to, uuidv7(), how.by, how.reason, how.matched, now],
     });
-    const [open] = await run<OpenRename & { is_other: boolean }>(tx, { text: READ, values: [topic, from, to] });
-    if (!open || open.is_other) throw new NotActedOn('under_way');
+    const [open] = await run<FoundOpen>(tx, {
+      text: READ,
+      values: [topic, from, to],
+    });
+    if (!open) throw new NotActedOn('under_way', underWay(`${from} on ${topic} has just been renamed`));
+    if (open.is_other) throw new NotActedOn('under_way', underWay(otherOf(open, { from, to, topic })));
     const { id, by, reason } = open;
     return { id, topic, from, to, by, reason };
   });
 }
+
+interface FoundOpen {
+  readonly id: string;
+  readonly by: string;
+  readonly reason: string;
+  readonly subscriber: string;
+  readonly renamed_from: string | null;
+  readonly is_other: boolean;
+}
+
+function otherOf(
+  { subscriber, renamed_from: former }: FoundOpen,
+  { from, topic }: { readonly from: string; readonly to: string; readonly topic: string },
+): string {
+  if (former === null) return `${subscriber} is being backfilled with ${topic}`;
+  return former === from
+    ? `${from} is being renamed to ${subscriber} on ${topic}`
+    : `${former} is being renamed to ${subscriber} on ${topic}`;
+}
+
+const underWay = (what: string) => `${what}. Nothing was renamed. Try again once that has ended.`;
 
 /** The former name's lanes, each with the place from which on something of it, or of one of its keys, may wait. */
 export const FORMER_LANES = `
@@ -90,7 +115,8 @@ const OPEN = `
   select $4::text::uuid, requested_at, $5::text, 'rename', $1::text, $2::text, $6::text from opened`;
 
 const READ = `
-  select id::text, requested_by as by, reason, subscriber <> $3::text or renamed_from is distinct from $2::text as is_other
+  select id::text, requested_by as by, reason, subscriber, renamed_from,
+    subscriber <> $3::text or renamed_from is distinct from $2::text as is_other
   from backfills
   where topic = $1::text and (subscriber = $3::text or renamed_from = $2::text) and ended_at is null
   order by is_other desc limit 1`;

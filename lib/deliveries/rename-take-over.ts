@@ -4,7 +4,9 @@ import { driverOf, run } from '../db/statement.ts';
 import { sleep } from '../time.ts';
 import { CHUNK } from './dismiss.ts';
 import { groupOf } from './error-group.ts';
+import { forgetSubscription } from './forget.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
+import { releaseLanes } from './release.ts';
 import { FORMER_LANES } from './rename-open.ts';
 import type { OpenRename } from './rename-open.ts';
 
@@ -83,7 +85,10 @@ interface Chunk extends TakenOver {
 
 async function moveChunk(tx: Transaction, open: OpenRename, at: string | null): Promise<Chunk> {
   const { id, topic, from, to, by, reason } = open;
-  const [lock] = await run<{ now: string; is_held: boolean }>(tx, { text: LOCK, values: [topic, from, to, at] });
+  const [lock] = await run<{ now: string; is_held: boolean }>(tx, {
+    text: LOCK,
+    values: [topic, from, to, at],
+  });
   if (!lock || lock.is_held) return { moved: 0, dismissed: 0, isHeld: lock !== undefined, isLast: !lock };
   const groups = await run<{ key: string; kind: string; message: string }>(tx, {
     text: GROUPS,
@@ -115,9 +120,15 @@ async function finish(
   const [readdressed] = await run<{ count: number }>(tx, { text: READDRESS, values: [topic, from, to, id] });
   const moved = readdressed!.count;
   if (moved === CHUNK) return { moved, isOver: false };
-  const [ended] = await run<{ is_over: boolean }>(tx, { text: END, values: [topic, from, to, id, lock?.now ?? at] });
-  if (ended!.is_over) noteDue(tx);
-  return { moved, isOver: ended!.is_over };
+  const [ended] = await run<{ is_over: boolean }>(tx, {
+    text: END,
+    values: [topic, from, to, id, lock?.now ?? at],
+  });
+  if (!ended!.is_over) return { moved, isOver: false };
+  await releaseLanes(tx, { topic, subscriber: to }, at === null ? undefined : new Date(at));
+  await forgetSubscription(tx, { topic, subscriber: from });
+  noteDue(tx);
+  return { moved, isOver: true };
 }
 
 const HELD = `
@@ -328,11 +339,9 @@ const END = `
     update backfills set ended_at = coalesce($5::text::timestamptz, clock_timestamp())
     from rest where id = $4::text::uuid and ended_at is null and is_over
   ),
-  resumed as (
-    delete from pauses using rest where subscriber = $2::text and topic = $1::text and is_over
-  ),
+  -- Those that wait for a retry: what was moved comes first.
   due as (
     update lanes set due_at = least(due_at, coalesce($5::text::timestamptz, clock_timestamp()))
-    from rest where topic = $1::text and subscriber = $3::text and lease_token is null and due_at is not null and is_over
+    from rest where topic = $1::text and subscriber = $3::text and lease_token is null and due_at < 'infinity' and is_over
   )
   select is_over from rest`;

@@ -93,14 +93,17 @@ export async function rename(
 
 function requireUnlisted({ from, topic }: Rename): void {
   const listing = topics().find(
-    ([name, { subscribers }]) => (topic === null || name === topic) && subscribers.some((listed) => listed === from),
+    ([name, { subscribers }]) =>
+      (topic === null || name === topic) && subscribers.some((listed) => listed === from),
   );
   if (listing) throw new StillListed(from, listing[0], topic !== null, 'rename');
 }
 
 function requireListed(asked: Rename, found: readonly { readonly topic: string }[]): void {
   const listed = new Set(
-    topics().flatMap(([name, { subscribers }]) => (subscribers.some((one) => one === asked.to) ? [name as string] : [])),
+    topics().flatMap(([name, { subscribers }]) =>
+      subscribers.some((one) => one === asked.to) ? [name as string] : [],
+    ),
   );
   const unlisted = found.flatMap(({ topic }) => (listed.has(topic) ? [] : [topic]));
   if (unlisted.length > 0) throw new NewNameNotListed(asked, unlisted);

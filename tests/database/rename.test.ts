@@ -30,7 +30,12 @@ const CAPTURED = 'payment.captured';
 
 const renamed = (db: Database, how: Partial<Renaming & { to: string; topic: string }> = {}) => {
   const { to = 'ledger', topic = null, ...rest } = how;
-  const renaming = { by: 'kari', reason: 'accounting is in the ledger', until: Date.now() + MINUTE, now: LATER };
+  const renaming = {
+    by: 'kari',
+    reason: 'accounting is in the ledger',
+    until: Date.now() + MINUTE,
+    now: LATER,
+  };
   return rename(db, { from: 'books', to, topic }, { ...renaming, ...rest });
 };
 
@@ -39,7 +44,10 @@ const both = (waiting: number, deadLettered: number) => ({ topic: CAPTURED, wait
 /** Attaches the former name, which no catalog lists any more, as an earlier release does. */
 function books(handle: (number: number) => unknown = () => undefined): AttachedSubscriber {
   const handlers = new Map([
-    [CAPTURED, (event: { payload: unknown }) => handle((event.payload as { amountMinor: number }).amountMinor)],
+    [
+      CAPTURED,
+      (event: { payload: unknown }) => handle((event.payload as { amountMinor: number }).amountMinor),
+    ],
   ]);
   return { ...attach('ledger', {}), name: 'books', handlers: handlers as AttachedSubscriber['handlers'] };
 }
@@ -114,8 +122,16 @@ describe('a renamed subscriber', () => {
   test('is recorded with the operator and the reason, once and in each delivery', async ({ bus }) => {
     await someOfEach(bus);
     await renamed(bus.db);
-    expect(await rows(bus.db, 'select operator, action, topic, subscriber, reason from operator_actions')).toEqual([
-      { operator: 'kari', action: 'rename', topic: CAPTURED, subscriber: 'books', reason: 'accounting is in the ledger' },
+    expect(
+      await rows(bus.db, 'select operator, action, topic, subscriber, reason from operator_actions'),
+    ).toEqual([
+      {
+        operator: 'kari',
+        action: 'rename',
+        topic: CAPTURED,
+        subscriber: 'books',
+        reason: 'accounting is in the ledger',
+      },
     ]);
     const entries = await rows(
       bus.db,
@@ -133,7 +149,15 @@ describe('a renamed subscriber', () => {
          from backfills`,
       ),
     ).toEqual([
-      { topic: CAPTURED, subscriber: 'ledger', renamed_from: 'books', requested_by: 'kari', matched: 6, written: 6, ended: true },
+      {
+        topic: CAPTURED,
+        subscriber: 'ledger',
+        renamed_from: 'books',
+        requested_by: 'kari',
+        matched: 6,
+        written: 6,
+        ended: true,
+      },
     ]);
   });
 
@@ -144,7 +168,12 @@ describe('a renamed subscriber', () => {
     expect(await deadTotal(bus.db)).toEqual(before);
     const { totals } = await readOverview(bus.db, [ledger()], LATER);
     expect(totals.deliveries).toMatchObject({ deadLettered: 3 });
-    expect(await rows(bus.db, 'select subscriber, message, dead_lettered::int as dead from error_groups order by dead')).toEqual([
+    expect(
+      await rows(
+        bus.db,
+        'select subscriber, message, dead_lettered::int as dead from error_groups order by dead',
+      ),
+    ).toEqual([
       { subscriber: 'books', message: 'refused', dead: 0 },
       { subscriber: 'ledger', message: 'refused', dead: 3 },
     ]);
@@ -158,10 +187,15 @@ describe('a renamed subscriber', () => {
     await someOfEach(bus);
     await emitPayments(bus.db, 10, 10);
     await renamed(bus.db);
-    await drain(bus.db, [makeLedger((number) => (number === 10 ? refuse() : undefined))], { now: START + 2 * MINUTE });
-    expect(await rows(bus.db, 'select message, dead_lettered::int as dead from error_groups where dead_lettered > 0')).toEqual([
-      { message: 'refused', dead: 4 },
-    ]);
+    await drain(bus.db, [makeLedger((number) => (number === 10 ? refuse() : undefined))], {
+      now: START + 2 * MINUTE,
+    });
+    expect(
+      await rows(
+        bus.db,
+        'select message, dead_lettered::int as dead from error_groups where dead_lettered > 0',
+      ),
+    ).toEqual([{ message: 'refused', dead: 4 }]);
     handed.length = 0;
     const now = new Date(START + 3 * MINUTE);
     const request = { topic: CAPTURED, since: '1h', subscriber: 'ledger', limit: 2 } as const;
@@ -181,7 +215,8 @@ describe('a renamed subscriber', () => {
     }
     const failing = (number: number) => (number < 20 ? fail() : undefined);
     await drain(bus.db, [books(failing)]);
-    for (const number of [13, 23, 33]) await emitToBooks(bus.db, number, number, { orderingKey: `venue ${number}`.slice(0, 7) });
+    for (const number of [13, 23, 33])
+      await emitToBooks(bus.db, number, number, { orderingKey: `venue ${number}`.slice(0, 7) });
     await emitPayments(bus.db, 14, 14, { orderingKey: 'venue 1' });
     await fanOut(bus.db);
     await renamed(bus.db);
@@ -216,7 +251,11 @@ describe('a renamed subscriber', () => {
     await unbroken(bus.db);
   });
 
-  test('is renamed in chunks, beside another process that does the same', async ({ bus, handed, ledger: makeLedger }) => {
+  test('is renamed in chunks, beside another process that does the same', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
     await emitToBooks(bus.db, 1, 1200);
     await drain(bus.db, [books(refuse)]);
     await emitToBooks(bus.db, 1201, 3500);
@@ -233,7 +272,9 @@ describe('a renamed subscriber', () => {
   test('is previewed without changing anything', async ({ bus }) => {
     await someOfEach(bus);
     await emitToBooks(bus.db, 10, 11);
-    expect(await renamed(bus.db, { dryRun: true })).toEqual([{ ...both(5, 3), moved: 0, dismissed: 0, left: 8 }]);
+    expect(await renamed(bus.db, { dryRun: true })).toEqual([
+      { ...both(5, 3), moved: 0, dismissed: 0, left: 8 },
+    ]);
     expect(await rows(bus.db, 'select from backfills')).toEqual([]);
     expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
     expect(await rows(bus.db, 'select from pauses')).toEqual([]);
@@ -300,7 +341,9 @@ describe('a rename', () => {
     }
   });
 
-  test('is refused where the catalog does not list the new name, and says for which topics', async ({ bus }) => {
+  test('is refused where the catalog does not list the new name, and says for which topics', async ({
+    bus,
+  }) => {
     await someOfEach(bus);
     const refusal = renamed(bus.db, { to: 'reporting' });
     await expect(refusal).rejects.toMatchObject({
@@ -311,7 +354,13 @@ describe('a rename', () => {
   });
 
   test('of a name that never had a delivery finds nothing', async ({ bus }) => {
-    expect(await rename(bus.db, { from: 'telegrams', to: 'ledger', topic: null }, { by: 'kari', reason: '', until: 0 })).toBeNull();
+    expect(
+      await rename(
+        bus.db,
+        { from: 'telegrams', to: 'ledger', topic: null },
+        { by: 'kari', reason: '', until: 0 },
+      ),
+    ).toBeNull();
   });
 
   test('waits for a relay of another release that delivers to the former name, and then goes on', async ({
@@ -340,7 +389,11 @@ describe('a rename', () => {
     await unbroken(bus.db);
   });
 
-  test('goes on after a relay of the former name has died with its lanes', async ({ bus, handed, ledger: makeLedger }) => {
+  test('goes on after a relay of the former name has died with its lanes', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
     await emitToBooks(bus.db, 1, 3);
     await fanOut(bus.db);
     await rows(
