@@ -13,8 +13,8 @@ export interface ActedOn {
 export class NotActedOn extends Error {
   readonly code: 'not_found' | 'not_first' | 'not_waiting' | 'under_way';
 
-  constructor(code: NotActedOn['code']) {
-    super(REASONS[code]);
+  constructor(code: NotActedOn['code'], reason = REASONS[code]) {
+    super(reason);
     this.name = 'NotActedOn';
     this.code = code;
   }
