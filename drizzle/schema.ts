@@ -409,7 +409,10 @@ export const backfills = pgTable(
   ],
 );
 
-/** How many events were pruned, by topic and the day (UTC) of their creation. A backfill can't reach them. */
+/**
+ * How many events were pruned, by topic and the day (UTC) of their creation. A backfill can't reach them. The row with an
+ * empty topic has the day on which counting began.
+ */
 export const prunedEvents = pgTable(
   'pruned_events',
   {
