@@ -5,6 +5,7 @@ import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
+import { releaseLanes } from './release.ts';
 
 /** The dead letters of a subscription, or those with one kind of error. */
 export interface DeadLetters {
@@ -91,7 +92,10 @@ export async function dismissOne(
     if (!found) throw new NotActedOn('not_found');
     if (found.at === null) throw new NotActedOn('not_dead');
     const isDone = done!.count > 0;
-    if (isDone) noteDue(tx);
+    if (isDone) {
+      await releaseLanes(tx, { topic, subscriber }, now);
+      noteDue(tx);
+    }
     return { deliveryId, topic, subscriber, dismissedAt: found.at, released: isDone && lane.halts };
   });
 }
@@ -119,6 +123,8 @@ export async function dismissDeadLetters(
         text: DISMISS,
         values: [topic, subscriber, kind, at, by, reason, record, action, incidentId, null],
       });
+      await releaseLanes(tx, { topic, subscriber }, dismissing.now);
+      noteDue(tx);
       return done!.count;
     });
     dismissing.isRecorded ||= count > 0;
@@ -190,13 +196,20 @@ const DISMISS_ONE = dismissing(`
       and dead_lettered_at is not null
   `);
 
-// As above: the row that a replay and a settlement of the delivery lock, too.
+// All homes of the subscription, as above: those of its lanes that wait are locked next.
 const LOCK_ONE = `
+  with home as materialized (
+    select topic, subscriber from lanes where id = split_part($1::text, '-', 1)::bigint
+  ),
+  locked as materialized (
+    select id from lanes
+    where home_id is null and (topic, subscriber) = (select topic, subscriber from home) order by id for update
+  )
   select topic, subscriber, coalesce($2::text::timestamptz, clock_timestamp())::text as now, exists (
-      select from halts where lane_id = lanes.id and position = split_part($1::text, '-', 2)::bigint
+      select from halts
+      where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint
     ) as halts
-  from lanes
-  where id = split_part($1::text, '-', 1)::bigint for update`;
+  from home where exists (select from locked)`;
 
 const READ_ONE = `
   select (extract(epoch from dismissed_at) * 1000)::float8 as at from deliveries
