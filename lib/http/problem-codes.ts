@@ -92,6 +92,18 @@ export const problemCodes = {
     status: 409,
     example: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
   },
+  not_dead: {
+    status: 409,
+    example: 'This delivery is not a dead letter: it is pending, failing or delivered.',
+  },
+  halted: {
+    status: 409,
+    example: 'Dead letter 12-345 halts this lane. Replay or dismiss that one.',
+  },
+  not_silent: {
+    status: 409,
+    example: 'ledger has no outage: there is nothing to probe. Its deliveries are retried as they are due.',
+  },
   incident_closed: {
     status: 409,
     detail: 'This incident is closed: nothing is left of it. If it comes back, it is opened again or anew.',
