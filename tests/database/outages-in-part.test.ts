@@ -1,8 +1,11 @@
 import { describe, expect } from 'vitest';
 
+import { outageDuty, perform } from '../../lib/cron/duties.ts';
 import type { Database } from '../../lib/db/connect.ts';
+import { endOutages } from '../../lib/deliveries/outage.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE } from '../../lib/time.ts';
 import { START, drain, payloadOf, rows } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
@@ -56,5 +59,22 @@ describe('the outage of a part of a component', () => {
     const off = partsOf(handed, 'off');
     await drain(bus.db, [off.elsewhere, off.here], { now: START + 60 * MINUTE });
     expect(handed).toEqual([ELSEWHERE, ELSEWHERE]);
+  });
+
+  test('is over once _OUTAGE=off, and what waited for a retry is due at once', async ({ bus }) => {
+    const handed: string[] = [];
+    const parts = partsOf(handed);
+    await openOutage(bus.db, parts);
+    const leaving = (attached: readonly AttachedSubscriber[]) =>
+      perform([outageDuty(() => attached)], bus.db);
+    await leaving([parts.here]);
+    await leaving([parts.elsewhere, parts.here]);
+    expect(await outages(bus.db)).toHaveLength(1);
+    const off = partsOf(handed, 'off');
+    expect(await leaving([off.elsewhere, off.here])).toMatchObject({ undone: [] });
+    expect(await outages(bus.db)).toEqual([]);
+    await endOutages(bus.db, new Date(START + 11 * MINUTE).toISOString());
+    await drain(bus.db, [off.elsewhere, off.here], { now: START + 11 * MINUTE });
+    expect(handed).toEqual([ELSEWHERE]);
   });
 });
