@@ -4,6 +4,7 @@ import { subscriberNames, topics as catalogTopics } from '../../catalog/catalog.
 import type { Database } from '../../db/connect.ts';
 import { addHistograms, quantileMs } from '../../subscriber-health/buckets.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../time.ts';
+import { outage, outageOf } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
 import { findHealth } from './found.ts';
 import type { Found, FoundPeriod } from './found.ts';
@@ -66,6 +67,8 @@ export const subscriberHealth = z
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscriber.' }),
     topic: shape.topic.nullable().meta({ description: 'Null: all its topics.' }),
     topics: z.array(shape.topic).meta({ description: 'The topics that it subscribes to, or did.' }),
+    outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
+    waiting: shape.count.meta({ description: 'Its unfinished deliveries now, of all its topics.' }),
     span: spans,
     whole: z.object(measured).meta({ description: 'The whole span.' }),
     intervals: z.array(interval).meta({
@@ -113,6 +116,8 @@ export async function readSubscriberHealth(
     inCatalog,
     topic: topic ?? null,
     topics,
+    outage: found.outage && outageOf(found.outage),
+    waiting: found.waiting,
     span,
     whole: measuredOf(found.periods),
     intervals: intervalsOf(found, SPANS[span]),

@@ -78,6 +78,8 @@ export const showSubscriber = operatorRoute({
         inCatalog: true,
         topic: null,
         topics: ['invoice.issued', 'payment.captured'],
+        outage: null,
+        waiting: 0,
         span: 'hours',
         whole: BUSY,
         intervals: [
