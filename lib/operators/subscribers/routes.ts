@@ -93,6 +93,8 @@ export const showSubscriber = operatorRoute({
           { topic: 'invoice.issued', place: 'elsewhere', options: ELSEWHERE },
           { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE },
         ],
+        outage: null,
+        waiting: 0,
         span: 'hours',
         whole: BUSY,
         intervals: [
