@@ -39,13 +39,15 @@ async function run(call: OfflineCall): Promise<number> {
   const { describeCatalog } = await import('../../lib/operators/catalog/read.ts');
   const { subscribersOf } = await import('../../lib/subscribers/registry.ts');
   const inRelease = subscribersOf({ remoteSubscribers: [], database: { kind: 'none' } });
-  const topics = describeCatalog(inRelease).topics.map(({ subscribers, ...topic }) => ({
-    ...topic,
-    subscribers: subscribers.map(({ subscriber }) => subscriber),
-    handlers: subscribers.flatMap(({ subscriber, place, options }) =>
-      options === null ? [] : [{ subscriber, place, options }],
-    ),
-  }));
+  const topics = describeCatalog({ subscribers: () => inRelease, refusals: () => [] }).topics.map(
+    ({ subscribers, ...topic }) => ({
+      ...topic,
+      subscribers: subscribers.map(({ subscriber }) => subscriber),
+      handlers: subscribers.flatMap(({ attached: _, ...handler }) =>
+        handler.options === null ? [] : [handler],
+      ),
+    }),
+  );
   const [name] = given.positionals;
   if (name !== undefined) showTopic(call, topicNamed(name, topics));
   else if (isJson) writeJson(call, { topics });
