@@ -6,6 +6,7 @@ import { requireValid } from '../../http/validated.ts';
 import { operatorRoute } from '../access/route.ts';
 import { HOME } from '../page/links.ts';
 import { subscriberPage } from './page.ts';
+import { renameSubscriber } from './rename.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
 
@@ -71,6 +72,7 @@ export const showSubscriber = operatorRoute({
         inCatalog: true,
         topic: null,
         topics: ['invoice.issued', 'payment.captured'],
+        unlisted: [],
         span: 'hours',
         whole: BUSY,
         intervals: [
@@ -121,4 +123,4 @@ function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): n
   throw new TypeError('the topic was refused');
 }
 
-export const subscriberRoutes = [showSubscriber];
+export const subscriberRoutes = [showSubscriber, renameSubscriber];
