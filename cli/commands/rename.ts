@@ -62,10 +62,10 @@ async function run(call: Call): Promise<number> {
     total.moved += view.moved;
     total.dismissed += view.dismissed;
     terminal.progress(view.left > 0 ? `${total.moved} moved, ${view.left} left` : null);
-    // One request has a function's time; more than that takes several.
-    if (view.left > 0 && view.moved + view.dismissed > 0) continue;
+    // One request has a function's time; more than that takes several. What comes meanwhile takes another command.
+    if (view.left > 0 && total.moved + total.dismissed < count) continue;
     if (isJson) writeJson(call, json);
-    else terminal.out.write(wrapTo(terminal.out.columns, wordsOf(preview.view, total)));
+    else terminal.out.write(wrapTo(terminal.out.columns, wordsOf(view, preview.view.topics, total)));
     return EXIT.ok;
   }
 }
@@ -73,6 +73,7 @@ async function run(call: Call): Promise<number> {
 interface Renamed {
   readonly subscriber: string;
   readonly to: string;
+  readonly left: number;
   readonly topics: readonly {
     readonly topic: string;
     readonly waiting: number;
@@ -91,7 +92,8 @@ function previewOf({ subscriber, topics }: Renamed): string {
 }
 
 function wordsOf(
-  { subscriber, to, topics }: Renamed,
+  { subscriber, to, left }: Renamed,
+  topics: Renamed['topics'],
   { moved, dismissed }: { readonly moved: number; readonly dismissed: number },
 ): string {
   const names = joinNames(topics.map(({ topic }) => topic));
@@ -99,5 +101,9 @@ function wordsOf(
     dismissed === 0
       ? ''
       : ` ${quantity(dismissed, 'delivery')} dismissed, because ${to} has the same events.`;
-  return `✓ Renamed ${subscriber} to ${to} on ${names}: ${quantity(moved, 'delivery')} moved.${twins}`;
+  const rest =
+    left === 0
+      ? ''
+      : ` ${quantity(left, 'delivery')} ${left === 1 ? 'has' : 'have'} come for ${subscriber} meanwhile: run it again.`;
+  return `✓ Renamed ${subscriber} to ${to} on ${names}: ${quantity(moved, 'delivery')} moved.${twins}${rest}`;
 }

@@ -3,7 +3,7 @@ import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { nearest } from '../nearest.ts';
 import { NotActedOn } from './first-of-lane.ts';
-import { openRename } from './rename-open.ts';
+import { openRename, openRenames } from './rename-open.ts';
 import { takeOver } from './rename-take-over.ts';
 import { StillListed } from './retire.ts';
 
@@ -93,10 +93,23 @@ export async function rename(
   const left = new Map((await count(db, asked)).map((one) => [one.topic, one.waiting + one.deadLettered]));
   if (asked.topic === null && left.size === 0) await forgetPause(db, asked);
   const renamed = found.map((one) => ({ ...one, ...done.get(one.topic)!, left: left.get(one.topic) ?? 0 }));
-  // Nothing came of it: the relays that hold the lanes did not let go of them.
+  // The relays that hold the lanes did not let go of them in time.
   if (renamed.every(({ moved, dismissed }) => moved + dismissed === 0) && left.size > 0)
-    throw new NotActedOn('under_way');
+    throw new NotActedOn('under_way', heldUp(asked));
   return renamed;
+}
+
+function heldUp({ from, to }: Rename): string {
+  return `A relay is still delivering to ${from} or ${to}. The rename goes on by itself once it lets go; ${to} gets nothing newer before. Ask again in a few seconds to see how far it is.`;
+}
+
+/**
+ * Continues the renames that are under way, until this time. Any number of processes may do so.
+ *
+ * @throws the driver's error; what was moved stays.
+ */
+export async function advanceRenames(db: Database, until: number, now?: Date): Promise<void> {
+  for (const open of await openRenames(db)) await takeOver(db, open, { until, ...(now && { now }) });
 }
 
 function requireUnlisted({ from, topic }: Rename): void {

@@ -115,11 +115,11 @@ export const renameSubscriber = operatorRoute({
     },
     'no-such-subscription': {
       summary: 'To a name that the catalog does not list for its topics',
-      parameters: { subscriber: 'postcards' },
-      json: { to: 'calendar', reason: 'Postcards are the calendar’s now.' },
+      parameters: { subscriber: 'faxes' },
+      json: { to: 'calendar', reason: 'Faxes are the calendar’s now.' },
       answer: refused('no_such_subscription', {
         detail:
-          'This release’s catalog does not list calendar for payment.captured. List it there and deploy first, or retire postcards there. Nothing was renamed.',
+          'This release’s catalog does not list calendar for payment.captured. List it there and deploy first, or retire faxes there. Nothing was renamed.',
       }),
     },
     'all-topics': {
