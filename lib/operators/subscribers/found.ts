@@ -1,5 +1,7 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { OUTAGE } from '../incidents/outage.ts';
+import type { FoundOutage } from '../incidents/outage.ts';
 
 /** The statement's result. Times are epoch milliseconds. */
 export interface Found {
@@ -14,6 +16,9 @@ export interface Found {
     readonly waiting: number;
     readonly deadLettered: number;
   }[];
+  readonly outage: FoundOutage | null;
+  /** Unfinished deliveries. */
+  readonly waiting: number;
   readonly periods: readonly FoundPeriod[];
   readonly actions: readonly {
     readonly at: number;
@@ -114,6 +119,12 @@ const HEALTH = `
       select coalesce(json_agg(json_build_object('topic', topic, 'waiting', waiting, 'deadLettered', dead_lettered)
         order by topic), '[]')
       from known where waiting > 0 or dead_lettered > 0
+    ),
+    'outage', (
+      select json_build_object(${OUTAGE}) from outages where subscriber = $1::text and recovered_at is null
+    ),
+    'waiting', (
+      select coalesce(sum(pending) + sum(failing), 0) from backlog where subscriber = $1::text
     ),
     'periods', (select coalesce(json_agg(period), '[]') from period),
     'actions', (
