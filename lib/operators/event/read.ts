@@ -6,6 +6,8 @@ import type { Database } from '../../db/connect.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import { haltsOf } from '../dead-letters/halts.ts';
+import { heedlessOf } from '../incidents/outage.ts';
 import type { Reveal } from '../dead-letters/reveal.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
@@ -42,7 +44,7 @@ export async function readEvent(
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  return viewOf({ found, handled }, family, reveal);
+  return viewOf({ found, handled, heedless: heedlessOf(attached) }, family, reveal);
 }
 
 /** An event has the same position in the lanes of all its subscribers. */
@@ -103,6 +105,7 @@ function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | n
     deliveredAt: null,
     deadLetteredAt: null,
     dismissedAt: null,
+    halts: null,
     lastError: null,
     why: whyOf(subscriber, null, circumstances),
   }));
@@ -126,6 +129,7 @@ function deliveryOf(
     deliveredAt: instantOrNull(found.delivered_at),
     deadLetteredAt: instantOrNull(found.dead_lettered_at),
     dismissedAt: instantOrNull(found.dismissed_at),
+    halts: haltsOf(found.halts),
     lastError: error && { ...error, group: found.error_group },
     why: isWaiting ? whyOf(found.subscriber, found, circumstances) : null,
   };

@@ -1,5 +1,7 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { OUTAGE } from '../incidents/outage.ts';
+import type { FoundOutage } from '../incidents/outage.ts';
 
 /** The statement's result. Times are epoch milliseconds. */
 export interface Found {
@@ -8,6 +10,9 @@ export interface Found {
   readonly from: number;
   /** Topics with deliveries to the subscriber. */
   readonly topics: readonly string[];
+  readonly outage: FoundOutage | null;
+  /** Unfinished deliveries. */
+  readonly waiting: number;
   readonly periods: readonly FoundPeriod[];
   readonly actions: readonly {
     readonly at: number;
@@ -103,6 +108,12 @@ const HEALTH = `
     'now', extract(epoch from clock.now) * 1000,
     'from', extract(epoch from clock.from_at) * 1000,
     'topics', (select coalesce(json_agg(topic), '[]') from known),
+    'outage', (
+      select json_build_object(${OUTAGE}) from outages where subscriber = $1::text and recovered_at is null
+    ),
+    'waiting', (
+      select coalesce(sum(pending) + sum(failing), 0) from backlog where subscriber = $1::text
+    ),
     'periods', (select coalesce(json_agg(period), '[]') from period),
     'actions', (
       select coalesce(json_agg(json_build_object('at', extract(epoch from at) * 1000, 'action', action,
