@@ -180,7 +180,7 @@ function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): s
       item.topic,
       item.subscriber,
       item.subject ?? '',
-      failureText(item.lastError),
+      `${item.halts ? 'halts its lane; ' : ''}${failureText(item.lastError)}`,
     ]),
   );
 }
