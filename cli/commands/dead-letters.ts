@@ -180,7 +180,7 @@ function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): s
       item.topic,
       item.subscriber,
       item.subject ?? '',
-      `${item.halts ? 'halts its lane; ' : ''}${failureText(item.lastError)}`,
+      `${item.isHalting ? 'halts its lane; ' : ''}${failureText(item.lastError)}`,
     ]),
   );
 }

@@ -35,7 +35,7 @@ const DEAD = {
   deadLetteredAt: '2026-02-21T09:30:00.420Z',
   failures: 1,
   replays: 0,
-  halts: false,
+  isHalting: false,
   lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone', group: '9c1d5e0f7a2b4c68' },
 };
 
