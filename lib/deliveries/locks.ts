@@ -21,3 +21,6 @@ export const PRUNE_LOCK = 0x9059;
 
 /** The same for the watch over incidents, which one process at a time keeps. */
 export const WATCH_LOCK = 0x9060;
+
+/** The same for presence, which `postbud_record_presence_1` takes. */
+export const PRESENCE_LOCK = 0x9061;

@@ -82,7 +82,7 @@ export const problemCodes = {
   no_such_subscription: {
     status: 409,
     example:
-      'This release’s catalog does not list accounting for payment.captured: replay from a release that does, or list it again. Nothing was replayed.',
+      'This release’s catalog does not list accounting for payment.captured: ask a release that does, or list it again. Nothing was replayed.',
   },
   not_first: {
     status: 409,

@@ -4,6 +4,8 @@ import { subscriberNames, topics as catalogTopics } from '../../catalog/catalog.
 import type { Database } from '../../db/connect.ts';
 import { addHistograms, quantileMs } from '../../subscriber-health/buckets.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../time.ts';
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { subscriptionFields, subscriptionsIn } from '../page/subscription.ts';
 import { outage, outageOf } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
 import { findHealth } from './found.ts';
@@ -67,6 +69,9 @@ export const subscriberHealth = z
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscriber.' }),
     topic: shape.topic.nullable().meta({ description: 'Null: all its topics.' }),
     topics: z.array(shape.topic).meta({ description: 'The topics that it subscribes to, or did.' }),
+    subscriptions: z
+      .array(z.object({ topic: shape.topic, ...subscriptionFields }))
+      .meta({ description: 'The topics that this release’s catalog lists the subscriber for.' }),
     outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
     waiting: shape.count.meta({ description: 'Its unfinished deliveries now, of all its topics.' }),
     span: spans,
@@ -80,6 +85,7 @@ export const subscriberHealth = z
 
 export type SubscriberHealth = z.output<typeof subscriberHealth>;
 export type HealthInterval = z.output<typeof interval>;
+export type HealthSubscription = SubscriberHealth['subscriptions'][number];
 export type HealthAction = z.output<typeof action>;
 type Measured = Omit<HealthInterval, 'startsAt'>;
 export type Times = z.output<typeof times>;
@@ -89,6 +95,8 @@ export interface HealthRequest {
   /** All topics when left out. */
   readonly topic?: string | undefined;
   readonly span: Span;
+  /** The subscribers attached in this process. */
+  readonly attached: readonly AttachedSubscriber[];
 }
 
 /**
@@ -100,7 +108,7 @@ export interface HealthRequest {
  */
 export async function readSubscriberHealth(
   db: Database,
-  { subscriber, topic, span }: HealthRequest,
+  { subscriber, topic, span, attached }: HealthRequest,
   now?: Date,
 ): Promise<SubscriberHealth | null> {
   const listed = catalogTopics().flatMap(([name, { subscribers }]) =>
@@ -110,12 +118,14 @@ export async function readSubscriberHealth(
   const inCatalog = subscriberNames().some((name) => name === subscriber);
   const topics = [...new Set([...listed, ...found.topics])].toSorted();
   if (!inCatalog && topics.length === 0) return null;
+  const subscriptionOf = subscriptionsIn(attached);
   return {
     generatedAt: instantOf(found.now),
     subscriber,
     inCatalog,
     topic: topic ?? null,
     topics,
+    subscriptions: listed.map((name) => ({ topic: name, ...subscriptionOf(name, subscriber) })),
     outage: found.outage && outageOf(found.outage),
     waiting: found.waiting,
     span,

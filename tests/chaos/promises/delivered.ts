@@ -34,8 +34,8 @@ function* toEachSubscriber(
   deliveries: readonly DeliveryHistory[],
   subscribers: readonly string[],
 ): Generator<Violation> {
-  for (const { limits, laneId } of deliveries) {
-    if (subscribers.includes(limits.name)) continue;
+  for (const { limits, laneId, versions } of deliveries) {
+    if (subscribers.includes(limits.name) || versions[0]!.backfilled) continue;
     const what = `there is a delivery to ${limits.name}, which the event was not emitted for`;
     yield { rule: 'outcome', what, about: { eventId, laneId, subscriber: limits.name } };
   }
