@@ -1,4 +1,4 @@
-import { mayReplay, missingReplayScope, replayLink, retryForm, skipForm } from '../page/actions.ts';
+import { mayReplay, missingReplayScope, replayLinkTo, retryForm, skipForm } from '../page/actions.ts';
 import { time, until } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
@@ -76,7 +76,7 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
     ${
       state === 'failing'
         ? [retryForm(deliveryId, of, context), skipForm(deliveryId, of, context)]
-        : replayLink(of, { deliveryIds: deliveryId, include })
+        : replayLinkTo(view, of, { deliveryIds: deliveryId, include }, context)
     }
   </div>`;
 }

@@ -1,5 +1,5 @@
 import { attemptTimeline } from '../dead-letters/attempts.ts';
-import { mayReplay, replayLink, resumeForm, retryForm, skipForm } from '../page/actions.ts';
+import { mayReplay, replayLinkTo, resumeForm, retryForm, skipForm } from '../page/actions.ts';
 import { time } from '../page/instants.ts';
 import type { PageContext } from '../page/layout.ts';
 import { deadLetterPath, eventPath } from '../page/links.ts';
@@ -65,7 +65,10 @@ function actions(delivery: EventDelivery, { event }: EventView, context: PageCon
   const of = `${event.topic} to ${subscriber}`;
   if (why === null) {
     const include = state === 'delivered' ? 'all' : null;
-    return html`<div class="acts">${replayLink(of, { deliveryIds: deliveryId, include })}</div>`;
+    const to = { topic: event.topic, subscriber };
+    return html`<div class="acts">
+      ${replayLinkTo(to, of, { deliveryIds: deliveryId, include }, context)}
+    </div>`;
   }
   const codes = [why.code, ...why.also.map(({ code }) => code)];
   return html`<div class="acts">

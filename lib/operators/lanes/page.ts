@@ -2,7 +2,7 @@ import { errorGroupTable } from '../dead-letters/error-groups.ts';
 import { countCells, pauseLine, subscriberTags } from '../overview/topic-table.ts';
 import type { SubscriberOverview, TopicOverview } from '../overview/read.ts';
 import { retireForm } from '../incidents/actions.ts';
-import { mayReplay, missingReplayScope, pauseForm, replayLink, resumeForm } from '../page/actions.ts';
+import { mayReplay, missingReplayScope, pauseForm, replayLinkTo, resumeForm } from '../page/actions.ts';
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
@@ -124,7 +124,7 @@ function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string,
 function subscriberActions(topic: string, one: SubscriberOverview, context: PageContext): Html {
   const { subscriber, deadLettered, paused, pause } = one;
   return html`<div class="acts">
-    ${deadLettered > 0 && one.inCatalog && replayLink(`to ${subscriber}`, { topic, subscriber, since: ALL_TIME })}
+    ${deadLettered > 0 && one.inCatalog && replayLinkTo({ topic, subscriber }, `to ${subscriber}`, { topic, subscriber, since: ALL_TIME }, context)}
     ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
     ${!one.inCatalog && retireForm(subscriber, topic, context)}
   </div>`;
