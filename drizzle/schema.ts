@@ -395,6 +395,8 @@ export const backfills = pgTable(
     until: bigint('until', { mode: 'number' }).notNull(),
     /** When the next deliveries may be written. */
     nextAt: at('next_at').notNull(),
+    /** When the first were written. Null while relays still hold lanes that they claimed before it was requested. */
+    begunAt: at('begun_at'),
     /** Null while it is under way. */
     endedAt: at('ended_at'),
   },
@@ -408,7 +410,10 @@ export const backfills = pgTable(
   ],
 );
 
-/** How many events were pruned, by topic and the day (UTC) of their creation. A backfill can't reach them. */
+/**
+ * How many events were pruned, by topic and the day (UTC) of their creation. A backfill can't reach them. The row with an
+ * empty topic has the day on which counting began.
+ */
 export const prunedEvents = pgTable(
   'pruned_events',
   {

@@ -1,3 +1,4 @@
+import { advanceBackfills } from '../deliveries/backfill.ts';
 import { advanceReplays } from '../deliveries/paced-replay.ts';
 import { indexEvents } from '../identifiers/index-events.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
@@ -12,10 +13,19 @@ export const indexing: SteppedWork = {
   },
 };
 
+const backfills: SteppedWork = {
+  name: 'backfills',
+  step: async (db, { until }) => {
+    await advanceBackfills(db, until);
+    return null;
+  },
+};
+
 /** Lists the work that goes on in steps. @param attached the subscribers of this process. */
 export function steppedWork(attached: readonly AttachedSubscriber[]): readonly SteppedWork[] {
   return [
     indexing,
+    backfills,
     { name: 'paced replays', step: (db, { until }) => advanceReplays(db, { attached, until }) },
   ];
 }

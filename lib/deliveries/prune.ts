@@ -35,6 +35,8 @@ const BATCH = 1000;
  * Dead letters stay, with their events and the event's other deliveries, and so do webhook receipts and the operator log.
  * No lane moves, because everything deleted lies behind its head. Any number may run at once; all but one do nothing.
  *
+ * The deleted events are counted by topic and day, so that the preview of a backfill can say what it can't reach.
+ *
  * E-mail addresses of equally old notifications are deleted too; their rows stay, so that nobody is notified twice.
  *
  * @throws the driver's error.
@@ -87,6 +89,9 @@ async function pruneBatch(tx: Transaction, { after, keepMs, now }: BatchOptions)
   return batch!;
 }
 
+/** The name, of no topic, under which \`pruned_events\` has the day from which all pruned events are counted. */
+export const COUNTED_SINCE = '';
+
 const LOCK = `select pg_try_advisory_xact_lock(${PRUNE_LOCK}, 0) as is_held`;
 
 // Ids are UUIDv7, so they sort by time. Examined events that are not delivered stay, and the next batch begins after
@@ -113,7 +118,15 @@ const PRUNE = `
     returning 1
   ),
   event as (
-    delete from events using old where events.id = old.id returning 1
+    delete from events using old where events.id = old.id returning topic, created_at
+  ),
+  counted as (
+    insert into pruned_events (topic, day, events)
+    select topic, (created_at at time zone 'utc')::date, count(*) from event group by 1, 2
+    union all
+    select '${COUNTED_SINCE}', (clock_timestamp() at time zone 'utc')::date, 0
+    where not exists (select from pruned_events where topic = '${COUNTED_SINCE}')
+    on conflict (topic, day) do update set events = pruned_events.events + excluded.events
   )
   select (select count(*)::int from event) as events, (select count(*)::int from delivery) as deliveries,
     case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end

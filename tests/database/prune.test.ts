@@ -37,6 +37,36 @@ describe('pruning', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('counts the deleted events by topic and day of creation, and says since when it counts', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 3);
+    await rows(
+      bus.db,
+      `update events set created_at = '2026-02-21T23:59:59.999Z' where (payload ->> 'amountMinor')::int = 1`,
+    );
+    await rows(
+      bus.db,
+      `update events set created_at = '2026-02-22T00:00:00Z' where (payload ->> 'amountMinor')::int > 1`,
+    );
+    await drain(
+      bus.db,
+      everyone(() => undefined),
+    );
+    const counts = () =>
+      rows(bus.db, `select topic, day::text, events::int from pruned_events order by topic, day`);
+    await pruneIn(bus, 0);
+    const today = new Date().toISOString().slice(0, 10);
+    expect(await counts()).toEqual([{ topic: '', day: today, events: 0 }]);
+    await pruneIn(bus, 3650);
+    await pruneIn(bus, 3650);
+    expect(await counts()).toEqual([
+      { topic: '', day: today, events: 0 },
+      { topic: 'payment.captured', day: '2026-02-21', events: 1 },
+      { topic: 'payment.captured', day: '2026-02-22', events: 2 },
+    ]);
+  });
+
   test('forgets the addresses that were notified after the same 30 days, and not that they were', async ({
     bus,
   }) => {
