@@ -10,6 +10,7 @@ import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
 import { ageWords, shareWords, timesWords } from './figures.ts';
 import type { SubscriberHealth } from './read.ts';
+import { subscriptionsSection } from './subscriptions.ts';
 import { valuesTable } from './values.ts';
 
 const REFRESH_SECONDS = 60;
@@ -30,7 +31,7 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       hint: zoneWords(view),
       content: html`${chartsOf(view)} ${valuesTable(view)}`,
     })}
-    ${actionsSection(view)}`;
+    ${subscriptionsSection(view)} ${actionsSection(view)}`;
   return layout(
     { title: subscriber, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
     context,
