@@ -110,7 +110,10 @@ export function waitingWords({ invalidVariable }: SubscriptionView): string {
 }
 
 /** Lists in words the options that differ from the defaults of their place. */
-export function uncommonOptions({ place, options: chosen }: SubscriptionView): string[] {
+export function uncommonOptions({
+  place,
+  options: chosen,
+}: Pick<SubscriptionView, 'place' | 'options'>): string[] {
   // The stand-in's options say nothing about the component.
   if (chosen === null || place === 'unattached' || place === 'journal') return [];
   const usual = defaultsOf(place);
