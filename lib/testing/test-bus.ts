@@ -119,6 +119,7 @@ export class TestBus {
     const payload = Object.entries({ ...catalog[topic].example, ...fields }).filter(
       ([, value]) => value !== undefined,
     );
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- emit checks it
     return await emit(this.#database.db, topic, Object.fromEntries(payload) as PayloadInput<Name>, options);
   }
 
@@ -168,9 +169,11 @@ export class TestBus {
   ): Received<Topic>[] {
     requireKnown('subscriber', subscriber, subscriberNames());
     if (topic !== undefined) requireKnown('topic', topic, topicsOf(subscriber), ` of ${subscriber}`);
-    return this.#recorder.received.filter(
+    const received = this.#recorder.received.filter(
       (each) => each.subscriber === subscriber && (topic === undefined || each.event.topic === topic),
-    ) as Received[] as Received<Topic>[];
+    );
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a subscriber is handed only its topics
+    return received as Received<Topic>[];
   }
 
   /** Lists the last attempts of the deliveries that are dead letters now, in the order of their deaths. */
@@ -182,7 +185,8 @@ export class TestBus {
   /** Lists the events of a topic, or all, with those that handlers emitted, in the order of their creation. */
   async events<Name extends TopicName = TopicName>(topic?: Name): Promise<AnyEvent<Name>[]> {
     if (topic !== undefined && !isTopicName(topic)) throw new UnknownTopic(topic);
-    return (await readEvents(this.db, topic ?? null)) as AnyEvent[] as AnyEvent<Name>[];
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the query chose the topic
+    return (await readEvents(this.db, topic ?? null)) as AnyEvent<Name>[];
   }
 
   /**

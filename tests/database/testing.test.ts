@@ -323,7 +323,7 @@ describe('a test bus', () => {
     await bus.close();
     const next = await open([]);
     expect(next.db).not.toBe(db);
-    await expect(rows(next.db, 'select more from journal')).rejects.toThrow();
+    await expect(rows(next.db, 'select more from journal')).rejects.toThrow('does not exist');
   });
 
   test('is one of several that are open at the same time, each with a database of its own', async ({
