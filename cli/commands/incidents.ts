@@ -194,13 +194,13 @@ function titleOf(title: string, shown: number, all: number): string {
 
 /** `confirmed 00:41, 7 of 7`, or how far the replay is. */
 function replayWords(replay: IncidentReplay, now: string): string {
-  const { delivered, replayed, pending, failing, deadLettered, confirmedAt, requestedBy, failedAgain } =
-    replay;
+  const { delivered, replayed, left, pending, failing, deadLettered, confirmedAt } = replay;
+  const { requestedBy, failedAgain } = replay;
   const share = `${count(delivered)} of ${count(replayed)}`;
   const by = `replayed by ${requestedBy} at ${timeText(replay.requestedAt, now)}`;
   if (confirmedAt !== null) return `✓ Confirmed ${timeText(confirmedAt, now)}, ${share}, ${by}`;
   const again = failedAgain.map(({ deliveryId }) => deliveryId).join(', ');
-  return `${share} delivered, ${count(pending)} pending, ${count(failing + deadLettered)} failed again${again && ` (${again})`}, ${by}`;
+  return `${share} delivered, ${left > 0 ? `${count(left)} not put back yet, ` : ''}${count(pending)} pending, ${count(failing + deadLettered)} failed again${again && ` (${again})`}, ${by}`;
 }
 
 /** Names the commands that come next. */
@@ -212,6 +212,7 @@ function adviceOf({
   halts,
   owed,
   inCatalog,
+  refusesReplays,
   state,
 }: IncidentView): readonly string[] {
   if (topic === null)
@@ -222,7 +223,12 @@ function adviceOf({
   const [halt] = halts;
   return [
     ...(first ? [`When it is fixed: npx postbud retry ${incidentId} --wait`] : []),
-    ...(owed > 0
+    ...(owed > 0 && refusesReplays
+      ? [
+          `${subscriber} refuses replays, because it would act twice. Settle ${quantity(owed, 'dead letter')} another way, then: npx postbud dismiss ${incidentId} --reason <text>`,
+        ]
+      : []),
+    ...(owed > 0 && !refusesReplays
       ? [`To replay ${quantity(owed, 'dead letter')}: npx postbud replay --incident ${incidentId}`]
       : []),
     ...(halt

@@ -11,6 +11,7 @@ import { alert, section } from '../page/sections.ts';
 import { count, quantity } from '../page/words.ts';
 import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
+import { leavingSection } from './leaving.ts';
 import { ageWords, shareWords, timesWords } from './figures.ts';
 import type { SubscriberHealth } from './read.ts';
 import { subscriptionsSection } from './subscriptions.ts';
@@ -27,7 +28,7 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       lead: leadOf(view),
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${outageAlert(view, context)} ${chooser(view, context)} ${figures(view)}
+    ${outageAlert(view, context)} ${leavingSection(view, context)} ${chooser(view, context)} ${figures(view)}
     ${section({
       id: 'over-time',
       title: view.span === 'hours' ? 'Hour by hour' : 'Day by day',

@@ -69,6 +69,11 @@ export const subscriberHealth = z
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscriber.' }),
     topic: shape.topic.nullable().meta({ description: 'Null: all its topics.' }),
     topics: z.array(shape.topic).meta({ description: 'The topics that it subscribes to, or did.' }),
+    unlisted: z
+      .array(z.object({ topic: shape.topic, waiting: shape.count, deadLettered: shape.count }))
+      .meta({
+        description: 'What is left in topics for which this release’s catalog does not list the subscriber.',
+      }),
     subscriptions: z
       .array(z.object({ topic: shape.topic, ...subscriptionFields }))
       .meta({ description: 'The topics that this release’s catalog lists the subscriber for.' }),
@@ -125,6 +130,7 @@ export async function readSubscriberHealth(
     inCatalog,
     topic: topic ?? null,
     topics,
+    unlisted: found.left.filter((left) => !listed.some((name) => name === left.topic)),
     subscriptions: listed.map((name) => ({ topic: name, ...subscriptionOf(name, subscriber) })),
     outage: found.outage && outageOf(found.outage),
     waiting: found.waiting,
