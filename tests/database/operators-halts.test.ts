@@ -3,6 +3,7 @@ import { describe, expect } from 'vitest';
 import { sampleBacklog } from '../../lib/subscriber-health/sample-backlog.ts';
 import { examine } from '../../lib/operators/doctor/read.ts';
 import { readMetrics } from '../../lib/operators/metrics/read.ts';
+import { readOverview } from '../../lib/operators/overview/read.ts';
 import { HOUR } from '../../lib/time.ts';
 import { deliveryIdsOf, drainLive, emitPayments, rows, statesOf } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
@@ -85,8 +86,8 @@ describe('a lane that a dead letter halts', () => {
       json: { topic: 'payment.captured', since: '1h', subscriber: 'ledger', include: 'all' },
     });
     await drainLive(bus.db, [ledger((number) => number > 1 && refuse(), HALT)]);
-    const overview = (await operators.ask('')).json as { topics: { topic: string; subscribers: object[] }[] };
-    const [captured] = overview.topics.filter(({ topic }) => topic === 'payment.captured');
+    const overview = await readOverview(bus.db, operators.attached);
+    const captured = overview.topics.find(({ topic }) => topic === 'payment.captured');
     expect(captured!.subscribers).toContainEqual(
       expect.objectContaining({ subscriber: 'ledger', haltedLanes: 2 }),
     );
