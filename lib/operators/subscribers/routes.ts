@@ -169,6 +169,12 @@ export const probeSubscriber = operatorRoute({
   problems: ['not_silent'],
   unknown: UNKNOWN,
   examples: {
+    'it-is-silent': {
+      summary: 'A subscriber that does not answer',
+      parameters: { subscriber: 'reviews' },
+      json: { reason: 'Reviews is back.' },
+      answer: answered({ subscriber: 'reviews' }),
+    },
     'it-answers': {
       summary: 'A subscriber without an outage',
       parameters: { subscriber: 'accounting' },
