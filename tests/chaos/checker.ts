@@ -5,6 +5,7 @@ import { exactlyOnce } from './promises/effects.ts';
 import { byTheHolder, withinLease } from './promises/leases.ts';
 import { inOrder } from './promises/order.ts';
 import type { Violation } from './promises/promises.ts';
+import { refused } from './promises/refusals.ts';
 import { consistent, historyKept } from './promises/records.ts';
 import { survived, withoutDeadlocks } from './promises/survival.ts';
 import { Reading } from './reading.ts';
@@ -28,5 +29,6 @@ export function violations(history: History): Violation[] {
     ...withoutDeadlocks(read),
     ...survived(read),
     ...readable(read),
+    ...refused(read),
   ];
 }

@@ -26,6 +26,8 @@ export interface SubscriberLimits {
   readonly batch: boolean;
   readonly timeoutMs: number;
   readonly maxAttempts: number;
+  /** Whether its handlers refuse replays. */
+  readonly onReplay?: 'refuse';
 }
 
 /** What a release knows of each topic. */
@@ -88,6 +90,9 @@ interface Disturbance extends Stamped {
   /** By how much the clock was moved. */
   readonly ms?: number;
 }
+
+/** An operator whose release knows whose handlers refuse replays. Another one puts their deliveries back as well. */
+export const KNOWING = 'an operator';
 
 /** The kind of what handlers throw. */
 export const PLANNED = 'as_planned';
@@ -154,5 +159,11 @@ export interface DeliveryVersion extends Version {
   readonly attemptedAt: number | null;
   readonly durationMs: number | null;
   readonly nextAttemptAt: number | null;
-  readonly log: readonly { readonly attempt: number; readonly outcome: string; readonly kind?: string }[];
+  readonly log: readonly {
+    readonly attempt: number;
+    readonly outcome: string;
+    readonly kind?: string;
+    /** Of an operator's action. */
+    readonly by?: string;
+  }[];
 }

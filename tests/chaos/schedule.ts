@@ -14,7 +14,14 @@ const TIMEOUT_MS = 200;
 export const SUBSCRIBERS: readonly SubscriberLimits[] = [
   { name: 'bookings', transactional: false, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
   { name: 'ledger', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
-  { name: 'notifications', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 2 },
+  {
+    name: 'notifications',
+    transactional: true,
+    batch: false,
+    timeoutMs: TIMEOUT_MS,
+    maxAttempts: 2,
+    onReplay: 'refuse',
+  },
   { name: 'accounting', transactional: false, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
   { name: 'audit', transactional: false, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 6 },
   { name: 'calendar', transactional: true, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 1 },

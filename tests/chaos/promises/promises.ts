@@ -9,6 +9,7 @@ export const PROMISES = {
   7: 'no statements of the bus deadlock',
   8: 'a relay survives the loss of its database',
   9: 'no handler is handed a payload version that its release does not know',
+  15: 'no replayed delivery reaches a handler that refuses replays',
 } as const;
 
 /** The ways to break a promise, each with its promise. A mutation names the ways that count for it. */
@@ -31,6 +32,7 @@ export const RULES = {
   deadlock: 7,
   survival: 8,
   version: 9,
+  refusal: 15,
 } as const satisfies Record<string, keyof typeof PROMISES>;
 
 export type Rule = keyof typeof RULES;
