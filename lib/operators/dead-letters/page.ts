@@ -116,7 +116,7 @@ function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean, conte
     }
     <td class="about">
       <a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a><span class="s">${subject}</span>
-      ${item.halts && HALTS}
+      ${item.isHalting && HALTS}
     </td>
     <td>${subscriberLink(subscriber, topic)}</td>
     <td class="message">${failureLabel(item.lastError)}</td>

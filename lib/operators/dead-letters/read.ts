@@ -32,7 +32,7 @@ const item = z
   .object({
     ...deliveryFields,
     deadLetteredAt: shape.instant,
-    halts: z.boolean().meta({
+    isHalting: z.boolean().meta({
       description: 'Whether its lane, or its ordering key, waits until it is replayed or dismissed.',
     }),
     lastError: shape.lastError.extend({ group: shape.errorGroup }),
@@ -142,7 +142,7 @@ function itemOf(found: FoundItem): DeadLetterItem {
     deadLetteredAt: instantOf(found.dead_lettered_at),
     failures: found.attempts,
     replays: found.replays,
-    halts: found.halts,
+    isHalting: found.is_halting,
     lastError: {
       kind: masked(last.kind, found.group_kind),
       message: masked(last.message, found.group_message),
@@ -189,6 +189,6 @@ const RETRIES = `
   from clock, subscription left join lateral (
     select due_at from lanes
     where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-      and due_at > clock.now and lease_token is null
+      and due_at > clock.now and due_at < 'infinity' and lease_token is null
     order by due_at limit 1
   ) as lane on true`;
