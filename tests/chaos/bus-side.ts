@@ -6,6 +6,7 @@ export { readOverview } from '../../lib/operators/overview/read.ts';
 export { previewReplay } from '../../lib/operators/replays/preview.ts';
 export { advanceBackfills, backfill } from '../../lib/deliveries/backfill.ts';
 export { dismiss } from '../../lib/deliveries/dismiss.ts';
+export { advanceReplays } from '../../lib/deliveries/paced-replay.ts';
 export { replay } from '../../lib/deliveries/replay.ts';
 export { replayRequest } from '../../lib/deliveries/replay-request.ts';
 export { emit } from '../../lib/outbox/emit.ts';
