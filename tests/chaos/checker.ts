@@ -9,6 +9,7 @@ import { inOrder } from './promises/order.ts';
 import { waitedOut } from './promises/outages.ts';
 import type { Violation } from './promises/promises.ts';
 import { consistent, historyKept } from './promises/records.ts';
+import { renamed } from './promises/renames.ts';
 import { survived, withoutDeadlocks } from './promises/survival.ts';
 import { Reading } from './reading.ts';
 
@@ -34,5 +35,6 @@ export function violations(history: History): Violation[] {
     ...halted(read),
     ...waitedOut(read),
     ...backfilled(read),
+    ...renamed(read),
   ];
 }
