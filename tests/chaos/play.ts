@@ -407,6 +407,11 @@ interface Rest {
   readonly changes: string;
 }
 
+/** A former name is paused while it is renamed. */
+const IS_NOT_PAUSED = `not exists (
+  select from pauses where pauses.subscriber = lanes.subscriber and pauses.topic in ('', lanes.topic)
+)`;
+
 const REST = `
   select not exists (select from awaiting_fan_out)
       and not exists (select from deliveries where state in ('pending', 'failing'))
@@ -416,13 +421,13 @@ const REST = `
       select from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null
       where lease_token is null and due_at <= chaos.now()
         -- In an outage nothing is due but a probe.
-        and coalesce(next_probe_at <= chaos.now(), true)
+        and coalesce(next_probe_at <= chaos.now(), true) and ${IS_NOT_PAUSED}
     ) as "isDue",
     (
       select extract(epoch from min(at) - chaos.now()) * 1000 from (
         select greatest(due_at, next_probe_at) as at
         from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
-        where due_at < 'infinity'
+        where due_at < 'infinity' and ${IS_NOT_PAUSED}
       ) as next
     )::float8 as "nextInMs",
     (select count(*)::int from backfills where ended_at is null) as backfills,

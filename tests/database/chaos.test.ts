@@ -23,7 +23,7 @@ const CROWDED = [68, 20, 24, 14];
 const ROLLOUTS = [3, 11, 19];
 
 /** The same, where a subscriber has another name in the next release. */
-const RENAMES = [7, 15, 23];
+const RENAMES = [23, 31];
 
 /** The schedules that soon show a mutation, by their places among those of the seed; by default the first. */
 const PATHS: Readonly<Record<string, readonly number[]>> = {
