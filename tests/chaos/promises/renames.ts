@@ -43,8 +43,8 @@ function* beforeNewer(
   for (const [index, delivery] of inOrder.entries()) {
     const before = inOrder[index - 1];
     const [call] = delivery.calls;
-    const movedAt = before?.versions[0]!.backfilled ? before.versions[0]!.at : null;
-    if (begunAt === null || movedAt === null || !before || !call) continue;
+    if (begunAt === null || !call || !before?.versions[0]!.backfilled) continue;
+    const movedAt = before.versions[0]!.at;
     if (movedAt < begunAt || movedAt > (endedAt ?? Infinity)) continue;
     const { start } = call;
     const claimedAt = read.lease(call, start.t)?.claim.at ?? 0;
