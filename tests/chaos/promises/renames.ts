@@ -44,7 +44,7 @@ function* beforeNewer(
     const before = inOrder[index - 1];
     const [call] = delivery.calls;
     if (begunAt === null || !call || !before?.versions[0]!.backfilled) continue;
-    const movedAt = before.versions[0]!.at;
+    const movedAt = before.versions[0].at;
     if (movedAt < begunAt || movedAt > (endedAt ?? Infinity)) continue;
     const { start } = call;
     const claimedAt = read.lease(call, start.t)?.claim.at ?? 0;
