@@ -84,6 +84,11 @@ export const problemCodes = {
     example:
       'This release’s catalog does not list accounting for payment.captured: replay from a release that does, or list it again. Nothing was replayed.',
   },
+  backfill_under_way: {
+    status: 409,
+    example:
+      'A backfill of payment.captured to ledger is under way: 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21. Wait until it has ended, or stop it. Nothing was written.',
+  },
   not_first: {
     status: 409,
     example: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',

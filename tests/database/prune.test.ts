@@ -37,7 +37,9 @@ describe('pruning', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('counts the deleted events by topic and day of creation, and says since when it counts', async ({ bus }) => {
+  test('counts the deleted events by topic and day of creation, and says since when it counts', async ({
+    bus,
+  }) => {
     await emitPayments(bus.db, 1, 3);
     await rows(
       bus.db,
