@@ -3,6 +3,7 @@ import stringWidth from 'string-width';
 import { ago, duration, until, timeText } from '../lib/operators/page/instants.ts';
 import { visible } from '../lib/operators/page/visible.ts';
 import { quantity } from '../lib/operators/page/words.ts';
+import { isProbe } from '../lib/operators/dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
@@ -170,6 +171,7 @@ function happened(attempt: Attempt, next: Attempt | undefined): Happened {
     case 'delivered':
       return { what: `✓ attempt ${attempt.attempt} delivered`, style: 'green', took, details: '' };
     case 'waited':
+      if (isProbe(attempt)) return { what: '· probed, no answer', style: 'dim', took, details };
       return { what: '· postponed', style: 'dim', took, details };
     case 'failed':
       return isLast

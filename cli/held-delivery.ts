@@ -1,4 +1,5 @@
-import type { Attempt, DeadLetter } from '../lib/operators/dead-letters/delivery.ts';
+import { isProbe } from '../lib/operators/dead-letters/delivery.ts';
+import type { DeadLetter, Try } from '../lib/operators/dead-letters/delivery.ts';
 import { timeText, until } from '../lib/operators/page/instants.ts';
 import type { Call } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -6,8 +7,6 @@ import { follow, waitLimitMs } from './follow.ts';
 import { failureText } from './states.ts';
 import { inZone } from './times.ts';
 import { wrapTo } from './text.ts';
-
-type Try = Extract<Attempt, { readonly attempt: number }>;
 
 /** Reads a delivery in any state. */
 export async function readDelivery({ bus }: Call, deliveryId: string) {
@@ -48,6 +47,7 @@ function outcomeWords(view: DeadLetter, last: Try | null): string {
     case 'delivered':
       return `Delivered at ${inZone(timeText(view.deliveredAt ?? last.at, now))}.`;
     case 'waited':
+      if (isProbe(last)) return `The subscriber does not answer${next}: ${failureText(last.error!)}`;
       return `The subscriber asked to wait${next}.`;
     case 'failed': {
       const error = last.error ? `: ${failureText(last.error)}` : '';

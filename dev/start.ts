@@ -5,7 +5,7 @@ import { styleText } from 'node:util';
 import { serve } from 'srvx';
 import type { ServerRequest } from 'srvx';
 
-import { InvalidConfiguration, readable, readConfig, wrongVariables } from '../lib/config.ts';
+import { InvalidConfiguration, readConfig, wrongVariables } from '../lib/config.ts';
 import { alertDuty, duties, perform } from '../lib/cron/duties.ts';
 import { keepIndexing } from '../lib/cron/keep-indexing.ts';
 import { migrate } from '../lib/db/connect.ts';
@@ -15,7 +15,7 @@ import { logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
 import { config, database, relays, subscribers } from '../lib/postbud.ts';
 import { keepRelaying } from '../lib/relay/keep-relaying.ts';
-import { remoteSubscriber } from '../lib/subscribers/http.ts';
+import { refusalsOf } from '../lib/subscribers/registry.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
 import { unusable } from '../cli/database.ts';
 import { EXIT, Failure } from '../cli/failure.ts';
@@ -115,12 +115,8 @@ function logToConsole(withRequests = true): void {
 /** Reports all wrong variables at once. Functions ignore wrong variables that they do not need. */
 function requireRightVariables(): void {
   const wrong = wrongVariables();
-  for (const component of readConfig().remoteSubscribers) {
-    readable(
-      () => remoteSubscriber(component),
-      (error) => wrong.some(({ variable }) => variable === error.variable) || wrong.push(error),
-    );
-  }
+  for (const { error } of refusalsOf(readConfig()))
+    if (!wrong.some(({ variable }) => variable === error.variable)) wrong.push(error);
   if (wrong.length === 0) return;
   throw new Failure(EXIT.usage, wrong.map(({ message }) => message).join('\n  '));
 }

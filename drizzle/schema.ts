@@ -394,6 +394,8 @@ export const backfills = pgTable(
     until: bigint('until', { mode: 'number' }).notNull(),
     /** When the next deliveries may be written. */
     nextAt: at('next_at').notNull(),
+    /** When the first were written. Null while relays still hold lanes that they claimed before it was requested. */
+    begunAt: at('begun_at'),
     /** Null while it is under way. */
     endedAt: at('ended_at'),
   },

@@ -2,11 +2,9 @@ import * as z from 'zod';
 
 import {
   environmentOf,
-  httpUrl,
   InvalidConfiguration,
   isDeployed,
   oneOf,
-  onOrOff,
   optional,
   parsed,
   readable,
@@ -14,9 +12,11 @@ import {
 } from './environment.ts';
 import type { Environment, Source } from './environment.ts';
 import { wrongInOrigin } from './origin-pattern.ts';
+import { remoteSubscribers } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
 
 export { InvalidConfiguration, readable } from './environment.ts';
+export type { RemoteSubscriber } from './remote-subscribers.ts';
 
 /**
  * The outside senders of webhooks. A name here is its endpoint, `/webhooks/<provider>`, its variables,
@@ -376,52 +376,4 @@ function operators(env: Environment): OperatorSettings {
   }
   if (!env.OPERATOR_JWT_SECRET) return { ...expected, kind: 'none' };
   return { ...expected, kind: 'secret', secret: new TextEncoder().encode(env.OPERATOR_JWT_SECRET) };
-}
-
-/** A component that runs elsewhere and receives its events over HTTP. Reading a wrong part of it throws. */
-export interface RemoteSubscriber {
-  readonly name: string;
-  readonly url: string;
-  /** The key that signs requests to it by Standard Webhooks: base64 after `whsec_`. */
-  readonly secret: string;
-  /** Whether it receives its events in batches; undefined means no. */
-  readonly isBatch?: boolean | undefined;
-}
-
-function remoteSubscribers(source: Source): RemoteSubscriber[] {
-  return Object.entries(source).flatMap(([variable, value]) => {
-    const name = /^SUBSCRIBER_([A-Z]+)_URL$/.exec(variable)?.[1];
-    if (!name || !value?.trim()) return [];
-    return {
-      name: name.toLowerCase(),
-      get url() {
-        return subscriberUrl(variable, source);
-      },
-      get secret() {
-        return subscriberSecret(`SUBSCRIBER_${name}_SECRET`, source);
-      },
-      get isBatch() {
-        const batch = parsed(`SUBSCRIBER_${name}_BATCH`, onOrOff, source);
-        return batch && batch === 'on';
-      },
-    };
-  });
-}
-
-function subscriberUrl(variable: string, source: Source): string {
-  const url = parsed(variable, httpUrl, source) ?? '';
-  if (!new URL(url).username) return url;
-  throw new InvalidConfiguration(
-    variable,
-    'must not contain a user or a password: requests are signed instead',
-  );
-}
-
-function subscriberSecret(variable: string, source: Source): string {
-  const secret = source[variable] ?? '';
-  if (/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/.test(secret)) return secret;
-  throw new InvalidConfiguration(
-    variable,
-    'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the subscriber',
-  );
 }

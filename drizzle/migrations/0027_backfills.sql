@@ -15,6 +15,7 @@ CREATE TABLE "backfills" (
 	"front" bigint NOT NULL,
 	"until" bigint NOT NULL,
 	"next_at" timestamp with time zone NOT NULL,
+	"begun_at" timestamp with time zone,
 	"ended_at" timestamp with time zone,
 	CONSTRAINT "backfills_pace" CHECK (per_minute > 0),
 	CONSTRAINT "backfills_numbers" CHECK (matched >= 0 and written >= 0)

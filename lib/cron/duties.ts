@@ -5,8 +5,11 @@ import pTimeout from 'p-timeout';
 import { sendAlerts } from '../alerts/send-alerts.ts';
 import type { AlertSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
+import { limitStatements } from '../db/statement.ts';
 import { logError } from '../log.ts';
+import { endOutages } from '../deliveries/outage.ts';
 import { KEEP_MS, prune } from '../deliveries/prune.ts';
+import { releaseLanes } from '../deliveries/release.ts';
 import type { Pruned } from '../deliveries/prune.ts';
 import { watchIncidents } from '../incidents/watch.ts';
 import { rollUpHealth } from '../subscriber-health/roll-up.ts';
@@ -71,6 +74,18 @@ export const duties: readonly Duty[] = [
     run: async (db) => {
       await sampleBacklog(db);
       await rollUpHealth(db);
+      return {};
+    },
+  },
+  {
+    // Whoever ends an outage, or deals with a dead letter that halts a lane, does this too: unless its process dies first.
+    name: 'lanes that may go on',
+    run: async (db) => {
+      await endOutages(db);
+      await db.transaction(async (tx) => {
+        await limitStatements(tx);
+        await releaseLanes(tx);
+      });
       return {};
     },
   },

@@ -14,7 +14,7 @@ export interface ClaimedLane {
   readonly isShared: boolean;
   /** All deliveries up to this position are settled. */
   readonly head: number;
-  /** Position of the lane's newest delivery at the claim. */
+  /** Position of the lane's newest delivery at the claim; its front where it has one. */
   readonly newest: number;
   /** When the lease of the relay before this one ran out, in epoch milliseconds; null unless that relay died. */
   readonly lapsedAtMs: number | null;
@@ -27,7 +27,9 @@ export interface ClaimedLane {
   readonly deliveries: readonly ClaimedDelivery[];
   /** The first newer one and all deliveries behind it: they wait for a relay of a release that can read it. */
   readonly unreadable: readonly ClaimedDelivery[];
-  /** Whether `deliveries` reaches the lane's end. */
+  /** Whether its one delivery probes whether a subscriber answers that did not. */
+  readonly isProbe: boolean;
+  /** Whether `deliveries` reaches the lane's end, or its front. */
   readonly isWhole: boolean;
 }
 
@@ -36,6 +38,8 @@ export interface ClaimedDelivery {
   /** Attempts so far since fan-out or the last replay. */
   readonly attempts: number;
   readonly replayed: boolean;
+  /** Whether a backfill wrote it. */
+  readonly backfilled: boolean;
   /** Epoch milliseconds; null when the delivery does not wait for a retry. */
   readonly nextAttemptAtMs: number | null;
   readonly event: BusEvent;
@@ -65,6 +69,7 @@ export function readClaim(
       isShared: lane.is_shared,
       head: lane.head,
       newest: lane.newest,
+      isProbe: lane.is_probe,
       lapsedAtMs: lane.lapsed_at,
       lapsedVersion: lane.lapsed_version,
       deliveries: all.slice(0, readable),
@@ -84,12 +89,15 @@ function deliveriesOf(
 ): ClaimedDelivery[] {
   const earlier = new Map(begun?.map((delivery) => [delivery[0], delivery]));
   return positions.map((position) => {
-    const [, attempts, replays, nextAttemptAtMs] = earlier.get(position) ?? [position, 0, 0, null];
-    return { position, attempts, replayed: replays > 0, nextAttemptAtMs, event: events.get(position)! };
+    const [, attempts, replays, nextAttemptAtMs, backfilled] = earlier.get(position) ?? UNTOUCHED;
+    const event = events.get(position)!;
+    return { position, attempts, replayed: replays > 0, backfilled, nextAttemptAtMs, event };
   });
 }
 
-/** The answer of `postbud_claim_1`. Times are epoch milliseconds. */
+const UNTOUCHED = [0, 0, 0, null, false] as const;
+
+/** The answer of `postbud_claim_2`. Times are epoch milliseconds. */
 export interface FoundClaim {
   readonly lanes: readonly FoundLane[];
   /** Each event once, however many lanes carry it. */
@@ -104,13 +112,20 @@ interface FoundLane {
   readonly subscriber: string;
   readonly head: number;
   readonly newest: number;
+  readonly is_probe: boolean;
   readonly lapsed_at: number | null;
   readonly lapsed_version: number | null;
   readonly is_whole: boolean;
   readonly positions: readonly number[];
-  /** Those with an earlier attempt, replay or wait. */
+  /** Those with an earlier attempt, replay or wait, and those of a backfill. */
   readonly begun:
-    | readonly (readonly [position: number, attempts: number, replays: number, next: number | null])[]
+    | readonly (readonly [
+        position: number,
+        attempts: number,
+        replays: number,
+        next: number | null,
+        backfilled: boolean,
+      ])[]
     | null;
 }
 

@@ -1,7 +1,11 @@
 import { v7 as uuidv7 } from 'uuid';
 
+import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
+import { NotActedOn } from './first-of-lane.ts';
+import type { ActedOn } from './first-of-lane.ts';
+import { releaseLanes } from './release.ts';
 
 /** The dead letters of a subscription, or those with one kind of error. */
 export interface DeadLetters {
@@ -55,6 +59,47 @@ export async function dismiss(db: Database, which: DeadLetters, how: Dismissal):
   return { dismissed, left: await countLeft(db, which) };
 }
 
+/**
+ * Dismisses one dead letter, and records the operator and the reason. If it halts its lane, the lane goes on. Doing it
+ * again changes nothing.
+ *
+ * @param now overrides the database's clock in tests.
+ * @returns the delivery; when it was dismissed, in epoch milliseconds: earlier, if it was before; and whether its lane goes on
+ *   because of that.
+ * @throws NotActedOn for a delivery that there is none of, or that is no dead letter.
+ */
+export async function dismissOne(
+  db: Database,
+  {
+    deliveryId,
+    by,
+    reason,
+    now,
+  }: { readonly deliveryId: string; readonly by: string; readonly reason: string; readonly now?: Date },
+): Promise<ActedOn & { readonly dismissedAt: number; readonly released: boolean }> {
+  return await db.transaction(async (tx) => {
+    const [lane] = await run<{ topic: string; subscriber: string; now: string; halts: boolean }>(tx, {
+      text: LOCK_ONE,
+      values: [deliveryId, now?.toISOString() ?? null],
+    });
+    if (!lane) throw new NotActedOn('not_found');
+    const { topic, subscriber } = lane;
+    const [done] = await run<{ count: number }>(tx, {
+      text: DISMISS_ONE,
+      values: [topic, subscriber, deliveryId, lane.now, by, reason, uuidv7(), 'dismiss', null, deliveryId],
+    });
+    const [found] = await run<{ at: number | null }>(tx, { text: READ_ONE, values: [deliveryId] });
+    if (!found) throw new NotActedOn('not_found');
+    if (found.at === null) throw new NotActedOn('not_dead');
+    const isDone = done!.count > 0;
+    if (isDone) {
+      await releaseLanes(tx, { topic, subscriber }, now);
+      noteDue(tx);
+    }
+    return { deliveryId, topic, subscriber, dismissedAt: found.at, released: isDone && lane.halts };
+  });
+}
+
 export function beginDismissal(how: Dismissal): Dismissing {
   return { ...how, at: how.now?.toISOString() ?? null, actionId: uuidv7(), isRecorded: false };
 }
@@ -76,8 +121,10 @@ export async function dismissDeadLetters(
       const record = dismissing.isRecorded ? null : actionId;
       const [done] = await run<{ count: number }>(tx, {
         text: DISMISS,
-        values: [topic, subscriber, kind, at, by, reason, record, action, incidentId],
+        values: [topic, subscriber, kind, at, by, reason, record, action, incidentId, null],
       });
+      await releaseLanes(tx, { topic, subscriber }, dismissing.now);
+      noteDue(tx);
       return done!.count;
     });
     dismissing.isRecorded ||= count > 0;
@@ -90,13 +137,9 @@ const LOCK = `
   select clock_timestamp()::text as now from lanes
   where home_id is null and topic = $1::text and subscriber = $2::text order by id for update`;
 
-const DISMISS = `
-  with chosen as materialized (
-    select lane_id, position, event_id, key from error_groups join deliveries on error_group = key
-    where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)
-      and dead_lettered_at <= $4::text::timestamptz
-    limit ${CHUNK}
-  ),
+/** @param chosen selects dead letters of the subscription by the third parameter. */
+const dismissing = (chosen: string) => `
+  with chosen as materialized (${chosen}),
   dismissed as (
     update deliveries set dismissed_at = $4::text::timestamptz, dead_lettered_at = null, error_group = null,
       attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', $4::text::timestamptz,
@@ -134,11 +177,43 @@ const DISMISS = `
     from emptied_group where error_groups.key = emptied_group.key
   ),
   recorded as (
-    insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id)
-    select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $1::text, $2::text, $6::text, $9::uuid
+    insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id, delivery_id)
+    select $7::uuid, $4::text::timestamptz, $5::text, $8::text, $1::text, $2::text, $6::text, $9::uuid, $10::text
     where $7::uuid is not null and exists (select from dismissed)
   )
   select count(*)::int as count from dismissed`;
+
+const DISMISS = dismissing(`
+    select lane_id, position, event_id, key from error_groups join deliveries on error_group = key
+    where topic = $1::text and subscriber = $2::text and ($3::text is null or kind = $3::text)
+      and dead_lettered_at <= $4::text::timestamptz
+    limit ${CHUNK}
+  `);
+
+const DISMISS_ONE = dismissing(`
+    select lane_id, position, event_id, error_group as key from deliveries
+    where lane_id = split_part($3::text, '-', 1)::bigint and position = split_part($3::text, '-', 2)::bigint
+      and dead_lettered_at is not null
+  `);
+
+// All homes of the subscription, as above: those of its lanes that wait are locked next.
+const LOCK_ONE = `
+  with home as materialized (
+    select topic, subscriber from lanes where id = split_part($1::text, '-', 1)::bigint
+  ),
+  locked as materialized (
+    select id from lanes
+    where home_id is null and (topic, subscriber) = (select topic, subscriber from home) order by id for update
+  )
+  select topic, subscriber, coalesce($2::text::timestamptz, clock_timestamp())::text as now, exists (
+      select from halts
+      where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint
+    ) as halts
+  from home where exists (select from locked)`;
+
+const READ_ONE = `
+  select (extract(epoch from dismissed_at) * 1000)::float8 as at from deliveries
+  where lane_id = split_part($1::text, '-', 1)::bigint and position = split_part($1::text, '-', 2)::bigint`;
 
 async function countLeft(db: Database, { topic, subscriber, kind }: DeadLetters): Promise<number> {
   const [row] = await run<{ left: number }>(driverOf(db), {

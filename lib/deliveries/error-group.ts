@@ -17,11 +17,15 @@ const MESSAGE_LIMIT = 300;
  * @param message as thrown, with its personal data masked.
  */
 export function errorGroupOf(topic: string, subscriber: string, kind: string, message: string): ErrorGroup {
-  const common = generalise(message);
+  return groupOf(topic, subscriber, kind, generalise(message));
+}
+
+/** Gives the error group of another subscriber that fails in the same way. @param message that of a group. */
+export function groupOf(topic: string, subscriber: string, kind: string, message: string): ErrorGroup {
   const key = createHash('sha256')
-    .update(JSON.stringify([topic, subscriber, kind, common]))
+    .update(JSON.stringify([topic, subscriber, kind, message]))
     .digest('hex');
-  return { key: key.slice(0, 16), kind, message: common };
+  return { key: key.slice(0, 16), kind, message };
 }
 
 /** Takes out what differs between deliveries. HTTP statuses stay, because they say what went wrong. */

@@ -11,10 +11,10 @@ export interface ActedOn {
 
 /** An action that the delivery's present state does not allow. `code` says why, the message what to do. */
 export class NotActedOn extends Error {
-  readonly code: 'not_found' | 'not_first' | 'not_waiting' | 'under_way';
+  readonly code: 'not_found' | 'not_first' | 'not_waiting' | 'not_dead' | 'halted' | 'under_way';
 
-  constructor(code: NotActedOn['code']) {
-    super(REASONS[code]);
+  constructor(code: NotActedOn['code'], message = REASONS[code]) {
+    super(message);
     this.name = 'NotActedOn';
     this.code = code;
   }
@@ -24,6 +24,8 @@ const REASONS: Readonly<Record<NotActedOn['code'], string>> = {
   not_found: 'Unknown delivery.',
   not_first: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',
   not_waiting: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
+  not_dead: 'This delivery is not a dead letter: it is pending, failing or delivered.',
+  halted: 'An earlier dead letter halts this lane. Replay or dismiss that one.',
   under_way: 'A relay is delivering this lane at the moment. Try again in a few seconds.',
 };
 
@@ -39,7 +41,8 @@ export interface FirstOfLane extends ActedOn {
 /**
  * Runs an operator's action on the delivery that holds its lane, in a transaction.
  *
- * @throws NotActedOn when there is no such delivery, when it does not hold its lane, or when a relay holds the lane.
+ * @throws NotActedOn when there is no such delivery, when it does not hold its lane, when a dead letter in front of it halts
+ *   the lane, or when a relay holds the lane.
  */
 export async function onFirstOfLane(
   db: Database,
@@ -54,6 +57,11 @@ export async function onFirstOfLane(
     const { topic, subscriber } = found;
     if (!found.is_unfinished) throw new NotActedOn('not_waiting');
     if (!found.is_free) throw new NotActedOn('under_way');
+    if (found.halted_by !== null)
+      throw new NotActedOn(
+        'halted',
+        `Dead letter ${found.halted_by} halts this lane. Replay or dismiss that one.`,
+      );
     if (!found.is_first) throw new NotActedOn('not_first');
     const acted = { deliveryId, topic, subscriber };
     const { lane_id: laneId, event_id: eventId, is_failing: isFailing } = found;
@@ -70,6 +78,8 @@ interface FoundDelivery {
   readonly event_id: string;
   readonly is_free: boolean;
   readonly is_first: boolean;
+  /** The id of the dead letter in front of it that halts the lane. */
+  readonly halted_by: string | null;
   readonly is_unfinished: boolean;
   readonly is_failing: boolean;
 }
@@ -90,7 +100,12 @@ const FIRST_OF_LANE = `
       select from deliveries as earlier
       where earlier.lane_id = home.id and earlier.position > lane.head and earlier.position < target.position
         and (target.lane_key is null or earlier.lane_key = target.lane_key) and earlier.state in ('pending', 'failing')
-    ) as is_first
+    ) as is_first, (
+      select dead.lane_id || '-' || dead.position from halts join deliveries as dead using (lane_id, position)
+      where dead.lane_id = home.id and halts.lane_key is not distinct from target.lane_key
+        and dead.position < target.position and dead.state = 'dead_lettered' and dead.dismissed_at is null
+      order by dead.position limit 1
+    ) as halted_by
   from deliveries as target join lanes as home on home.id = target.lane_id
     left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = target.lane_key
     join lanes as lane on lane.id = coalesce(of_key.id, home.id)

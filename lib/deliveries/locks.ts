@@ -6,9 +6,10 @@
 // 3. rows of `deliveries`, which only the holder of their lane changes;
 // 4. rows of `events`, by id;
 // 5. rows of `backlog`, then of `throughput` (postbud_count_1), then of `error_groups`, each by key;
-// 6. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
-// 7. the record of an operator's action, which nobody else changes;
-// 8. rows of `incidents`. Their watcher locks them under an advisory lock of its own, and none of the rows above.
+// 6. the advisory lock of presence, then rows of `absences` and `outages`. Nothing else waits for it but settlements;
+// 7. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
+// 8. the record of an operator's action, which nobody else changes;
+// 9. rows of `incidents`. Their watcher locks them under an advisory lock of its own, and none of the rows above.
 //
 // A transactional handler holds rows of its own before it comes to step 2.
 
@@ -20,3 +21,6 @@ export const PRUNE_LOCK = 0x9059;
 
 /** The same for the watch over incidents, which one process at a time keeps. */
 export const WATCH_LOCK = 0x9060;
+
+/** The same for presence, which `postbud_record_presence_1` takes. */
+export const PRESENCE_LOCK = 0x9061;

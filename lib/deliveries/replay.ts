@@ -39,10 +39,13 @@ export class CountChanged extends Error {
 export class NoSuchSubscription extends Error {
   readonly code = 'no_such_subscription';
 
-  /** @param subscription for example `accounting for payment.captured`. */
-  constructor(subscription: string) {
+  /**
+   * @param subscription for example `accounting for payment.captured`.
+   * @param consequence a sentence.
+   */
+  constructor(subscription: string, consequence = 'Nothing was replayed.') {
     super(
-      `This release’s catalog does not list ${subscription}: replay from a release that does, or list it again. Nothing was replayed.`,
+      `This release’s catalog does not list ${subscription}: ask a release that does, or list it again. ${consequence}`,
     );
     this.name = 'NoSuchSubscription';
   }

@@ -4,15 +4,16 @@ import { driverOf, run } from '../db/statement.ts';
 import { CHUNK, beginDismissal, dismissDeadLetters } from './dismiss.ts';
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
 import { NotActedOn } from './first-of-lane.ts';
+import { forgetSubscription } from './forget.ts';
 
 /** This release's catalog lists the subscription, so its deliveries are wanted; nothing was changed. */
 export class StillListed extends Error {
   readonly code = 'still_listed';
 
-  constructor(subscriber: string, topic: string, isNamed: boolean) {
+  constructor(subscriber: string, topic: string, isNamed: boolean, action: 'retire' | 'rename' = 'retire') {
     const advice = isNamed
-      ? 'Retire it from a release whose catalog does not.'
-      : 'Name the topic to retire; only one that the catalog does not list for it can be.';
+      ? `${action === 'retire' ? 'Retire' : 'Rename'} it from a release whose catalog does not.`
+      : `Name the topic to ${action}; only one that the catalog does not list for it can be.`;
     super(`This release’s catalog lists ${subscriber} for ${topic}. ${advice}`);
     this.name = 'StillListed';
   }
@@ -25,8 +26,8 @@ export interface Retired extends Dismissed {
 
 /**
  * Retires a subscriber that the catalog no longer lists: what waits for it and what died is dismissed with the operator's
- * reason, and its pauses end. Nothing shows the subscription afterwards, and an event is delivered once its other
- * subscribers have it.
+ * reason, and its pauses, halts, backfills and its outage end. Nothing shows the subscription afterwards, and an event is
+ * delivered once its other subscribers have it.
  *
  * Works in chunks and can be called again, like `dismiss`. An event that is not fanned out yet still counts as left: call
  * it again in a few seconds.
@@ -47,14 +48,56 @@ export async function retire(
   for (const one of found) {
     const subscription = { topic: one.topic, subscriber };
     const dismissing = beginDismissal({ ...how, action: 'retire' });
+    const hadBackfill = await endBackfill(db, subscription, how);
     dismissed += await dismissWaiting(db, subscription, dismissing);
     dismissed += await dismissDeadLetters(db, { ...subscription, kind: null }, dismissing);
+    if (Date.now() < how.until) await forget(db, subscription, dismissing, hadBackfill);
   }
   const retired = found.map((one) => one.topic);
-  // The empty name is that of a pause of all topics.
-  const ended = [...retired, ...(topic === null ? [''] : [])].join(' ');
-  const [rest] = await run<{ left: number }>(driverOf(db), { text: LEFT, values: [subscriber, ended] });
+  const values = [subscriber, retired.join(' '), topic === null];
+  const [rest] = await run<{ left: number }>(driverOf(db), { text: LEFT, values });
   return { topics: retired, dismissed, left: rest!.left };
+}
+
+interface Subscription {
+  readonly topic: string;
+  readonly subscriber: string;
+}
+
+/**
+ * Ends a backfill, so that it writes no more of what is dismissed.
+ *
+ * @returns whether there was one.
+ * @throws NotActedOn `under_way` while the subscription is renamed: what waits is wanted under its new name.
+ */
+async function endBackfill(
+  db: Database,
+  { topic, subscriber }: Subscription,
+  { now }: Pick<Dismissal, 'now'>,
+): Promise<boolean> {
+  const [found] = await run<{ ended: number; from: string | null; to: string | null }>(driverOf(db), {
+    text: END_BACKFILL,
+    values: [topic, subscriber, now?.toISOString() ?? null],
+  });
+  const { ended, from, to } = found!;
+  if (to === null) return ended > 0;
+  const reason = `${from} is being renamed to ${to} on ${topic}. Nothing was dismissed there. Try again once that has ended.`;
+  throw new NotActedOn('under_way', reason);
+}
+
+/** Ends what is left of a subscription without deliveries, on record even where nothing had to be dismissed. */
+async function forget(
+  db: Database,
+  subscription: Subscription,
+  { isRecorded, actionId, at, by, reason, action }: Dismissing,
+  hadBackfill: boolean,
+): Promise<void> {
+  await db.transaction(async (tx) => {
+    const hasEnded = await forgetSubscription(tx, subscription);
+    if (isRecorded || !(hasEnded || hadBackfill)) return;
+    const { topic, subscriber } = subscription;
+    await run(tx, { text: RECORD, values: [actionId, at, by, action, topic, subscriber, reason] });
+  });
 }
 
 /** What a second call finds. */
@@ -81,7 +124,7 @@ function requireUnlisted(subscriber: string, topic: string | null): void {
 /** Dismisses what is pending or failing. @returns how many deliveries. @throws NotActedOn */
 async function dismissWaiting(
   db: Database,
-  { topic, subscriber }: { readonly topic: string; readonly subscriber: string },
+  { topic, subscriber }: Subscription,
   dismissing: Dismissing,
 ): Promise<number> {
   const { action, by, reason, actionId, incidentId = null, until } = dismissing;
@@ -118,6 +161,10 @@ const TOPICS = `
     select topic from awaiting_fan_out where $1::text = any (subscribers)
     union
     select topic from pauses where subscriber = $1::text and topic <> ''
+    union
+    select topic from backfills where subscriber = $1::text and ended_at is null
+    union
+    select topic from halts where subscriber = $1::text
   ) as held
   where $2::text is null or topic = $2::text order by topic`;
 
@@ -195,10 +242,28 @@ const DISMISS_WAITING = `
   )
   select (select count(*)::int from dismissed) as count, (select count(done) from counted) as counted`;
 
-// A later release that lists the subscription again must not find it paused.
+const END_BACKFILL = `
+  with open as materialized (
+    select id, renamed_from, subscriber from backfills
+    where topic = $1::text and $2::text in (subscriber, renamed_from) and ended_at is null
+  ),
+  ended as (
+    update backfills set ended_at = coalesce($3::text::timestamptz, clock_timestamp())
+    from open where backfills.id = open.id and open.renamed_from is null
+    returning 1
+  )
+  select (select count(*)::int from ended) as ended,
+    (select renamed_from from open order by renamed_from limit 1) as from,
+    (select subscriber from open where renamed_from is not null order by renamed_from limit 1) as to`;
+
+const RECORD = `
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  values ($1::uuid, coalesce($2::text::timestamptz, clock_timestamp()), $3::text, $4::text, $5::text, $6::text, $7::text)`;
+
+// A later release that lists the subscriber again must not find it paused.
 const LEFT = `
   with resumed as (
-    delete from pauses where subscriber = $1::text and topic = any (string_to_array($2::text, ' '))
+    delete from pauses where subscriber = $1::text and topic = '' and $3::text::boolean
   )
   select (
     select coalesce(sum(pending) + sum(failing) + sum(dead_lettered), 0) from backlog

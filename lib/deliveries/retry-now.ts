@@ -6,7 +6,8 @@ import { NotActedOn, onFirstOfLane } from './first-of-lane.ts';
 import type { ActedOn } from './first-of-lane.ts';
 
 /**
- * Makes the retry that a lane waits for due now, and records the operator.
+ * Makes the retry that a lane waits for due now, and records the operator. While its subscriber does not answer, also the
+ * next probe: the deliveries that follow wait for that, whether they are due or not.
  *
  * @param now overrides the database's clock in tests.
  * @throws NotActedOn
@@ -48,15 +49,21 @@ const RETRY_NOW = `
     select coalesce($6::text::timestamptz, clock_timestamp()) as now
   ),
   retried as (
-    update deliveries set next_attempt_at = clock.now,
+    update deliveries set next_attempt_at = case when next_attempt_at > clock.now then clock.now else next_attempt_at end,
       attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
         'outcome', 'hurried', 'by', $4::text, 'reason', $5::text)
     from clock
-    where lane_id = $1::text::bigint and position = $2::text::bigint and next_attempt_at > clock.now
+    where lane_id = $1::text::bigint and position = $2::text::bigint and (next_attempt_at > clock.now or exists (
+      select from outages where subscriber = $9::text and recovered_at is null
+    ))
     returning lane_id
   ),
+  probing as (
+    update outages set next_probe_at = least(next_probe_at, clock.now) from clock, retried
+    where subscriber = $9::text and recovered_at is null
+  ),
   lane as (
-    update lanes set due_at = clock.now from clock, retried where id = $3::text::bigint
+    update lanes set due_at = least(due_at, clock.now) from clock, retried where id = $3::text::bigint
   )
   insert into operator_actions (id, at, operator, action, topic, subscriber, delivery_id, reason, incident_id)
   select $7::uuid, clock.now, $4::text, 'retry', $8::text, $9::text, $1::text || '-' || $2::text, $5::text, $10::uuid

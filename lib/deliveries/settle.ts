@@ -20,6 +20,8 @@ export interface LaneOutcome {
   readonly carefulTo: number | null;
   /** The payload version of the next delivery, if it needs a newer release; null when this one can read it. */
   readonly neededVersion: number | null;
+  /** Whether the subscription waits while its subscriber does not answer. */
+  readonly waits: boolean;
   readonly delivered: readonly DeliveredAttempt[];
   readonly unfinished: readonly UnfinishedAttempt[];
   /** Keys that leave a shared lane, each with all that waits behind it. */
@@ -42,6 +44,7 @@ export interface DeliveredAttempt {
   readonly durationMs: number;
   /** When the event was recorded. */
   readonly recordedAtMs: number;
+  /** Whether it was replayed or backfilled, so that its time since the event's record says nothing. */
   readonly replayed: boolean;
 }
 
@@ -64,7 +67,14 @@ export interface UnfinishedAttempt {
   readonly answer: string | null;
   /** Set exactly when `nextAttemptAtMs` is null. */
   readonly errorGroup: ErrorGroup | null;
+  /** Whether the delivery is a dead letter that halts its lane, or its key. */
+  readonly halts: boolean;
+  /** Whether somebody was there; null where the attempt does not say, or nobody asks. */
+  readonly presence: Presence | null;
+  readonly isProbe: boolean;
 }
+
+export type Presence = 'absent' | 'present';
 
 export interface Settled {
   readonly delivered: number;
@@ -77,7 +87,7 @@ export interface Settled {
   readonly leftFor: ReadonlyMap<string, string>;
 }
 
-/** The answer of `postbud_settle_1`. */
+/** The answer of `postbud_settle_2`. */
 export type FoundSettled = Omit<Settled, 'held' | 'leftFor'> & {
   readonly held: readonly number[];
   readonly leftFor:
@@ -94,7 +104,7 @@ export function readSettled({ held, leftFor, ...counts }: FoundSettled): Settled
 }
 
 /**
- * Writes outcomes as the first eight parameters of `postbud_settle_1`; the first is null when there are none.
+ * Writes outcomes as the first eight parameters of `postbud_settle_2`; the first is null when there are none.
  *
  * The function skips a lane whose token is no longer the relay's, with all its outcomes. A second settlement of the same
  * outcomes changes nothing, so it may be repeated when the connection broke.
@@ -137,22 +147,22 @@ export class LeaseLost extends Error {
  */
 export async function settleInTransaction(
   tx: Transaction,
-  lane: Pick<LaneOutcome, 'id' | 'home' | 'token' | 'from'>,
+  lane: Pick<LaneOutcome, 'id' | 'home' | 'token' | 'from' | 'waits'>,
   to: number,
   delivered: readonly DeliveredAttempt[],
 ): Promise<void> {
-  const { id, home, token, from } = lane;
+  const { id, home, token, from, waits } = lane;
   // Zero leaves the lease as it is.
   const kept = { retryAtMs: null, keepUntilMs: 0, carefulTo: null, neededVersion: null, leaving: [] };
   const [row] = await run<{ settled: number }>(tx, {
     name: 'settle',
     text: SETTLE,
-    values: settlementValues([{ id, home, token, from, to, ...kept, delivered, unfinished: [] }]),
+    values: settlementValues([{ id, home, token, from, to, waits, ...kept, delivered, unfinished: [] }]),
   });
   if (row?.settled !== delivered.length) throw new LeaseLost();
 }
 
-const SETTLE = `select postbud_settle_alone_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[],
+const SETTLE = `select postbud_settle_alone_2($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
   $5::float8[], $6::int[], $7::jsonb, $8::jsonb) as settled`;
 
 /** Deliveries of a lane with the same times, to the millisecond. The database updates them together. */
@@ -184,15 +194,16 @@ function inWholeMs({ atMs, durationMs }: { readonly atMs: number; readonly durat
   return { atMs: endMs - wholeMs, durationMs: wholeMs };
 }
 
-/** Writes a row of `postbud_outcome_1` as a Postgres literal. Numbers and ids need no quotes inside. */
+/** Writes a row of `postbud_outcome_2` as a Postgres literal. Numbers and ids need no quotes inside. */
 function outcomeLiteral(lane: LaneOutcome): string {
-  const { id, home, token, from, to, retryAtMs, keepUntilMs, carefulTo, neededVersion } = lane;
-  const fields = [id, home, token, from, to, retryAtMs, keepUntilMs, carefulTo, neededVersion];
+  const { id, home, token, from, to, retryAtMs, keepUntilMs, carefulTo, neededVersion, waits } = lane;
+  const fields = [id, home, token, from, to, retryAtMs, keepUntilMs, carefulTo, neededVersion, waits];
   return `"(${fields.map((field) => field ?? '').join(',')})"`;
 }
 
 function unfinishedRow({ id, home }: LaneOutcome, attempt: UnfinishedAttempt) {
   const { position, outcome, nextAttemptAtMs, kind, message, answer, errorGroup } = attempt;
+  const { halts, presence, isProbe } = attempt;
   const { atMs, durationMs } = inWholeMs(attempt);
   const at = instant(atMs);
   return {
@@ -204,6 +215,9 @@ function unfinishedRow({ id, home }: LaneOutcome, attempt: UnfinishedAttempt) {
     burnt: outcome === 'failed' ? 1 : 0,
     next_attempt_at: instant(nextAttemptAtMs),
     error_group: errorGroup,
+    halts,
+    presence,
+    is_probe: isProbe,
     entry: { at, durationMs, outcome, kind, message, ...(answer !== null && { answer }) },
   };
 }

@@ -37,6 +37,8 @@ export interface Turn {
   readonly isAwaited: boolean;
   /** Whether there are events without subscribers; see `addressEvents`. */
   readonly hasUnaddressed: boolean;
+  /** Whether a subscriber answers again; see `endOutages`. */
+  readonly hasRecovered: boolean;
   readonly lanes: readonly ClaimedLane[];
 }
 
@@ -73,26 +75,28 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     fannedOut: answer.fannedOut,
     isAwaited: answer.isAwaited,
     hasUnaddressed: answer.hasUnaddressed,
+    hasRecovered: answer.hasRecovered,
     lanes: answer.claimed ? readClaim(answer.claimed, token, subscriptions) : [],
   };
 }
 
-/** The answer of `postbud_turn_1`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
+/** The answer of `postbud_turn_2`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
 interface TurnAnswer {
   readonly now: number;
   readonly clock: number;
   readonly fannedOut: number;
   readonly isAwaited: boolean;
   readonly hasUnaddressed: boolean;
+  readonly hasRecovered: boolean;
   readonly fence: unknown;
   readonly fenceAt: number | null;
   readonly settled: FoundSettled | null;
   readonly claimed: FoundClaim | null;
 }
 
-const TURN = `select postbud_turn_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
-  $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text[], $12::text[], $13::int[], $14::float8[], $15::int,
-  $16::int, $17::boolean, $18::timestamptz) as answer`;
+const TURN = `select postbud_turn_2($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
+  $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text[], $12::text[], $13::int[], $14::float8[],
+  $15::boolean[], $16::int, $17::int, $18::boolean, $19::timestamptz) as answer`;
 
 /**
  * The quiet fence: the transactions that, at the last fan-out, had to end before their topics' events may be fanned out.
@@ -112,7 +116,7 @@ function remember(db: Database, { fence, fenceAt }: TurnAnswer): void {
 
 const arrays = new WeakMap<TurnOptions['subscriptions'], readonly string[]>();
 
-/** Writes subscriptions as four Postgres arrays, once for each map. Names of topics and components need no quotes. */
+/** Writes subscriptions as five Postgres arrays, once for each map. Names of topics and components need no quotes. */
 function arraysOf(subscriptions: TurnOptions['subscriptions']): readonly string[] {
   const known = arrays.get(subscriptions);
   if (known) return known;
@@ -122,6 +126,7 @@ function arraysOf(subscriptions: TurnOptions['subscriptions']): readonly string[
     all.map(({ subscriber }) => subscriber.name),
     all.map(({ version }) => version),
     all.map(({ leaseMs }) => leaseMs),
+    all.map(({ subscriber }) => subscriber.outage === 'wait'),
   ].map((values) => `{${values.join(',')}}`);
   arrays.set(subscriptions, written);
   return written;

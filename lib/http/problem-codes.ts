@@ -82,7 +82,7 @@ export const problemCodes = {
   no_such_subscription: {
     status: 409,
     example:
-      'This release’s catalog does not list accounting for payment.captured: replay from a release that does, or list it again. Nothing was replayed.',
+      'This release’s catalog does not list accounting for payment.captured: ask a release that does, or list it again. Nothing was replayed.',
   },
   backfill_under_way: {
     status: 409,
@@ -96,6 +96,18 @@ export const problemCodes = {
   not_waiting: {
     status: 409,
     example: 'This delivery is not waiting for a retry: it is due now, delivered or dead-lettered.',
+  },
+  not_dead: {
+    status: 409,
+    example: 'This delivery is not a dead letter: it is pending, failing or delivered.',
+  },
+  halted: {
+    status: 409,
+    example: 'Dead letter 12-345 halts this lane. Replay or dismiss that one.',
+  },
+  not_silent: {
+    status: 409,
+    example: 'ledger has no outage: there is nothing to probe. Its deliveries are retried as they are due.',
   },
   incident_closed: {
     status: 409,

@@ -9,6 +9,7 @@ import { isTraced, observeAttempt } from '../telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../telemetry/delivery.ts';
 import { waitAfter } from './backoff.ts';
 import { LEASE_EXPIRED, failureOf } from './failure.ts';
+import { PROBE_WAIT_MS, presenceOf } from './presence.ts';
 import type { AttemptFailure } from './failure.ts';
 import type { LeasedLane } from './leased-lane.ts';
 
@@ -78,13 +79,15 @@ export class Attempt {
 
   /** Records a delivery, for the loop to settle. */
   deliver(durationMs = this.elapsedMs): void {
+    this.#leased.noteAnswer();
     this.#leased.progress.deliver(this.#place, this.delivered(durationMs));
     this.end('delivered', durationMs);
   }
 
   /** The attempt as one that delivered. */
   delivered(durationMs = this.durationMs): DeliveredAttempt {
-    const { position, replayed, event } = this.delivery;
+    const { position, replayed: isReplayed, backfilled, event } = this.delivery;
+    const replayed = isReplayed || backfilled;
     return { position, atMs: this.atMs, durationMs, replayed, recordedAtMs: event.createdAt.getTime() };
   }
 
@@ -114,8 +117,15 @@ export class Attempt {
 
   #record(failure: AttemptFailure, durationMs: number, isDoubtful: boolean): void {
     const { delivery, atMs } = this;
-    const { kind, message, waitMs } = failure;
+    const { lane } = this.#leased;
+    const { kind, message } = failure;
+    const { afterDeadLetter, outage } = lane.subscription.subscriber;
+    const presence = outage === 'wait' ? presenceOf(failure) : null;
+    // Nobody was there: that is not the event's fault.
+    const waitMs = lane.isProbe && presence === 'absent' ? PROBE_WAIT_MS : failure.waitMs;
     const outcome = waitMs === null ? 'failed' : 'waited';
+    if (presence === 'absent') this.#leased.noteAbsence(kind);
+    else if (presence === 'present') this.#leased.noteAnswer();
     // A subscriber may ask to wait every second for a day, and each wait is logged: one answer says why.
     const answer = outcome === 'failed' || delivery.nextAttemptAtMs === null ? failure.answer : null;
     const delayMs = waitMs ?? this.#backoff(failure);
@@ -129,7 +139,7 @@ export class Attempt {
         position: delivery.position,
         atMs,
         durationMs,
-        replayed: delivery.replayed,
+        replayed: delivery.replayed || delivery.backfilled,
         isLapse: failure === LEASE_EXPIRED,
         outcome,
         nextAttemptAtMs,
@@ -137,6 +147,9 @@ export class Attempt {
         message,
         answer,
         errorGroup,
+        halts: nextAttemptAtMs === null && afterDeadLetter === 'halt',
+        presence,
+        isProbe: lane.isProbe,
       },
       isDoubtful,
     );

@@ -1,4 +1,5 @@
 import { addressEvents } from '../deliveries/address-events.ts';
+import { endOutages } from '../deliveries/outage.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
@@ -67,6 +68,7 @@ export class ClaimLoop {
     const turn = await this.#settleFanOutAndClaim(yielded, this.#nextClaim());
     this.#lanes.confirm(yielded, turn.settled);
     this.#isBusy = this.#lanes.deliver(turn);
+    if (turn.hasRecovered) await endOutages(this.#relaying.db, this.#relaying.time.overriddenNow());
     const addressed = await this.#addressAndVacuum(turn);
     return await this.#waitForMore(turn, addressed, rings);
   }

@@ -69,8 +69,9 @@ export class LaneRun {
     if (this.#isHeldUp()) this.#leave();
     const isDone = this.#isDone || this.#leased.isLeft;
     if (!isDone && !lease.isAwaited && !lease.isEnding && !(partially && progress.hasNews)) return null;
-    const { id, home, token } = this.lane;
-    return { id, home, token, keepUntilMs: isDone ? null : lease.untilMs, ...progress.take(isDone) };
+    const { id, home, token, subscription } = this.lane;
+    const waits = subscription.subscriber.outage === 'wait';
+    return { id, home, token, waits, keepUntilMs: isDone ? null : lease.untilMs, ...progress.take(isDone) };
   }
 
   /**

@@ -5,8 +5,10 @@ import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
 import type { DeliveredAttempt } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { LogBatch } from '../log.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { SECOND } from '../time.ts';
 import { Lease } from './lease.ts';
+import type { Absences } from './presence.ts';
 import { Progress } from './progress.ts';
 
 /** The options that all runs of a claim loop share. */
@@ -29,6 +31,8 @@ export interface RunOptions {
   readonly inTransactionSlot: LimitFunction;
   /** Counts deliveries that transactional handlers have settled. */
   readonly countCommitted: (subscription: Subscription, delivered: readonly DeliveredAttempt[]) => void;
+  /** Of all loops of the relay. */
+  readonly absences: Absences;
   /** Collects a line for each attempt, where the relay is logged. */
   readonly lines?: LogBatch | undefined;
 }
@@ -94,7 +98,7 @@ export class LeasedLane {
   /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */
   hasTime(): boolean {
     const { isOver, fits } = this.options;
-    if (this.isLeft || this.lease.isLost || this.isAborted || isOver()) return false;
+    if (this.isLeft || this.lease.isLost || this.isAborted || isOver() || this.#isSilent()) return false;
     if (performance.now() - this.#beganAt > SLICE_MS) {
       this.isCutShort = true;
       return false;
@@ -107,8 +111,28 @@ export class LeasedLane {
     return await this.lease.hasTime(this.#whenWaiting);
   }
 
+  /** Notes that an attempt found nobody there. */
+  noteAbsence(kind: string): void {
+    this.options.absences.note(this.#subscriber.name, kind);
+  }
+
+  noteAnswer(): void {
+    if (this.#subscriber.outage === 'wait') this.options.absences.forget(this.#subscriber.name);
+  }
+
+  /** Whether the subscriber seems not to be there, which a probe finds out. */
+  #isSilent(): boolean {
+    const { name, outage } = this.#subscriber;
+    return outage === 'wait' && !this.lane.isProbe && this.options.absences.areEnough(name);
+  }
+
+  get #subscriber(): AttachedSubscriber {
+    return this.lane.subscription.subscriber;
+  }
+
   /** Records deliveries that a transactional handler's commit has settled. */
   commit(attempts: readonly CommittedAttempt[]): void {
+    this.noteAnswer();
     this.progress.commit(attempts.map(({ place }) => place));
     this.options.countCommitted(
       this.lane.subscription,

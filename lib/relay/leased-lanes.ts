@@ -8,6 +8,7 @@ import type { Turn } from '../deliveries/turn.ts';
 import type { LogBatch } from '../log.ts';
 import type { RunOptions } from './leased-lane.ts';
 import { LaneRun } from './lane-run.ts';
+import type { Absences } from './presence.ts';
 import type { RelayTime } from './relay-time.ts';
 import { countSettled } from './report.ts';
 import type { RelayReport } from './report.ts';
@@ -22,6 +23,8 @@ export interface Relaying {
   /** Collects a line for each attempt, where the relay is logged. */
   readonly lines: LogBatch | undefined;
   readonly onTurn: (() => void) | undefined;
+  /** Attempts that found nobody there, until they are settled. */
+  readonly absences: Absences;
 }
 
 /** The database's clocks, as the runs of a turn's lanes read them. */
@@ -105,12 +108,14 @@ export class LeasedLanes {
   /** Tells the runs which of their outcomes were settled. Drops those that are done. */
   confirm(yielded: readonly Yielded[], settled: Settled | null): void {
     if (!settled) return;
-    const { report } = this.#relaying;
+    const { report, absences } = this.#relaying;
     countSettled(report, settled);
     for (const { run, outcome } of yielded) {
       const isReleased = outcome.keepUntilMs === null;
       if (settled.held.has(outcome.id)) {
         this.#recordHealth(run.lane.subscription, outcome);
+        if (outcome.unfinished.some(({ presence }) => presence === 'absent'))
+          absences.forget(run.lane.subscription.subscriber.name);
         const laneOf = (key: string) => settled.leftFor.get(`${outcome.id} ${key}`);
         for (const successor of run.keep(outcome.keepUntilMs, laneOf)) this.#runs.add(successor);
         if (isReleased) this.#runs.delete(run);
@@ -154,13 +159,14 @@ export class LeasedLanes {
   }
 
   #runOptions(clocks: Clocks): RunOptions {
-    const { db, time, lines, report } = this.#relaying;
+    const { db, time, lines, report, absences } = this.#relaying;
     const limit = transactions.get(db) ?? pLimit(MAX_TRANSACTIONS);
     transactions.set(db, limit);
     return {
       ...clocks,
       db,
       lines,
+      absences,
       signal: time.signal,
       isOver: () => this.#startsNothingMore || time.isOver(),
       fits: (limitMs) => time.fits(limitMs),

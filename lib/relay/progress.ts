@@ -2,7 +2,7 @@ import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
 import type { DeliveredAttempt, LaneOutcome, LeavingKey, UnfinishedAttempt } from '../deliveries/settle.ts';
 
 /** The part of an outcome that a run has recorded and the relay has not settled. */
-export type Unsettled = Omit<LaneOutcome, 'id' | 'home' | 'token' | 'keepUntilMs'>;
+export type Unsettled = Omit<LaneOutcome, 'id' | 'home' | 'token' | 'waits' | 'keepUntilMs'>;
 
 /** Why a run delivers nothing more of a key. */
 type Block =
@@ -103,8 +103,10 @@ export class Progress {
     this.#unfinished.push(attempt);
     if (attempt.nextAttemptAtMs === null) {
       this.#states[place] = RECORDED;
+      // Its later events wait until an operator has dealt with it.
+      if (attempt.halts) this.#blocks.set(key, isShared ? 'moves' : 'stays');
       // The key's next transaction would commit before the dead letter is recorded.
-      if (subscription.subscriber.transactional) this.#blocks.set(key, 'stays');
+      else if (subscription.subscriber.transactional) this.#blocks.set(key, 'stays');
     } else if (isShared) this.#blocks.set(key, isDoubtful ? 'stays' : 'moves');
     else this.wait(place, attempt.nextAttemptAtMs);
   }

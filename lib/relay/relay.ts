@@ -7,6 +7,7 @@ import { inRelaySpan } from '../telemetry/relay.ts';
 import { ClaimLoop } from './claim-loop.ts';
 import type { Relaying } from './leased-lanes.ts';
 import { RelayTime } from './relay-time.ts';
+import { Absences } from './presence.ts';
 import { emptyReport } from './report.ts';
 import type { RelayReport } from './report.ts';
 
@@ -62,6 +63,7 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     report: emptyReport(),
     lines: options.isLogged ? new LogBatch() : undefined,
     onTurn: options.onTurn,
+    absences: new Absences(),
   };
   const others = new Set<Promise<void>>();
   const startAnother = () => {

@@ -86,7 +86,8 @@ export async function settle(
 ): Promise<void> {
   const delivered = attempts.map((attempt) => attempt.delivered());
   const to = progress.headAfter(attempts.map(({ place }) => place));
-  await settleInTransaction(tx, { ...lane, from: progress.from }, to, delivered);
+  const waits = lane.subscription.subscriber.outage === 'wait';
+  await settleInTransaction(tx, { ...lane, from: progress.from, waits }, to, delivered);
 }
 
 /** Records attempts that `settle` settled, once their transaction has committed. */

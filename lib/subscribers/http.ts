@@ -1,13 +1,12 @@
 import { createHash, createHmac } from 'node:crypto';
 
-import { subscriberNames } from '../catalog/catalog.ts';
-import { InvalidConfiguration } from '../config.ts';
 import type { RemoteSubscriber } from '../config.ts';
 import { traceparent } from '../trace-context.ts';
 import { DAY, SECOND } from '../time.ts';
 import { beginningOf, refusalIn } from './answer.ts';
 import { PermanentError, RetryAfter } from './outcome.ts';
-import { attach, attachBatches, topicsOf } from './subscriber.ts';
+import { topicsSentOut } from './sent-out.ts';
+import { attach, attachBatches } from './subscriber.ts';
 import type { AttachedSubscriber, BatchContext, BusEvent, DeliveryContext } from './subscriber.ts';
 
 /** Most bytes of a batch's documents: receivers accept this much by default. A single event may be larger. */
@@ -17,30 +16,24 @@ const BATCH_BYTES = 1024 * 1024;
 const ANSWER_BYTES = 4096;
 
 /**
- * Attaches a component that runs elsewhere to all topics that the catalog lists it for.
+ * Attaches a component that runs elsewhere to the topics that it names, or to all that the catalog lists it for.
  *
  * It receives each event as a POST of a CloudEvents 1.0 JSON document, signed according to Standard Webhooks. 2xx means
  * delivered, 410 permanently failed, 429 and 503 with `Retry-After` wait; any other answer is a failure. With `isBatch`
  * it receives arrays of such documents. 2xx then means all of them, or the first n with `{ "delivered": n }`; any other
  * answer applies to the first event. What a refusal says is kept with the attempt.
  *
- * @throws InvalidConfiguration when the catalog has no such subscriber.
+ * @throws InvalidConfiguration for a wrong variable, and when the catalog has no such subscriber or topic of it.
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md#32-structured-content-mode
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md#4-json-batch-format
  * @see https://www.standardwebhooks.com
  */
-export function remoteSubscriber({ name, url, secret, isBatch }: RemoteSubscriber): AttachedSubscriber {
-  const topics = topicsOf(name);
-  if (topics.length === 0) {
-    const variable = `SUBSCRIBER_${name.toUpperCase()}_URL`;
-    throw new InvalidConfiguration(
-      variable,
-      `must have a subscriber of the catalog in its name, not ${name}: ${subscriberNames().join(', ')}`,
-    );
-  }
+export function remoteSubscriber(component: RemoteSubscriber): AttachedSubscriber {
+  const { name, url, secret, isBatch, outage } = component;
+  const topics = topicsSentOut(component);
   const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64') };
   const toAll = <Handler>(handler: Handler) => Object.fromEntries(topics.map((topic) => [topic, handler]));
-  const options = { timeoutMs: 15 * SECOND, outage: 'wait' } as const;
+  const options = { place: 'elsewhere', outage } as const;
   if (!isBatch) {
     const deliver = (event: BusEvent, context: DeliveryContext) => postEvent(receiver, event, context);
     return attach(name, toAll(deliver), options);

@@ -4,18 +4,25 @@ import { attach } from './subscriber.ts';
 import type { AttachedSubscriber, BusEvent, TransactionalContext } from './subscriber.ts';
 
 /**
- * Makes a stand-in for every subscriber of the catalog that is not attached: it writes its events to the journal.
+ * Makes a stand-in for every subscription of the catalog that is not attached: it writes its events to the journal.
  *
  * For the embedded mode only. Elsewhere deliveries to unattached subscribers wait, in order.
+ *
+ * @param waiting subscriptions, as `topic subscriber`, whose deliveries wait here too.
  */
-export function journalFor(attached: readonly AttachedSubscriber[]): AttachedSubscriber[] {
+export function journalFor(
+  attached: readonly AttachedSubscriber[],
+  waiting: ReadonlySet<string>,
+): AttachedSubscriber[] {
   const isAttached = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
   const missing = new Map<string, string[]>();
   for (const [topic, { subscribers }] of topics()) {
     for (const name of subscribers) {
-      if (!isAttached.has(`${topic} ${name}`)) missing.set(name, [...(missing.get(name) ?? []), topic]);
+      const key = `${topic} ${name}`;
+      if (isAttached.has(key) || waiting.has(key)) continue;
+      missing.set(name, [...(missing.get(name) ?? []), topic]);
     }
   }
   return Array.from(missing, ([name, listed]) => standIn(name, listed));
@@ -28,5 +35,8 @@ function standIn(name: string, listed: readonly string[]): AttachedSubscriber {
       .values({ eventId: event.id, subscriber: name, topic: event.topic })
       .onConflictDoNothing();
   };
-  return attach(name, Object.fromEntries(listed.map((topic) => [topic, record])), { transactional: true });
+  return attach(name, Object.fromEntries(listed.map((topic) => [topic, record])), {
+    transactional: true,
+    place: 'journal',
+  });
 }

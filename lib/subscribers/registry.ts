@@ -1,6 +1,6 @@
 import type { Subscriber } from '../catalog/catalog.ts';
 import { readable } from '../config.ts';
-import type { Config } from '../config.ts';
+import type { Config, InvalidConfiguration, RemoteSubscriber } from '../config.ts';
 import { log } from '../log.ts';
 import { audit } from './audit.ts';
 import { remoteSubscriber } from './http.ts';
@@ -8,44 +8,110 @@ import { identity } from './identity.ts';
 import { journalFor } from './journal.ts';
 import { notificationsBy } from './notifications.ts';
 import { payments } from './payments.ts';
+import { requireTopics, topicsSentOut } from './sent-out.ts';
+import { topicsOf } from './subscriber.ts';
 import type { AttachedSubscriber } from './subscriber.ts';
 
 type Settings = Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail'>>;
 
-/**
- * Lists the attached subscribers: the components in this process, those with a configured URL, and in the embedded mode a
- * journal in place of all others. A configured URL replaces the component in this process.
- *
- * A component with an invalid variable is left out and logged: only its own deliveries wait.
- */
-export function subscribersOf(settings: Settings): AttachedSubscriber[] {
-  const attached: AttachedSubscriber[] = [];
-  const misconfigured = new Set<string>();
-  for (const [name, attach] of Object.entries(componentsOf(settings))) {
-    const component = readable(attach, ({ variable, message }) => {
-      misconfigured.add(name);
-      const fields = { subscriber: name, variable, reason: message };
-      log('error', 'a subscriber is not attached: its deliveries wait', fields);
-    });
-    if (component) attached.push(component);
-  }
-  if (settings.database.kind !== 'embedded') return attached;
-  return [...attached, ...journalFor(attached).filter(({ name }) => !misconfigured.has(name))];
+/** A component, or a part of it, that is not attached because a variable is invalid. */
+export interface Refusal {
+  readonly subscriber: string;
+  /** Its deliveries of these topics wait. */
+  readonly topics: readonly string[];
+  readonly error: InvalidConfiguration;
 }
 
-/** Lists components by name, so that a URL replaces the component in this process, even when the URL is invalid. */
-function componentsOf(settings: Settings): Readonly<Record<string, () => AttachedSubscriber>> {
-  const here = Object.entries(places).flatMap(([name, place]) =>
-    place === 'elsewhere' ? [] : [[name, () => place(settings)] as const],
+/**
+ * Lists the attached subscribers: the components in this process, those with a configured URL, and in the embedded mode a
+ * journal in place of all others. A component may be attached twice: some topics in this process, others elsewhere.
+ *
+ * What an invalid variable leaves in doubt is not attached and is logged; see `refusalsOf`.
+ */
+export function subscribersOf(settings: Settings): AttachedSubscriber[] {
+  const { attached, refusals } = attachAll(settings);
+  for (const { subscriber, topics, error } of refusals) {
+    const isWhole = topics.length === topicsOf(subscriber).length;
+    const { variable, message: reason } = error;
+    if (isWhole)
+      log('error', 'a subscriber is not attached: its deliveries wait', { subscriber, variable, reason });
+    else
+      log('error', 'a part of a subscriber is not attached: its deliveries wait', {
+        subscriber,
+        topics: topics.join(' '),
+        variable,
+        reason,
+      });
+  }
+  if (settings.database.kind !== 'embedded') return attached;
+  const waiting = refusals.flatMap(({ subscriber, topics }) =>
+    topics.map((topic) => `${topic} ${subscriber}`),
   );
-  const remote = settings.remoteSubscribers.map(
-    (component) => [component.name, () => remoteSubscriber(component)] as const,
+  return [...attached, ...journalFor(attached, new Set(waiting))];
+}
+
+/**
+ * Lists what is not attached because a variable is invalid. No delivery goes where it may not belong, and everything else
+ * goes on: with a valid list of topics only the part with the invalid variable waits; if the list itself is missing or
+ * invalid, nobody can tell which deliveries belong where, and the whole component waits.
+ */
+export function refusalsOf(settings: Settings): Refusal[] {
+  return attachAll(settings).refusals;
+}
+
+interface Attachments {
+  readonly attached: AttachedSubscriber[];
+  readonly refusals: Refusal[];
+}
+
+function attachAll(settings: Settings): Attachments {
+  const remote = new Map(settings.remoteSubscribers.map((component) => [component.name, component]));
+  const all: Attachments = { attached: [], refusals: [] };
+  const here = Object.keys(places).filter((name) => placeOf(name) !== 'elsewhere');
+  for (const name of new Set([...here, ...remote.keys()]))
+    attachComponent(name, remote.get(name), settings, all);
+  return all;
+}
+
+/** Attaches a component in this process, elsewhere, or each part of it where it belongs. */
+function attachComponent(
+  name: string,
+  remote: RemoteSubscriber | undefined,
+  settings: Settings,
+  { attached, refusals }: Attachments,
+): void {
+  const attach = (topics: readonly string[], part: () => AttachedSubscriber) => {
+    const component = readable(part, (error) => refusals.push({ subscriber: name, topics, error }));
+    if (component) attached.push(component);
+  };
+  const place = placeOf(name);
+  const handled = place === 'elsewhere' ? [] : [...place({}).handlers.keys()];
+  const sentOut = readable(
+    () => (remote ? sentOutOf(remote, handled) : []),
+    (error) => refusals.push({ subscriber: name, topics: topicsOf(name), error }),
   );
-  return Object.fromEntries([...here, ...remote]);
+  if (!sentOut) return;
+  const kept = handled.filter((topic) => !sentOut.includes(topic));
+  if (place !== 'elsewhere' && kept.length > 0) attach(kept, () => only(kept, place(settings)));
+  if (remote) attach(sentOut, () => remoteSubscriber(remote));
+}
+
+function sentOutOf(remote: RemoteSubscriber, handled: readonly string[]): readonly string[] {
+  requireTopics(remote, handled);
+  return topicsSentOut(remote);
+}
+
+function only(topics: readonly string[], component: AttachedSubscriber): AttachedSubscriber {
+  const handlers = [...component.handlers].filter(([topic]) => topics.includes(topic));
+  return { ...component, handlers: new Map(handlers) };
+}
+
+function placeOf(name: string): Place {
+  return Object.entries(places).find(([listed]) => listed === name)?.[1] ?? 'elsewhere';
 }
 
 /** A component in this process; `elsewhere` for one that needs its address in `SUBSCRIBER_<NAME>_URL`. */
-type Place = ((settings: Settings) => AttachedSubscriber) | 'elsewhere';
+type Place = ((settings: Partial<Pick<Config, 'mail'>>) => AttachedSubscriber) | 'elsewhere';
 
 /** Every subscriber in the catalog. The compiler refuses a name that no topic lists, and a listed name without a place. */
 const places: Readonly<Record<Subscriber, Place>> = {

@@ -1,3 +1,5 @@
+import { inspect } from 'node:util';
+
 import { topics } from '../catalog/catalog.ts';
 import type { Payload, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
 import type { Transaction } from '../db/connect.ts';
@@ -57,7 +59,7 @@ export interface TransactionalBatchContext extends BatchContext {
 type Taken = number | undefined | void;
 
 export interface SubscriberOptions {
-  /** Time limit of one attempt in milliseconds; 10 seconds by default, a minute at most. */
+  /** Time limit of one attempt in milliseconds; 10 seconds by default (15 elsewhere), a minute at most. */
   readonly timeoutMs?: number;
   /** How many failed attempts dead-letter a delivery, 1 to 6; 5 by default. */
   readonly maxAttempts?: number;
@@ -98,6 +100,7 @@ interface SharesCommits {
 /** A component of the catalog with its handlers. */
 export interface AttachedSubscriber {
   readonly name: string;
+  readonly place: Place;
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly transactional: boolean;
   /** Whether consecutive deliveries are handled in one transaction. */
@@ -110,6 +113,9 @@ export interface AttachedSubscriber {
   readonly outage: 'wait' | 'off';
   readonly onReplay: 'run' | 'refuse';
 }
+
+/** Where handlers run; `journal` is the stand-in of the embedded mode. */
+type Place = 'in_process' | 'elsewhere' | 'journal';
 
 /** Limits of a batch, in addition to the number of its events. A batch has at least one event. */
 export interface BatchLimits {
@@ -182,9 +188,12 @@ export function subscriber(
   return attachHandlers(name, handlers, options, batch ? IN_PROCESS : null);
 }
 
-interface AnyOptions extends SubscriberOptions, SharesCommits {
-  readonly transactional?: boolean;
-}
+type AnyOptions = {
+  readonly [Name in keyof SubscriberOptions]?: SubscriberOptions[Name] | undefined;
+} & SharesCommits & {
+    readonly transactional?: boolean;
+    readonly place?: Place;
+  };
 
 /** Attaches a component whose name and topics only the running program knows. @throws TypeError as `subscriber` */
 export function attach(
@@ -205,14 +214,30 @@ export function attachBatches(
   return attachHandlers(name, handlers, options, limits);
 }
 
+/** Gives the options that apply where a subscriber sets none. */
+function defaultsOf(place: Place) {
+  const isElsewhere = place === 'elsewhere';
+  return {
+    // A component elsewhere may have to start first.
+    timeoutMs: (isElsewhere ? 15 : 10) * SECOND,
+    maxAttempts: 5,
+    afterDeadLetter: 'continue',
+    outage: isElsewhere ? 'wait' : 'off',
+    onReplay: 'run',
+  } as const;
+}
+
 function attachHandlers(
   name: string,
   handlers: Readonly<Record<string, Handler | undefined>>,
   options: AnyOptions,
   batch: BatchLimits | null,
 ): AttachedSubscriber {
-  const { timeoutMs = 10 * SECOND, maxAttempts = 5, transactional = false, sharesCommits = true } = options;
-  const { afterDeadLetter = 'continue', outage = 'off', onReplay = 'run' } = options;
+  const { place = 'in_process', transactional = false, sharesCommits = true } = options;
+  const byDefault = defaultsOf(place);
+  const { timeoutMs = byDefault.timeoutMs, maxAttempts = byDefault.maxAttempts } = options;
+  const { afterDeadLetter = byDefault.afterDeadLetter, outage = byDefault.outage } = options;
+  const { onReplay = byDefault.onReplay } = options;
   if (!(timeoutMs >= 1 && timeoutMs <= LONGEST_TIME_LIMIT_MS)) {
     throw new TypeError(
       `${name}: expected a timeoutMs of 1 to ${LONGEST_TIME_LIMIT_MS}, which fits into the life of a function, not ${timeoutMs}`,
@@ -221,6 +246,9 @@ function attachHandlers(
   if (!Number.isInteger(maxAttempts) || maxAttempts < 1 || maxAttempts > 6) {
     throw new TypeError(`${name}: expected a maxAttempts of 1 to 6, not ${maxAttempts}`);
   }
+  requireOneOf(name, { afterDeadLetter }, ['continue', 'halt']);
+  requireOneOf(name, { outage }, ['wait', 'off']);
+  requireOneOf(name, { onReplay }, ['run', 'refuse']);
   const byTopic = new Map<string, Handler>();
   for (const [topic, handler] of Object.entries(handlers)) {
     if (!topicsOf(name).includes(topic)) {
@@ -233,6 +261,7 @@ function attachHandlers(
   }
   return {
     name,
+    place,
     handlers: byTopic,
     transactional,
     sharesCommits,
@@ -243,6 +272,20 @@ function attachHandlers(
     outage,
     onReplay,
   };
+}
+
+/** @throws TypeError for an option with another value, which JavaScript or a cast let through */
+function requireOneOf(
+  name: string,
+  option: Readonly<Record<string, unknown>>,
+  values: readonly string[],
+): void {
+  for (const [named, value] of Object.entries(option)) {
+    if (values.some((one) => one === value)) continue;
+    throw new TypeError(
+      `${name}: expected ${named}: ${values.map((one) => `'${one}'`).join(' or ')}, not ${inspect(value)}`,
+    );
+  }
 }
 
 /** Lists the topics of a component in the catalog. */

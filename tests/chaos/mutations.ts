@@ -2,8 +2,8 @@ import type { Change } from './build.ts';
 import type { Rule } from './promises/promises.ts';
 
 const FAN_OUT = 'drizzle/migrations/0015_fan_out.sql';
-const SETTLE = 'drizzle/migrations/0016_settle.sql';
-const CLAIM = 'drizzle/migrations/0017_claim.sql';
+const SETTLE = 'drizzle/migrations/0029_settle_2.sql';
+const CLAIM = 'drizzle/migrations/0030_claim_2.sql';
 
 /** A mistake that is built into the bus for some runs, and that the checker must find. */
 export interface Mutation {
@@ -100,11 +100,11 @@ export const MUTATIONS: readonly Mutation[] = [
       const next = wait === null ? null : atMs + durationMs + wait;
       const { from } = progress;
       await run(tx, {
-        text: \`select postbud_settle_alone_1($1::postbud_outcome_1[], $2::bigint[], $3::bigint[], $4::text[],
+        text: \`select postbud_settle_alone_2($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
           $5::float8[], $6::int[], $7::jsonb, $8::jsonb)\`,
         values: settlementValues([{
           id: lane.id, home: lane.home, token: lane.token, from, to: next === null ? position : from,
-          retryAtMs: next, keepUntilMs: null, carefulTo: null, neededVersion: null, delivered: [], leaving: [],
+          retryAtMs: next, keepUntilMs: null, carefulTo: null, neededVersion: null, waits: false, delivered: [], leaving: [],
           unfinished: [{
             position, atMs, durationMs, outcome: waitMs === null ? 'failed' : 'waited', nextAttemptAtMs: next,
             kind, message, errorGroup: next === null ? { key: 'abcdefabcdefabcd', kind, message } : null,

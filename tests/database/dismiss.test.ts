@@ -290,6 +290,60 @@ describe('a retired subscriber', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('is neither halted, nor down, nor backfilled any more, and that is on record', async ({ bus }) => {
+    await withPostcards(bus, refuse);
+    await rows(
+      bus.db,
+      `insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
+       select lane_id, position, lane_key, topic, subscriber, dead_lettered_at
+       from deliveries join lanes on lanes.id = lane_id where subscriber = 'postcards' and state = 'dead_lettered'`,
+    );
+    await rows(
+      bus.db,
+      `with absent as (
+         insert into absences (subscriber, kind, lane_id, lane_key, failures)
+         select subscriber, 'timeout', id, '', 2 from lanes where subscriber = 'postcards' limit 1
+       ), down as (
+         insert into outages (subscriber, kind, message, opened_at, next_probe_at)
+         values ('postcards', 'timeout', 'too slow', now(), now())
+       )
+       insert into backfills (id, topic, subscriber, since, requested_at, requested_by, matched, front, until, next_at)
+       values (gen_random_uuid(), 'payment.captured', 'postcards', now(), now(), 'ola', 10, 1, 5, now())`,
+    );
+    await retired(bus.db);
+    for (const kept of ['halts', 'absences', 'outages'])
+      expect(await rows(bus.db, `select from ${kept}`), kept).toEqual([]);
+    expect(await rows(bus.db, 'select from backfills where ended_at is null')).toEqual([]);
+    expect(await rows(bus.db, `select from operator_actions where action = 'retire'`)).toHaveLength(1);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('is not retired while it is renamed: what waits is wanted under its new name', async ({ bus }) => {
+    await withPostcards(bus, fail);
+    await rows(
+      bus.db,
+      `insert into backfills (id, topic, subscriber, since, renamed_from, requested_at, requested_by, matched, front,
+         until, next_at)
+       values (gen_random_uuid(), 'payment.captured', 'letters', now(), 'postcards', now(), 'ola', 10, 1, 5, now())`,
+    );
+    await expect(retired(bus.db)).rejects.toMatchObject({
+      code: 'under_way',
+      message: expect.stringContaining('postcards is being renamed to letters') as string,
+    });
+  });
+
+  test('is no longer paused, and that is on record where nothing had to be dismissed', async ({ bus }) => {
+    await withPostcards(bus, () => undefined);
+    await rows(
+      bus.db,
+      `insert into pauses (subscriber, topic, paused_at, paused_by, reason)
+       values ('postcards', 'payment.captured', now(), 'ola', 'moving')`,
+    );
+    expect(await retired(bus.db)).toEqual({ topics: ['payment.captured'], dismissed: 0, left: 0 });
+    expect(await rows(bus.db, 'select from pauses')).toEqual([]);
+    expect(await rows(bus.db, 'select action from operator_actions')).toEqual([{ action: 'retire' }]);
+  });
+
   test('is no longer paused', async ({ bus }) => {
     await withPostcards(bus, fail);
     await rows(

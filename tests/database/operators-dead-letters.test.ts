@@ -87,6 +87,7 @@ describe('the list of dead letters', () => {
       deadLetteredAt: expect.stringMatching(/^2031-05-04T10:00:00/),
       failures: 1,
       replays: 0,
+      halts: false,
       lastError: {
         kind: 'permanent',
         message: 'account 4711 is closed',

@@ -489,7 +489,7 @@ describe('the journal', () => {
   test('stands in for exactly the unattached subscribers: every subscription of the catalog is attached once', () => {
     expect(subscriptionsOf(subscribersOf({ remoteSubscribers: [], database: embedded }))).toEqual(inCatalog);
     const remote = subscribersOf({
-      remoteSubscribers: [ledger, { ...ledger, name: 'audit' }],
+      remoteSubscribers: [ledger, { ...ledger, name: 'audit', topics: topicsOf('audit') }],
       database: embedded,
     });
     expect(subscriptionsOf(remote)).toEqual(inCatalog);

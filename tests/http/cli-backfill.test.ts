@@ -118,7 +118,7 @@ describe('npx postbud backfill', () => {
 
   test('paced says how far it is, and --stop ends it', async ({ bus, postbud }) => {
     await storedWithoutLedger(bus.db, 1, 5);
-    const { code, out } = await postbud(`${LINE} --per-minute 2 --yes`);
+    const { code, out } = await postbud(`${LINE} --per-minute 40 --yes`);
     const [id] = await rows<{ id: string }>(bus.db, 'select id::text from backfills');
     expect([code, out.split('\n')]).toEqual([
       0,

@@ -512,8 +512,10 @@ describe.concurrent('a program of dev/ that cannot do its work says what to do',
       CHAT_MAX_TOKENS: 'many',
       SUBSCRIBER_LEGDER_URL: 'http://localhost:4000',
       SUBSCRIBER_LEGDER_SECRET: `whsec_${Buffer.alloc(32, 3).toString('base64')}`,
+      SUBSCRIBER_AUDIT_URL: 'http://localhost:4000',
     });
     expect(code).toBe(1);
+    expect(output).toContain('SUBSCRIBER_AUDIT_TOPICS must list the topics to send to SUBSCRIBER_AUDIT_URL');
     expect(output).toContain('PORT must be a whole number from 0 to 65535');
     expect(output).toContain('CHAT_MAX_TOKENS must be a whole number from 1 to 8192');
     expect(output).toContain(

@@ -72,6 +72,8 @@ const table: readonly (readonly [variable: string, value: string, stopped: reado
   ['SUBSCRIBER_LEDGER_URL', 'http://127.0.0.1:1', []],
   ['SUBSCRIBER_LEDGER_SECRET', 'short', []],
   ['SUBSCRIBER_LEGDER_URL', 'https://127.0.0.1:1', []],
+  ['SUBSCRIBER_LEDGER_TOPICS', 'payment.capture', []],
+  ['SUBSCRIBER_LEDGER_OUTAGE', 'on', []],
   ['ALERT_EMAIL', 'nobody', []],
   ['ALERT_WEBHOOK_URL', 'http://127.0.0.1:1', []],
   ['ALERT_WEBHOOK_SECRET', 'short', []],

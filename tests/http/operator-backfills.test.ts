@@ -19,7 +19,7 @@ const QUERY = `?${new URLSearchParams(good).toString()}`;
 /** Lets the time until the next part of a paced backfill be over, and writes it. */
 async function advance({ db }: Bus): Promise<void> {
   await rows(db, 'update backfills set next_at = clock_timestamp() where ended_at is null');
-  await advanceBackfills(db);
+  await advanceBackfills(db, Date.now() + MINUTE);
 }
 
 /** The page at a path, without its markup and with single spaces. */
@@ -52,6 +52,7 @@ describe('a backfill', () => {
         matched: 3,
         written: 3,
         perMinute: null,
+        endedAt: expect.any(String),
       },
     ]);
     await drainLive(bus.db, [ledger()]);
@@ -304,7 +305,7 @@ describe('the progress of a backfill', () => {
     operators,
   }) => {
     await storedWithoutLedger(bus.db, 1, 5);
-    const { json } = await operators.ask('/backfill', { json: { ...good, perMinute: 2 } });
+    const { json } = await operators.ask('/backfill', { json: { ...good, perMinute: 40 } });
     const path = `/backfills/${String(json['backfillId'])}`;
     const isThird = (number: number) => number === 3 && refuse();
     expect(await wordsAt(operators, path)).toMatch(
@@ -333,7 +334,7 @@ describe('the progress of a backfill', () => {
     operators,
   }) => {
     await storedWithoutLedger(bus.db, 1, 5);
-    const { json } = await operators.ask('/backfill', { json: { ...good, perMinute: 2, reason: 'new' } });
+    const { json } = await operators.ask('/backfill', { json: { ...good, perMinute: 40, reason: 'new' } });
     const path = `/backfills/${String(json['backfillId'])}`;
     const without = await operators.ask(`${path}/stop`, { json: {} });
     expect(without).toMatchObject({ status: 400, json: { code: 'validation_failed' } });
@@ -413,7 +414,7 @@ describe('the doctor', () => {
     expect((await examine(bus.db)).findings).toEqual([]);
     await rows(
       bus.db,
-      `update deliveries set attempted_at = (select requested_at from backfills)
+      `update deliveries set attempted_at = (select begun_at from backfills)
        where lane_id in (select id from lanes where subscriber = 'ledger') and not backfilled`,
     );
     expect((await examine(bus.db)).findings).toMatchObject([

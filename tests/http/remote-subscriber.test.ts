@@ -1,11 +1,13 @@
 import { Webhook } from 'standardwebhooks';
 import { describe, expect } from 'vitest';
 
+import type { TopicName } from '../../lib/catalog/catalog.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
+import { subscribersOf } from '../../lib/subscribers/registry.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
-import { deliveriesOf, payloadOf, rows } from '../support/bus.ts';
+import { deliveriesOf, payloadOf, rows, statesOf } from '../support/bus.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { freePort } from '../support/postgres.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
@@ -244,6 +246,25 @@ describe('the answer of a component elsewhere', () => {
     expect(receiver.got[1]!.headers['webhook-id']).toBe(receiver.got[0]!.headers['webhook-id']);
     expect(new Webhook(secret).verify(receiver.got[1]!.body, receiver.got[1]!.headers)).toBeTruthy();
   });
+});
+
+test('a component with some topics elsewhere is sent those alone, handles the others here, and the rest wait', async ({
+  bus,
+  receiver,
+}) => {
+  const topics = ['booking.approved', 'webhook.walletpayments.received'];
+  const all: TopicName[] = ['booking.approved', 'booking.expired', 'webhook.cardpayments.received'];
+  for (const topic of [...all, 'webhook.walletpayments.received'] as const)
+    await emit(bus.db, topic, payloadOf(topic));
+  const payments = subscribersOf({
+    remoteSubscribers: [{ name: 'payments', url: receiver.url, secret, topics }],
+    database: { kind: 'none' },
+  }).filter(({ name }) => name === 'payments');
+  await relay({ db: bus.db, subscribers: payments, until: Date.now() + 45 * SECOND });
+  const sent = receiver.got.map(({ body }) => (JSON.parse(body) as { type: string }).type);
+  expect(sent.toSorted()).toEqual(topics);
+  // In the order of the topics' names.
+  expect(await statesOf(bus.db, 'payments')).toEqual(['delivered', 'pending', 'delivered', 'delivered']);
 });
 
 test('a component that the catalog does not list is refused by the name of its variable', () => {

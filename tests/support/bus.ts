@@ -286,7 +286,11 @@ export async function contradictions(db: Database): Promise<string[]> {
      select 'a lane of its own without anything in it: ' || held_key || ' of ' || subscriber from lanes
        where home_id is not null and lease_token is null and not exists (
          select from deliveries where lane_id = home_id and lane_key = held_key and state in ('pending', 'failing')
-       )
+       ) and due_at is distinct from 'infinity'
+     union all
+     select 'waits for nothing: the lane ' || id || ' of ' || subscriber from lanes
+       where due_at = 'infinity' and not coalesce(
+         postbud_front_1(topic, subscriber, coalesce(home_id, id), nullif(held_key, '')) <= head, false)
      union all
      select concat('backlog: ', to_json(counted), ' but ', to_json(kept)) from (
        select topic, subscriber, count(*) filter (where state = 'pending') as pending,

@@ -6,6 +6,7 @@ import type { LaneOutcome } from '../../lib/deliveries/settle.ts';
 import { subscriptionsOf } from '../../lib/deliveries/subscription.ts';
 import type { RunOptions } from '../../lib/relay/leased-lane.ts';
 import { LaneRun } from '../../lib/relay/lane-run.ts';
+import { Absences } from '../../lib/relay/presence.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 
 /** The key of a delivery of a lane, or its key with other fields than the default. */
@@ -29,6 +30,7 @@ export function laneOf(
     lapsedAtMs: null,
     lapsedVersion: null,
     isWhole: true,
+    isProbe: false,
     unreadable: [],
     deliveries: deliveriesAt(1, laid),
     ...lane,
@@ -46,7 +48,15 @@ export function deliveriesAt(first: number, laid: readonly Laid[]): ClaimedDeliv
       payload: {},
       createdAt: new Date(0),
     } as BusEvent;
-    return { position, attempts: 0, replayed: false, nextAttemptAtMs: null, event, ...more };
+    return {
+      position,
+      attempts: 0,
+      replayed: false,
+      backfilled: false,
+      nextAttemptAtMs: null,
+      event,
+      ...more,
+    };
   });
 }
 
@@ -62,6 +72,7 @@ export const outcomeOf = (
   keepUntilMs: null,
   carefulTo: null,
   neededVersion: null,
+  waits: false,
   delivered: [],
   unfinished: [],
   leaving: [],
@@ -79,6 +90,7 @@ export const options = (more: Partial<RunOptions> = {}): RunOptions => ({
   leaseClock: () => 0,
   isOver: () => false,
   fits: () => true,
+  absences: new Absences(),
   ...more,
 });
 

@@ -49,3 +49,21 @@ test('commits are shared or not where there are some', () => {
   // @ts-expect-error -- without a transaction there is no commit
   subscriber('ledger', { 'payment.captured': () => {} }, { sharesCommits: false });
 });
+
+test('the options of a subscription have the documented values', () => {
+  const handlers = { 'payment.captured': () => {} };
+  subscriber('ledger', handlers, { afterDeadLetter: 'halt', outage: 'wait', onReplay: 'refuse' });
+  subscriber(
+    'ledger',
+    { 'payment.captured': () => 1 },
+    { batch: true, afterDeadLetter: 'continue', outage: 'off', onReplay: 'run' },
+  );
+  // @ts-expect-error -- a lane goes on or halts
+  subscriber('ledger', handlers, { afterDeadLetter: 'stop' });
+  // @ts-expect-error -- deliveries wait, or the outage is off
+  subscriber('ledger', handlers, { outage: true });
+  // @ts-expect-error -- replays run or are refused
+  subscriber('ledger', handlers, { onReplay: 'skip' });
+  // @ts-expect-error -- where a handler runs is not its own choice
+  subscriber('ledger', handlers, { place: 'elsewhere' });
+});

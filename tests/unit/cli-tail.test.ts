@@ -26,6 +26,8 @@ describe('what tail tells', () => {
     attached: true,
     paused: false,
     pause: null,
+    outage: null,
+    haltedLanes: 0,
     oldestDueAgeSeconds: null,
     nextRetryAt: null,
     lastDeliveredAt: null,

@@ -5,6 +5,7 @@ import type { InvalidConfiguration } from '../../lib/config.ts';
 import { environmentOf } from '../../lib/environment.ts';
 import { logTo } from '../../lib/log.ts';
 import { subscribersOf } from '../../lib/subscribers/registry.ts';
+import { topicsOf } from '../../lib/subscribers/subscriber.ts';
 
 const OURS = /^(DATABASE_|DATA_DIR$|VERCEL$|VERCEL_ENV$|PORT$|DEMO$|CRON_|OPERATOR_|WEBHOOK_|SUBSCRIBER_)/;
 
@@ -49,7 +50,9 @@ describe('with nothing set', () => {
     ]),
     'SUBSCRIBER_LEDGER_URL',
     'SUBSCRIBER_LEDGER_SECRET',
+    'SUBSCRIBER_LEDGER_TOPICS',
     'SUBSCRIBER_LEDGER_BATCH',
+    'SUBSCRIBER_LEDGER_OUTAGE',
   ])('the variable %s is unset when it is empty or blank', (variable) => {
     const unset = readConfig();
     expect(readConfig({ [variable]: '' })).toEqual(unset);
@@ -224,6 +227,11 @@ describe('operators', () => {
 });
 
 describe('remote subscribers', () => {
+  const ledgerElsewhere = {
+    SUBSCRIBER_LEDGER_URL: 'https://ledger.example.no/events',
+    SUBSCRIBER_LEDGER_SECRET: SECRET,
+  };
+
   test('a remote subscriber has a name, a URL and a secret', () => {
     expect(
       readConfig({
@@ -261,6 +269,54 @@ describe('remote subscribers', () => {
   });
 
   test.each([
+    ['off', 'off'],
+    ['wait', 'wait'],
+    [' ', undefined],
+  ])('a remote subscriber has _OUTAGE=%j', (value, outage) => {
+    const [ledger] = readConfig({
+      ...ledgerElsewhere,
+      SUBSCRIBER_LEDGER_OUTAGE: value,
+    }).remoteSubscribers;
+    expect(ledger!.outage).toBe(outage);
+  });
+
+  test.each(['on', 'no', 'Off'])('a remote subscriber with _OUTAGE=%s is refused', (value) => {
+    const error = refused({ ...ledgerElsewhere, SUBSCRIBER_LEDGER_OUTAGE: value });
+    expect(error.message).toBe('SUBSCRIBER_LEDGER_OUTAGE must be one of wait, off');
+  });
+
+  test.each([
+    ['booking.approved booking.cancelled'],
+    ['booking.approved,booking.cancelled'],
+    [' booking.approved ,\n\tbooking.cancelled, '],
+    ['booking.approved booking.approved, booking.cancelled booking.approved'],
+  ])(
+    'the topics of a remote subscriber are separated by spaces or commas, and each counts once: %j',
+    (value) => {
+      const [payments] = readConfig({ SUBSCRIBER_PAYMENTS_TOPICS: value }).remoteSubscribers;
+      expect(payments!.topics).toEqual(['booking.approved', 'booking.cancelled']);
+    },
+  );
+
+  test('a remote subscriber with an empty list of topics counts as one without', () => {
+    const variables = { ...ledgerElsewhere, SUBSCRIBER_LEDGER_TOPICS: ' ' };
+    expect(readConfig(variables).remoteSubscribers[0]!.topics).toBeUndefined();
+    expect(readConfig({ SUBSCRIBER_LEDGER_TOPICS: ' ' }).remoteSubscribers).toEqual([]);
+  });
+
+  test('a list of topics without a topic, and one without an address, are refused', () => {
+    expect(refused({ ...ledgerElsewhere, SUBSCRIBER_LEDGER_TOPICS: ' , ' }).message).toBe(
+      'SUBSCRIBER_LEDGER_TOPICS must name topics, separated by spaces or commas, for example booking.approved booking.cancelled',
+    );
+    expect(
+      refused({ ...ledgerElsewhere, SUBSCRIBER_LEDGER_URL: '', SUBSCRIBER_LEDGER_TOPICS: 'payment.captured' })
+        .message,
+    ).toBe(
+      'SUBSCRIBER_LEDGER_URL must be set when SUBSCRIBER_LEDGER_TOPICS is. If nothing is to be sent elsewhere, remove SUBSCRIBER_LEDGER_TOPICS',
+    );
+  });
+
+  test.each([
     ['none', undefined],
     ['an empty one', ''],
     ['one without its prefix', SECRET.slice(6)],
@@ -283,6 +339,7 @@ describe('remote subscribers', () => {
       SUBSCRIBER_LEGDER_SECRET: SECRET,
       SUBSCRIBER_AUDIT_URL: 'audit.example.no',
       SUBSCRIBER_AUDIT_SECRET: SECRET,
+      SUBSCRIBER_AUDIT_TOPICS: topicsOf('audit').join(' '),
       SUBSCRIBER_INTELLIGENCE_URL: 'https://intelligence.example.no/events',
       SUBSCRIBER_INTELLIGENCE_SECRET: SECRET,
     });
@@ -402,6 +459,8 @@ test('all wrong variables are found at once, each once', () => {
     OPERATOR_TOKEN_MAX_AGE: 'long',
     SUBSCRIBER_LEDGER_URL: 'nowhere',
     SUBSCRIBER_LEDGER_BATCH: 'yes',
+    SUBSCRIBER_LEDGER_TOPICS: ',',
+    SUBSCRIBER_LEDGER_OUTAGE: 'on',
     WEBHOOK_WALLETPAYMENTS_SCHEME: 'foo',
   };
   for (const [name, value] of Object.entries(variables)) vi.stubEnv(name, value);

@@ -189,6 +189,8 @@ function subscriberOf(subscriber: string, fields: Partial<SubscriberOverview> = 
     attached: true,
     paused: false,
     pause: null,
+    outage: null,
+    haltedLanes: 0,
     oldestDueAgeSeconds: null,
     nextRetryAt: null,
     lastDeliveredAt: null,
@@ -270,6 +272,7 @@ function deadLetterOf(fields: Partial<DeadLetter> = {}): DeadLetter {
     dismissedAt: null,
     deliveredAt: null,
     nextAttemptAt: null,
+    halts: null,
     lastError: null,
     orderingKey: '',
     event: {

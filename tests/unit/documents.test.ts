@@ -99,7 +99,9 @@ describe('docs/configuration.md', () => {
     const unknown = [...named].filter(
       (name) =>
         !elsewhere.has(name) &&
-        !/^SUBSCRIBER_<NAME>_(URL|SECRET|BATCH)$|^WEBHOOK_<PROVIDER>_(SECRET|SCHEME)$/.test(name) &&
+        !/^SUBSCRIBER_<NAME>_(URL|SECRET|TOPICS|BATCH|OUTAGE)$|^WEBHOOK_<PROVIDER>_(SECRET|SCHEME)$/.test(
+          name,
+        ) &&
         !Object.hasOwn(variables.shape, name),
     );
     expect(unknown).toEqual([]);

@@ -23,6 +23,7 @@ export const PREVIEW = {
   perMinute: 1000,
   estimatedSeconds: 720,
   newerDelivered: 0,
+  newerWaiting: 12,
   others: 3,
   attached: true,
   paused: true,

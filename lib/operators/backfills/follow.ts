@@ -21,6 +21,7 @@ export function backfillFollowing(view: BackfillProgress): Following {
 }
 
 function writtenWords({
+  begunAt,
   matched,
   written,
   endedAt,
@@ -31,6 +32,8 @@ function writtenWords({
   if (matched === 0) return html`<b>Nothing was missing.</b>`;
   const done = `${count(written)} of ${count(matched)} written`;
   if (stopped !== null) return html`<b>Stopped: ${done}.</b>`;
+  if (endedAt === null && begunAt === null)
+    return html`<b>Under way.</b> Relays finish the deliveries that they claimed before.`;
   if (endedAt === null) {
     const next = nextAt !== null && nextAt > now && html`, the next at ${time(nextAt, now)}`;
     return html`<b>Under way: ${done}</b>${next}.`;

@@ -48,6 +48,9 @@ export const backfillPreview = z
       description:
         'Newer events that the subscriber was handed already: the backfilled ones can’t come before them any more.',
     }),
+    newerWaiting: shape.count.meta({
+      description: 'Newer events that wait for the subscriber: they come after the backfilled ones.',
+    }),
     others: shape.count.meta({ description: 'Number of other subscribers of the topic. They get nothing.' }),
     attached: z.boolean(),
     paused: z.boolean(),
@@ -83,7 +86,7 @@ export async function readPreview(
   });
   const { now, paused, under_way: underWay, pruned: lost, counted_since: countedSince } = row!.found;
   const { dryRun: _, reason: __, backfillId, ...request } = asked;
-  const { matched, oldestAt, newestAt, alreadyDelivered } = missing;
+  const { matched, oldestAt, newestAt, alreadyDelivered, waiting } = missing;
   return {
     generatedAt: instantOf(now),
     request: { ...request, since, expectedCount: matched },
@@ -99,6 +102,7 @@ export async function readPreview(
       perMinute === null ? matched / WRITTEN_PER_SECOND : (matched / perMinute) * (MINUTE / SECOND),
     ),
     newerDelivered: alreadyDelivered,
+    newerWaiting: waiting,
     others: isTopicName(topic) ? catalog[topic].subscribers.filter((name) => name !== subscriber).length : 0,
     attached: attached.some(({ name, handlers }) => name === subscriber && handlers.has(topic)),
     paused,

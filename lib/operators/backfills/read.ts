@@ -40,6 +40,9 @@ export const backfillProgress = z
   .object({
     generatedAt: shape.instant,
     ...record.shape,
+    begunAt: shape.instant.nullable().meta({
+      description: 'When the first were written; null while relays finish what they claimed before.',
+    }),
     nextAt: shape.instant.nullable().meta({ description: 'When the next deliveries may be written.' }),
     attached: z.boolean(),
     paused: z.boolean(),
@@ -92,6 +95,7 @@ export async function readBackfill(
   return {
     generatedAt: instantOf(now),
     ...recordOf(backfill),
+    begunAt: instantOrNull(backfill.begun_at),
     nextAt: endedAt === null ? instantOrNull(backfill.next_at) : null,
     attached: attached.some(({ name, handlers }) => name === subscriber && handlers.has(topic)),
     paused,
@@ -105,21 +109,16 @@ export async function readBackfill(
   };
 }
 
-/** Reads what a backfill was requested for. */
+/** Reads what a backfill was requested for, and how far it is. */
 export async function readRequest(
   db: Database,
   backfillId: string,
-): Promise<Pick<BackfillRecord, 'topic' | 'subscriber' | 'since' | 'perMinute'>> {
-  const [row] = await run<Pick<FoundBackfill, 'topic' | 'subscriber' | 'since' | 'per_minute'>>(
-    driverOf(db),
-    {
-      text: `select topic, subscriber, (extract(epoch from since) * 1000)::float8 as since, per_minute
-      from backfills where id = $1::text::uuid`,
-      values: [backfillId],
-    },
-  );
-  const { topic, subscriber, since, per_minute: perMinute } = row!;
-  return { topic, subscriber, since: instantOf(since), perMinute };
+): Promise<
+  Omit<BackfillRecord, 'backfillId' | 'requestedAt' | 'requestedBy' | 'reason' | 'renamedFrom' | 'stopped'>
+> {
+  const [row] = await run<{ found: FoundBackfill }>(driverOf(db), { text: ONE, values: [backfillId] });
+  const { topic, subscriber, since, matched, written, perMinute, endedAt } = recordOf(row!.found);
+  return { topic, subscriber, since, matched, written, perMinute, endedAt };
 }
 
 /** Times are epoch milliseconds. */
@@ -135,6 +134,7 @@ interface FoundBackfill {
   readonly per_minute: number | null;
   readonly matched: number;
   readonly written: number;
+  readonly begun_at: number | null;
   readonly next_at: number;
   readonly ended_at: number | null;
   readonly stopped: BackfillRecord['stopped'];
@@ -172,7 +172,7 @@ function recordOf(found: FoundBackfill): BackfillRecord {
 const RECORD = `
   backfills.id, backfills.topic, backfills.subscriber, extract(epoch from since) * 1000 as since, renamed_from,
   extract(epoch from requested_at) * 1000 as requested_at, requested_by, backfills.reason, per_minute, matched, written,
-  extract(epoch from next_at) * 1000 as next_at, extract(epoch from ended_at) * 1000 as ended_at, (
+  extract(epoch from begun_at) * 1000 as begun_at, extract(epoch from next_at) * 1000 as next_at, extract(epoch from ended_at) * 1000 as ended_at, (
     select json_build_object('by', operator, 'reason', stop.reason) from operator_actions as stop
     where at = ended_at and action = 'stop_backfill' and stop.topic = backfills.topic
       and stop.subscriber = backfills.subscriber limit 1
@@ -189,6 +189,9 @@ const LIST = `
       order by requested_at desc, id desc limit $4::int
     ) as item
   )) as found`;
+
+const ONE = `
+  select to_json(one) as found from (select ${RECORD} from backfills where id = $1::text::uuid) as one`;
 
 /** What a page that asks each second may count: about 50 ms. */
 const COUNTED = 100_000;

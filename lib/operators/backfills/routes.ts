@@ -3,17 +3,14 @@ import * as z from 'zod';
 
 import { catalog, isTopicName } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
-import {
-  backfill,
-  BackfillUnderWay,
-  CountOfMissingChanged,
-  stopBackfill,
-} from '../../deliveries/backfill.ts';
+import { backfill, BackfillUnderWay, stopBackfill } from '../../deliveries/backfill.ts';
 import { backfillForm, backfillRequest, sinceOf } from '../../deliveries/backfill-request.ts';
 import type { ParsedBackfillRequest } from '../../deliveries/backfill-request.ts';
+import { CountChanged } from '../../deliveries/replay.ts';
 import { answered, invalid, refused } from '../../http/operation.ts';
 import { Problem } from '../../http/problem.ts';
 import { nearest } from '../../nearest.ts';
+import { SECOND } from '../../time.ts';
 import { readConfirmedForm } from '../access/confirmed-form.ts';
 import { operatorRoute } from '../access/route.ts';
 import type { Bus } from '../access/route.ts';
@@ -76,6 +73,7 @@ const backfilled = z
     matched: shape.count.meta({ description: 'Deliveries that were missing.' }),
     written: shape.count.meta({ description: 'Written so far. The cron continues the rest.' }),
     perMinute: z.int().positive().nullable(),
+    endedAt: shape.instant.nullable().meta({ description: 'Null while it is under way.' }),
   })
   .meta({ id: 'Backfilled', description: 'The backfill as far as it is.' });
 
@@ -244,6 +242,9 @@ export const backfillRoutes = [
   stopBackfillRoute,
 ];
 
+/** A function has half a minute. The cron continues what takes longer. */
+const LONGEST_MS = 20 * SECOND;
+
 async function preview(bus: Bus, request: ParsedBackfillRequest): Promise<BackfillPreview> {
   const db = await bus.database();
   await requireKnownTopic(db, request.topic);
@@ -256,23 +257,22 @@ async function start(db: Database, request: ParsedBackfillRequest, by: string) {
   const { topic, subscriber, perMinute, reason, expectedCount, backfillId } = request;
   await requireKnownTopic(db, topic);
   requireListed(request);
-  const since = sinceOf(request.since, Date.now());
   try {
-    const { id, matched, written } = await backfill(db, {
+    const { id } = await backfill(db, {
       topic,
       subscriber,
-      since,
+      since: sinceOf(request.since, Date.now()),
       by,
-      reason,
-      perMinute,
-      expectedCount,
-      id: backfillId,
+      reason: reason ?? null,
+      perMinute: perMinute ?? null,
+      until: Date.now() + LONGEST_MS,
+      ...(backfillId !== undefined && { id: backfillId }),
+      ...(expectedCount !== undefined && { expectedCount }),
     });
     // A request that is sent again is answered with what the first one asked for.
-    const first = await readRequest(db, id);
-    return { backfillId: id, ...first, matched, written };
+    return { backfillId: id, ...(await readRequest(db, id)) };
   } catch (error) {
-    if (error instanceof CountOfMissingChanged)
+    if (error instanceof CountChanged)
       throw new Problem(error.code, { detail: countWords(error.matched, error.expected), cause: error });
     if (error instanceof BackfillUnderWay)
       throw new Problem(error.code, {

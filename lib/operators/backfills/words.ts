@@ -15,8 +15,9 @@ export function paceWords({ perMinute, estimatedSeconds }: BackfillPreview): str
 }
 
 /** What waits meanwhile. */
-export function meanwhileWords({ subscriber }: BackfillPreview): string {
-  return `Newer events wait for ${subscriber} until the backfill has come to them. Producers go on.`;
+export function meanwhileWords({ subscriber, newerWaiting }: BackfillPreview): string {
+  const waiting = newerWaiting === 0 ? '' : ` (${count(newerWaiting)} do already)`;
+  return `Newer events wait for ${subscriber} until the backfill has come to them${waiting}. Producers go on.`;
 }
 
 /** A fact that an operator should know before the backfill, in two parts: what is so, and what follows. */

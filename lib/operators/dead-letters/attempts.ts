@@ -5,9 +5,9 @@ import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { failureTag, failureWords } from '../page/states.ts';
 import { visible } from '../page/visible.ts';
-import type { Attempt, DeadLetter } from './delivery.ts';
+import { isProbe } from './delivery.ts';
+import type { Attempt, DeadLetter, Try } from './delivery.ts';
 
-type Try = Extract<Attempt, { readonly attempt: number }>;
 type OperatorAction = Exclude<Attempt, Try>;
 
 /** A delivery's history. */
@@ -39,6 +39,10 @@ function tryEntry(attempt: Try, attempts: readonly Attempt[], index: number, now
     case 'delivered':
       return entry('ok', CHECK_ICON, at, now, html`${nth}: delivered ${took}`);
     case 'waited':
+      if (isProbe(attempt)) {
+        const words = html`Probe: ${errorWords(attempt)} ${took}`;
+        return entry('', CLOCK_ICON, at, now, words, 'no attempt used up');
+      }
       return entry(
         '',
         CLOCK_ICON,

@@ -1,16 +1,25 @@
-import { mayReplay, missingReplayScope, replayLink, retryForm, skipForm } from '../page/actions.ts';
-import { time, until } from '../page/instants.ts';
+import {
+  dismissLetterForm,
+  mayReplay,
+  missingReplayScope,
+  replayLink,
+  retryForm,
+  skipForm,
+} from '../page/actions.ts';
+import { time, timeToMinute, until } from '../page/instants.ts';
+import { HALT_ICON } from '../page/icons.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { deadLetterPath, deadLettersPath, eventPath, eventsWithPath, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
-import { card, factList } from '../page/sections.ts';
+import { alert, card, factList } from '../page/sections.ts';
 import { failureLabel, stateLabel, stateWord } from '../page/states.ts';
 import { quantity } from '../page/words.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
 import { attemptTimeline } from './attempts.ts';
 import type { DeadLetter } from './delivery.ts';
+import { haltWords } from './halts.ts';
 import { payloadSection } from './payload-section.ts';
 
 const REFRESH_SECONDS = 15;
@@ -24,7 +33,7 @@ export function deadLetterPage(view: DeadLetter, context: PageContext): Html {
       actions: actions(view, context),
       live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${missingReplayScope(context.operator)}
+    ${haltAlert(view)} ${missingReplayScope(context.operator)}
     ${card(
       html`<div class="detail">
         <section aria-labelledby="h-attempts">
@@ -67,8 +76,19 @@ function stateTime({
   return nextAttemptAt === null ? null : html`, next attempt ${until(nextAttemptAt, now)}`;
 }
 
+/** Tells an operator what waits for a decision. */
+function haltAlert({ halts, generatedAt: now }: DeadLetter): Html | null {
+  if (halts === null) return null;
+  return alert(
+    'dead',
+    HALT_ICON,
+    html`<b>This dead letter ${haltWords(halts)}.</b> Since ${timeToMinute(halts.since, now)} nothing behind
+      it is delivered.`,
+  );
+}
+
 function actions(view: DeadLetter, context: PageContext): Html | null {
-  const { state, deliveryId, topic, subscriber } = view;
+  const { state, deliveryId, topic, subscriber, deadLetteredAt, halts } = view;
   if (!mayReplay(context.operator) || state === 'pending') return null;
   const of = `${topic} to ${subscriber}`;
   const include = state === 'delivered' ? 'all' : null;
@@ -78,6 +98,7 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
         ? [retryForm(deliveryId, of, context), skipForm(deliveryId, of, context)]
         : replayLink(of, { deliveryIds: deliveryId, include })
     }
+    ${deadLetteredAt !== null && dismissLetterForm(deliveryId, of, halts !== null, context)}
   </div>`;
 }
 

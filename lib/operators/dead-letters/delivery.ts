@@ -10,6 +10,8 @@ import { driverOf, run } from '../../db/statement.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import type { State } from '../shapes.ts';
+import { HALT, halts, haltsOf } from './halts.ts';
+import type { FoundHalt } from './halts.ts';
 import { deliveryFields } from './read.ts';
 import { reveal, revealOf } from './reveal.ts';
 import type { Reveal } from './reveal.ts';
@@ -75,6 +77,7 @@ export const deadLetter = z
     }),
     deliveredAt: shape.instant.nullable(),
     nextAttemptAt: shape.instant.nullable(),
+    halts: halts.nullable().meta({ description: 'Null where its lane goes on.' }),
     lastError: shape.lastError.extend({ group: shape.errorGroup.nullable() }).nullable(),
     orderingKey: z.string().meta({ description: 'Empty if the whole topic is one lane.' }),
     event: z.object({
@@ -97,6 +100,8 @@ export const deadLetter = z
   });
 export type DeadLetter = z.output<typeof deadLetter>;
 export type Attempt = DeadLetter['attempts'][number];
+/** An attempt, and no operator's action. */
+export type Try = z.output<typeof handled>;
 
 /**
  * Reads one delivery, with its personal data hidden unless it was revealed.
@@ -163,6 +168,7 @@ interface Found extends FoundAttempts {
   readonly correlation_id: string | null;
   readonly causation_id: string | null;
   readonly traceparent: string | null;
+  readonly halts: FoundHalt | null;
   readonly siblings:
     | readonly { readonly deliveryId: string; readonly subscriber: string; readonly state: State }[]
     | null;
@@ -188,6 +194,7 @@ function deadLetterOf(deliveryId: string, found: Found, revealed: Reveal | null)
     dismissedAt: instantOrNull(found.dismissed_at),
     deliveredAt: instantOrNull(found.delivered_at),
     nextAttemptAt: instantOrNull(found.next_attempt_at),
+    halts: haltsOf(found.halts),
     failures: found.attempts,
     replays: found.replays,
     lastError: error && { kind: error.kind, message: error.message, group: found.error_group },
@@ -254,6 +261,11 @@ function isIntervention(
   return intervention.shape.outcome.safeParse(outcome).success;
 }
 
+/** Whether an attempt found nobody there during an outage. It used up no attempt, like one whose handler asked to wait. */
+export function isProbe({ outcome, error }: Try): boolean {
+  return outcome === 'waited' && error !== null && error.kind !== 'retry_after';
+}
+
 /** Finds the error of the last attempt that failed; null where none did. */
 export function lastErrorOf(attempts: readonly Attempt[]): AttemptError | null {
   const last = attempts.findLast((one) => 'error' in one && one.error !== null);
@@ -284,6 +296,12 @@ const READ = `
     'ordering_key', events.ordering_key, 'event_id', event_id, 'event_state', events.state, 'payload', payload,
     'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,
     'correlation_id', correlation_id, 'causation_id', causation_id, 'traceparent', traceparent,
+    'halts', (
+      select ${HALT}
+      from halts
+      where halts.lane_id = deliveries.lane_id and halts.position = deliveries.position
+        and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
+    ),
     'siblings', (
       select json_agg(json_build_object('deliveryId', other.lane_id || '-' || other.position,
         'subscriber', other_lane.subscriber, 'state', other.state)

@@ -1,5 +1,5 @@
 import { mayReplay, missingReplayScope, replayLink } from '../page/actions.ts';
-import { CHECK_ICON } from '../page/icons.ts';
+import { CHECK_ICON, HALT_ICON } from '../page/icons.ts';
 import { timeAndAgo, until } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
@@ -116,6 +116,7 @@ function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html
     }
     <td class="about">
       <a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a><span class="s">${subject}</span>
+      ${item.halts && HALTS}
     </td>
     <td>${subscriberLink(subscriber, topic)}</td>
     <td class="message">${failureLabel(item.lastError)}</td>
@@ -131,6 +132,10 @@ function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html
     </td>
   </tr>`;
 }
+
+const HALTS = html`<span class="tag halted" title="Its lane waits until it is replayed or dismissed."
+  >${HALT_ICON}halts its lane</span
+>`;
 
 function replayCount(replays: number): Child {
   return replays > 0 && html`<span class="s">replayed ${replays === 1 ? 'once' : `${replays} times`}</span>`;

@@ -32,6 +32,9 @@ const item = z
   .object({
     ...deliveryFields,
     deadLetteredAt: shape.instant,
+    halts: z.boolean().meta({
+      description: 'Whether its lane, or its ordering key, waits until it is replayed or dismissed.',
+    }),
     lastError: shape.lastError.extend({ group: shape.errorGroup }),
   })
   .meta({ id: 'DeadLetterItem' });
@@ -139,6 +142,7 @@ function itemOf(found: FoundItem): DeadLetterItem {
     deadLetteredAt: instantOf(found.dead_lettered_at),
     failures: found.attempts,
     replays: found.replays,
+    halts: found.halts,
     lastError: {
       kind: masked(last.kind, found.group_kind),
       message: masked(last.message, found.group_message),

@@ -1,9 +1,15 @@
 import * as z from 'zod';
 
 import { topics } from '../../catalog/catalog.ts';
+import { dismissOne } from '../../deliveries/dismiss.ts';
+import { NotActedOn } from '../../deliveries/first-of-lane.ts';
 import { deliveryId } from '../../deliveries/replay-request.ts';
 import { answered, invalid, refused } from '../../http/operation.ts';
+import { Problem } from '../../http/problem.ts';
+import { instantOf } from '../../time.ts';
+import { nextPath } from '../access/next-path.ts';
 import { operatorRoute } from '../access/route.ts';
+import { followedPath } from '../page/following.ts';
 import { deadLetterPath, HOME, revealedPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { deadLetterPage as drawDeadLetter } from './delivery-page.ts';
@@ -29,6 +35,7 @@ const DEAD = {
   deadLetteredAt: '2026-02-21T09:30:00.420Z',
   failures: 1,
   replays: 0,
+  halts: false,
   lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone', group: '9c1d5e0f7a2b4c68' },
 };
 
@@ -175,4 +182,56 @@ export const reveal = operatorRoute({
     view.reveal && revealedPath(deadLetterPath(parameters.deliveryId), view.reveal.revealId),
 });
 
-export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal];
+const dismissed = z
+  .object({
+    deliveryId: z.string(),
+    topic: shape.topic,
+    subscriber: z.string(),
+    dismissedAt: shape.instant.meta({ description: 'Earlier, if it was dismissed before.' }),
+    released: z.boolean().meta({ description: 'Whether it halted its lane, which goes on now.' }),
+  })
+  .meta({ id: 'DismissedDeadLetter', description: 'The dismissed dead letter.' });
+
+export const dismissDeadLetter = operatorRoute({
+  id: 'dismissDeadLetter',
+  path: `${HOME}/dead-letters/{deliveryId}/dismiss`,
+  scope: 'event-bus:replay',
+  summary: 'Dismiss one dead letter',
+  description:
+    'It leaves all counts and lists, stays on record until its event is pruned, and can still be replayed by its id. If it halts its lane, the lane goes on. A repeated request changes nothing.',
+  parameters: { deliveryId },
+  body: z
+    .object({ reason: shape.requiredReason, next: shape.optionalReason.shape.next })
+    .meta(shape.needsReason),
+  answer: dismissed,
+  problems: ['not_dead'],
+  unknown: UNKNOWN,
+  examples: {
+    nobody: {
+      summary: 'An unknown delivery',
+      parameters: { deliveryId: NOBODY },
+      json: { reason: 'Booked by hand.' },
+      answer: NO_DELIVERY,
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { deliveryId: NOBODY },
+      json: {},
+      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
+    },
+  },
+  handle: async ({ parameters, body: { reason }, operator, bus }) => {
+    try {
+      const done = await dismissOne(await bus.database(), { ...parameters, by: operator.subject, reason });
+      return { ...done, dismissedAt: instantOf(done.dismissedAt) };
+    } catch (error) {
+      if (!(error instanceof NotActedOn)) throw error;
+      if (error.code === 'not_found') return null;
+      throw new Problem(error.code, { detail: error.message, cause: error });
+    }
+  },
+  redirectTo: ({ deliveryId: of, released }, { body }) =>
+    followedPath(nextPath(body.next ?? deadLetterPath(of)), 'dismiss', released ? `${of}/lane` : of),
+});
+
+export const deadLetterRoutes = [listDeadLetters, showDeadLetter, reveal, dismissDeadLetter];

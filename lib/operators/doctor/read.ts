@@ -169,7 +169,7 @@ const CHECKS: readonly Check[] = [
       'deliveries began before one ahead in their lane ended',
     ],
     // A replay runs an older delivery after newer ones, which is not a violation. Nor is a backfill of events that are
-    // older than what was begun before it was requested.
+    // older than what relays had claimed before it began.
     text: `select example from (
         select lane_id || '-' || position as example, lane_topic, subscriber, attempted_at,
           state = 'delivered' and replays = 0
@@ -182,8 +182,8 @@ const CHECKS: readonly Check[] = [
       ) as placed where is_early and not exists (
         select from backfills, jsonb_array_elements(log_ahead) as entry
         where backfills.topic = lane_topic and backfills.subscriber = placed.subscriber
-          and attempted_at < requested_at and entry ->> 'outcome' = 'backfilled'
-          and requested_at <= (entry ->> 'at')::timestamptz
+          and attempted_at < begun_at and entry ->> 'outcome' = 'backfilled'
+          and begun_at <= (entry ->> 'at')::timestamptz
       )`,
   },
   {

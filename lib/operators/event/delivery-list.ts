@@ -1,5 +1,14 @@
 import { attemptTimeline } from '../dead-letters/attempts.ts';
-import { mayReplay, replayLink, resumeForm, retryForm, skipForm } from '../page/actions.ts';
+import { haltWords } from '../dead-letters/halts.ts';
+import {
+  dismissLetterForm,
+  mayReplay,
+  probeForm,
+  replayLink,
+  resumeForm,
+  retryForm,
+  skipForm,
+} from '../page/actions.ts';
 import { time } from '../page/instants.ts';
 import type { PageContext } from '../page/layout.ts';
 import { deadLetterPath, eventPath } from '../page/links.ts';
@@ -29,12 +38,12 @@ function troubleFirst(deliveries: readonly EventDelivery[]): readonly EventDeliv
 }
 
 function deliveryItem(delivery: EventDelivery, view: EventView, context: PageContext): Html {
-  const { deliveryId, subscriber, state, attempts, nextAttemptAt, why } = delivery;
+  const { deliveryId, subscriber, state, attempts, nextAttemptAt, why, halts } = delivery;
   const now = view.generatedAt;
   return html`<li id="to-${subscriber}">
     <div>
       <h3>${subscriberLink(subscriber, view.event.topic)} ${stateLabel(state)}${endedAt(delivery, now)}</h3>
-      ${why && reasons(why, now)}
+      ${why && reasons(why, now)} ${halts && html`<p>It ${haltWords(halts)}.</p>`}
       ${
         deliveryId !== null &&
         html`<p class="small muted">
@@ -65,16 +74,22 @@ function actions(delivery: EventDelivery, { event }: EventView, context: PageCon
   const of = `${event.topic} to ${subscriber}`;
   if (why === null) {
     const include = state === 'delivered' ? 'all' : null;
-    return html`<div class="acts">${replayLink(of, { deliveryIds: deliveryId, include })}</div>`;
+    return html`<div class="acts">
+      ${replayLink(of, { deliveryIds: deliveryId, include })}
+      ${delivery.deadLetteredAt !== null && dismissLetterForm(deliveryId, of, delivery.halts !== null, context)}
+    </div>`;
   }
   const codes = [why.code, ...why.also.map(({ code }) => code)];
   return html`<div class="acts">
     ${codes.includes('backoff') && [retryForm(deliveryId, of, context), skipForm(deliveryId, of, context)]}
     ${why.code === 'paused' && resumeForm(subscriber, why.pausedTopic, context)}
+    ${why.code === 'outage' && probeForm(subscriber, context)}
     ${
       why.behind &&
       html`<a class="btn sm" href="${eventPath(why.behind.eventId)}#to-${subscriber}"
-        >Open the first in line<span class="vh"> of ${of}</span></a
+        >${why.behind.code === 'halted' ? 'Open the dead letter' : 'Open the first in line'}<span class="vh">
+          of ${of}</span
+        ></a
       >`
     }
   </div>`;

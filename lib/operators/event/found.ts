@@ -2,6 +2,10 @@ import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
 import type { FoundAttempts } from '../dead-letters/delivery.ts';
+import { HALT } from '../dead-letters/halts.ts';
+import type { FoundHalt } from '../dead-letters/halts.ts';
+import { OUTAGE } from '../incidents/outage.ts';
+import type { FoundOutage } from '../incidents/outage.ts';
 import type { State } from '../shapes.ts';
 
 /** The statement's result: an event, its deliveries, and all that they may wait for. Times are epoch milliseconds. */
@@ -22,6 +26,8 @@ export interface Found {
     readonly by: string;
     readonly reason: string;
   }[];
+  /** The subscribers that do not answer. */
+  readonly outages: readonly (FoundOutage & { readonly subscriber: string })[];
 }
 
 interface FoundEvent {
@@ -69,6 +75,10 @@ export interface FoundDelivery extends FoundAttempts {
   readonly in_front: number;
   /** Whether there may be more of them. */
   readonly is_more_in_front: boolean;
+  /** The dead letter that its lane, or its key, stands at. */
+  readonly halt: (FoundFirst & { readonly halted_at: number }) | null;
+  /** Of a dead letter that halts its lane, or its key. */
+  readonly halts: FoundHalt | null;
 }
 
 export interface FoundLane {
@@ -135,7 +145,7 @@ const EVENT = `
   ),
   waiting as materialized (
     select delivery.lane_id, delivery.lane_key, delivery.position, lanes.head, lanes.lease_token is not null as is_leased,
-      lanes.due_at, lanes.held_version, (
+      nullif(lanes.due_at, 'infinity') as due_at, lanes.held_version, (
         -- As of a lane of its own: in a shared one a key waits for itself alone.
         select next.position from postbud_next_1(lanes.id, case when lane_key is not null then delivery.lane_id end, null,
           lane_key, lanes.head, 1) as next
@@ -170,6 +180,22 @@ const EVENT = `
     from waiting join deliveries as first on first.lane_id = waiting.lane_id and first.position = first_position
       join events on events.id = first.event_id
     where first_position < waiting.position
+  ),
+  -- What was put back in front of it is delivered first.
+  halt as (
+    select waiting.lane_id, json_build_object('delivery_id', dead.lane_id || '-' || dead.position, 'event_id', dead.event_id,
+      'halted_at', extract(epoch from halted_at) * 1000, 'topic', events.topic, 'payload', payload, 'version', version,
+      'created_at', extract(epoch from created_at) * 1000, ${attemptColumns('dead')}) as halt
+    from waiting, lateral (
+      select deliveries.*, halted_at from halts join deliveries using (lane_id, position)
+      where halts.lane_id = waiting.lane_id and halts.lane_key is not distinct from waiting.lane_key
+        and halts.position < waiting.first_position and state = 'dead_lettered' and dismissed_at is null
+      order by halts.position limit 1
+    ) as dead join events on events.id = dead.event_id
+  ),
+  halts_own as (
+    select halts.lane_id, ${HALT} as halts
+    from delivery join halts using (lane_id, position) where state = 'dead_lettered' and dismissed_at is null
   )
   select json_build_object(
     'now', extract(epoch from clock.now) * 1000,
@@ -188,9 +214,14 @@ const EVENT = `
         'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays, 'error_group', error_group,
         'lane', case when waiting.lane_id is not null then json_build_object('is_leased', is_leased,
           'due_at', extract(epoch from due_at) * 1000, 'held_version', held_version) end,
-        'first', first.first, 'in_front', coalesce(in_front.number, 0),
+        'first', first.first, 'halt', halt.halt, 'halts', halts_own.halts, 'in_front', coalesce(in_front.number, 0),
         'is_more_in_front', coalesce(in_front.is_more, false), ${attemptColumns('delivery')}) order by subscriber), '[]')
       from delivery left join waiting using (lane_id) left join in_front using (lane_id) left join first using (lane_id)
+        left join halt using (lane_id) left join halts_own using (lane_id)
+    ),
+    'outages', (
+      select coalesce(json_agg(json_build_object('subscriber', subscriber, ${OUTAGE})), '[]') from outages
+      where recovered_at is null
     ),
     'pauses', (
       select coalesce(json_agg(json_build_object('subscriber', subscriber, 'topic', pauses.topic,

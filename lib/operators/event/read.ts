@@ -6,6 +6,7 @@ import type { Database } from '../../db/connect.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
+import { haltsOf } from '../dead-letters/halts.ts';
 import type { Reveal } from '../dead-letters/reveal.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
@@ -42,7 +43,12 @@ export async function readEvent(
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  return viewOf({ found, handled }, family, reveal);
+  const heedless = new Set(
+    attached
+      .filter(({ outage }) => outage === 'off')
+      .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
+  );
+  return viewOf({ found, handled, heedless }, family, reveal);
 }
 
 /** An event has the same position in the lanes of all its subscribers. */
@@ -103,6 +109,7 @@ function deliveriesOf(circumstances: Circumstances, texts: readonly string[] | n
     deliveredAt: null,
     deadLetteredAt: null,
     dismissedAt: null,
+    halts: null,
     lastError: null,
     why: whyOf(subscriber, null, circumstances),
   }));
@@ -126,6 +133,7 @@ function deliveryOf(
     deliveredAt: instantOrNull(found.delivered_at),
     deadLetteredAt: instantOrNull(found.dead_lettered_at),
     dismissedAt: instantOrNull(found.dismissed_at),
+    halts: haltsOf(found.halts),
     lastError: error && { ...error, group: found.error_group },
     why: isWaiting ? whyOf(found.subscriber, found, circumstances) : null,
   };

@@ -1,5 +1,7 @@
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
+import { haltWords } from '../dead-letters/halts.ts';
+import { silenceWords } from '../incidents/outage.ts';
 import { timeText, time } from '../page/instants.ts';
 import { eventPath } from '../page/links.ts';
 import { failureClause } from './failure.ts';
@@ -70,14 +72,19 @@ function deliveredClause(deliveries: readonly EventDelivery[]): Sentence {
 function deadClauses(dead: readonly EventDelivery[]): readonly Sentence[] {
   const [first] = dead;
   if (!first) return [];
-  const { deadLetteredAt, lastError, attempts } = first;
+  const { deadLetteredAt, lastError, attempts, halts } = first;
   const names = joinNames(dead.map(({ subscriber }) => subscriber));
   const at: Sentence = deadLetteredAt === null ? [] : [' at ', { at: deadLetteredAt }];
   if (dead.length > 1) return [[`dead-lettered for ${names}, the first`, ...at]];
   const last = attempts.at(-1);
   if (last?.outcome === 'skipped') return [[`dead-lettered for ${names}`, ...at, `: skipped by ${last.by}`]];
   return [
-    [`dead-lettered for ${names}`, ...at, lastError === null ? '' : `: it ${failureClause(lastError)}`],
+    [
+      `dead-lettered for ${names}`,
+      ...at,
+      lastError === null ? '' : `: it ${failureClause(lastError)}`,
+      halts === null ? '' : `; this ${haltWords(halts)}`,
+    ],
   ];
 }
 
@@ -142,6 +149,10 @@ export function reasonWords(reason: Reason): Sentence {
       return ['this deployment has no handler and no endpoint for the subscriber'];
     case 'paused':
       return [`paused by ${by}`, ...sinceWords(since), because(reason.reason)];
+    case 'outage':
+      return outageWords(reason);
+    case 'halted':
+      return behind ? haltedWords(behind, since) : [];
     case 'behind':
       return behind ? behindWords(behind) : [];
     case 'leased':
@@ -174,6 +185,24 @@ function backoffWords({ lastError, until }: Reason): Sentence {
     : [`it ${failureClause(lastError)}; next try `, ...next];
 }
 
+function outageWords({ outage, since, until }: Reason): Sentence {
+  if (outage === null || since === null || until === null) return [];
+  const { kind, probes } = outage;
+  const probed = probes === 0 ? '' : `${quantity(probes, 'probe')} without an answer, `;
+  return [`it ${silenceWords(kind)} since `, { at: since }, `; ${probed}next probe `, { at: until }];
+}
+
+function haltedWords({ eventId, subject, deliveryId, lastError }: InFront, since: string | null): Sentence {
+  const failed = lastError === null ? '' : `, because it ${failureClause(lastError)}`;
+  return [
+    'halted behind ',
+    { eventId, subject },
+    ', which was dead-lettered',
+    ...(since === null ? [] : [' at ', { at: since }]),
+    `${failed}; it goes on when dead letter ${deliveryId} is replayed or dismissed`,
+  ];
+}
+
 function behindWords(inFront: InFront): Sentence {
   const { eventId, subject, count: number, isMore, code, nextAttemptAt, lastError } = inFront;
   const failed = lastError === null ? '' : `, which ${failureClause(lastError)}`;
@@ -185,6 +214,7 @@ function behindWords(inFront: InFront): Sentence {
       lastError === null ? ', which a relay is delivering now' : '; a relay is trying it again',
     ],
     newer_version: [', which waits for a release that reads its payload version'],
+    outage: [failed],
     due: [failed, lastError === null ? ', which is due now' : '; due again now'],
   };
   return [`${placeWords(number, isMore)} behind `, { eventId, subject }, ...(state[code] ?? [])];

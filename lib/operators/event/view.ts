@@ -1,7 +1,9 @@
 import * as z from 'zod';
 
 import { attemptError, historyEntry, payloadFields } from '../dead-letters/delivery.ts';
+import { halts } from '../dead-letters/halts.ts';
 import { deliveryFields } from '../dead-letters/read.ts';
+import { outage } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
 
 /** Times in a text are those of Europe/Oslo. The fields beside it have them in UTC. */
@@ -17,6 +19,8 @@ const whyCode = z
     'not_in_catalog',
     'unattached',
     'paused',
+    'outage',
+    'halted',
     'behind',
     'leased',
     'newer_version',
@@ -34,13 +38,20 @@ const inFront = z
       .string()
       .nullable()
       .meta({ description: 'Null also where it is that of the waiting event too.' }),
-    count: shape.count.meta({ description: 'Unfinished deliveries in front, the first included.' }),
+    count: shape.count.meta({
+      description:
+        'Unfinished deliveries in front, the first included, or the dead letter that halts the lane.',
+    }),
     isMore: z.boolean().meta({ description: 'Whether more may wait in front than `count` says.' }),
     code: whyCode.meta({ description: 'Why the first one waits.' }),
     nextAttemptAt: shape.instant.nullable(),
     lastError: attemptError.nullable(),
   })
-  .meta({ id: 'InFront', description: 'The first unfinished delivery of the lane: the others wait for it.' });
+  .meta({
+    id: 'InFront',
+    description:
+      'What the others of the lane wait for: its first unfinished delivery, or, with the code `halted`, the dead letter that halts it.',
+  });
 export type InFront = z.output<typeof inFront>;
 
 const producer = z
@@ -62,11 +73,14 @@ const why = z
     code: whyCode,
     text,
     since: shape.instant.nullable().meta({ description: 'Since when it waits for this reason.' }),
-    until: shape.instant.nullable().meta({ description: 'The next attempt, or the end of the lease.' }),
+    until: shape.instant
+      .nullable()
+      .meta({ description: 'The next attempt, the next probe, or the end of the lease.' }),
     by: z.string().nullable().meta({ description: 'The operator who paused the subscriber.' }),
     reason: z.string().nullable().meta({ description: 'The operator’s reason.' }),
     pausedTopic: shape.topic.nullable().meta({ description: 'Of a pause: its topic; null for all topics.' }),
     behind: inFront.nullable(),
+    outage: outage.nullable(),
     producers: z
       .array(producer)
       .meta({ description: 'The transactions that the event waits for, oldest first.' }),
@@ -92,6 +106,7 @@ const delivery = z
     dismissedAt: shape.instant
       .nullable()
       .meta({ description: 'When an operator said that the dead letter will not be replayed.' }),
+    halts: halts.nullable().meta({ description: 'Of a dead letter that halts its lane.' }),
     lastError: attemptError.extend({ group: shape.errorGroup.nullable() }).nullable(),
     why: why.nullable().meta({ description: 'Null for a delivery that is delivered or dead-lettered.' }),
   })

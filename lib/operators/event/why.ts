@@ -4,6 +4,7 @@ import { subjectOf } from '../../catalog/subject.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
 import type { FoundAttempts } from '../dead-letters/delivery.ts';
+import { outageOf } from '../incidents/outage.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
 import type { Found, FoundDelivery, FoundFirst, FoundLane } from './found.ts';
 import { reasonWords, written } from './sentences.ts';
@@ -15,6 +16,8 @@ export interface Circumstances {
   readonly found: Found;
   /** `topic subscriber` of each subscription that a relay here would hand over. */
   readonly handled: ReadonlySet<string>;
+  /** Those of them that do not wait while their subscriber does not answer. */
+  readonly heedless: ReadonlySet<string>;
 }
 
 /**
@@ -23,8 +26,8 @@ export interface Circumstances {
  *
  * 1. nothing moves: `relay_stopped`
  * 2. the event: `producer_open`, else `not_fanned_out`
- * 3. the subscription: `not_in_catalog`, else `unattached`; then `paused`
- * 4. the lane: `behind`
+ * 3. the subscription: `not_in_catalog`, else `unattached`; then `paused`; then `outage`
+ * 4. the lane: `halted`, else `behind`
  * 5. the delivery: `leased`, else `newer_version`, else `backoff`, else `due`
  *
  * A lease that has not run out proves that some relay hands the lane over, also one of another release. So under a lease
@@ -35,12 +38,14 @@ export interface Circumstances {
 export function whyOf(subscriber: string, delivery: FoundDelivery | null, circumstances: Circumstances): Why {
   const { found } = circumstances;
   const isHeld = isLeased(delivery?.lane ?? null, found.now);
+  const down = outage(subscriber, circumstances);
   const reasons = [
     stopped(found),
     delivery === null ? notFannedOut(found) : null,
     isHeld ? null : notHandled(subscriber, delivery, circumstances),
     paused(subscriber, found),
-    delivery === null ? null : inLane(delivery, found),
+    down,
+    delivery === null ? null : inLane(delivery, found, down !== null),
   ].filter((reason) => reason !== null);
   const now = instantOf(found.now);
   const inWords = (reason: Reason) => written(reasonWords(reason), now);
@@ -48,9 +53,9 @@ export function whyOf(subscriber: string, delivery: FoundDelivery | null, circum
   return {
     ...first!,
     text: inWords(first!),
-    // What is merely due follows by itself.
+    // What is merely due follows by itself, and so does a retry once the subscriber answers again.
     also: others
-      .filter(({ code }) => code !== 'due')
+      .filter(({ code }) => code !== 'due' && !(code === 'backoff' && down !== null))
       .map((reason) => ({ code: reason.code, text: inWords(reason) })),
   };
 }
@@ -92,17 +97,53 @@ function paused(subscriber: string, { pauses }: Found): Reason | null {
   return reasonOf('paused', { since: instantOf(pause.at), by, reason, pausedTopic: topic || null });
 }
 
-function inLane(delivery: FoundDelivery, found: Found): Reason {
-  const { first, lane } = delivery;
+function outage(subscriber: string, { found, heedless }: Circumstances): Reason | null {
+  const silent = found.outages.find((one) => one.subscriber === subscriber);
+  if (!silent || heedless.has(`${found.event.topic} ${subscriber}`)) return null;
+  const facts = outageOf(silent);
+  return reasonOf('outage', { since: facts.since, until: facts.nextProbeAt, outage: facts });
+}
+
+/** @param isDown whether the subscriber does not answer. */
+function inLane(delivery: FoundDelivery, found: Found, isDown: boolean): Reason {
+  const { first, lane, halt } = delivery;
+  if (halt !== null) {
+    const behind = haltInFront(delivery, halt, found);
+    return reasonOf('halted', { since: instantOf(halt.halted_at), behind });
+  }
   if (first === null) return inItself(found.event, delivery, lane, found.now);
   return reasonOf('behind', {
     since: waitsSince(found.event, delivery, found.now),
-    behind: inFrontOf(delivery, first, found),
+    behind: inFrontOf(delivery, first, found, isDown),
   });
 }
 
-function inFrontOf(delivery: FoundDelivery, first: FoundFirst, { event, now }: Found): InFront {
-  const { code, lastError } = inItself(first, first, delivery.lane, now);
+function inFrontOf(delivery: FoundDelivery, first: FoundFirst, found: Found, isDown: boolean): InFront {
+  const { code: ownCode, lastError } = inItself(first, first, delivery.lane, found.now);
+  const code = isDown && ownCode === 'backoff' ? 'outage' : ownCode;
+  return {
+    ...named(first, found),
+    count: delivery.in_front,
+    isMore: delivery.is_more_in_front,
+    code,
+    nextAttemptAt: code === 'backoff' ? instantOrNull(first.next_attempt_at) : null,
+    lastError,
+  };
+}
+
+function haltInFront(delivery: FoundDelivery, halt: FoundFirst, found: Found): InFront {
+  const lastError = lastErrorOf(attemptsOf(halt, personalTexts(halt.topic, halt.payload, halt.version)));
+  return {
+    ...named(halt, found),
+    count: delivery.in_front + 1,
+    isMore: delivery.is_more_in_front,
+    code: 'halted',
+    nextAttemptAt: null,
+    lastError,
+  };
+}
+
+function named(first: FoundFirst, { event }: Found) {
   const subject = subjectOf(first.topic, first.payload, first.version);
   return {
     deliveryId: first.delivery_id,
@@ -110,11 +151,6 @@ function inFrontOf(delivery: FoundDelivery, first: FoundFirst, { event, now }: F
     topic: first.topic,
     // A sentence would seem to speak of one and the same event.
     subject: subject === subjectOf(event.topic, event.payload, event.version) ? null : subject,
-    count: delivery.in_front,
-    isMore: delivery.is_more_in_front,
-    code,
-    nextAttemptAt: code === 'backoff' ? instantOrNull(first.next_attempt_at) : null,
-    lastError,
   };
 }
 
@@ -179,6 +215,7 @@ const NONE = {
   reason: null,
   pausedTopic: null,
   behind: null,
+  outage: null,
   producers: [],
   neededVersion: null,
   lastError: null,

@@ -1,10 +1,12 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { instantOf } from '../../time.ts';
 import { deliveryId } from '../../deliveries/replay-request.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { readDeadLetter } from '../dead-letters/delivery.ts';
+import { isProbe, readDeadLetter } from '../dead-letters/delivery.ts';
 import type { Attempt, DeadLetter } from '../dead-letters/delivery.ts';
+import { IS_PROBING } from '../incidents/outage.ts';
 import type { Follower, Following } from '../page/following.ts';
 import { duration, time } from '../page/instants.ts';
 import { deadLetterPath } from '../page/links.ts';
@@ -17,7 +19,7 @@ export const retry: Follower<Database> = async (db, of) => {
   const act = delivery?.attempts.findLastIndex(({ outcome }) => outcome === 'hurried') ?? -1;
   const since = delivery?.attempts[act]?.at;
   if (!delivery || since === undefined) return null;
-  const outcome = outcomeOf(delivery, delivery.attempts.slice(act + 1)) ?? (await pauseOutcome(db, delivery));
+  const outcome = outcomeOf(delivery, delivery.attempts.slice(act + 1)) ?? (await waitOutcome(db, delivery));
   const name = html`<b>Retried ${nameOf(delivery)}:</b>`;
   const now = delivery.generatedAt;
   if (outcome === null) {
@@ -32,19 +34,44 @@ export const skip: Follower<Database> = async (db, of) => {
   const since = delivery?.attempts.findLast(({ outcome }) => outcome === 'skipped')?.at;
   if (!delivery || since === undefined || delivery.state !== 'dead_lettered') return null;
   const name = html`<b>Skipped ${nameOf(delivery)}:</b> it is a dead letter now.`;
-  const now = delivery.generatedAt;
+  return await followNext(db, of, name, since, delivery.generatedAt);
+};
+
+/**
+ * Follows a dead letter that was dismissed; if it halted its lane, until the next one in its lane has been attempted.
+ *
+ * @param of its id, and `/lane` after it if it halted its lane.
+ */
+export const dismiss: Follower<Database> = async (db, of) => {
+  const [id = '', lane] = of.split('/');
+  const delivery = await readDelivery(db, id);
+  if (!delivery || delivery.dismissedAt === null) return null;
+  const { dismissedAt: since, generatedAt: now } = delivery;
+  const name = html`<b>Dismissed ${nameOf(delivery)}:</b> it is in no count any more.`;
+  if (lane === undefined) return { tone: 'ok', words: name, isSettled: true, since, now };
+  return await followNext(db, id, name, since, now);
+};
+
+/** @param name says what was done with the delivery that the next one comes after. */
+async function followNext(
+  db: Database,
+  of: string,
+  name: Html,
+  since: string,
+  now: string,
+): Promise<Following> {
   const next = await readNext(db, of, since);
   if (next === null) {
     return { tone: 'ok', words: html`${name} Nothing waits behind it.`, isSettled: true, since, now };
   }
   const later = next.attempts.filter(({ at }) => at >= since);
-  const outcome = outcomeOf(next, later) ?? (await pauseOutcome(db, next));
+  const outcome = outcomeOf(next, later) ?? (await waitOutcome(db, next));
   const link = html`The <a href="${deadLetterPath(next.deliveryId)}">next delivery</a> in its lane:`;
   if (outcome === null) {
     return { tone: 'wait', words: html`${name} ${link} on its way …`, isSettled: false, since, now };
   }
   return { tone: outcome.tone, words: html`${name} ${link} ${outcome.words}.`, isSettled: true, since, now };
-};
+}
 
 async function readDelivery(db: Database, id: string): Promise<DeadLetter | null> {
   return deliveryId.safeParse(id).success ? await readDeadLetter(db, id) : null;
@@ -71,6 +98,10 @@ function outcomeOf(
     return { tone: 'ok', words };
   }
   const next = nextAttemptAt !== null && html`, next try ${time(nextAttemptAt, now)}`;
+  if (isProbe(last)) {
+    const said = last.error === null ? '' : html`: ${truncate(LONGEST_ERROR, failureWords(last.error))}`;
+    return { tone: 'fail', words: html`probed, and got no answer${said}; no attempt was used up` };
+  }
   if (last.outcome === 'waited') return { tone: 'fail', words: html`the handler asked to wait${next}` };
   const error = last.error && html`: ${truncate(LONGEST_ERROR, failureWords(last.error))}`;
   if (state === 'dead_lettered') return { tone: 'dead', words: html`failed again${error}; dead-lettered` };
@@ -80,15 +111,28 @@ function outcomeOf(
 /** The delivery's own page shows the whole message. */
 const LONGEST_ERROR = 120;
 
-/** A paused subscriber's delivery is attempted when someone resumes it. */
-async function pauseOutcome(db: Database, { topic, subscriber }: DeadLetter): Promise<Outcome | null> {
+/** A paused subscriber's delivery is attempted when someone resumes it, and one of a silent subscriber when it answers. */
+async function waitOutcome(
+  db: Database,
+  { topic, subscriber, generatedAt: now }: DeadLetter,
+): Promise<Outcome | null> {
   const paused = await run(driverOf(db), {
     text: 'select from pauses where subscriber = $1::text and topic in ($2::text, $3::text)',
     values: [subscriber, topic, ''],
   });
-  return paused.length === 0
-    ? null
-    : { tone: 'fail', words: html`waits, because ${subscriber} is paused; resume it to deliver` };
+  if (paused.length > 0) {
+    return { tone: 'fail', words: html`waits, because ${subscriber} is paused; resume it to deliver` };
+  }
+  // Another delivery may have probed in its place.
+  const [silent] = await run<{ next: number }>(driverOf(db), {
+    text: `select (extract(epoch from next_probe_at) * 1000)::float8 as next from outages
+      where subscriber = $1::text and recovered_at is null and next_probe_at > clock_timestamp()
+        and not ${IS_PROBING}`,
+    values: [subscriber],
+  });
+  if (!silent) return null;
+  const next = time(instantOf(silent.next), now);
+  return { tone: 'fail', words: html`waits, because ${subscriber} does not answer; next probe ${next}` };
 }
 
 async function readNext(db: Database, skipped: string, since: string): Promise<DeadLetter | null> {

@@ -45,7 +45,13 @@ function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, c
   const key =
     orderingKey === '' ? 'whole topic' : html`${orderedBy ?? 'key'} <span class="mono">${orderingKey}</span>`;
   const of = `${topic.topic} to ${subscriber} ${orderingKey}`.trimEnd();
-  const isPaused = topic.subscribers.some((one) => one.subscriber === subscriber && one.paused);
+  const { paused: isPaused = false, outage = null } =
+    topic.subscribers.find((one) => one.subscriber === subscriber) ?? {};
+  const next = isPaused
+    ? 'after the pause'
+    : outage !== null
+      ? `when ${subscriber} answers again`
+      : until(nextAttemptAt, generatedAt);
   return html`<tr class="r">
     <th class="row" scope="row">
       <b>${subscriberLink(subscriber, topic.topic)}</b><span class="s wrap">${key}</span>
@@ -56,7 +62,7 @@ function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, c
         >${topic.topic} ${shortId(lane.eventId)}</a
       >
       <span class="s">${subject !== null && `${subject}, `}${attemptWords(lane.attempts)}</span>
-      <span class="s">next attempt ${isPaused ? 'after the pause' : until(nextAttemptAt, generatedAt)}</span>
+      <span class="s">next attempt ${next}</span>
     </td>
     <td class="message">
       ${lane.lastError === null ? 'The handler asked to wait.' : failureLabel(lane.lastError)}

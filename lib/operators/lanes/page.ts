@@ -1,8 +1,15 @@
 import { errorGroupTable } from '../dead-letters/error-groups.ts';
-import { countCells, pauseLine, subscriberTags } from '../overview/topic-table.ts';
+import { countCells, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';
 import type { SubscriberOverview, TopicOverview } from '../overview/read.ts';
 import { retireForm } from '../incidents/actions.ts';
-import { mayReplay, missingReplayScope, pauseForm, replayLink, resumeForm } from '../page/actions.ts';
+import {
+  mayReplay,
+  missingReplayScope,
+  pauseForm,
+  probeForm,
+  replayLink,
+  resumeForm,
+} from '../page/actions.ts';
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
@@ -22,6 +29,7 @@ import { stateLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count, quantity, shortId } from '../page/words.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
+import { haltedLanesSection } from './halted-lanes.ts';
 import { heldLanesSection } from './held-lanes.ts';
 import type { RecentEvent, TopicView } from './read.ts';
 
@@ -37,7 +45,8 @@ export function topicPage(view: TopicView, context: PageContext): Html {
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${topicFacts(view)} ${missingReplayScope(context.operator)} ${subscribersSection(view, context)}
-    ${heldLanesSection(view, context)} ${errorsSection(view, context)} ${eventsSection(view)}`;
+    ${haltedLanesSection(view, context)} ${heldLanesSection(view, context)} ${errorsSection(view, context)}
+    ${eventsSection(view)}`;
   return layout(
     { title: topic.topic, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
     context,
@@ -112,7 +121,8 @@ function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string,
   const { subscriber } = one;
   return html`<tr class="r">
     <th class="row" scope="row">
-      <b>${subscriberLink(subscriber, topic)}</b> ${subscriberTags(one, row)}${pauseLine(one, now)}
+      <b>${subscriberLink(subscriber, topic)}</b>
+      ${subscriberTags(one, row)}${pauseLine(one, now)}${outageLine(one, now)}
     </th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber}` })}
     <td class="nowrap">${timeOrNever(one.lastDeliveredAt, now)}</td>
@@ -125,6 +135,7 @@ function subscriberActions(topic: string, one: SubscriberOverview, context: Page
   const { subscriber, deadLettered, paused, pause } = one;
   return html`<div class="acts">
     ${deadLettered > 0 && one.inCatalog && replayLink(`to ${subscriber}`, { topic, subscriber, since: ALL_TIME })}
+    ${one.outage && probeForm(subscriber, context)}
     ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
     ${!one.inCatalog && retireForm(subscriber, topic, context)}
   </div>`;

@@ -8,6 +8,8 @@ import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf } from '../../time.ts';
+import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';
+import type { FoundHalt } from '../dead-letters/halts.ts';
 import { groupOfErrors, readDeadLetters } from '../dead-letters/read.ts';
 import * as shape from '../shapes.ts';
 import { readOverview, topicOverview } from '../overview/read.ts';
@@ -28,6 +30,18 @@ const heldLane = z
   })
   .meta({ id: 'HeldLane', description: 'A lane whose first delivery waits for a retry.' });
 
+const haltedLane = z
+  .object({
+    subscriber: z.string(),
+    orderingKey: z.string(),
+    deliveryId: z.string().meta({ description: 'The dead letter that halts the lane.' }),
+    eventId: z.uuid(),
+    subject: z.string().nullable(),
+    lastError: shape.lastError.nullable(),
+    ...halts.shape,
+  })
+  .meta({ id: 'HaltedLane', description: 'A lane that waits until a dead letter is replayed or dismissed.' });
+
 export const topicView = z
   .object({
     generatedAt: shape.instant,
@@ -40,6 +54,7 @@ export const topicView = z
       .meta({ description: 'Null if the catalog does not have the topic.' }),
     orderedBy: shape.orderedBy,
     heldLanes: z.array(heldLane).max(50).meta({ description: 'Sorted by their next attempt.' }),
+    haltedLanes: z.array(haltedLane).max(50).meta({ description: 'Those halted longest come first.' }),
     errors: z.array(groupOfErrors),
     events: z
       .array(
@@ -58,6 +73,7 @@ export const topicView = z
 
 export type TopicView = z.output<typeof topicView>;
 export type HeldLane = z.output<typeof heldLane>;
+export type HaltedLane = z.output<typeof haltedLane>;
 export type RecentEvent = TopicView['events'][number];
 
 /**
@@ -77,7 +93,7 @@ export async function readTopic(
     run<{ found: Found }>(driverOf(db), { text: TOPIC, values: [topic, now?.toISOString() ?? null] }),
   ]);
   const { description, version, orderedBy = null } = rowOf(topic) ?? UNLISTED;
-  const { held, events } = row!.found;
+  const { held, halted, events } = row!.found;
   const shown = overview.topics.find((one) => one.topic === topic) ?? quiet(topic);
   return {
     generatedAt: overview.generatedAt,
@@ -86,6 +102,7 @@ export async function readTopic(
     version,
     orderedBy,
     heldLanes: held.map((lane) => heldLaneOf(lane, shown)),
+    haltedLanes: halted.map((lane) => haltedLaneOf(lane, topic)),
     errors: deadLetters.groups,
     events: events.map((event) => ({
       eventId: event.id,
@@ -130,6 +147,7 @@ function quiet(topic: string): TopicOverview {
 /** The statement's result. Times are epoch milliseconds. */
 interface Found {
   readonly held: readonly FoundLane[];
+  readonly halted: readonly FoundHaltedLane[];
   readonly events: readonly {
     readonly id: string;
     readonly created_at: number;
@@ -155,6 +173,28 @@ interface FoundLane {
   readonly version: number;
   /** Null if it is the subscription's only lane, whose counts are known. */
   readonly behind: number | null;
+}
+
+interface FoundHaltedLane extends Pick<
+  FoundLane,
+  'id' | 'position' | 'subscriber' | 'ordering_key' | 'event_id' | 'last' | 'payload' | 'version'
+> {
+  readonly halts: FoundHalt;
+}
+
+function haltedLaneOf(found: FoundHaltedLane, topic: string): HaltedLane {
+  const { payload, version, last } = found;
+  const masked = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
+  return {
+    subscriber: found.subscriber,
+    orderingKey: found.ordering_key,
+    deliveryId: `${found.id}-${found.position}`,
+    eventId: found.event_id,
+    subject: subjectOf(topic, payload, version),
+    lastError:
+      last?.kind === undefined ? null : { kind: masked(last.kind), message: masked(last.message ?? '') },
+    ...haltsOf(found.halts)!,
+  };
 }
 
 function heldLaneOf(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
@@ -200,13 +240,22 @@ const TOPIC = `
       ) end as behind
     from (
       select lanes.* from clock, lanes
-      where lanes.topic = $1::text and due_at > clock.now and lease_token is null
+      where lanes.topic = $1::text and due_at > clock.now and due_at < 'infinity' and lease_token is null
       order by due_at limit ${LISTED_LANES}
     ) as lanes, lateral (
       select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log
       from postbud_next_1(lanes.id, home_id, slot, held_key, head, 1) as next join deliveries
         on lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position
     ) as first join events on events.id = first.event_id
+  ),
+  halted as (
+    select dead.lane_id::text as id, dead.position::text as position, halts.subscriber, events.ordering_key,
+      dead.event_id, (dead.attempt_log -> -1) - 'answer' as last, payload, version, halted_at, ${HALT} as halts
+    from (
+      select * from halts where topic = $1::text order by halted_at, lane_id, position limit ${LISTED_LANES}
+    ) as halts join deliveries as dead on dead.lane_id = halts.lane_id and dead.position = halts.position
+      join events on events.id = dead.event_id
+    where dead.state = 'dead_lettered' and dead.dismissed_at is null
   ),
   longest_lane as materialized (
     select id from lanes where topic = $1::text and subscriber = (
@@ -226,5 +275,6 @@ const TOPIC = `
   )
   select json_build_object(
     'held', (select coalesce(json_agg(held order by due_at), '[]') from held),
+    'halted', (select coalesce(json_agg(halted order by halted_at, id, position), '[]') from halted),
     'events', (select coalesce(json_agg(event order by position desc), '[]') from event)
   ) as found`;

@@ -4,6 +4,7 @@ import { isTopicName, subscriberNames, topics } from '../../catalog/catalog.ts';
 import { NotActedOn } from '../../deliveries/first-of-lane.ts';
 import type { ActedOn } from '../../deliveries/first-of-lane.ts';
 import { pause, resume } from '../../deliveries/pause.ts';
+import { probe } from '../../deliveries/probe.ts';
 import { deliveryId, topicName, topicText } from '../../deliveries/replay-request.ts';
 import { retryNow } from '../../deliveries/retry-now.ts';
 import { skip } from '../../deliveries/skip.ts';
@@ -69,6 +70,7 @@ export const showTopic = operatorRoute({
             isMoreBehind: false,
           },
         ],
+        haltedLanes: [],
         errors: [],
         events: [
           {
@@ -113,10 +115,12 @@ export const retry = operatorRoute({
   path: `${HOME}/deliveries/{deliveryId}/retry`,
   scope: 'event-bus:replay',
   summary: 'Retry the delivery that holds a lane now',
+  description:
+    'While its subscriber does not answer, makes the next probe due now. The delivery that is due longest probes; when it gets through, all follow.',
   parameters: { deliveryId },
   body: shape.optionalReason,
   answer: actedOn,
-  problems: ['not_first', 'not_waiting', 'under_way'],
+  problems: ['not_first', 'not_waiting', 'halted', 'under_way'],
   unknown: UNKNOWN_DELIVERY,
   examples: {
     nobody: {
@@ -143,7 +147,7 @@ export const skipFirst = operatorRoute({
   parameters: { deliveryId },
   body: withReason.meta(shape.needsReason),
   answer: actedOn,
-  problems: ['not_first', 'not_waiting', 'under_way'],
+  problems: ['not_first', 'not_waiting', 'halted', 'under_way'],
   unknown: UNKNOWN_DELIVERY,
   examples: {
     nobody: {

@@ -44,15 +44,17 @@ function isTroubled({ deadLettered, failing, oldestDueAgeSeconds }: Troubles): b
   return deadLettered > 0 || failing > 0 || isLate(oldestDueAgeSeconds);
 }
 
-/** Whether deliveries wait until someone ends a pause. */
-function holdsBack({ paused, pending, failing }: SubscriberOverview): boolean {
-  return paused && pending + failing > 0;
+/** Whether deliveries wait until someone ends a pause, or until the subscriber answers again. */
+function holdsBack({ paused, outage, pending, failing }: SubscriberOverview): boolean {
+  return (paused || outage !== null) && pending + failing > 0;
 }
 
-/** Counts the deliveries that wait behind a failing one or for the end of a pause. */
+/** Counts the deliveries that wait behind a failing one or a halting dead letter, or for the end of a pause or an outage. */
 function blockedOf({ subscribers }: TopicOverview): number {
   return subscribers
-    .filter(({ failing, paused }) => failing > 0 || paused)
+    .filter(
+      ({ failing, paused, outage, haltedLanes }) => failing + haltedLanes > 0 || paused || outage !== null,
+    )
     .reduce((sum, { pending, failing }) => sum + pending + failing, 0);
 }
 

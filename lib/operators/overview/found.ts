@@ -1,10 +1,13 @@
 import { topics } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { HALTING } from '../../deliveries/halts.ts';
 import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
 import { MINUTE, SECOND } from '../../time.ts';
 import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
+import { OUTAGE } from '../incidents/outage.ts';
+import type { FoundOutage } from '../incidents/outage.ts';
 
 /** The statement's result. Times are epoch milliseconds; `hours` counts back from the current hour. */
 export interface Found {
@@ -26,6 +29,10 @@ export interface Found {
     next_retry: number | null;
     needed_version: number | null;
   }[];
+  /** Those of subscribers that do not answer. */
+  readonly outages: readonly (FoundOutage & { readonly subscriber: string })[];
+  /** How many lanes a dead letter halts. */
+  readonly halts: readonly { topic: string; subscriber: string; lanes: number }[];
   readonly pauses: readonly { topic: string; subscriber: string; at: number; by: string; reason: string }[];
   readonly hours: readonly {
     topic: string;
@@ -157,7 +164,7 @@ const OVERVIEW = `
     ) as needed_version, (
       select extract(epoch from due_at) * 1000 from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and due_at > clock.now and lease_token is null
+        and due_at > clock.now and due_at < 'infinity' and lease_token is null
       order by due_at limit 1
     ) as next_retry
     from clock, subscription left join due using (topic, subscriber)
@@ -192,6 +199,16 @@ const OVERVIEW = `
     'waits', (
       select coalesce(json_agg(wait), '[]') from wait
       where due_since is not null or next_retry is not null or needed_version is not null
+    ),
+    'outages', (
+      select coalesce(json_agg(json_build_object('subscriber', subscriber, ${OUTAGE}) order by opened_at), '[]')
+      from outages where recovered_at is null
+    ),
+    'halts', (
+      select coalesce(json_agg(halted), '[]') from (
+        select topic, subscriber, count(distinct (lane_id, lane_key)) as lanes from (${HALTING}) as halting
+        group by topic, subscriber
+      ) as halted
     ),
     'pauses', (
       select coalesce(json_agg(json_build_object('topic', topic, 'subscriber', subscriber,

@@ -5,6 +5,8 @@ import type { Database } from '../../db/connect.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../time.ts';
 import { incident, incidentOf } from '../incidents/incident.ts';
+import type { Outage } from '../incidents/outage.ts';
+import { outage, outageOf } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
 import type { Counts } from '../shapes.ts';
 import { INCIDENTS, findOverview } from './found.ts';
@@ -48,6 +50,10 @@ const subscriberOverview = z
     }),
     paused: z.boolean(),
     pause: pauseInForce.nullable(),
+    outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
+    haltedLanes: shape.count.meta({
+      description: 'Lanes that wait until a dead letter is replayed or dismissed.',
+    }),
     oldestDueAgeSeconds: oldestAge,
     nextRetryAt: shape.instant.nullable(),
     lastDeliveredAt: shape.instant.nullable(),
@@ -142,11 +148,22 @@ export async function readOverview(
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  return overviewOf(await findOverview(db, handled, now), handled, runsHere);
+  const heedless = new Set(
+    attached
+      .filter(({ outage: then }) => then === 'off')
+      .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
+  );
+  return overviewOf(await findOverview(db, handled, now), handled, heedless, runsHere);
 }
 
-function overviewOf(found: Found, handled: ReadonlySet<string>, runsHere: boolean): Overview {
-  const topics = topicsOf(found, handled);
+/** @param heedless the subscriptions of `handled` that do not wait while their subscriber does not answer. */
+function overviewOf(
+  found: Found,
+  handled: ReadonlySet<string>,
+  heedless: ReadonlySet<string>,
+  runsHere: boolean,
+): Overview {
+  const topics = topicsOf(found, handled, heedless);
   const subscribers = topics.flatMap((topic) => topic.subscribers);
   const ages = topics.map(({ oldestDueAgeSeconds }) => oldestDueAgeSeconds ?? 0);
   return {
@@ -182,17 +199,24 @@ function relayState({ now, last_pass: lastPass }: Found): Pick<Overview['relay']
   return { state, lastPassAt: instantOf(lastPass) };
 }
 
-function topicsOf(found: Found, handled: ReadonlySet<string>): TopicOverview[] {
+function topicsOf(
+  found: Found,
+  handled: ReadonlySet<string>,
+  heedless: ReadonlySet<string>,
+): TopicOverview[] {
   const totals = byKey(found.totals);
   const waits = byKey(found.waits);
   const pauses = byKey(found.pauses);
   const awaiting = byKey(found.awaiting);
+  const halts = byKey(found.halts);
+  const silent = new Map(found.outages.map((one) => [one.subscriber, outageOf(one)]));
   const unlisted = unlistedOf(found);
   const subscriberOf = (topic: string, subscriber: string): SubscriberOverview => {
     const key = `${topic} ${subscriber}`;
     const pause = pauses.get(key) ?? pauses.get(` ${subscriber}`) ?? null;
     const attached = handled.has(key);
-    const flows = attached && !pause;
+    const down = heedless.has(key) ? null : (silent.get(subscriber) ?? null);
+    const flows = attached && !pause && !down;
     const total = totals.get(key);
     const waiting = awaiting.get(key);
     const wait = waits.get(key);
@@ -210,8 +234,14 @@ function topicsOf(found: Found, handled: ReadonlySet<string>): TopicOverview[] {
         pausedBy: pause.by,
         reason: pause.reason,
       },
+      outage: down,
+      haltedLanes: halts.get(key)?.lanes ?? 0,
       oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),
-      nextRetryAt: flows ? instantOrNull(wait?.next_retry ?? null) : null,
+      nextRetryAt: flows
+        ? instantOrNull(wait?.next_retry ?? null)
+        : down && attached && !pause
+          ? probeOf(down, total, waiting)
+          : null,
       lastDeliveredAt: instantOrNull(total?.last_delivered ?? null),
       lastFailedAt: instantOrNull(total?.last_failed ?? null),
     };
@@ -245,6 +275,16 @@ function topicsOf(found: Found, handled: ReadonlySet<string>): TopicOverview[] {
       .toSorted()
       .map((topic) => topicOf(topic, [])),
   ];
+}
+
+/** The next probe is the next retry of all that waits. */
+function probeOf(
+  { nextProbeAt }: Outage,
+  total: FoundTotal | undefined,
+  waiting: Found['awaiting'][number] | undefined,
+): string | null {
+  const { pending, failing } = countsOf(total, waiting?.events ?? 0);
+  return pending + failing > 0 ? nextProbeAt : null;
 }
 
 /** By topic, the unlisted subscribers that still have unfinished deliveries. */

@@ -36,6 +36,8 @@ export const TROUBLED_TOPIC = {
       attached: true,
       paused: false,
       pause: null,
+      outage: null,
+      haltedLanes: 0,
       oldestDueAgeSeconds: null,
       nextRetryAt: '2026-02-21T09:35:00.000Z',
       lastDeliveredAt: '2026-02-20T16:02:11.480Z',

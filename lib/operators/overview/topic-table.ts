@@ -2,7 +2,8 @@ import type { Overview, SubscriberOverview, TopicOverview } from './read.ts';
 import { mayReplay, replayLink } from '../page/actions.ts';
 import { isLate, searchWords, subscribersToShow } from './attention.ts';
 import type { Sort } from './attention.ts';
-import { CLOCK_ICON, PAUSE_ICON } from '../page/icons.ts';
+import { silenceWords } from '../incidents/outage.ts';
+import { CLOCK_ICON, HALT_ICON, PAUSE_ICON, SILENT_ICON } from '../page/icons.ts';
 import { age, ago, timeToMinute, until } from '../page/instants.ts';
 import { ALL_TIME, deadLettersPath, topicPath, withParameters } from '../page/links.ts';
 import { html } from '../../markup.ts';
@@ -104,7 +105,7 @@ function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string)
   return html`<tr class="r sub">
     <th class="row" scope="row">${subscriberLink(subscriber, topic)} ${subscriberTags(one, row)}</th>
     ${countCells(one, now, { topic, subscriber, of: `of ${subscriber} on ${topic}` })}
-    <td class="muted small" colspan="2">${last}${pauseLine(one, now)}</td>
+    <td class="muted small" colspan="2">${last}${pauseLine(one, now)}${outageLine(one, now)}</td>
   </tr>`;
 }
 
@@ -113,13 +114,15 @@ const NOT_IN_CATALOG = html`<span class="tag">not in this release’s catalog</s
 
 /** Says why a subscriber's deliveries wait, such as `paused`, unless its topic's row already does. */
 export function subscriberTags(
-  { inCatalog, neededVersion, attached, paused }: SubscriberOverview,
+  { inCatalog, neededVersion, attached, paused, outage, haltedLanes }: SubscriberOverview,
   topic: TopicOverview,
 ): Html {
   return html`${!inCatalog && topic.inCatalog && NOT_IN_CATALOG}
   ${inCatalog && !attached && html`<span class="tag" title="${NOT_ATTACHED}">not attached</span>`}
   ${neededVersion !== null && html`<span class="tag late">waits for a release that reads version ${neededVersion}</span>`}
-  ${paused && html`<span class="tag late">${PAUSE_ICON}paused</span>`}`;
+  ${paused && html`<span class="tag late">${PAUSE_ICON}paused</span>`}
+  ${outage !== null && html`<span class="tag halted">${SILENT_ICON}does not answer</span>`}
+  ${haltedLanes > 0 && html`<span class="tag halted">${HALT_ICON}${quantity(haltedLanes, 'lane')} halted</span>`}`;
 }
 
 /** Says who paused the subscriber, when and why. */
@@ -128,6 +131,15 @@ export function pauseLine({ pause }: SubscriberOverview, now: string): Child {
   const scope = pause.topic === null ? ', all its topics' : '';
   return html`<span class="s why"
     >paused by ${pause.pausedBy}, ${timeToMinute(pause.pausedAt, now)}${scope}: ${pause.reason}</span
+  >`;
+}
+
+/** Says since when the subscriber does not answer, and when the next delivery probes. */
+export function outageLine({ outage }: SubscriberOverview, now: string): Child {
+  if (outage === null) return null;
+  const { kind, since, nextProbeAt } = outage;
+  return html`<span class="s why"
+    >${silenceWords(kind)} since ${timeToMinute(since, now)}; next probe ${until(nextProbeAt, now)}</span
   >`;
 }
 

@@ -33,6 +33,30 @@ export function retryForm(deliveryId: string, of: string, { url }: PageContext):
   </form>`;
 }
 
+/** Makes the next probe of a subscriber that does not answer due at once. */
+export function probeForm(subscriber: string, { url }: PageContext): Html {
+  return html`<form method="post" action="${subscriberAction(subscriber, 'probe')}">
+    ${nextField(url)}<button class="btn sm">Probe now<span class="vh"> ${subscriber}</span></button>
+  </form>`;
+}
+
+/** Takes one dead letter out of the counts, for a reason. @param isHalting whether its lane waits for that. */
+export function dismissLetterForm(
+  deliveryId: string,
+  of: string,
+  isHalting: boolean,
+  { url }: PageContext,
+): Html {
+  return reasonForm({
+    button: html`Dismiss…<span class="vh"> ${of}</span>`,
+    path: `${HOME}/dead-letters/${encodeURIComponent(deliveryId)}/dismiss`,
+    text: html`<b>Never replay it?</b> It leaves the counts, and can still be replayed until the event is
+      pruned.${isHalting && ' Its lane goes on without it.'}`,
+    fields: html`${nextField(url)} ${reasonField('for example: booked by hand')}`,
+    submit: html`<button class="btn sm">Dismiss this dead letter<span class="vh">: ${of}</span></button>`,
+  });
+}
+
 /** Gives up the delivery that holds a lane, for a reason. */
 export function skipForm(deliveryId: string, of: string, { url }: PageContext): Html {
   return reasonForm({
@@ -119,6 +143,6 @@ function deliveryAction(deliveryId: string, action: 'retry' | 'skip'): string {
   return `${HOME}/deliveries/${encodeURIComponent(deliveryId)}/${action}`;
 }
 
-function subscriberAction(subscriber: string, action: 'pause' | 'resume'): string {
+function subscriberAction(subscriber: string, action: 'pause' | 'resume' | 'probe'): string {
   return `${HOME}/subscribers/${encodeURIComponent(subscriber)}/${action}`;
 }

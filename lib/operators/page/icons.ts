@@ -15,6 +15,7 @@ export const DEAD_ICON = icon(
   '<path d="M8.2 3h7.6L21 8.2v7.6L15.8 21H8.2L3 15.8V8.2z"/><path d="M12 8v5m0 3v.1"/>',
 );
 export const DOT_ICON = icon('<circle cx="12" cy="12" r="4"/>');
+export const HALT_ICON = icon('<circle cx="12" cy="12" r="9"/><path d="M9 9h6v6H9z"/>');
 export const KEYS_ICON = icon(
   '<rect x="3" y="6" width="18" height="12" rx="2"/><path d="M7 10h.1M11 10h.1M15 10h.1M8 14h8"/>',
 );
@@ -27,6 +28,7 @@ export const PERSON_ICON = icon('<circle cx="12" cy="8" r="3.5"/><path d="M5 20a
 export const RELAY_ICON = icon('<path d="M5 12h14m-5-5 5 5-5 5"/>');
 export const RETRY_ICON = icon('<path d="M20 11a8 8 0 1 0-2.3 6"/><path d="M20 5v6h-6"/>');
 export const SEARCH_ICON = icon('<circle cx="11" cy="11" r="6"/><path d="m20 20-4.6-4.6"/>');
+export const SILENT_ICON = icon('<path d="M3 12h5m8 0h5M8 7v10m8-10v10"/>');
 export const WARNING_ICON = icon('<path d="M12 4 2.8 20h18.4z"/><path d="M12 10v4.5m0 2.5v.1"/>');
 
 function icon(shapes: string): Html {

@@ -148,7 +148,7 @@ export const requestReplay = operatorRoute({
       json: { topic: 'payment.dispute.closed', subscriber: 'calendar', since: '24h' },
       answer: refused('no_such_subscription', {
         detail:
-          'This release’s catalog does not list calendar for payment.dispute.closed: replay from a release that does, or list it again. Nothing was replayed.',
+          'This release’s catalog does not list calendar for payment.dispute.closed: ask a release that does, or list it again. Nothing was replayed.',
       }),
     },
     'an-unknown-unit': {

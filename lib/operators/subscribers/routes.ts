@@ -1,10 +1,15 @@
 import * as z from 'zod';
 
+import { probe } from '../../deliveries/probe.ts';
 import { topicText } from '../../deliveries/replay-request.ts';
 import { answered, HTML_TYPE, invalid, refused } from '../../http/operation.ts';
 import { requireValid } from '../../http/validated.ts';
+import { nextPath } from '../access/next-path.ts';
+import { Problem } from '../../http/problem.ts';
 import { operatorRoute } from '../access/route.ts';
-import { HOME } from '../page/links.ts';
+import { followedPath } from '../page/following.ts';
+import { HOME, subscriberPath } from '../page/links.ts';
+import * as shape from '../shapes.ts';
 import { subscriberPage } from './page.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
@@ -44,6 +49,13 @@ const BUSY = {
   backlogAgeSeconds: 61.3,
 };
 
+const BY_NAME = {
+  subscriber: z
+    .string()
+    .regex(/^[\w.-]{1,100}$/)
+    .meta({ description: 'A subscriber of this or of another release’s catalog.' }),
+};
+
 export const showSubscriber = operatorRoute({
   id: 'readSubscriberHealth',
   path: `${HOME}/subscribers/{subscriber}`,
@@ -51,12 +63,7 @@ export const showSubscriber = operatorRoute({
   summary: 'See the health of a subscriber over time',
   description:
     'Counts and times are approximate: a process that is killed loses those of its last seconds. The exact totals are in the metrics.',
-  parameters: {
-    subscriber: z
-      .string()
-      .regex(/^[\w.-]{1,100}$/)
-      .meta({ description: 'A subscriber of this or of another release’s catalog.' }),
-  },
+  parameters: BY_NAME,
   query,
   answer: subscriberHealth,
   problems: ['validation_failed'],
@@ -121,4 +128,49 @@ function refuseTopic(topic: string, { subscriber, topics }: SubscriberHealth): n
   throw new TypeError('the topic was refused');
 }
 
-export const subscriberRoutes = [showSubscriber];
+const probed = z
+  .object({ subscriber: z.string() })
+  .meta({ id: 'Probing', description: 'The subscriber whose next probe is due now.' });
+
+export const probeSubscriber = operatorRoute({
+  id: 'probeSubscriber',
+  path: `${HOME}/subscribers/{subscriber}/probe`,
+  scope: 'event-bus:replay',
+  summary: 'Probe a subscriber that does not answer now',
+  description:
+    'One of its waiting deliveries is tried at once. If the subscriber answers, the outage is over and all follow, in order. No attempt is used up otherwise.',
+  parameters: BY_NAME,
+  body: shape.optionalReason,
+  answer: probed,
+  problems: ['not_silent'],
+  unknown: UNKNOWN,
+  examples: {
+    'it-answers': {
+      summary: 'A subscriber without an outage',
+      parameters: { subscriber: 'accounting' },
+      json: { reason: 'Accounting is back.' },
+      answer: refused('not_silent', { detail: notSilent('accounting') }),
+    },
+    'no-such-subscriber': {
+      summary: 'A subscriber that nothing names',
+      parameters: { subscriber: 'postcards' },
+      json: {},
+      answer: refused('not_found', { detail: UNKNOWN }),
+    },
+  },
+  handle: async ({ parameters: { subscriber }, body: { reason = null }, operator, bus }) => {
+    const db = await bus.database();
+    if (await probe(db, { subscriber, by: operator.subject, reason })) return { subscriber };
+    const isKnown = (await readSubscriberHealth(db, { subscriber, span: 'hours' })) !== null;
+    if (isKnown) throw new Problem('not_silent', { detail: notSilent(subscriber) });
+    return null;
+  },
+  redirectTo: ({ subscriber }, { body }) =>
+    followedPath(nextPath(body.next ?? subscriberPath(subscriber)), 'probe', subscriber),
+});
+
+function notSilent(subscriber: string): string {
+  return `${subscriber} has no outage: there is nothing to probe. Its deliveries are retried as they are due.`;
+}
+
+export const subscriberRoutes = [showSubscriber, probeSubscriber];

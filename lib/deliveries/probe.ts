@@ -1,0 +1,93 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { noteDue } from '../db/commits.ts';
+import type { Database } from '../db/connect.ts';
+import { run } from '../db/statement.ts';
+
+/**
+ * Makes the next probe of a subscriber that does not answer due now, and records the operator. One delivery probes: the
+ * one that is due longest, or, where all wait for a retry, the first of them.
+ *
+ * @param now overrides the database's clock in tests.
+ * @returns false for a subscriber without an outage: nothing changes, and nothing is recorded.
+ */
+export async function probe(
+  db: Database,
+  {
+    subscriber,
+    by,
+    reason = null,
+    now,
+  }: {
+    readonly subscriber: string;
+    readonly by: string;
+    readonly reason?: string | null;
+    readonly now?: Date;
+  },
+): Promise<boolean> {
+  const clock = now?.toISOString() ?? null;
+  return await db.transaction(async (tx) => {
+    const [lane] = await run<{ id: string }>(tx, { text: LANE, values: [subscriber, clock] });
+    const probing = await run(tx, {
+      text: PROBE,
+      values: [subscriber, clock, lane?.id ?? null, by, reason, uuidv7()],
+    });
+    if (probing.length === 0) return false;
+    noteDue(tx);
+    return true;
+  });
+}
+
+// The lane whose retry comes first, where nothing is due. In a statement of its own, so that the snapshot of the next one is
+// no older than the lock.
+const LANE = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  subscription as materialized (
+    select distinct topic from backlog where subscriber = $1::text and not exists (
+      select from pauses where pauses.subscriber = $1::text and pauses.topic in ('', backlog.topic)
+    )
+  ),
+  first as materialized (
+    select lane.* from clock, subscription, lateral (
+      select id, due_at from lanes
+      where lanes.topic = subscription.topic and lanes.subscriber = $1::text and due_at < 'infinity'
+        and lease_token is null
+      order by due_at limit 1
+    ) as lane
+    order by due_at limit 1
+  )
+  select lanes.id::text as id from clock, first join lanes on lanes.id = first.id
+  where first.due_at > clock.now and exists (select from outages where subscriber = $1::text and recovered_at is null)
+  for update of lanes skip locked`;
+
+const PROBE = `
+  with clock as materialized (
+    select coalesce($2::text::timestamptz, clock_timestamp()) as now
+  ),
+  first as materialized (
+    select lanes.id, coalesce(home_id, lanes.id) as home, next.position
+    from clock, lanes, lateral (
+      select position from postbud_next_1(lanes.id, home_id, slot, held_key, head, 1) limit 1
+    ) as next
+    where lanes.id = $3::text::bigint and due_at > clock.now and lease_token is null
+  ),
+  retried as (
+    update deliveries set next_attempt_at = clock.now,
+      attempt_log = coalesce(attempt_log, '[]') || jsonb_build_object('attempt', 0, 'at', clock.now, 'durationMs', 0,
+        'outcome', 'hurried', 'by', $4::text, 'reason', $5::text)
+    from clock, first
+    where lane_id = first.home and deliveries.position = first.position and next_attempt_at > clock.now
+  ),
+  lane as (
+    update lanes set due_at = clock.now from clock, first where lanes.id = first.id
+  ),
+  probing as (
+    update outages set next_probe_at = least(next_probe_at, clock.now)
+    from clock where subscriber = $1::text and recovered_at is null
+    returning subscriber
+  )
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
+  select $6::uuid, clock.now, $4::text, 'probe', null, subscriber, $5::text from clock, probing
+  returning id`;

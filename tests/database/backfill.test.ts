@@ -1,0 +1,377 @@
+import { randomUUID } from 'node:crypto';
+
+import { describe, expect } from 'vitest';
+
+import type { Database } from '../../lib/db/connect.ts';
+import { advanceBackfills, backfill, previewBackfill, stopBackfill } from '../../lib/deliveries/backfill.ts';
+import type { BackfillRequest } from '../../lib/deliveries/backfill.ts';
+import { pause, resume } from '../../lib/deliveries/pause.ts';
+import { prune } from '../../lib/deliveries/prune.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
+import {
+  contradictions,
+  deliveriesOf,
+  drainLive,
+  emitPayments,
+  gate,
+  numbers,
+  payment,
+  rows,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+import { fail, refuse } from '../support/ledger.ts';
+import { randomFrom } from '../support/random.ts';
+
+const LONG_AGO = new Date(Date.now() - 30 * DAY);
+
+const OF_LEDGER = { topic: 'payment.captured', subscriber: 'ledger' } as const;
+
+const accounting = subscriber('accounting', { 'payment.captured': () => undefined });
+
+const filled = (db: Database, request: Partial<BackfillRequest> = {}) =>
+  backfill(db, { ...OF_LEDGER, since: LONG_AGO, by: 'kari', ...request });
+
+/** Takes the ledger off the events that wait for fan-out, as if a release without it had emitted them. */
+const emittedWithoutLedger = (db: Database) =>
+  rows(
+    db,
+    `with marker as (
+       update awaiting_fan_out set subscribers = array_remove(subscribers, 'ledger'), open = open - 1
+       where 'ledger' = any (subscribers) returning event_id
+     )
+     update events set subscribers = array_remove(subscribers, 'ledger'), open = open - 1
+     from marker where id = event_id`,
+  );
+
+type KeyOf = (number: number) => string;
+
+/** Emits payments in a release that does not list the ledger, and delivers them to the others. */
+async function emitBefore(bus: Bus, from: number, to: number, keyOf: KeyOf = () => ''): Promise<void> {
+  await emitWithKeys(bus.db, from, to, keyOf);
+  await emittedWithoutLedger(bus.db);
+  await drainLive(bus.db, [accounting]);
+}
+
+async function emitWithKeys(db: Database, from: number, to: number, keyOf: KeyOf): Promise<void> {
+  await db.transaction(async (tx) => {
+    for (let number = from; number <= to; number += 1)
+      await emit(tx, 'payment.captured', payment(number), { orderingKey: keyOf(number) });
+  });
+}
+
+const findings = async (db: Database) => (await examine(db)).findings;
+
+describe('a backfill', () => {
+  test('hands a new subscriber the older events in order, before the newer ones, once', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitBefore(bus, 1, 2500);
+    await emitPayments(bus.db, 2501, 2510);
+    await drainLive(bus.db, []);
+    expect(await filled(bus.db)).toMatchObject({ matched: 2500, written: 2500, isEnded: true });
+    expect(await contradictions(bus.db)).toEqual([]);
+    expect(await findings(bus.db)).toEqual([]);
+    await emitPayments(bus.db, 2511, 2512);
+    await drainLive(bus.db, [ledger(), accounting]);
+    expect(handed).toEqual(numbers(1, 2512));
+    expect(await filled(bus.db)).toMatchObject({ matched: 0, written: 0, isEnded: true });
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toHaveLength(2512);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('reaches as far back as it was asked, by the time of creation', async ({ bus, handed, ledger }) => {
+    await emitBefore(bus, 1, 20);
+    await rows(
+      bus.db,
+      `update events set created_at = created_at - interval '1 hour' * (21 - (payload ->> 'amountMinor')::int)`,
+    );
+    const since = new Date(Date.now() - 5.5 * HOUR);
+    expect(await previewBackfill(bus.db, { ...OF_LEDGER, since })).toMatchObject({
+      matched: 5,
+      alreadyDelivered: 0,
+      waiting: 0,
+    });
+    await filled(bus.db, { since });
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual(numbers(16, 20));
+  });
+
+  test('keeps each ordering key in order, also one in trouble', async ({ bus, handed, ledger }) => {
+    const keyOf = (number: number) => `booking ${number % 5}`;
+    await emitBefore(bus, 1, 100, keyOf);
+    await emitWithKeys(bus.db, 101, 110, keyOf);
+    let isDown = true;
+    const attached = ledger((number) => isDown && number % 5 === 1 && fail());
+    await drainLive(bus.db, [attached]);
+    isDown = false;
+    handed.length = 0;
+    await filled(bus.db);
+    expect(await contradictions(bus.db)).toEqual([]);
+    await drainLive(bus.db, [attached]);
+    // Those of the key in trouble come before the one that waits for its retry.
+    for (const key of [0, 1, 2, 3, 4])
+      expect(handed.filter((number) => number % 5 === key)).toEqual(
+        numbers(1, 100).filter((number) => number % 5 === key),
+      );
+    await relay({
+      db: bus.db,
+      subscribers: [attached],
+      until: Date.now() + MINUTE,
+      now: Date.now() + HOUR,
+    });
+    expect(handed.slice(-2)).toEqual([101, 106]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('waits for deliveries that are under way, and comes before all others', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitBefore(bus, 1, 10);
+    await emitPayments(bus.db, 11, 13);
+    const ending = gate();
+    const begun = gate();
+    const attached = ledger(async (number) => {
+      if (number !== 11) return;
+      begun.open();
+      await ending.opened;
+    });
+    const relaying = relay({ db: bus.db, subscribers: [attached], until: Date.now() + 6000 });
+    await begun.opened;
+    const filling = filled(bus.db);
+    await expect.poll(() => rows(bus.db, 'select 1 from backfills')).toHaveLength(1);
+    expect(await rows(bus.db, 'select 1 from deliveries where backfilled')).toEqual([]);
+    await emitPayments(bus.db, 14, 15);
+    ending.open();
+    expect(await filling).toMatchObject({ written: 10, isEnded: true });
+    await relaying;
+    await drainLive(bus.db, [attached]);
+    // The claim of the relay that held the lane included 12 and 13.
+    expect(handed).toEqual([11, 12, 13, ...numbers(1, 10), 14, 15]);
+  });
+
+  test('at a pace holds the newer ones back until its end', async ({ bus, handed, ledger }) => {
+    await emitBefore(bus, 1, 30);
+    await emitPayments(bus.db, 31, 33);
+    const start = Date.now() + MINUTE;
+    const at = (seconds: number) => new Date(start + seconds * 1000);
+    const drainAt = (seconds: number) =>
+      relay({
+        db: bus.db,
+        subscribers: [ledger()],
+        until: Date.now() + MINUTE,
+        now: start + seconds * 1000,
+      });
+    expect(await filled(bus.db, { perMinute: 120, now: at(0) })).toMatchObject({
+      matched: 30,
+      written: 6,
+      isEnded: false,
+    });
+    await drainAt(0);
+    expect(handed).toEqual(numbers(1, 6));
+    await advanceBackfills(bus.db, Date.now() + MINUTE, at(1));
+    await drainAt(1);
+    await emitPayments(bus.db, 34, 34);
+    for (let second = 3; second <= 30; second += 3) {
+      await advanceBackfills(bus.db, Date.now() + MINUTE, at(second));
+      await drainAt(second);
+      expect(await contradictions(bus.db)).toEqual([]);
+    }
+    expect(handed).toEqual(numbers(1, 34));
+  });
+
+  test('is continued by the cron when its process died', async ({ bus, handed, ledger }) => {
+    await emitBefore(bus, 1, 1500);
+    await emitPayments(bus.db, 1501, 1502);
+    // Its time is up after the first thousand.
+    expect(await filled(bus.db, { until: 0 })).toMatchObject({
+      matched: 1500,
+      written: 1000,
+      isEnded: false,
+    });
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual(numbers(1, 1000));
+    await advanceBackfills(bus.db, Date.now() + MINUTE);
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual(numbers(1, 1502));
+  });
+
+  test('that is stopped lets the newer ones follow, and can be asked for again', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitBefore(bus, 1, 30);
+    await emitPayments(bus.db, 31, 31);
+    const { id } = await filled(bus.db, { perMinute: 100 });
+    expect(await stopBackfill(bus.db, id, 'ola', 'too early')).toBe(true);
+    expect(await stopBackfill(bus.db, id, 'ola', 'too early')).toBe(false);
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual([...numbers(1, 5), 31]);
+    await filled(bus.db);
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual([...numbers(1, 5), 31, ...numbers(6, 30)]);
+    expect(
+      await rows(bus.db, 'select operator, action, reason from operator_actions order by at, id'),
+    ).toEqual([
+      { operator: 'kari', action: 'backfill', reason: null },
+      { operator: 'ola', action: 'stop_backfill', reason: 'too early' },
+      { operator: 'kari', action: 'backfill', reason: null },
+    ]);
+  });
+
+  test('gives events that another release emitted, and that are not fanned out yet, the new subscriber', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitBefore(bus, 1, 3);
+    await emitPayments(bus.db, 4, 6);
+    await emittedWithoutLedger(bus.db);
+    expect(await filled(bus.db)).toMatchObject({ matched: 6, isEnded: true });
+    await drainLive(bus.db, [ledger(), accounting]);
+    expect(handed).toEqual(numbers(1, 6));
+    expect(await contradictions(bus.db)).toEqual([]);
+    expect(await findings(bus.db)).toEqual([]);
+  });
+
+  test('with the id of an earlier request begins nothing', async ({ bus }) => {
+    await emitBefore(bus, 1, 10);
+    const id = randomUUID();
+    await filled(bus.db, { id });
+    await emitBefore(bus, 11, 12);
+    expect(await filled(bus.db, { id })).toEqual({ id, matched: 10, written: 0, isEnded: true });
+  });
+
+  test('is refused while another of the subscription is under way, or where more or less is missing than expected', async ({
+    bus,
+  }) => {
+    await emitBefore(bus, 1, 10);
+    await expect(filled(bus.db, { expectedCount: 9 })).rejects.toMatchObject({
+      code: 'count_changed',
+      matched: 10,
+    });
+    const { id } = await filled(bus.db, { perMinute: 20 });
+    await expect(filled(bus.db)).rejects.toMatchObject({ code: 'backfill_under_way', id });
+  });
+
+  test.for([
+    ['payment.captured', 'calendar'],
+    ['payment.captured', 'nobody'],
+    ['payment.invented', 'ledger'],
+  ] as const)('of %s for %s is refused: the catalog does not list it', async ([topic, name], { bus }) => {
+    const asked = { topic, subscriber: name, since: LONG_AGO };
+    const refusal = { code: 'no_such_subscription' };
+    await expect(backfill(bus.db, { ...asked, by: 'kari' })).rejects.toMatchObject(refusal);
+    await expect(previewBackfill(bus.db, asked)).rejects.toMatchObject(refusal);
+    expect(await rows(bus.db, 'select 1 from lanes')).toEqual([]);
+  });
+
+  test('keeps what it has written from being pruned until it is delivered', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitPayments(bus.db, 1, 10);
+    await rows(bus.db, `update events set subscribers = '{accounting}', open = 1`);
+    await rows(bus.db, `update awaiting_fan_out set subscribers = '{accounting}', open = 1`);
+    await drainLive(bus.db, [accounting]);
+    const later = new Date(Date.now() + 31 * DAY);
+    await filled(bus.db);
+    await prune({ db: bus.db, until: Date.now() + MINUTE, now: later });
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual(numbers(1, 10));
+    await prune({ db: bus.db, until: Date.now() + MINUTE, now: later });
+    expect(await filled(bus.db)).toMatchObject({ matched: 0 });
+  });
+
+  test('of a paused subscriber is written, and waits', async ({ bus, handed, ledger }) => {
+    await emitBefore(bus, 1, 5);
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'a test');
+    expect(await filled(bus.db)).toMatchObject({ written: 5, isEnded: true });
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual([]);
+    await resume(bus.db, { subscriber: 'ledger', topic: null }, 'kari', null);
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual(numbers(1, 5));
+  });
+
+  test('halts at a dead letter of an older event, and the newer ones wait behind it', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitBefore(bus, 1, 5);
+    await emitPayments(bus.db, 6, 7);
+    const attached = ledger((number) => number === 3 && refuse(), { afterDeadLetter: 'halt' });
+    await filled(bus.db);
+    await drainLive(bus.db, [attached]);
+    expect(handed).toEqual([1, 2, 3]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('beside producers, relays and slow handlers keeps one order from its first event to the newest', async ({
+    bus,
+  }) => {
+    const random = randomFrom(15_001);
+    for (let round = 0; round < 3; round += 1) {
+      await bus.reset();
+      const keyOf =
+        round === 1 ? () => '' : (number: number) => (number % 3 === 0 ? '' : `booking ${number % 7}`);
+      await emitBefore(bus, 1, 3000, keyOf);
+      const handed = new Map<string, number[]>();
+      const attached = subscriber('ledger', {
+        'payment.captured': async ({ payload, orderingKey }) => {
+          if (random() < 0.02) await new Promise((resolve) => setTimeout(resolve, 2));
+          handed.set(orderingKey, [...(handed.get(orderingKey) ?? []), payload.amountMinor]);
+        },
+      });
+      const until = Date.now() + 2500;
+      let next = 3001;
+      const producing = (async () => {
+        while (Date.now() < until) {
+          const count = 1 + Math.floor(random() * 5);
+          await emitWithKeys(bus.db, next, next + count - 1, keyOf);
+          next += count;
+        }
+      })();
+      const relaying = [1, 2].map(async () => {
+        while (Date.now() < until) await relay({ db: bus.db, subscribers: [attached, accounting], until });
+      });
+      const filling = filled(bus.db, round === 2 ? { until: Date.now() + 30 } : {});
+      await Promise.all([filling, producing, ...relaying]);
+      await advanceBackfills(bus.db, Date.now() + MINUTE);
+      await drainLive(bus.db, [attached, accounting]);
+      expect(await contradictions(bus.db)).toEqual([]);
+      const all = [...handed.values()].flat();
+      expect(all.toSorted((one, other) => one - other)).toEqual(numbers(1, next - 1));
+      for (const ofKey of handed.values()) {
+        const first = ofKey.findIndex((number) => number <= 3000);
+        const inOrder = ofKey.slice(first).toSorted((one, other) => one - other);
+        expect(ofKey.slice(first)).toEqual(inOrder);
+      }
+    }
+  });
+
+  test('says in each delivery who asked for it', async ({ bus }) => {
+    await emitBefore(bus, 1, 1);
+    await filled(bus.db, { reason: 'the ledger begins' });
+    const [log] = await rows<{ attempt_log: unknown }>(
+      bus.db,
+      'select attempt_log from deliveries where backfilled',
+    );
+    expect(log!.attempt_log).toMatchObject([
+      { outcome: 'backfilled', by: 'kari', reason: 'the ledger begins' },
+    ]);
+    expect(await deliveriesOf(bus.db, 'ledger')).toMatchObject([{ state: 'pending', attempts: 0 }]);
+  });
+});

@@ -1,0 +1,409 @@
+import { afterAll, describe, expect } from 'vitest';
+
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection, Database } from '../../lib/db/connect.ts';
+import { dismiss } from '../../lib/deliveries/dismiss.ts';
+import { rename } from '../../lib/deliveries/rename.ts';
+import type { Renaming } from '../../lib/deliveries/rename.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
+import { readOverview } from '../../lib/operators/overview/read.ts';
+import { attach } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { DAY, MINUTE } from '../../lib/time.ts';
+import { START, contradictions, drain, emitPayments, numbers, rows, statesOf } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
+
+/** A second process, as far as the database can tell. */
+let other: Connection;
+test.beforeAll(async ({ database: bus }) => {
+  other = await connect(bus.url);
+});
+afterAll(async () => {
+  await other.close();
+});
+
+const LATER = new Date(START + MINUTE);
+const CAPTURED = 'payment.captured';
+
+const renamed = (db: Database, how: Partial<Renaming & { to: string; topic: string }> = {}) => {
+  const { to = 'ledger', topic = null, ...rest } = how;
+  const renaming = {
+    by: 'kari',
+    reason: 'accounting is in the ledger',
+    until: Date.now() + MINUTE,
+    now: LATER,
+  };
+  return rename(db, { from: 'books', to, topic }, { ...renaming, ...rest });
+};
+
+const both = (waiting: number, deadLettered: number) => ({ topic: CAPTURED, waiting, deadLettered });
+
+/** Attaches the former name, which no catalog lists any more, as an earlier release does. */
+function books(handle: (number: number) => unknown = () => undefined): AttachedSubscriber {
+  const handlers = new Map([
+    [
+      CAPTURED,
+      (event: { payload: unknown }) => handle((event.payload as { amountMinor: number }).amountMinor),
+    ],
+  ]);
+  return { ...attach('ledger', {}), name: 'books', handlers: handlers as AttachedSubscriber['handlers'] };
+}
+
+/** Emits payments as a release does whose catalog lists `books` in the ledger's place, or beside it. */
+async function emitToBooks(
+  db: Database,
+  from: number,
+  to: number,
+  { orderingKey, isBeside = false }: { orderingKey?: string; isBeside?: boolean } = {},
+): Promise<void> {
+  await emitPayments(db, from, to, orderingKey === undefined ? {} : { orderingKey });
+  const listed = isBeside
+    ? `subscribers || '{books}'::text[], open = open + 1`
+    : `array_replace(subscribers, 'ledger', 'books')`;
+  await rows(
+    db,
+    `with event as (
+       update events set subscribers = ${listed}
+       where id in (select event_id from awaiting_fan_out) and not 'books' = any (subscribers)
+         and (payload ->> 'amountMinor')::int between ${from} and ${to} returning id
+     )
+     update awaiting_fan_out set subscribers = ${listed} where event_id in (select id from event)`,
+  );
+}
+
+/** Fans out without delivering anything to either name. */
+const fanOut = (db: Database) => drain(db, [attach('audit', {})]);
+
+const unbroken = async (db: Database) => {
+  expect(await contradictions(db)).toEqual([]);
+  expect((await examine(db)).findings).toEqual([]);
+};
+
+const deadTotal = async (db: Database) =>
+  await rows(
+    db,
+    `select (select sum(dead_lettered_total) from backlog where subscriber <> '')::int as totals,
+       (select coalesce(sum(dead_lettered), 0) from throughput)::int as throughput`,
+  );
+
+async function someOfEach(bus: Bus): Promise<void> {
+  await emitToBooks(bus.db, 1, 3);
+  await drain(bus.db, [books()]);
+  await emitToBooks(bus.db, 4, 6);
+  await drain(bus.db, [books(refuse)]);
+  await emitToBooks(bus.db, 7, 9);
+  await drain(bus.db, [books(fail)]);
+}
+
+describe('a renamed subscriber', () => {
+  test('is handed what waited under its former name, in order; what was delivered stays history', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await someOfEach(bus);
+    await emitToBooks(bus.db, 10, 11);
+    await emitPayments(bus.db, 12, 13);
+    expect(await renamed(bus.db)).toEqual([{ ...both(5, 3), moved: 8, dismissed: 0, left: 0 }]);
+    await unbroken(bus.db);
+    await drain(bus.db, [makeLedger()], { now: START + 2 * MINUTE });
+    expect(handed).toEqual([7, 8, 9, 10, 11, 12, 13]);
+    expect(await statesOf(bus.db, 'books')).toEqual(['delivered', 'delivered', 'delivered']);
+    expect(await statesOf(bus.db, 'ledger')).toEqual([
+      ...Array<string>(3).fill('dead_lettered'),
+      ...Array<string>(7).fill('delivered'),
+    ]);
+    await unbroken(bus.db);
+  });
+
+  test('is recorded with the operator and the reason, once and in each delivery', async ({ bus }) => {
+    await someOfEach(bus);
+    await renamed(bus.db);
+    expect(
+      await rows(bus.db, 'select operator, action, topic, subscriber, reason from operator_actions'),
+    ).toEqual([
+      {
+        operator: 'kari',
+        action: 'rename',
+        topic: CAPTURED,
+        subscriber: 'books',
+        reason: 'accounting is in the ledger',
+      },
+    ]);
+    const entries = await rows(
+      bus.db,
+      `select distinct attempt_log -> -1 ->> 'outcome' as outcome, attempt_log -> -1 ->> 'by' as by,
+         attempt_log -> -1 ->> 'reason' as reason, backfilled
+       from deliveries join lanes on lanes.id = lane_id where subscriber = 'ledger'`,
+    );
+    expect(entries).toEqual([
+      { outcome: 'renamed', by: 'kari', reason: 'accounting is in the ledger', backfilled: true },
+    ]);
+    expect(
+      await rows(
+        bus.db,
+        `select topic, subscriber, renamed_from, requested_by, matched::int, written::int, ended_at is not null as ended
+         from backfills`,
+      ),
+    ).toEqual([
+      {
+        topic: CAPTURED,
+        subscriber: 'ledger',
+        renamed_from: 'books',
+        requested_by: 'kari',
+        matched: 6,
+        written: 6,
+        ended: true,
+      },
+    ]);
+  });
+
+  test('has its dead letters counted as they were: nobody has died again', async ({ bus }) => {
+    await someOfEach(bus);
+    const before = await deadTotal(bus.db);
+    await renamed(bus.db);
+    expect(await deadTotal(bus.db)).toEqual(before);
+    const { totals } = await readOverview(bus.db, [ledger()], LATER);
+    expect(totals.deliveries).toMatchObject({ deadLettered: 3 });
+    expect(
+      await rows(
+        bus.db,
+        'select subscriber, message, dead_lettered::int as dead from error_groups order by dead',
+      ),
+    ).toEqual([
+      { subscriber: 'books', message: 'refused', dead: 0 },
+      { subscriber: 'ledger', message: 'refused', dead: 3 },
+    ]);
+  });
+
+  test('has dead letters that can be replayed and dismissed, in the same group as its own', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await someOfEach(bus);
+    await emitPayments(bus.db, 10, 10);
+    await renamed(bus.db);
+    await drain(bus.db, [makeLedger((number) => (number === 10 ? refuse() : undefined))], {
+      now: START + 2 * MINUTE,
+    });
+    expect(
+      await rows(
+        bus.db,
+        'select message, dead_lettered::int as dead from error_groups where dead_lettered > 0',
+      ),
+    ).toEqual([{ message: 'refused', dead: 4 }]);
+    handed.length = 0;
+    const now = new Date(START + 3 * MINUTE);
+    const request = { topic: CAPTURED, since: '1h', subscriber: 'ledger', limit: 2 } as const;
+    expect(await replay(bus.db, request, 'kari', now)).toMatchObject({ replayed: 2 });
+    const how = { action: 'dismiss', by: 'kari', reason: 'old', now, until: Date.now() + MINUTE } as const;
+    const which = { topic: CAPTURED, subscriber: 'ledger', kind: null };
+    expect(await dismiss(bus.db, which, how)).toEqual({ dismissed: 2, left: 0 });
+    await drain(bus.db, [makeLedger()], { now: START + 4 * MINUTE });
+    expect(handed).toHaveLength(2);
+    await unbroken(bus.db);
+  });
+
+  test('keeps the order of each key, and lets no key wait for another', async ({ bus }) => {
+    for (const key of ['venue 1', 'venue 2', 'venue 3']) {
+      const from = Number(key.slice(-1)) * 10;
+      await emitToBooks(bus.db, from, from + 2, { orderingKey: key });
+    }
+    const failing = (number: number) => (number < 20 ? fail() : undefined);
+    await drain(bus.db, [books(failing)]);
+    for (const number of [13, 23, 33])
+      await emitToBooks(bus.db, number, number, { orderingKey: `venue ${number}`.slice(0, 7) });
+    await emitPayments(bus.db, 14, 14, { orderingKey: 'venue 1' });
+    await fanOut(bus.db);
+    await renamed(bus.db);
+    await unbroken(bus.db);
+    const handed: number[] = [];
+    const now = START + 2 * MINUTE;
+    await drain(bus.db, [ledger((number) => (number === 10 ? fail() : handed.push(number)))], { now });
+    expect(handed).toEqual([23, 33]);
+    await unbroken(bus.db);
+    await drain(bus.db, [ledger((number) => handed.push(number))], { now: now + DAY });
+    expect(handed.slice(2)).toEqual([10, 11, 12, 13, 14]);
+    await unbroken(bus.db);
+  });
+
+  test('gets no event twice that both its names have: the former delivery is dismissed', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await emitToBooks(bus.db, 1, 4, { isBeside: true });
+    await drain(bus.db, [books((number) => (number < 3 ? refuse() : fail()))]);
+    await emitToBooks(bus.db, 5, 6, { isBeside: true });
+    expect(await renamed(bus.db)).toEqual([{ ...both(4, 2), moved: 2, dismissed: 4, left: 0 }]);
+    await unbroken(bus.db);
+    await drain(bus.db, [makeLedger()], { now: START + 2 * MINUTE });
+    expect(handed).toEqual(numbers(1, 6));
+    const books1 = await rows(
+      bus.db,
+      `select count(dismissed_at)::int as dismissed from deliveries join lanes on lanes.id = lane_id where subscriber = 'books'`,
+    );
+    expect(books1).toEqual([{ dismissed: 4 }]);
+    await unbroken(bus.db);
+  });
+
+  test('is renamed in chunks, beside another process that does the same', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await emitToBooks(bus.db, 1, 1200);
+    await drain(bus.db, [books(refuse)]);
+    await emitToBooks(bus.db, 1201, 3500);
+    await fanOut(bus.db);
+    const answers = await Promise.all([renamed(bus.db), renamed(other.db)]);
+    expect(answers.flat().reduce((sum, one) => sum + one!.moved, 0)).toBe(3500);
+    expect(await rows(bus.db, 'select from operator_actions')).toHaveLength(1);
+    await unbroken(bus.db);
+    await drain(bus.db, [makeLedger()], { now: START + 2 * MINUTE });
+    expect(handed).toEqual(numbers(1201, 3500));
+    await unbroken(bus.db);
+  });
+
+  test('is previewed without changing anything', async ({ bus }) => {
+    await someOfEach(bus);
+    await emitToBooks(bus.db, 10, 11);
+    expect(await renamed(bus.db, { dryRun: true })).toEqual([
+      { ...both(5, 3), moved: 0, dismissed: 0, left: 8 },
+    ]);
+    expect(await rows(bus.db, 'select from backfills')).toEqual([]);
+    expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
+    expect(await rows(bus.db, 'select from pauses')).toEqual([]);
+  });
+
+  test('takes what an earlier release emits meanwhile when it is renamed again', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await someOfEach(bus);
+    await renamed(bus.db);
+    await emitToBooks(bus.db, 20, 22);
+    await fanOut(bus.db);
+    expect(await renamed(bus.db)).toEqual([{ ...both(3, 0), moved: 3, dismissed: 0, left: 0 }]);
+    expect(await renamed(bus.db)).toEqual([]);
+    await drain(bus.db, [makeLedger()], { now: START + 2 * MINUTE });
+    expect(handed).toEqual([7, 8, 9, 20, 21, 22]);
+    await unbroken(bus.db);
+  });
+
+  test('is paused where its former name was, by the same operator', async ({ bus }) => {
+    await someOfEach(bus);
+    await rows(
+      bus.db,
+      `insert into pauses (subscriber, topic, paused_at, paused_by, reason) values ('books', '', now(), 'ola', 'moving')`,
+    );
+    await renamed(bus.db);
+    expect(await rows(bus.db, 'select subscriber, topic, paused_by, reason from pauses')).toEqual([
+      { subscriber: 'ledger', topic: CAPTURED, paused_by: 'ola', reason: 'moving' },
+    ]);
+  });
+
+  test('takes over the dead letters that halt its lanes', async ({ bus }) => {
+    await emitToBooks(bus.db, 1, 2);
+    await emitToBooks(bus.db, 11, 12, { orderingKey: 'venue 1' });
+    await drain(bus.db, [books((number) => (number % 10 === 1 ? refuse() : fail()))]);
+    await rows(
+      bus.db,
+      `insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
+       select lane_id, position, lane_key, topic, subscriber, dead_lettered_at
+       from deliveries join lanes on lanes.id = lane_id where state = 'dead_lettered'`,
+    );
+    await renamed(bus.db);
+    expect(
+      await rows(
+        bus.db,
+        `select halts.subscriber, halts.lane_key, state, lanes.subscriber as of from halts
+           join deliveries using (lane_id, position) join lanes on lanes.id = lane_id order by position`,
+      ),
+    ).toEqual([
+      { subscriber: 'ledger', lane_key: null, state: 'dead_lettered', of: 'ledger' },
+      { subscriber: 'ledger', lane_key: 'venue 1', state: 'dead_lettered', of: 'ledger' },
+    ]);
+  });
+});
+
+describe('a rename', () => {
+  test('is refused while the catalog lists the former name, for the topic or for any', async ({ bus }) => {
+    const how = { by: 'kari', reason: 'renamed', until: Date.now() + MINUTE };
+    for (const topic of [CAPTURED, null]) {
+      const refusal = rename(bus.db, { from: 'ledger', to: 'accounting', topic }, how);
+      await expect(refusal).rejects.toMatchObject({ code: 'still_listed' });
+    }
+  });
+
+  test('is refused where the catalog does not list the new name, and says for which topics', async ({
+    bus,
+  }) => {
+    await someOfEach(bus);
+    const refusal = renamed(bus.db, { to: 'reporting' });
+    await expect(refusal).rejects.toMatchObject({
+      code: 'no_such_subscription',
+      message: expect.stringContaining(`does not list reporting for ${CAPTURED}`) as string,
+    });
+    expect(await rows(bus.db, 'select from backfills')).toEqual([]);
+  });
+
+  test('of a name that never had a delivery finds nothing', async ({ bus }) => {
+    expect(
+      await rename(
+        bus.db,
+        { from: 'telegrams', to: 'ledger', topic: null },
+        { by: 'kari', reason: '', until: 0 },
+      ),
+    ).toBeNull();
+  });
+
+  test('waits for a relay of another release that delivers to the former name, and then goes on', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await emitToBooks(bus.db, 1, 5);
+    const now = new Date(START);
+    let refusal: unknown;
+    let going: ReturnType<typeof renamed> | undefined;
+    const old: number[] = [];
+    await drain(bus.db, [
+      books(async (number) => {
+        old.push(number);
+        refusal ??= await renamed(other.db, { now, until: 0 }).catch((error: unknown) => error);
+        going ??= renamed(other.db, { now });
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }),
+    ]);
+    expect(refusal).toMatchObject({ code: 'under_way' });
+    expect((await going)![0]).toMatchObject({ left: 0 });
+    await drain(bus.db, [makeLedger()], { now: START + MINUTE });
+    expect([...old, ...handed]).toEqual(numbers(1, 5));
+    expect(await rows(bus.db, 'select from operator_actions')).toHaveLength(1);
+    await unbroken(bus.db);
+  });
+
+  test('goes on after a relay of the former name has died with its lanes', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await emitToBooks(bus.db, 1, 3);
+    await fanOut(bus.db);
+    await rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), due_at = $1::text::timestamptz where subscriber = 'books'`,
+      [new Date(START).toISOString()],
+    );
+    expect(await renamed(bus.db)).toMatchObject([{ moved: 3, left: 0 }]);
+    await drain(bus.db, [makeLedger()], { now: START + 2 * MINUTE });
+    expect(handed).toEqual([1, 2, 3]);
+    await unbroken(bus.db);
+  });
+});
