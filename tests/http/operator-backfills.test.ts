@@ -363,6 +363,77 @@ describe('the progress of a backfill', () => {
   });
 });
 
+describe('what leads to a backfill', () => {
+  test('the pages of the topic and of the subscriber offer one where older events are missing, and then show its progress', async ({
+    bus,
+    operators,
+  }) => {
+    await emitPayments(bus.db, 1, 2);
+    await drainLive(bus.db, []);
+    const pages = [
+      '/topics/payment.captured',
+      '/subscribers/ledger',
+      '/subscribers/ledger?topic=payment.captured',
+    ];
+    for (const path of pages) expect(await wordsAt(operators, path)).not.toContain('Older events');
+    await bus.reset();
+    await storedWithoutLedger(bus.db, 1, 5);
+    expect((await operators.ask(pages[0]!)).json['gaps']).toEqual([
+      { ...SUBSCRIPTION, since: expect.any(String), until: null, underWay: null },
+    ]);
+    await emitPayments(bus.db, 6, 6);
+    await drainLive(bus.db, []);
+    for (const path of pages) {
+      expect(await wordsAt(operators, path)).toMatch(
+        /None of what was recorded since .*, before .*\. Backfill…/,
+      );
+      const { text } = await operators.ask(path, { accept: BROWSER });
+      expect(text).toContain(
+        'href="/platform/event-bus/backfill?topic=payment.captured&amp;subscriber=ledger&amp;since=30d"',
+      );
+    }
+    const { json } = await operators.ask('/backfill', { json: { ...good, perMinute: 40 } });
+    for (const path of pages) {
+      expect(await wordsAt(operators, path)).toContain('A backfill is under way: 2 of 5 written.');
+      const { text } = await operators.ask(path, { accept: BROWSER });
+      expect(text).toContain(`href="/platform/event-bus/backfills/${String(json['backfillId'])}"`);
+    }
+  });
+
+  test('the page of the event and of the delivery say who backfilled it, and why', async ({
+    bus,
+    operators,
+  }) => {
+    const [id] = await storedWithoutLedger(bus.db, 1, 1);
+    await operators.ask('/backfill', { json: { ...good, reason: 'The ledger is new.' } });
+    const words = await wordsAt(operators, `/events/${id}`);
+    expect(words).toMatch(/ledger .*Backfilled by kari@solvik\.example\.no The ledger is new\./);
+    const [delivery] = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries where backfilled`,
+    );
+    expect(await wordsAt(operators, `/dead-letters/${delivery!.id}`)).toContain(
+      'Backfilled by kari@solvik.example.no',
+    );
+  });
+
+  test('the operators’ log links to the backfill that an action began or stopped', async ({
+    bus,
+    operators,
+  }) => {
+    await storedWithoutLedger(bus.db, 1, 5);
+    const { json } = await operators.ask('/backfill', { json: { ...good, perMinute: 40 } });
+    const backfillId = String(json['backfillId']);
+    await operators.ask(`/backfills/${backfillId}/stop`, { json: { reason: 'too fast' } });
+    expect((await operators.ask('/replays')).json['actions']).toMatchObject([
+      { action: 'stop_backfill', backfillId },
+      { action: 'backfill', backfillId },
+    ]);
+    const { text } = await operators.ask('/replays', { accept: BROWSER });
+    expect(text.split(`href="/platform/event-bus/backfills/${backfillId}"`)).toHaveLength(3);
+  });
+});
+
 describe('the doctor', () => {
   test('finds nothing wrong with a backfilled database, delivered or not, in the right order or too late', async ({
     bus,

@@ -72,6 +72,7 @@ export const showTopic = operatorRoute({
         ],
         haltedLanes: [],
         errors: [],
+        gaps: [],
         events: [
           {
             eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',

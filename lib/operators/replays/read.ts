@@ -51,6 +51,7 @@ const logged = z
     eventId: z.uuid().nullable(),
     reason: z.string().nullable(),
     incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
+    backfillId: z.uuid().nullable().meta({ description: 'The backfill that it began or stopped.' }),
   })
   .meta({ id: 'OperatorAction' });
 
@@ -159,6 +160,7 @@ interface FoundAction {
   readonly event_id: string | null;
   readonly reason: string | null;
   readonly incident_id: string | null;
+  readonly backfill_id: string | null;
 }
 
 interface FoundEntry {
@@ -206,6 +208,7 @@ function actionOf(found: FoundAction): OperatorAction {
     eventId: found.event_id,
     reason,
     incidentId: found.incident_id,
+    backfillId: found.backfill_id,
   };
 }
 
@@ -224,8 +227,16 @@ const LOG = `
     order by requested_at desc, id desc limit $1::int
   ),
   action as (
-    select id, at, null::json as replay, row_to_json(operator_actions) as action
-    from operator_actions, clock
+    select id, at, null::json as replay, row_to_json(acted) as action
+    from clock, (
+      select operator_actions.*, (
+        -- Recorded with the moment at which the backfill was requested or stopped.
+        select backfills.id from backfills
+        where (action = 'backfill' and requested_at = at or action = 'stop_backfill' and ended_at = at)
+          and backfills.topic = operator_actions.topic and backfills.subscriber = operator_actions.subscriber limit 1
+      ) as backfill_id
+      from operator_actions
+    ) as acted
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
       and ($5::text is null or subscriber = $5::text)

@@ -207,6 +207,7 @@ export const listReplays = operatorRoute({
             eventId: null,
             reason: 'Accounting is moving to another host.',
             incidentId: null,
+            backfillId: null,
           },
         ],
         nextCursor: null,

@@ -1,5 +1,6 @@
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
+import { gapsSection } from '../backfills/gaps-section.ts';
 import { hiddenField } from '../page/actions.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
@@ -30,7 +31,7 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       hint: zoneWords(view),
       content: html`${chartsOf(view)} ${valuesTable(view)}`,
     })}
-    ${actionsSection(view)}`;
+    ${gapsSection({ gaps: view.gaps, of: { subscriber }, now: generatedAt })} ${actionsSection(view)}`;
   return layout(
     { title: subscriber, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
     context,

@@ -1,0 +1,66 @@
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
+import { KEEP_MS } from '../../deliveries/prune.ts';
+import { DAY } from '../../time.ts';
+import { timeToMinute } from '../page/instants.ts';
+import { backfilledPath, backfillPath, backfillsPath, topicPath } from '../page/links.ts';
+import { card, section } from '../page/sections.ts';
+import { subscriberLink } from '../page/subscriber-link.ts';
+import { count } from '../page/words.ts';
+import type { Gap } from './gaps.ts';
+
+interface Shown {
+  readonly gaps: readonly Gap[];
+  /** What the page is about. */
+  readonly of: { readonly topic: string } | { readonly subscriber: string };
+  readonly now: string;
+}
+
+/** Draws which subscriptions lack older events, with the way to a backfill; null where none does. */
+export function gapsSection({ gaps, of, now }: Shown): Html | null {
+  if (gaps.length === 0) return null;
+  return section({
+    id: 'older-events',
+    title: 'Older events not delivered',
+    hint: html`from before it subscribed · <a href="${backfillsPath(of)}">backfills</a>`,
+    content: card(
+      html`<ul class="gaps">
+        ${gaps.map((gap) => item(gap, 'topic' in of, now))}
+      </ul>`,
+    ),
+  });
+}
+
+function item({ topic, subscriber, since, until, underWay }: Gap, isOfTopic: boolean, now: string): Html {
+  const name = isOfTopic
+    ? subscriberLink(subscriber, topic)
+    : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
+  const of = html`<span class="vh"> ${topic} to ${subscriber}</span>`;
+  if (underWay !== null) {
+    const { backfillId, matched, written } = underWay;
+    return html`<li>
+      <p><b>${name}</b> A backfill is under way: ${count(written)} of ${count(matched)} written.</p>
+      <a class="btn sm" href="${backfilledPath(backfillId)}">Progress${of}</a>
+    </li>`;
+  }
+  return html`<li>
+    <p>
+      <b>${name}</b> ${until === null ? 'Nothing' : 'None'} of what was recorded
+      ${spanWords(since, until, now)}.
+    </p>
+    <a class="btn sm" href="${backfillPath({ topic, subscriber, since: windowOf(since, now) })}"
+      >Backfill…${of}</a
+    >
+  </li>`;
+}
+
+function spanWords(since: string | null, until: string | null, now: string): Child {
+  const from = since !== null && html`since ${timeToMinute(since, now)}`;
+  return until === null ? from : html`${from}, before ${timeToMinute(until, now)}`;
+}
+
+/** All that is retained: what is older than that is an event with a dead letter, which is kept longer. */
+function windowOf(since: string | null, now: string): string {
+  const isOlder = since !== null && Date.parse(now) - Date.parse(since) >= KEEP_MS;
+  return isOlder ? since : `${KEEP_MS / DAY}d`;
+}
