@@ -2,7 +2,7 @@ import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { KEEP_MS } from '../../deliveries/prune.ts';
 import { DAY } from '../../time.ts';
-import { timeToMinute } from '../page/instants.ts';
+import { span, timeToMinute } from '../page/instants.ts';
 import { backfilledPath, backfillPath, backfillsPath, topicPath } from '../page/links.ts';
 import { card, section } from '../page/sections.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
@@ -44,19 +44,18 @@ function item({ topic, subscriber, since, until, underWay }: Gap, isOfTopic: boo
     </li>`;
   }
   return html`<li>
-    <p>
-      <b>${name}</b> ${until === null ? 'Nothing' : 'None'} of what was recorded
-      ${spanWords(since, until, now)}.
-    </p>
+    <p><b>${name}</b> ${missingWords(since, until, now)}</p>
     <a class="btn sm" href="${backfillPath({ topic, subscriber, since: windowOf(since, now) })}"
       >Backfill…${of}</a
     >
   </li>`;
 }
 
-function spanWords(since: string | null, until: string | null, now: string): Child {
-  const from = since !== null && html`since ${timeToMinute(since, now)}`;
-  return until === null ? from : html`${from}, before ${timeToMinute(until, now)}`;
+function missingWords(since: string | null, until: string | null, now: string): Child {
+  if (since === null) return null;
+  return until === null
+    ? html`All events since ${timeToMinute(since, now)} are missing.`
+    : html`Events of ${span(since, until, now)} are missing.`;
 }
 
 /** All that is retained: what is older than that is an event with a dead letter, which is kept longer. */

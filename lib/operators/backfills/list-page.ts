@@ -8,7 +8,6 @@ import { backfilledPath, backfillPath, backfillsPath, withParameters } from '../
 import { pager } from '../page/pager.ts';
 import { card, emptyCard, section } from '../page/sections.ts';
 import { select } from '../page/select.ts';
-import { subscriberLink } from '../page/subscriber-link.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count } from '../page/words.ts';
 import { reasonOrNone } from './page.ts';
@@ -62,7 +61,7 @@ function row(item: BackfillRecord, now: string): Html {
     <td>
       <a class="t mono" href="${path}">${topic}</a
       ><span class="s"
-        >to ${subscriberLink(subscriber, topic)},
+        >to ${subscriber},
         ${renamedFrom === null ? html`since ${timeToMinute(since, now)}` : `taken over from ${renamedFrom}`}</span
       >
     </td>
@@ -87,15 +86,17 @@ function stateWords({ endedAt, stopped }: BackfillRecord, now: string): Child {
 }
 
 function newBackfill({ url }: PageContext): Html {
-  const topic = url.searchParams.get('topic');
-  const listed = topics().find(([name]) => name === topic)?.[1].subscribers ?? subscriberNames();
+  const names = Object.keys(catalog).toSorted();
+  const topic = url.searchParams.get('topic') ?? names[0]!;
+  const listed = topics().find(([name]) => name === url.searchParams.get('topic'))?.[1].subscribers;
+  const subscribers = listed?.toSorted() ?? subscriberNames();
   return section({
     id: 'new',
     title: 'New backfill',
     hint: 'previewed before anything is written',
     content: html`<form class="filters" method="get" action="${backfillPath({})}">
-      ${select('Topic', 'topic', topic, Object.keys(catalog).toSorted().map(option))}
-      ${select('Subscriber', 'subscriber', url.searchParams.get('subscriber'), listed.map(option))}
+      ${select('Topic', 'topic', topic, names.map(option))}
+      ${select('Subscriber', 'subscriber', url.searchParams.get('subscriber') ?? subscribers[0]!, subscribers.map(option))}
       ${requestedFields(null, null)}
       <button class="btn">Preview</button>
     </form>`,

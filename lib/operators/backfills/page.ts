@@ -27,8 +27,8 @@ export function backfillPage(view: BackfillProgress, context: PageContext): Html
       Newer events wait until it has come to them.`,
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${followingRegion(following, reviewLink(view))} ${mayReplay(context.operator) && stopForm(view)}
-    ${progressCard(view)} ${requestSection(view)}`;
+    ${followingRegion(following, reviewLink(view))}
+    ${progressCard(view, mayReplay(context.operator) && stopForm(view))} ${requestSection(view)}`;
   return layout(
     { title: 'Backfill', section: 'replays', refreshSeconds: REFRESH_SECONDS, following, content },
     context,
@@ -54,7 +54,7 @@ function stopForm({ endedAt, backfillId, matched, written }: BackfillProgress): 
 }
 
 /** Draws the shares in the order of the counts below. */
-function progressCard({ progress, matched, written }: BackfillProgress): Html {
+function progressCard({ progress, matched, written }: BackfillProgress, action: Child): Html {
   const { delivered, pending, failing, deadLettered } = progress;
   const unwritten = Math.max(0, matched - written);
   const label = `${count(delivered)} of ${count(matched)} delivered, ${count(pending)} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered, ${count(unwritten)} not written`;
@@ -75,6 +75,7 @@ function progressCard({ progress, matched, written }: BackfillProgress): Html {
       ${stateCount('dead', DEAD_ICON, 'dead-lettered', deadLettered)}
       ${stateCount('', CLOCK_ICON, 'not written', unwritten)}
     </dl>
+    ${action}
   </div>`;
 }
 
