@@ -6,7 +6,7 @@ import { serve } from 'srvx';
 import type { ServerRequest } from 'srvx';
 
 import { InvalidConfiguration, readConfig, wrongVariables } from '../lib/config.ts';
-import { alertDuty, duties, perform } from '../lib/cron/duties.ts';
+import { alertDuty, duties, outageDuty, perform } from '../lib/cron/duties.ts';
 import { keepIndexing } from '../lib/cron/keep-indexing.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
@@ -148,7 +148,7 @@ async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
 /** Performs the other duties of the platform's cron, as often. */
 async function performForever(db: Database, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    await perform([...duties, alertDuty(() => config().alerts)], db);
+    await perform([...duties, outageDuty(subscribers), alertDuty(() => config().alerts)], db);
     await sleep(MINUTE, signal);
   }
 }

@@ -1,4 +1,4 @@
-import { alertDuty, duties } from '../../lib/cron/duties.ts';
+import { alertDuty, duties, outageDuty } from '../../lib/cron/duties.ts';
 import { beat } from '../../lib/alerts/heartbeat.ts';
 import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cron.ts';
@@ -14,7 +14,7 @@ export default endpoint(cronRoute, {
     return await runCron({
       db: await database(),
       subscribers: subscribers(),
-      duties: [...duties, alertDuty(() => config().alerts)],
+      duties: [...duties, outageDuty(subscribers), alertDuty(() => config().alerts)],
       heartbeat: async () => await beat(config().alerts),
       handlersUntil: handlersUntil(),
       isLogged: true,

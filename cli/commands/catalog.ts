@@ -1,4 +1,6 @@
 import type { CatalogTopic } from '../../lib/operators/catalog/read.ts';
+import { uncommonOptions } from '../../lib/operators/page/subscription.ts';
+import type { SubscriptionView } from '../../lib/operators/page/subscription.ts';
 import { quantity } from '../../lib/operators/page/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { OfflineCall, OfflineCommand } from '../command.ts';
@@ -14,7 +16,7 @@ export const command: OfflineCommand = {
   usage: ['catalog [topic]', 'catalog --asyncapi'],
   notes: [
     'Lists every topic with its version, the component that produces it, its subscribers and the field that orders its events. Events of a topic without such a field are delivered in the order of the whole topic.',
-    'With a topic, shows the fields of its payload and an example.',
+    'With a topic, shows the fields of its payload, an example, and the options of the handlers in this release. npx postbud topics shows the options of a server’s subscriptions.',
   ],
   options: { asyncapi: { help: 'print the catalog as an AsyncAPI 3.0 document in JSON' } },
   isOffline: true,
@@ -35,9 +37,14 @@ async function run(call: OfflineCall): Promise<number> {
     return EXIT.ok;
   }
   const { describeCatalog } = await import('../../lib/operators/catalog/read.ts');
-  const topics = describeCatalog([]).topics.map(({ subscribers, ...topic }) => ({
+  const { subscribersOf } = await import('../../lib/subscribers/registry.ts');
+  const inRelease = subscribersOf({ remoteSubscribers: [], database: { kind: 'none' } });
+  const topics = describeCatalog(inRelease).topics.map(({ subscribers, ...topic }) => ({
     ...topic,
     subscribers: subscribers.map(({ subscriber }) => subscriber),
+    handlers: subscribers.flatMap(({ subscriber, place, options }) =>
+      options === null ? [] : [{ subscriber, place, options }],
+    ),
   }));
   const [name] = given.positionals;
   if (name !== undefined) showTopic(call, topicNamed(name, topics));
@@ -46,8 +53,11 @@ async function run(call: OfflineCall): Promise<number> {
   return EXIT.ok;
 }
 
-/** A topic of this release: who subscribes, but not who is attached, which depends on the server. */
-type Topic = Omit<CatalogTopic, 'subscribers'> & { readonly subscribers: readonly string[] };
+/** A topic of this release: who subscribes, and the handlers in the code. Who is attached depends on the server. */
+type Topic = Omit<CatalogTopic, 'subscribers'> & {
+  readonly subscribers: readonly string[];
+  readonly handlers: readonly (SubscriptionView & { readonly subscriber: string })[];
+};
 
 function topicNamed(name: string, topics: readonly Topic[]): Topic {
   const found = topics.find(({ topic }) => topic === name);
@@ -95,6 +105,12 @@ function showTopic(call: OfflineCall, topic: Topic): void {
   write(paint('bold', `${topic.topic}, version ${topic.version}`));
   write(wrapTo(columns, topic.description));
   write(wrapTo(columns, `Produced by ${topic.producer}, for ${topic.subscribers.join(', ')}. ${order}`));
+  for (const handler of topic.handlers) write(wrapTo(columns, handlerWords(handler)));
   write(`\n${table(call.terminal.out, columnsOfFields, fields)}`);
   write(`\n${paint('bold', 'Example')}\n${printableJson(topic.example, 2)}`);
+}
+
+function handlerWords(handler: Topic['handlers'][number]): string {
+  const options = uncommonOptions(handler).join(', ') || 'default options';
+  return `In this release ${handler.subscriber} has a handler: ${options}.`;
 }

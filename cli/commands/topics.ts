@@ -5,6 +5,7 @@ import {
   subscribersToShow,
 } from '../../lib/operators/overview/attention.ts';
 import { age, ago, until, timeText } from '../../lib/operators/page/instants.ts';
+import { placeWords, uncommonOptions } from '../../lib/operators/page/subscription.ts';
 import { count, percentage, quantity } from '../../lib/operators/page/words.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
 import { writeJson } from '../command.ts';
@@ -23,7 +24,7 @@ export const command: Command = {
   summary: 'show pending, failing and dead-lettered events by topic',
   usage: ['topics [text] [--all]'],
   notes: [
-    'Shows the topics that have pending events or need attention, the worst first. With a text, shows the topics whose name, producer or subscribers contain it. A single match shows all its subscribers.',
+    'Shows the topics that have pending events or need attention, the worst first. With a text, shows the topics whose name, producer or subscribers contain it. A single match shows all its subscribers, where each is handled, and the options that differ from the defaults.',
     'A topic counts events, each in the worst state of its deliveries. A subscriber counts its deliveries.',
   ],
   options: { all: { help: 'include quiet topics' } },
@@ -52,6 +53,10 @@ async function run(call: Call): Promise<number> {
   const { out } = terminal;
   out.write(wrapTo(out.columns, `${relayWords(view, out)} ${totalsWords(view)}`));
   if (shown.length > 0) out.write(`\n${topicTable(shown, view.generatedAt, isSingled, out)}`);
+  if (isSingled) {
+    const subscriptions = await subscriptionTable(shown[0]!.topic, call);
+    if (subscriptions !== null) out.write(`\n${subscriptions}`);
+  }
   const quiet = text === '' ? quietWords(view, shown.length) : '';
   out.write(`\n${out.paint('dim', wrapTo(out.columns, `${quiet}${TIMES}`))}`);
   return EXIT.ok;
@@ -132,6 +137,25 @@ function topicTable(
     ]),
   ]);
   return table(pane, columns, cells);
+}
+
+/** Shows where and how a topic's subscribers are handled. @returns null for a topic that the catalog does not list. */
+async function subscriptionTable(topic: string, { bus, terminal }: Call): Promise<string | null> {
+  const { showCatalog } = await import('../../lib/operators/catalog/routes.ts');
+  const { view } = await bus.ask(showCatalog);
+  const listed = view.topics.find((one) => one.topic === topic);
+  if (!listed) return null;
+  const columns = [
+    { title: 'subscriber' },
+    { title: 'runs' },
+    { title: 'options', isFlexible: true },
+  ] as const;
+  const rows = listed.subscribers.map((one): Cell[] => [
+    one.subscriber,
+    one.attached ? placeWords(one.place) : { text: placeWords(one.place), style: 'dim' },
+    uncommonOptions(one).join(', ') || { text: one.attached ? 'defaults' : 'deliveries wait', style: 'dim' },
+  ]);
+  return table(terminal.out, columns, rows);
 }
 
 function numbers(row: TopicOverview | SubscriberOverview, now: string): readonly Cell[] {

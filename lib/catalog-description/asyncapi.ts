@@ -23,12 +23,16 @@ export interface AsyncApi {
  * Describes the event bus: a channel for every topic with its producer and its subscribers, and the messages as a
  * subscriber elsewhere receives them over HTTP.
  *
- * @returns the same document for the same catalog.
+ * @param subscriptionOf describes where and with which options a process has a subscription attached. Without it the
+ *   document is about the catalog alone.
  * @see https://www.asyncapi.com/docs/reference/specification/v3.0.0
  */
-export function asyncApi(): AsyncApi {
-  return (described ??= describe());
+export function asyncApi(subscriptionOf?: SubscriptionOf): AsyncApi {
+  const document = (described ??= describe());
+  return subscriptionOf ? { ...document, operations: operations(subscriptionOf) } : document;
 }
+
+type SubscriptionOf = (topic: string, subscriber: string) => object;
 
 /** Kept, because writing all schemas takes some 50 ms. */
 let described: AsyncApi | undefined;
@@ -41,7 +45,7 @@ function describe(): AsyncApi {
     defaultContentType: CONTENT_TYPE,
     servers: { subscriber: SERVER },
     channels: Object.fromEntries(rows.map(([topic, row]) => [topic, channel(topic, row)])),
-    operations: Object.fromEntries(rows.flatMap(([topic, row]) => operations(topic, row))),
+    operations: operations(),
     components: {
       messages: Object.fromEntries(rows.map(([topic, row]) => [topic, message(topic, row)])),
       schemas: {
@@ -67,7 +71,10 @@ a payload may gain optional ones within its version (\`schemaversion\`). \`x-per
 
 A subscriber with SUBSCRIBER_<NAME>_BATCH receives arrays of up to 100 such documents of one topic, in order, as
 \`application/cloudevents-batch+json\`. 2xx accepts all of them, 2xx with \`{ "delivered": n }\` the first n; any other
-answer applies to the first event. \`webhook-id\` is then the id of the batch: identify each event by its own \`id\`.`.replaceAll(
+answer applies to the first event. \`webhook-id\` is then the id of the batch: identify each event by its own \`id\`.
+
+A server's document says in \`x-subscription\` where it handles each subscription, and with which options: \`place\` is
+\`in_process\`, \`elsewhere\`, \`journal\` (a stand-in on a developer's machine) or \`unattached\` (deliveries wait).`.replaceAll(
     /(?<!\n)\n(?!\n)/g,
     ' ',
   );
@@ -149,17 +156,28 @@ function channel(topic: string, row: Topic) {
   };
 }
 
-function operations(topic: string, { producer, subscribers, description }: Topic) {
+function operations(subscriptionOf?: SubscriptionOf): Readonly<Record<string, object>> {
+  return Object.fromEntries(topics().flatMap(([topic, row]) => operationsOf(topic, row, subscriptionOf)));
+}
+
+function operationsOf(
+  topic: string,
+  { producer, subscribers, description }: Topic,
+  subscriptionOf?: SubscriptionOf,
+): readonly (readonly [name: string, operation: object])[] {
   const of = { channel: { $ref: `#/channels/${topic}` } };
   const sends = { action: 'send', ...of, title: `${producer} emits ${topic}`, summary: description };
   return [
-    [`${producer}.sends.${topic}`, { ...sends, 'x-component': producer }] as const,
+    [`${producer}.sends.${topic}`, { ...sends, 'x-component': producer }],
     ...subscribers.map((name) => {
       const receives = { action: 'receive', ...of, title: `${name} receives ${topic}` };
-      return [
-        `${name}.receives.${topic}`,
-        { ...receives, 'x-component': name, bindings: { http: { method: 'POST', bindingVersion: '0.3.0' } } },
-      ] as const;
+      const operation = {
+        ...receives,
+        'x-component': name,
+        ...(subscriptionOf && { 'x-subscription': subscriptionOf(topic, name) }),
+        bindings: { http: { method: 'POST', bindingVersion: '0.3.0' } },
+      };
+      return [`${name}.receives.${topic}`, operation] as const;
     }),
   ];
 }

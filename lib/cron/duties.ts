@@ -7,6 +7,7 @@ import type { AlertSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
 import { limitStatements } from '../db/statement.ts';
 import { logError } from '../log.ts';
+import { leaveOutages } from '../deliveries/leave-outages.ts';
 import { endOutages } from '../deliveries/outage.ts';
 import { KEEP_MS, prune } from '../deliveries/prune.ts';
 import { releaseLanes } from '../deliveries/release.ts';
@@ -16,6 +17,7 @@ import { rollUpHealth } from '../subscriber-health/roll-up.ts';
 import { sampleBacklog } from '../subscriber-health/sample-backlog.ts';
 import { trimIndex } from '../identifiers/trim-index.ts';
 import { settleSetAside } from '../subscribers/payments/set-aside.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { SECOND } from '../time.ts';
 import { emitSurges } from '../webhooks/surges.ts';
 import { strikeDailyClock } from './daily-clock.ts';
@@ -108,6 +110,17 @@ export function alertDuty(settings: () => AlertSettings): Duty {
     name: 'alerts',
     run: async (db) => {
       await sendAlerts(db, settings());
+      return {};
+    },
+  };
+}
+
+/** Makes the duty that ends the outages of components that no longer wait in one. The relay makes due what waits. */
+export function outageDuty(subscribers: () => readonly AttachedSubscriber[]): Duty {
+  return {
+    name: 'outages that are off',
+    run: async (db) => {
+      await leaveOutages(db, subscribers());
       return {};
     },
   };

@@ -4,7 +4,8 @@ import { topics } from '../catalog/catalog.ts';
 import type { Payload, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
 import type { Transaction } from '../db/connect.ts';
 import { LONGEST_TIME_LIMIT_MS } from '../lifetime.ts';
-import { SECOND } from '../time.ts';
+import { defaultsOf } from './defaults.ts';
+import type { Place } from './defaults.ts';
 
 /** An event as handlers receive it. Frozen, because the topic's subscribers share it. */
 export interface BusEvent<Name extends TopicName = TopicName> {
@@ -114,9 +115,6 @@ export interface AttachedSubscriber {
   readonly onReplay: 'run' | 'refuse';
 }
 
-/** Where handlers run; `journal` is the stand-in of the embedded mode. */
-type Place = 'in_process' | 'elsewhere' | 'journal';
-
 /** Limits of a batch, in addition to the number of its events. A batch has at least one event. */
 export interface BatchLimits {
   readonly bytesOf: (event: BusEvent) => number;
@@ -212,19 +210,6 @@ export function attachBatches(
   limits: BatchLimits = IN_PROCESS,
 ): AttachedSubscriber {
   return attachHandlers(name, handlers, options, limits);
-}
-
-/** Gives the options that apply where a subscriber sets none. */
-function defaultsOf(place: Place) {
-  const isElsewhere = place === 'elsewhere';
-  return {
-    // A component elsewhere may have to start first.
-    timeoutMs: (isElsewhere ? 15 : 10) * SECOND,
-    maxAttempts: 5,
-    afterDeadLetter: 'continue',
-    outage: isElsewhere ? 'wait' : 'off',
-    onReplay: 'run',
-  } as const;
 }
 
 function attachHandlers(

@@ -56,6 +56,16 @@ describe('topics', () => {
       });
   });
 
+  test('topics shows where one topic’s subscribers are handled, with the options that differ from the defaults', async ({
+    postbud,
+  }) => {
+    const { out } = await postbud('topics payment.captured');
+    expect(out).toMatch(/^subscriber +runs +options$/m);
+    expect(out).toMatch(/^ledger +in this process +defaults$/m);
+    expect(out).toMatch(/^accounting +not attached +deliveries wait$/m);
+    expect((await postbud('topics payment')).out).not.toMatch(/^subscriber +runs/m);
+  });
+
   test('topics --json is the endpoint’s answer', async ({ postbud }) => {
     const { out, err, json } = await postbud('topics --json');
     expect(err).toBe('');

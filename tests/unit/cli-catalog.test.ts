@@ -59,6 +59,18 @@ test('the catalog command shows the fields and an example of one topic', async (
   expect(JSON.parse(example)).toEqual(catalog['inquiry.submitted'].example);
 });
 
+test('the catalog command shows the options of the handlers in this release', async () => {
+  const { out } = await postbud('catalog', 'booking.approved');
+  expect(out).toContain('In this release notifications has a handler: transactional, ');
+  expect(out).not.toContain('calendar has a handler');
+  const json = JSON.parse((await postbud('catalog', 'booking.approved', '--json')).out) as object;
+  expect(json).toMatchObject({
+    handlers: [
+      { subscriber: 'notifications', place: 'in_process', options: { timeoutMs: 15_000, batch: false } },
+    ],
+  });
+});
+
 test('the catalog command suggests the nearest topic for an unknown one', async () => {
   expect(await postbud('catalog', 'payment.capture')).toEqual({
     code: 2,

@@ -7,6 +7,7 @@ import { asyncApiPath, HOME, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { card, emptyLine } from '../page/sections.ts';
+import { placeWords, uncommonOptions } from '../page/subscription.ts';
 import { table } from '../page/table.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
 import { quantity } from '../page/words.ts';
@@ -69,8 +70,7 @@ function topicDetails(topic: CatalogTopic): Html {
         <a href="${topicPath(topic.topic)}">Deliveries<span class="vh"> of ${topic.topic}</span></a>
         <a href="${asyncApiPath(topic.topic)}">AsyncAPI<span class="vh"> of ${topic.topic}</span></a>
       </p>
-      <p class="subscribers">Subscribers: ${topic.subscribers.map(subscriberWords)}</p>
-      ${fieldTable(topic.topic, topic.fields)}
+      ${subscriberTable(topic)} ${fieldTable(topic.topic, topic.fields)}
       <h3 class="gap">Example</h3>
       <pre class="code" tabindex="0" role="region" aria-label="Example of ${topic.topic}">
 ${payload(topic.example)}</pre>
@@ -78,10 +78,27 @@ ${payload(topic.example)}</pre>
   </details>`;
 }
 
-function subscriberWords({ subscriber, attached }: CatalogTopic['subscribers'][number]): Html {
-  return html`<span class="subscriber"
-    >${subscriberLink(subscriber)}${!attached && html` <span class="tag">not attached</span>`}</span
-  > `;
+function subscriberTable({ topic, subscribers }: CatalogTopic): Html {
+  return html`<div class="framed options">
+    ${table({
+      name: `Subscribers of ${topic}`,
+      caption: `Subscribers of ${topic}: where each runs, and the options that differ from the defaults`,
+      columns: ['Subscriber', 'Runs', 'Options'],
+      rows: subscribers.map(subscriberRow),
+    })}
+  </div>`;
+}
+
+function subscriberRow(one: CatalogTopic['subscribers'][number]): Html {
+  const { subscriber, place } = one;
+  const options = uncommonOptions(one).join(', ');
+  return html`<tr>
+    <th class="row" scope="row">${subscriberLink(subscriber)}</th>
+    <td>${place === 'unattached' ? html`<span class="tag">not attached</span>` : placeWords(place)}</td>
+    <td>
+      ${options || html`<span class="muted">${place === 'unattached' ? 'deliveries wait' : 'defaults'}</span>`}
+    </td>
+  </tr>`;
 }
 
 function fieldTable(topic: string, fields: readonly CatalogField[]): Html {

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { topics } from '../../catalog/catalog.ts';
 import type { Topic } from '../../catalog/topic.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { subscriptionFields, subscriptionsIn } from '../page/subscription.ts';
 import * as shape from '../shapes.ts';
 
 export const catalogView = z
@@ -12,7 +13,9 @@ export const catalogView = z
         .object({
           topic: shape.topic,
           producer: z.string(),
-          subscribers: z.array(z.object({ subscriber: z.string(), attached: z.boolean() })),
+          subscribers: z.array(
+            z.object({ subscriber: z.string(), attached: z.boolean(), ...subscriptionFields }),
+          ),
           description: z.string(),
           version: z.int().positive(),
           listed: z
@@ -37,18 +40,16 @@ export type CatalogView = z.output<typeof catalogView>;
 export type CatalogTopic = CatalogView['topics'][number];
 export type CatalogField = CatalogTopic['fields'][number];
 
-/** Describes every topic and its subscribers, with those attached in this process marked. */
+/** Describes every topic and its subscriptions, as they are attached in this process. */
 export function describeCatalog(attached: readonly AttachedSubscriber[]): CatalogView {
-  const handled = new Set(
-    attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
-  );
+  const subscriptionOf = subscriptionsIn(attached);
   const described = topics().map(([topic, row]) => ({
     topic,
     producer: row.producer,
-    subscribers: row.subscribers.map((subscriber) => ({
-      subscriber,
-      attached: handled.has(`${topic} ${subscriber}`),
-    })),
+    subscribers: row.subscribers.map((subscriber) => {
+      const subscription = subscriptionOf(topic, subscriber);
+      return { subscriber, attached: subscription.place !== 'unattached', ...subscription };
+    }),
     description: row.description,
     version: row.version,
     listed: row.listed,

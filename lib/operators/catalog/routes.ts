@@ -4,9 +4,21 @@ import { asyncApi } from '../../catalog-description/asyncapi.ts';
 import { answered, HTML_TYPE } from '../../http/operation.ts';
 import { operatorRoute } from '../access/route.ts';
 import { asyncApiPath, HOME } from '../page/links.ts';
+import { subscriptionsIn } from '../page/subscription.ts';
 import { asyncApiPage } from './asyncapi-page.ts';
 import { catalogPage } from './page.ts';
 import { catalogView, describeCatalog } from './read.ts';
+
+const NOTIFICATIONS = {
+  batch: false,
+  transactional: true,
+  sharesCommits: false,
+  timeoutMs: 15_000,
+  maxAttempts: 5,
+  afterDeadLetter: 'continue',
+  outage: 'off',
+  onReplay: 'refuse',
+} as const;
 
 export const showCatalog = operatorRoute({
   id: 'readCatalog',
@@ -22,7 +34,10 @@ export const showCatalog = operatorRoute({
           {
             topic: 'cron.daily.06_00',
             producer: 'system',
-            subscribers: [{ subscriber: 'reporting', attached: false }],
+            subscribers: [
+              { subscriber: 'reporting', attached: false, place: 'unattached', options: null },
+              { subscriber: 'notifications', attached: true, place: 'in_process', options: NOTIFICATIONS },
+            ],
             description: 'Every day at 06:00 UTC: content agent, audits, e-invoice batches.',
             version: 1,
             listed: true,
@@ -69,7 +84,7 @@ export const showAsyncApi = operatorRoute({
     'as-json': { summary: 'The document', answer: DOCUMENT },
     'as-a-page': { summary: 'An index of it, as a page', answer: { status: 200, type: HTML_TYPE } },
   },
-  handle: async () => asyncApi(),
+  handle: async ({ bus }) => asyncApi(subscriptionsIn(bus.subscribers())),
   page: asyncApiPage,
 });
 
@@ -81,7 +96,7 @@ export const downloadAsyncApi = operatorRoute({
   description: 'The same document as JSON, also to browsers.',
   answer: asyncApiDocument,
   examples: { 'as-json': { summary: 'The document', answer: DOCUMENT } },
-  handle: async () => asyncApi(),
+  handle: async ({ bus }) => asyncApi(subscriptionsIn(bus.subscribers())),
 });
 
 export const catalogRoutes = [showCatalog, showAsyncApi, downloadAsyncApi];

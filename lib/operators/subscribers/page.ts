@@ -11,6 +11,7 @@ import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
 import { ageWords, shareWords, timesWords } from './figures.ts';
 import type { SubscriberHealth } from './read.ts';
+import { subscriptionsSection } from './subscriptions.ts';
 import { valuesTable } from './values.ts';
 
 const REFRESH_SECONDS = 60;
@@ -31,7 +32,8 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       hint: zoneWords(view),
       content: html`${chartsOf(view)} ${valuesTable(view)}`,
     })}
-    ${gapsSection({ gaps: view.gaps, of: { subscriber }, now: generatedAt })} ${actionsSection(view)}`;
+    ${gapsSection({ gaps: view.gaps, of: { subscriber }, now: generatedAt })} ${subscriptionsSection(view)}
+    ${actionsSection(view)}`;
   return layout(
     { title: subscriber, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
     context,

@@ -4,7 +4,9 @@ import { subscriberNames, topics as catalogTopics } from '../../catalog/catalog.
 import type { Database } from '../../db/connect.ts';
 import { addHistograms, quantileMs } from '../../subscriber-health/buckets.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../time.ts';
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
+import { subscriptionFields, subscriptionsIn } from '../page/subscription.ts';
 import * as shape from '../shapes.ts';
 import { findHealth } from './found.ts';
 import type { Found, FoundPeriod } from './found.ts';
@@ -67,6 +69,9 @@ export const subscriberHealth = z
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscriber.' }),
     topic: shape.topic.nullable().meta({ description: 'Null: all its topics.' }),
     topics: z.array(shape.topic).meta({ description: 'The topics that it subscribes to, or did.' }),
+    subscriptions: z
+      .array(z.object({ topic: shape.topic, ...subscriptionFields }))
+      .meta({ description: 'The topics that this release’s catalog lists the subscriber for.' }),
     span: spans,
     whole: z.object(measured).meta({ description: 'The whole span.' }),
     intervals: z.array(interval).meta({
@@ -79,6 +84,7 @@ export const subscriberHealth = z
 
 export type SubscriberHealth = z.output<typeof subscriberHealth>;
 export type HealthInterval = z.output<typeof interval>;
+export type HealthSubscription = SubscriberHealth['subscriptions'][number];
 export type HealthAction = z.output<typeof action>;
 type Measured = Omit<HealthInterval, 'startsAt'>;
 export type Times = z.output<typeof times>;
@@ -88,6 +94,8 @@ export interface HealthRequest {
   /** All topics when left out. */
   readonly topic?: string | undefined;
   readonly span: Span;
+  /** The subscribers attached in this process. */
+  readonly attached: readonly AttachedSubscriber[];
 }
 
 /**
@@ -99,7 +107,7 @@ export interface HealthRequest {
  */
 export async function readSubscriberHealth(
   db: Database,
-  { subscriber, topic, span }: HealthRequest,
+  { subscriber, topic, span, attached }: HealthRequest,
   now?: Date,
 ): Promise<SubscriberHealth | null> {
   const listed = catalogTopics().flatMap(([name, { subscribers }]) =>
@@ -116,12 +124,14 @@ export async function readSubscriberHealth(
   const inCatalog = subscriberNames().some((name) => name === subscriber);
   const topics = [...new Set([...listed, ...found.topics])].toSorted();
   if (!inCatalog && topics.length === 0) return null;
+  const subscriptionOf = subscriptionsIn(attached);
   return {
     generatedAt: instantOf(found.now),
     subscriber,
     inCatalog,
     topic: topic ?? null,
     topics,
+    subscriptions: listed.map((name) => ({ topic: name, ...subscriptionOf(name, subscriber) })),
     span,
     whole: measuredOf(found.periods),
     intervals: intervalsOf(found, SPANS[span]),

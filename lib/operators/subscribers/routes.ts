@@ -49,6 +49,17 @@ const BUSY = {
   backlogAgeSeconds: 61.3,
 };
 
+const ELSEWHERE = {
+  batch: true,
+  transactional: false,
+  sharesCommits: false,
+  timeoutMs: 15_000,
+  maxAttempts: 5,
+  afterDeadLetter: 'continue',
+  outage: 'wait',
+  onReplay: 'run',
+} as const;
+
 const BY_NAME = {
   subscriber: z
     .string()
@@ -78,6 +89,10 @@ export const showSubscriber = operatorRoute({
         inCatalog: true,
         topic: null,
         topics: ['invoice.issued', 'payment.captured'],
+        subscriptions: [
+          { topic: 'invoice.issued', place: 'elsewhere', options: ELSEWHERE },
+          { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE },
+        ],
         span: 'hours',
         whole: BUSY,
         intervals: [
@@ -115,7 +130,12 @@ export const showSubscriber = operatorRoute({
     },
   },
   handle: async ({ parameters, query: { span, topic }, bus }) => {
-    const health = await readSubscriberHealth(await bus.database(), { ...parameters, topic, span });
+    const health = await readSubscriberHealth(await bus.database(), {
+      ...parameters,
+      topic,
+      span,
+      attached: bus.subscribers(),
+    });
     if (health && topic !== undefined && !health.topics.includes(topic)) refuseTopic(topic, health);
     return health;
   },
@@ -162,7 +182,8 @@ export const probeSubscriber = operatorRoute({
   handle: async ({ parameters: { subscriber }, body: { reason = null }, operator, bus }) => {
     const db = await bus.database();
     if (await probe(db, { subscriber, by: operator.subject, reason })) return { subscriber };
-    const isKnown = (await readSubscriberHealth(db, { subscriber, span: 'hours' })) !== null;
+    const request = { subscriber, span: 'hours', attached: bus.subscribers() } as const;
+    const isKnown = (await readSubscriberHealth(db, request)) !== null;
     if (isKnown) throw new Problem('not_silent', { detail: notSilent(subscriber) });
     return null;
   },

@@ -1,0 +1,80 @@
+import { describe, expect } from 'vitest';
+
+import { outageDuty, perform } from '../../lib/cron/duties.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { endOutages } from '../../lib/deliveries/outage.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { attach } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE } from '../../lib/time.ts';
+import { START, drain, payloadOf, rows } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+
+const ELSEWHERE = 'booking.approved';
+const HERE = 'webhook.cardpayments.received';
+
+const absent = () => {
+  throw Object.assign(new Error('nobody is there'), { code: 'unreachable' });
+};
+
+const outages = (db: Database) =>
+  rows<{ subscriber: string }>(db, 'select subscriber from outages where recovered_at is null');
+
+/** The two parts of payments: one elsewhere, which does not answer, and one in this process. */
+function partsOf(handed: string[], outage: 'wait' | 'off' = 'wait') {
+  const take = (event: { readonly topic: string }) => void handed.push(event.topic);
+  return {
+    absent: attach('payments', { [ELSEWHERE]: absent }, { place: 'elsewhere', outage }),
+    elsewhere: attach('payments', { [ELSEWHERE]: take }, { place: 'elsewhere', outage }),
+    here: attach('payments', { [HERE]: take }),
+  };
+}
+
+/** Opens the outage of the part elsewhere: one lane fails three times. */
+async function openOutage(db: Database, parts: ReturnType<typeof partsOf>): Promise<void> {
+  await emit(db, ELSEWHERE, payloadOf(ELSEWHERE));
+  for (const minutes of [0, 2, 10])
+    await drain(db, [parts.absent, parts.here], { now: START + minutes * MINUTE });
+  expect(await outages(db)).toEqual([{ subscriber: 'payments' }]);
+}
+
+describe('the outage of a part of a component', () => {
+  test('leaves the part in this process going on, whose success does not end it', async ({ bus }) => {
+    const handed: string[] = [];
+    const parts = partsOf(handed);
+    await openOutage(bus.db, parts);
+    for (let number = 0; number < 3; number += 1) await emit(bus.db, HERE, payloadOf(HERE));
+    await drain(bus.db, [parts.absent, parts.here], { now: START + 10 * MINUTE });
+    expect(handed).toEqual([HERE, HERE, HERE]);
+    expect(await outages(bus.db)).toHaveLength(1);
+    await drain(bus.db, [parts.elsewhere, parts.here], { now: START + 60 * MINUTE });
+    expect(handed).toEqual([HERE, HERE, HERE, ELSEWHERE]);
+    expect(await outages(bus.db)).toEqual([]);
+  });
+
+  test('holds nothing back once _OUTAGE=off', async ({ bus }) => {
+    const handed: string[] = [];
+    await openOutage(bus.db, partsOf(handed));
+    await emit(bus.db, ELSEWHERE, payloadOf(ELSEWHERE));
+    const off = partsOf(handed, 'off');
+    await drain(bus.db, [off.elsewhere, off.here], { now: START + 60 * MINUTE });
+    expect(handed).toEqual([ELSEWHERE, ELSEWHERE]);
+  });
+
+  test('is over once _OUTAGE=off, and what waited for a retry is due at once', async ({ bus }) => {
+    const handed: string[] = [];
+    const parts = partsOf(handed);
+    await openOutage(bus.db, parts);
+    const leaving = (attached: readonly AttachedSubscriber[]) =>
+      perform([outageDuty(() => attached)], bus.db);
+    await leaving([parts.here]);
+    await leaving([parts.elsewhere, parts.here]);
+    expect(await outages(bus.db)).toHaveLength(1);
+    const off = partsOf(handed, 'off');
+    expect(await leaving([off.elsewhere, off.here])).toMatchObject({ undone: [] });
+    expect(await outages(bus.db)).toEqual([]);
+    await endOutages(bus.db, new Date(START + 11 * MINUTE).toISOString());
+    await drain(bus.db, [off.elsewhere, off.here], { now: START + 11 * MINUTE });
+    expect(handed).toEqual([ELSEWHERE]);
+  });
+});

@@ -1,0 +1,172 @@
+import { Parser } from '@asyncapi/parser';
+import { beforeEach, describe, expect } from 'vitest';
+
+import { catalogView } from '../../lib/operators/catalog/read.ts';
+import { subscriberHealth } from '../../lib/operators/subscribers/read.ts';
+import { subscribersOf } from '../../lib/subscribers/registry.ts';
+import { attach } from '../../lib/subscribers/subscriber.ts';
+import { rows } from '../support/bus.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
+import type { Operators } from '../support/operator-test.ts';
+
+const payments = {
+  name: 'payments',
+  url: 'https://pay.example.no/events',
+  secret: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
+  topics: ['booking.approved'],
+  isBatch: true,
+  outage: 'off',
+} as const;
+
+/** Handles a part of payments here and a part elsewhere, and the ledger with every option. */
+const attached = [
+  ...subscribersOf({ remoteSubscribers: [payments], database: { kind: 'none' } }),
+  attach(
+    'ledger',
+    { 'payment.captured': () => {} },
+    {
+      transactional: true,
+      sharesCommits: false,
+      timeoutMs: 30_000,
+      maxAttempts: 3,
+      afterDeadLetter: 'halt',
+      outage: 'wait',
+      onReplay: 'refuse',
+    },
+  ),
+];
+
+beforeEach<{ operators: Operators }>(({ operators }) => {
+  operators.attached = attached;
+});
+
+const LEDGER = {
+  place: 'in_process',
+  options: {
+    batch: false,
+    transactional: true,
+    sharesCommits: false,
+    timeoutMs: 30_000,
+    maxAttempts: 3,
+    afterDeadLetter: 'halt',
+    outage: 'wait',
+    onReplay: 'refuse',
+  },
+};
+
+const ELSEWHERE = {
+  place: 'elsewhere',
+  options: {
+    batch: true,
+    transactional: false,
+    sharesCommits: false,
+    timeoutMs: 15_000,
+    maxAttempts: 5,
+    afterDeadLetter: 'continue',
+    outage: 'off',
+    onReplay: 'run',
+  },
+};
+
+const UNATTACHED = { place: 'unattached', options: null };
+
+/** What a reader sees: no tags, one space where there is any. */
+const wordsOf = (page: string) => page.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
+
+describe('the catalog', () => {
+  test('the catalog’s JSON has every option of each subscription, and where it is handled', async ({
+    operators,
+  }) => {
+    const { topics } = catalogView.parse((await operators.ask('/catalog')).json);
+    const subscribersOf = (wanted: string) => topics.find(({ topic }) => topic === wanted)!.subscribers;
+    expect(subscribersOf('payment.captured')).toContainEqual({
+      subscriber: 'ledger',
+      attached: true,
+      ...LEDGER,
+    });
+    expect(subscribersOf('booking.approved')).toContainEqual({
+      subscriber: 'payments',
+      attached: true,
+      ...ELSEWHERE,
+    });
+    expect(subscribersOf('booking.cancelled')).toContainEqual({
+      subscriber: 'payments',
+      attached: false,
+      ...UNATTACHED,
+    });
+    expect(subscribersOf('webhook.cardpayments.received')).toMatchObject([
+      { subscriber: 'payments', attached: true, place: 'in_process', options: { transactional: true } },
+    ]);
+  });
+
+  test('the catalog’s page names where each subscriber runs, and the options that differ from the defaults', async ({
+    operators,
+  }) => {
+    const pageOf = async (topic: string) =>
+      wordsOf((await operators.ask(`/catalog?q=${topic}`, { accept: BROWSER })).text);
+    const captured = await pageOf('payment.captured');
+    expect(captured).toContain(
+      ' ledger in this process transactional, each in its own commit, 30 s time limit, 3 attempts, halts after a dead letter, waits in an outage, refuses replays ',
+    );
+    expect(captured).toContain(' accounting not attached deliveries wait ');
+    const approved = await pageOf('booking.approved');
+    expect(approved).toContain(' payments elsewhere in batches, does not wait in an outage ');
+    operators.attached = [attach('ledger', { 'payment.captured': () => {} })];
+    expect(await pageOf('payment.captured')).toContain(' ledger in this process defaults ');
+  });
+});
+
+describe('the AsyncAPI document of a server', () => {
+  test('each receiving operation says where it is handled and with which options, and the document is valid', async ({
+    operators,
+  }) => {
+    const { json, text } = await operators.ask('/catalog/asyncapi.json');
+    const operations = json['operations'] as Record<string, { action: string; 'x-subscription'?: object }>;
+    for (const { action, 'x-subscription': subscription } of Object.values(operations))
+      expect(subscription === undefined).toBe(action === 'send');
+    const subscriptionOf = (name: string) => operations[name]!['x-subscription'];
+    expect(subscriptionOf('ledger.receives.payment.captured')).toEqual(LEDGER);
+    expect(subscriptionOf('payments.receives.booking.approved')).toEqual(ELSEWHERE);
+    expect(subscriptionOf('payments.receives.booking.cancelled')).toEqual(UNATTACHED);
+    const { diagnostics } = await new Parser().parse(text);
+    // It would have us write version 3.1.0.
+    expect(diagnostics.filter(({ code }) => code !== 'asyncapi-latest-version')).toEqual([]);
+  });
+});
+
+describe('a subscriber’s page', () => {
+  test('a subscriber’s page says of each topic where it is handled, with every option', async ({
+    operators,
+  }) => {
+    const { subscriptions } = subscriberHealth.parse((await operators.ask('/subscribers/payments')).json);
+    expect(subscriptions).toHaveLength(10);
+    expect(subscriptions).toContainEqual({ topic: 'booking.approved', ...ELSEWHERE });
+    expect(subscriptions).toContainEqual({ topic: 'booking.expired', ...UNATTACHED });
+    const page = wordsOf((await operators.ask('/subscribers/payments', { accept: BROWSER })).text);
+    expect(page).toContain(
+      ' Elsewhere booking.approved in batches 15 s 5 later events follow each attempt fails accepted ',
+    );
+    expect(page).toContain(
+      ' In this process webhook.cardpayments.received webhook.walletpayments.received one by one, in a transaction 10 s 5 later events follow each attempt fails accepted ',
+    );
+    expect(page).toMatch(/ Not attached 7 topics .*booking\.expired.* Deliveries wait, in order\. /);
+    const ledger = wordsOf((await operators.ask('/subscribers/ledger', { accept: BROWSER })).text);
+    expect(ledger).toContain(
+      ' In this process payment.captured one by one, each in its own transaction 30 s 3 later events wait deliveries wait refused ',
+    );
+  });
+
+  test('a subscriber that only another release lists has no subscriptions here', async ({
+    operators,
+    bus,
+  }) => {
+    await rows(
+      bus.db,
+      `insert into backlog (topic, subscriber, shard, pending, failing, dead_lettered)
+       values ('postcard.sent', 'postcards', 0, 1, 0, 0)`,
+    );
+    expect((await operators.ask('/subscribers/postcards')).json['subscriptions']).toEqual([]);
+    const page = (await operators.ask('/subscribers/postcards', { accept: BROWSER })).text;
+    expect(page).not.toContain('id="options"');
+  });
+});
