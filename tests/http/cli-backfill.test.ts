@@ -184,4 +184,43 @@ describe('npx postbud backfill', () => {
     const { code, err } = await postbud('backfill --stop 019a0000-0000-7000-8000-000000000009 --reason x');
     expect([code, err]).toEqual([1, expect.stringContaining('Unknown backfill.')]);
   });
+
+  test('after a pause ahead of the release that lists it, keeps all events in order', async ({
+    bus,
+    handed,
+    ledger: handing,
+    postbud,
+  }) => {
+    const line = 'calendar --topic payment.captured';
+    const unknown = await postbud(`pause ${line} --reason first`);
+    expect([unknown.code, unknown.err]).toEqual([
+      2,
+      expect.stringContaining('calendar does not subscribe to payment.captured.'),
+    ]);
+    const paused = await postbud(`pause ${line} --ahead --reason first`);
+    expect([paused.code, paused.out.split('\n')]).toEqual([
+      0,
+      [
+        '✓ Paused calendar for payment.captured.',
+        'To end it: npx postbud resume calendar --topic payment.captured (--ahead before a release lists it)',
+      ],
+    ]);
+    const resumed = await postbud(`resume ${line} --ahead`);
+    expect([resumed.code, resumed.out]).toEqual([0, '✓ Resumed calendar for payment.captured.']);
+    const again = await postbud(`resume ${line} --ahead`);
+    expect(again.code).toBe(2);
+    const all = await postbud('pause calendar --ahead --reason first');
+    expect([all.code, all.err]).toEqual([2, expect.stringContaining('--ahead needs --topic.')]);
+
+    // The recipe of docs/operate.md.
+    await storedWithoutLedger(bus.db, 1, 3);
+    await postbud('pause ledger --topic payment.captured --ahead --reason first');
+    await emitPayments(bus.db, 4, 6);
+    await drainLive(bus.db, [handing()]);
+    expect(handed).toEqual([]);
+    expect((await postbud(`${LINE} --yes`)).code).toBe(0);
+    await postbud('resume ledger --topic payment.captured');
+    await drainLive(bus.db, [handing()]);
+    expect(handed).toEqual([1, 2, 3, 4, 5, 6]);
+  });
 });

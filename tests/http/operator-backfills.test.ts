@@ -217,7 +217,7 @@ describe('the preview of a backfill', () => {
     await drainLive(bus.db, [makeLedger()]);
     expect((await operators.ask(`/backfill${QUERY}`)).json).toMatchObject({ matched: 2, newerDelivered: 3 });
     expect(await wordsAt(operators, `/backfill${QUERY}`)).toMatch(
-      /ledger was already handed 3 newer events of payment\.captured\. .* pause it before the release that lists it, backfill, then resume it\./,
+      /ledger was already handed 3 newer events of payment\.captured\. .* pause it before the release that lists it \(npx postbud pause ledger --topic payment\.captured --ahead\), backfill, then resume it\./,
     );
   });
 

@@ -33,7 +33,7 @@ function newer({ subscriber, topic, newerDelivered }: BackfillPreview): readonly
   return [
     [
       `${subscriber} was already handed ${quantity(newerDelivered, 'newer event')} of ${topic}.`,
-      `The backfilled ones can’t come before ${newerDelivered === 1 ? 'it' : 'them'} any more. To keep the order for a new subscriber, pause it before the release that lists it, backfill, then resume it.`,
+      `The backfilled ones can’t come before ${newerDelivered === 1 ? 'it' : 'them'} any more. To keep the order for a new subscriber, pause it before the release that lists it (npx postbud pause ${subscriber} --topic ${topic} --ahead), backfill, then resume it.`,
     ],
   ];
 }
