@@ -527,7 +527,8 @@ export const operatorActions = pgTable(
 );
 
 /**
- * What goes wrong: one row for each subscription and kind of error, from its first failure until nothing is left of it.
+ * What goes wrong: one row for each subscription and kind of error, from its first failure until nothing is left of it; and
+ * one for each outage of a subscriber.
  * `watchIncidents` writes it from what the lanes and `error_groups` say. At most one row of a subscription and kind is
  * open; one that comes back shortly after it closed is opened again, so that a flapping subscriber is one story.
  */
@@ -535,6 +536,7 @@ export const incidents = pgTable(
   'incidents',
   {
     id: uuid('id').primaryKey(),
+    /** Empty for an outage: all topics of a subscriber that does not answer. */
     topic: text('topic').notNull(),
     subscriber: text('subscriber').notNull(),
     /** The error's code or class. */
@@ -553,6 +555,8 @@ export const incidents = pgTable(
     changedAt: at('changed_at').notNull(),
     closedAt: at('closed_at'),
     blockedLanes: integer('blocked_lanes').notNull(),
+    /** The part of them that a dead letter halts. */
+    haltedLanes: integer('halted_lanes').notNull().default(0),
     /** Deliveries in these lanes. */
     waiting: bigint('waiting', { mode: 'number' }).notNull(),
     /** Dead letters. */

@@ -137,6 +137,12 @@ async function requestOfIncident({ given, bus }: Call, incident: string) {
   const { showIncident } = await import('../../lib/operators/incidents/routes.ts');
   const { view } = await bus.ask(showIncident, { parameters: { incidentId: incident } });
   const { topic, subscriber } = view;
+  if (topic === null)
+    throw new Failure(
+      EXIT.failed,
+      `Nothing to replay: what waits follows when ${subscriber} answers again.`,
+      `To probe it now: npx postbud retry ${subscriber}`,
+    );
   return { topic, subscriber, incident, since: ALL_TIME, limit: given.wholeNumber('limit', 1, 100_000) };
 }
 

@@ -9,6 +9,7 @@ export type ChannelName = 'mail' | 'webhook';
 export interface AlertedIncident {
   readonly id: string;
   readonly revision: number;
+  /** Empty for an outage: all topics of a subscriber that does not answer. */
   readonly topic: string;
   readonly subscriber: string;
   readonly kind: string;
@@ -20,6 +21,10 @@ export interface AlertedIncident {
   readonly changedAt: number;
   readonly closedAt: number | null;
   readonly blockedLanes: number;
+  /** The part of them that a dead letter halts. */
+  readonly haltedLanes: number;
+  /** Of an outage that is not over. */
+  readonly nextProbeAt: number | null;
   readonly waiting: number;
   /** Dead letters. */
   readonly owed: number;
@@ -126,7 +131,11 @@ const CLAIM = `
     select coalesce(json_agg(json_build_object('id', id, 'revision', revision, 'topic', topic, 'subscriber', subscriber,
       'kind', kind, 'message', message, 'state', state, 'change', change,
       'openedAt', extract(epoch from opened_at) * 1000, 'changedAt', extract(epoch from changed_at) * 1000,
-      'closedAt', extract(epoch from closed_at) * 1000, 'blockedLanes', blocked_lanes, 'waiting', waiting,
+      'closedAt', extract(epoch from closed_at) * 1000, 'blockedLanes', blocked_lanes,
+      'haltedLanes', halted_lanes, 'nextProbeAt', (
+        select extract(epoch from next_probe_at) * 1000 from outages
+        where incidents.topic = '' and outages.subscriber = incidents.subscriber and recovered_at is null
+      ), 'waiting', waiting,
       'owed', owed, 'isAcknowledged', acknowledged_at is not null)
       order by array_position(array['happening', 'owed', 'closed'], state), opened_at, id), '[]')
     from incidents where id in (select incident_id from claimed)

@@ -77,15 +77,26 @@ const INCIDENTS = '/platform/event-bus/incidents';
 
 function titleOf(incident: AlertedIncident): string {
   const { state, change, openedAt, closedAt, owed, isAcknowledged, topic, subscriber } = incident;
-  const what = `${oneLine(topic)} to ${oneLine(subscriber)}`;
+  const isOutage = topic === '';
+  const what = isOutage ? oneLine(subscriber) : `${oneLine(topic)} to ${oneLine(subscriber)}`;
   const since = timeOf(openedAt);
-  if (state === 'closed') return `Over: ${what}, ${spanOf(openedAt, closedAt ?? incident.changedAt)}`;
+  if (state === 'closed') {
+    return `Over: ${what}${isOutage ? ' answers again' : ''}, ${spanOf(openedAt, closedAt ?? incident.changedAt)}`;
+  }
   const taken = change === 'changed' && isAcknowledged ? 'Acknowledged: ' : '';
-  if (state === 'happening') return `${taken}${taken ? 'blocked' : 'Blocked'} since ${since}: ${what}`;
+  if (state === 'happening') {
+    const how = isOutage ? 'No answer' : isHalted(incident) ? 'Halted' : 'Blocked';
+    return `${taken}${taken ? how.toLowerCase() : how} since ${since}: ${what}`;
+  }
   if (taken) return `${taken}${count(owed, 'dead letter')}, ${what}, since ${since}`;
   return change === 'opened'
     ? `${count(owed, 'dead letter')} since ${since}: ${what}`
     : `No longer blocked: ${what}, since ${since}`;
+}
+
+/** Whether nothing but dead letters holds its lanes. */
+function isHalted({ blockedLanes, haltedLanes }: AlertedIncident): boolean {
+  return haltedLanes > 0 && haltedLanes === blockedLanes;
 }
 
 function subjectOf(incidents: readonly AlertedIncident[], origin: Origin): string {
@@ -111,19 +122,31 @@ function summaryOf(incidents: readonly AlertedIncident[]): string {
 }
 
 function sentenceOf(incident: AlertedIncident): string {
-  const { state, topic, subscriber, blockedLanes, waiting, owed, openedAt, closedAt } = incident;
+  const { state, topic, subscriber, blockedLanes, haltedLanes, waiting, owed, openedAt, closedAt } = incident;
+  const waits = `${count(waiting, 'delivery', 'deliveries')} waiting`;
   const name = oneLine(subscriber);
   const error = `${oneLine(incident.kind)}: ${oneLine(incident.message)}`;
   const cause = incident.kind === 'skipped' ? 'An operator skipped them.' : `The error was ${error}.`;
   const left = owed > 0 ? ` ${count(owed, 'dead letter')} to replay or dismiss.` : '';
   switch (state) {
-    case 'happening':
-      return `${name} fails with ${error}. ${count(blockedLanes, 'lane')} blocked, ${count(waiting, 'delivery', 'deliveries')} waiting.${left}`;
+    case 'happening': {
+      if (topic === '') return outageSentence(incident, name, error);
+      if (isHalted(incident)) {
+        return `A dead letter of ${name} halts ${count(haltedLanes, 'lane')} until it is replayed or dismissed, ${waits}.${left} ${cause}`;
+      }
+      const halted = haltedLanes > 0 ? ` (${haltedLanes} of them halted by a dead letter)` : '';
+      return `${name} fails with ${error}. ${count(blockedLanes, 'lane')} blocked${halted}, ${waits}.${left}`;
+    }
     case 'owed':
       return `No lane of ${oneLine(topic)} is blocked for ${name}.${left || ' Its replay is under way.'} ${cause}`;
     case 'closed':
       return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. ${cause}`;
   }
+}
+
+function outageSentence({ waiting, nextProbeAt }: AlertedIncident, name: string, error: string): string {
+  const next = nextProbeAt === null ? '' : ` The next probe is at ${timeOf(nextProbeAt)}.`;
+  return `${name} does not answer: ${error}. ${count(waiting, 'delivery waits', 'deliveries wait')} without using up attempts; one at a time probes.${next} When it answers, all follow.`;
 }
 
 /** The message as plain text. */
@@ -176,7 +199,7 @@ export function jsonOf({ type, subject, summary, entries, more, incidents, origi
         revision: incident.revision,
         change: incident.change,
         state: incident.state,
-        topic: incident.topic,
+        topic: incident.topic || null,
         subscriber: incident.subscriber,
         kind: incident.kind,
         message: incident.message,
@@ -184,6 +207,8 @@ export function jsonOf({ type, subject, summary, entries, more, incidents, origi
         changedAt: instantOf(incident.changedAt),
         closedAt: incident.closedAt === null ? null : instantOf(incident.closedAt),
         blockedLanes: incident.blockedLanes,
+        haltedLanes: incident.haltedLanes,
+        nextProbeAt: incident.nextProbeAt === null ? null : instantOf(incident.nextProbeAt),
         waiting: incident.waiting,
         deadLetters: incident.owed,
         acknowledged: incident.isAcknowledged,

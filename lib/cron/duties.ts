@@ -10,6 +10,7 @@ import { logError } from '../log.ts';
 import { leaveOutages } from '../deliveries/leave-outages.ts';
 import { endOutages } from '../deliveries/outage.ts';
 import { KEEP_MS, prune } from '../deliveries/prune.ts';
+import { advanceRenames } from '../deliveries/rename.ts';
 import { releaseLanes } from '../deliveries/release.ts';
 import type { Pruned } from '../deliveries/prune.ts';
 import { watchIncidents } from '../incidents/watch.ts';
@@ -91,6 +92,14 @@ export const duties: readonly Duty[] = [
       return {};
     },
   },
+  {
+    // Whoever asked for one had too little time, or died.
+    name: 'renames',
+    run: async (db) => {
+      await advanceRenames(db, Date.now() + RENAME_BUDGET_MS);
+      return {};
+    },
+  },
   { name: 'pruning', run: async (db) => ({ pruned: await pruneBriefly(db) }) },
   {
     name: 'trimming of the index',
@@ -157,6 +166,9 @@ export async function perform(toDo: readonly Duty[], db: Database): Promise<Perf
     undone: toDo.filter((duty) => undone.has(duty)).map(({ name }) => name),
   };
 }
+
+/** Enough for a hundred thousand deliveries. */
+const RENAME_BUDGET_MS = 10 * SECOND;
 
 /** Enough for some tens of thousands of events, more than arrive in a minute. */
 const PRUNE_BUDGET_MS = 1 * SECOND;

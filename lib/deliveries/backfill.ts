@@ -74,7 +74,7 @@ export class BackfillUnderWay extends Error {
 const CHUNK = 1000;
 
 /** How often to look whether relays have let go of the lanes. */
-const LOOK_EVERY_MS = 100;
+export const LOOK_EVERY_MS = 100;
 
 /**
  * Gives a subscriber the older events of a topic: writes, once, the deliveries that retained events since then lack for
@@ -133,7 +133,7 @@ export async function stopBackfill(db: Database, id: string, by: string, reason:
       values: [id, by, reason, uuidv7()],
     });
     if (!stopped) return false;
-    await wake(tx, stopped);
+    await wakeLanes(tx, stopped);
     return true;
   });
 }
@@ -204,7 +204,7 @@ async function advance(
   const most = perMinute === null ? CHUNK : Math.min(CHUNK, Math.max(1, Math.ceil(perMinute / 20)));
   let written = 0;
   for (;;) {
-    if (await begin(db, id, now)) {
+    if (await beginBackfill(db, id, now)) {
       const step = await write(db, id, most, now);
       written += step.written;
       if (step.isEnded || perMinute !== null) return { written, isEnded: step.isEnded };
@@ -217,8 +217,12 @@ async function advance(
   }
 }
 
-/** @returns false while relays hold lanes that they claimed before the backfill was requested. */
-async function begin(db: Database, id: string, now: Date | undefined): Promise<boolean> {
+/**
+ * Prepares the lanes of a backfill, or of a rename, which is one from a former name.
+ *
+ * @returns false while relays hold lanes that they claimed before it was requested.
+ */
+export async function beginBackfill(db: Database, id: string, now: Date | undefined): Promise<boolean> {
   const [row] = await run<{ is_begun: boolean }>(driverOf(db), {
     text: `select postbud_begin_backfill_1($1::uuid, coalesce($2::text::timestamptz, clock_timestamp())) as is_begun`,
     values: [id, now?.toISOString() ?? null],
@@ -243,17 +247,17 @@ async function write(
       text: 'select topic, subscriber from backfills where id = $1::uuid',
       values: [id],
     });
-    if (of) await wake(tx, of, now);
+    if (of) await wakeLanes(tx, of, now);
   });
   return { written: step!.written, isEnded: step!.is_ended };
 }
 
 /** Makes all lanes of a subscription due: whatever they waited for, older deliveries may come before it. */
-async function wake(
+export async function wakeLanes(
   tx: Transaction,
   of: { readonly topic: string; readonly subscriber: string },
   now?: Date,
-) {
+): Promise<void> {
   await limitStatements(tx, 1 * MINUTE);
   const values = [of.topic, of.subscriber, now?.toISOString() ?? null];
   await run(tx, { text: LOCK_WAITING, values });

@@ -17,11 +17,13 @@ export async function probe(
     subscriber,
     by,
     reason = null,
+    incidentId = null,
     now,
   }: {
     readonly subscriber: string;
     readonly by: string;
     readonly reason?: string | null;
+    readonly incidentId?: string | null;
     readonly now?: Date;
   },
 ): Promise<boolean> {
@@ -30,7 +32,7 @@ export async function probe(
     const [lane] = await run<{ id: string }>(tx, { text: LANE, values: [subscriber, clock] });
     const probing = await run(tx, {
       text: PROBE,
-      values: [subscriber, clock, lane?.id ?? null, by, reason, uuidv7()],
+      values: [subscriber, clock, lane?.id ?? null, by, reason, uuidv7(), incidentId],
     });
     if (probing.length === 0) return false;
     noteDue(tx);
@@ -88,6 +90,6 @@ const PROBE = `
     from clock where subscriber = $1::text and recovered_at is null
     returning subscriber
   )
-  insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
-  select $6::uuid, clock.now, $4::text, 'probe', null, subscriber, $5::text from clock, probing
+  insert into operator_actions (id, at, operator, action, topic, subscriber, reason, incident_id)
+  select $6::uuid, clock.now, $4::text, 'probe', null, subscriber, $5::text, $7::uuid from clock, probing
   returning id`;

@@ -1,8 +1,9 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import type { Database } from '../db/connect.ts';
-import { run } from '../db/statement.ts';
+import { driverOf, run } from '../db/statement.ts';
 import { NotActedOn } from './first-of-lane.ts';
+import { FAN_OUT_LOCK } from './locks.ts';
 
 /** A rename of one topic that is under way: a row of `backfills` with a former name. */
 export interface OpenRename {
@@ -18,7 +19,7 @@ export interface OpenRename {
  * Opens the rename of a topic, or gives the one that is open. From then on relays claim nothing of the former name, which
  * is paused, and of the new one nothing behind what waits under the former.
  *
- * @throws NotActedOn `under_way` while the new name is backfilled, or the former one is renamed to another.
+ * @throws NotActedOn `under_way` while one of the names is backfilled, or another rename concerns one.
  */
 export async function openRename(
   db: Database,
@@ -27,6 +28,8 @@ export async function openRename(
 ): Promise<OpenRename> {
   return await db.transaction(async (tx) => {
     const now = how.now?.toISOString() ?? null;
+    // Positions stay as they are until this transaction ends.
+    await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
     await run(tx, {
       text: OPEN,
       values: [topic, from, to, uuidv7(), how.by, how.reason, how.matched, now],
@@ -63,6 +66,15 @@ function otherOf(
 
 const underWay = (what: string) => `${what}. Nothing was renamed. Try again once that has ended.`;
 
+/** Lists the renames that are under way. */
+export async function openRenames(db: Database): Promise<readonly OpenRename[]> {
+  return await run<OpenRename>(driverOf(db), {
+    text: `select id::text, topic, renamed_from as from, subscriber as to, requested_by as by, reason from backfills
+      where renamed_from is not null and ended_at is null order by requested_at, id`,
+    values: [],
+  });
+}
+
 /** The former name's lanes, each with the place from which on something of it, or of one of its keys, may wait. */
 export const FORMER_LANES = `
   former_lane as materialized (
@@ -96,7 +108,7 @@ const OPEN = `
       clock.now, $5::text, $6::text, $7::float8::bigint, coalesce(first.position - 1, last_value), last_value, clock.now
     from clock, first, marker, delivery_positions
     where not exists (
-      select from backfills where topic = $1::text and renamed_from = $2::text and ended_at is null
+      select from backfills where topic = $1::text and $2::text in (subscriber, renamed_from) and ended_at is null
     )
     on conflict (topic, subscriber) where ended_at is null do nothing
     returning requested_at
@@ -118,5 +130,5 @@ const READ = `
   select id::text, requested_by as by, reason, subscriber, renamed_from,
     subscriber <> $3::text or renamed_from is distinct from $2::text as is_other
   from backfills
-  where topic = $1::text and (subscriber = $3::text or renamed_from = $2::text) and ended_at is null
+  where topic = $1::text and (subscriber in ($2::text, $3::text) or renamed_from = $2::text) and ended_at is null
   order by is_other desc limit 1`;

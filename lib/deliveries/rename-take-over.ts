@@ -1,12 +1,11 @@
-import { noteDue } from '../db/commits.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { sleep } from '../time.ts';
+import { beginBackfill, LOOK_EVERY_MS, wakeLanes } from './backfill.ts';
 import { CHUNK } from './dismiss.ts';
 import { groupOf } from './error-group.ts';
 import { forgetSubscription } from './forget.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
-import { releaseLanes } from './release.ts';
 import { FORMER_LANES } from './rename-open.ts';
 import type { OpenRename } from './rename-open.ts';
 
@@ -22,9 +21,6 @@ interface TakeOverOptions {
   readonly now?: Date;
 }
 
-/** How long to wait before looking again whether relays have let go of the lanes. */
-const LOOK_AGAIN_MS = 50;
-
 /**
  * Moves what a former name has to its new one, dead letters first, then what waits, in order; and ends the rename when
  * nothing is left. Any number of processes may do this at once, and any may go on where another has stopped.
@@ -38,46 +34,40 @@ export async function takeOver(
 ): Promise<TakenOver> {
   const at = now?.toISOString() ?? null;
   const total = { moved: 0, dismissed: 0 };
-  if (!(await letGo(db, open, until, at))) return total;
+  while (!(await isFree(db, open, now))) {
+    if (Date.now() + LOOK_EVERY_MS >= until) return total;
+    await sleep(LOOK_EVERY_MS);
+  }
   await run(driverOf(db), { text: MAKE_LANES, values: [open.topic, open.from, open.to] });
-  for (;;) {
+  do {
     const done = await db.transaction(async (tx) => await moveChunk(tx, open, at));
     total.moved += done.moved;
     total.dismissed += done.dismissed;
-    if (done.isHeld && !(await letGo(db, open, until, at))) return total;
-    if (done.isLast) {
-      const end = await db.transaction(async (tx) => await finish(tx, open, at));
-      total.moved += end.moved;
-      if (end.isOver) return total;
-    }
-    if (Date.now() >= until) return total;
-  }
+    if (done.isHeld) await sleep(LOOK_EVERY_MS);
+    if (!done.isLast) continue;
+    const end = await db.transaction(async (tx) => await finish(tx, open, now));
+    total.moved += end.moved;
+    if (end.isOver) return total;
+  } while (Date.now() < until);
+  return total;
 }
 
-/** Waits until the relays that held a lane of either name have let go of it. @returns false if that takes too long. */
-async function letGo(
+/** Whether no relay holds a lane of the former name, nor one of the new name that it claimed before the rename. */
+async function isFree(
   db: Database,
-  { topic, from, to }: OpenRename,
-  until: number,
-  at: string | null,
+  { id, topic, from }: OpenRename,
+  now: Date | undefined,
 ): Promise<boolean> {
-  const values = [topic, from, to, at];
-  const held = await run<{ token: string }>(driverOf(db), { text: HELD, values });
-  const tokens = new Set(held.map(({ token }) => token));
-  while (tokens.size > 0) {
-    const still = new Set(
-      (await run<{ token: string }>(driverOf(db), { text: HELD, values })).map(({ token }) => token),
-    );
-    for (const token of tokens) if (!still.has(token)) tokens.delete(token);
-    if (tokens.size === 0) return true;
-    if (Date.now() >= until) return false;
-    await sleep(LOOK_AGAIN_MS);
-  }
-  return true;
+  if (!(await beginBackfill(db, id, now))) return false;
+  const [row] = await run<{ is_free: boolean }>(driverOf(db), {
+    text: IS_FREE,
+    values: [topic, from, now?.toISOString() ?? null],
+  });
+  return row!.is_free;
 }
 
 interface Chunk extends TakenOver {
-  /** Whether a relay holds a lane of the former name, so that nothing was moved. */
+  /** Whether a relay holds a lane of the former name, which somebody has resumed. Nothing was moved then. */
   readonly isHeld: boolean;
   /** Whether nothing was left to move. */
   readonly isLast: boolean;
@@ -113,8 +103,9 @@ async function moveChunk(tx: Transaction, open: OpenRename, at: string | null): 
 async function finish(
   tx: Transaction,
   { id, topic, from, to }: OpenRename,
-  at: string | null,
+  now: Date | undefined,
 ): Promise<{ readonly moved: number; readonly isOver: boolean }> {
+  const at = now?.toISOString() ?? null;
   await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
   const [lock] = await run<{ now: string }>(tx, { text: LOCK, values: [topic, from, to, at] });
   const [readdressed] = await run<{ count: number }>(tx, { text: READDRESS, values: [topic, from, to, id] });
@@ -122,19 +113,19 @@ async function finish(
   if (moved === CHUNK) return { moved, isOver: false };
   const [ended] = await run<{ is_over: boolean }>(tx, {
     text: END,
-    values: [topic, from, to, id, lock?.now ?? at],
+    values: [topic, from, id, lock?.now ?? at],
   });
   if (!ended!.is_over) return { moved, isOver: false };
-  await releaseLanes(tx, { topic, subscriber: to }, at === null ? undefined : new Date(at));
+  await wakeLanes(tx, { topic, subscriber: to }, now);
   await forgetSubscription(tx, { topic, subscriber: from });
-  noteDue(tx);
   return { moved, isOver: true };
 }
 
-const HELD = `
-  select distinct lease_token::text as token from lanes
-  where topic = $1::text and subscriber in ($2::text, $3::text) and lease_token is not null
-    and due_at > coalesce($4::text::timestamptz, clock_timestamp())`;
+const IS_FREE = `
+  select not exists (
+    select from lanes where topic = $1::text and subscriber = $2::text and lease_token is not null
+      and due_at > coalesce($3::text::timestamptz, clock_timestamp())
+  ) as is_free`;
 
 // In a statement of its own, before any lock is taken: fan-out makes lanes too, and then waits for locked ones.
 const MAKE_LANES = `
@@ -336,12 +327,7 @@ const END = `
       ) as is_over
   ),
   ended as (
-    update backfills set ended_at = coalesce($5::text::timestamptz, clock_timestamp())
-    from rest where id = $4::text::uuid and ended_at is null and is_over
-  ),
-  -- Those that wait for a retry: what was moved comes first.
-  due as (
-    update lanes set due_at = least(due_at, coalesce($5::text::timestamptz, clock_timestamp()))
-    from rest where topic = $1::text and subscriber = $3::text and lease_token is null and due_at < 'infinity' and is_over
+    update backfills set ended_at = coalesce($4::text::timestamptz, clock_timestamp())
+    from rest where id = $3::text::uuid and ended_at is null and is_over
   )
   select is_over from rest`;

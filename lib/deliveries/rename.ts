@@ -1,8 +1,9 @@
-import { topics } from '../catalog/catalog.ts';
+import { subscriberNames, topics } from '../catalog/catalog.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
+import { nearest } from '../nearest.ts';
 import { NotActedOn } from './first-of-lane.ts';
-import { openRename } from './rename-open.ts';
+import { openRename, openRenames } from './rename-open.ts';
 import { takeOver } from './rename-take-over.ts';
 import { StillListed } from './retire.ts';
 
@@ -44,15 +45,22 @@ export interface RenamedTopic {
 export class NewNameNotListed extends Error {
   readonly code = 'no_such_subscription';
 
-  constructor({ from, to, topic }: Rename, unlisted: readonly string[]) {
-    const names = unlisted.join(', ');
-    const advice =
-      topic === null && unlisted.length > 0
-        ? `Rename the other topics one by one by naming each, and retire ${from} from ${unlisted.length === 1 ? 'this one' : 'these'}.`
-        : `List it there and deploy first, or retire ${from}.`;
-    super(`This release’s catalog does not list ${to} for ${names}. ${advice} Nothing was renamed.`);
+  /** @param listed those of the former name's topics for which the catalog does list the new one. */
+  constructor({ from, to }: Rename, unlisted: readonly string[], listed: readonly string[]) {
+    super(
+      `This release’s catalog does not list ${to} for ${unlisted.join(', ')}. ${advice(from, to, listed)} Nothing was renamed.`,
+    );
     this.name = 'NewNameNotListed';
   }
+}
+
+function advice(from: string, to: string, listed: readonly string[]): string {
+  const names = subscriberNames();
+  const meant = names.some((name) => name === to) ? null : nearest(to, names);
+  if (meant !== null) return `Did you mean ${meant}?`;
+  return listed.length > 0
+    ? `Name one of the others to rename only that (${listed.join(', ')}), and retire ${from} where nobody wants it.`
+    : `List it there and deploy first, or retire ${from} there.`;
 }
 
 /**
@@ -85,10 +93,23 @@ export async function rename(
   const left = new Map((await count(db, asked)).map((one) => [one.topic, one.waiting + one.deadLettered]));
   if (asked.topic === null && left.size === 0) await forgetPause(db, asked);
   const renamed = found.map((one) => ({ ...one, ...done.get(one.topic)!, left: left.get(one.topic) ?? 0 }));
-  // Nothing came of it: the relays that hold the lanes did not let go of them.
+  // The relays that hold the lanes did not let go of them in time.
   if (renamed.every(({ moved, dismissed }) => moved + dismissed === 0) && left.size > 0)
-    throw new NotActedOn('under_way');
+    throw new NotActedOn('under_way', heldUp(asked));
   return renamed;
+}
+
+function heldUp({ from, to }: Rename): string {
+  return `A relay is still delivering to ${from} or ${to}. The rename goes on by itself once it lets go; ${to} gets nothing newer before. Ask again in a few seconds to see how far it is.`;
+}
+
+/**
+ * Continues the renames that are under way, until this time. Any number of processes may do so.
+ *
+ * @throws the driver's error; what was moved stays.
+ */
+export async function advanceRenames(db: Database, until: number, now?: Date): Promise<void> {
+  for (const open of await openRenames(db)) await takeOver(db, open, { until, ...(now && { now }) });
 }
 
 function requireUnlisted({ from, topic }: Rename): void {
@@ -105,8 +126,14 @@ function requireListed(asked: Rename, found: readonly { readonly topic: string }
       subscribers.some((one) => one === asked.to) ? [name as string] : [],
     ),
   );
-  const unlisted = found.flatMap(({ topic }) => (listed.has(topic) ? [] : [topic]));
-  if (unlisted.length > 0) throw new NewNameNotListed(asked, unlisted);
+  const names = found.map(({ topic }) => topic);
+  const unlisted = names.filter((name) => !listed.has(name));
+  if (unlisted.length === 0) return;
+  throw new NewNameNotListed(
+    asked,
+    unlisted,
+    names.filter((name) => listed.has(name)),
+  );
 }
 
 async function count(

@@ -1,16 +1,21 @@
 import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import type { Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
+import { HALTING, waitingBehind } from '../deliveries/halts.ts';
+import { ABSENT_KINDS } from '../deliveries/outage.ts';
 
-/** What is wrong in one subscription in one way, at one moment. */
+/** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
 export interface Failure {
+  /** Empty for an outage. */
   readonly topic: string;
   readonly subscriber: string;
   readonly kind: string;
   /** The last error, its personal data masked. */
   readonly message: string;
-  /** Lanes that wait for the next attempt of their first delivery. */
+  /** Lanes that wait for the next attempt of their first delivery, that a dead letter halts, or of a subscriber in an outage. */
   readonly lanes: number;
+  /** The part of them that a dead letter halts. */
+  readonly halted: number;
   /** Deliveries in them. */
   readonly waiting: number;
   readonly dead: number;
@@ -18,13 +23,20 @@ export interface Failure {
   readonly since: string;
 }
 
-/** Reads the lanes that a failing delivery blocks, and the error groups with dead letters. */
+/**
+ * Reads the outages, the lanes that a failing delivery blocks or a dead letter halts, and the error groups with dead letters.
+ *
+ * What fails because nobody is there belongs to the outage once there is one, also until it has been tried again after it.
+ */
 export async function findFailures(tx: Transaction): Promise<readonly Failure[]> {
-  const [row] = await run<{ found: Found }>(tx, { text: FAILURES, values: [] });
-  const { blocked, dead } = row!.found;
+  const values = [JSON.stringify(ABSENT_KINDS)];
+  const [row] = await run<{ found: Found }>(tx, { text: FAILURES, values });
+  const { blocked, halted, dead, outages } = row!.found;
   const failures = new Map<string, Failure>();
   for (const failure of [
+    ...outages.map((outage) => ({ ...outage, topic: '', halted: 0, dead: 0, message: silence(outage.kind) })),
     ...blocked.map(failureOf),
+    ...halted.map((halt) => ({ ...halt, halted: halt.lanes, dead: 0 })),
     ...dead.map(({ at, ...of }) => ({ ...NO_LANES, ...of, since: at })),
   ]) {
     const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind]);
@@ -37,6 +49,8 @@ export async function findFailures(tx: Transaction): Promise<readonly Failure[]>
 /** The statement's result. Instants are in Postgres's notation. */
 interface Found {
   readonly blocked: readonly Blocked[];
+  readonly halted: readonly Omit<Failure, 'halted' | 'dead'>[];
+  readonly outages: readonly Omit<Failure, 'topic' | 'message' | 'halted' | 'dead'>[];
   readonly dead: readonly {
     readonly topic: string;
     readonly subscriber: string;
@@ -62,10 +76,17 @@ interface Blocked {
   readonly version: number;
 }
 
-const NO_LANES = { lanes: 0, waiting: 0 };
+const NO_LANES = { lanes: 0, halted: 0, waiting: 0 };
 
 /** No list shows a longer message. */
 const MESSAGE_LIMIT = 500;
+
+/** Says how nobody answers. The error's own message may hold personal data of an event that is not known here. */
+function silence(kind: string): string {
+  const status = /^http_(\d{3})$/.exec(kind)?.[1];
+  if (status !== undefined) return `the subscriber answered ${status}`;
+  return kind === 'timeout' ? 'the subscriber did not answer in time' : 'the subscriber cannot be reached';
+}
 
 function failureOf({ topic, subscriber, lanes, waiting, since, ...last }: Blocked): Failure {
   const texts = personalTexts(topic, last.payload, last.version);
@@ -76,6 +97,7 @@ function failureOf({ topic, subscriber, lanes, waiting, since, ...last }: Blocke
     kind: masked(last.kind),
     message: masked(last.message),
     lanes,
+    halted: 0,
     waiting,
     since,
     dead: 0,
@@ -87,6 +109,7 @@ function together(one: Failure, other: Failure): Failure {
   return {
     ...one,
     lanes: one.lanes + other.lanes,
+    halted: one.halted + other.halted,
     waiting: one.waiting + other.waiting,
     dead: one.dead + other.dead,
     since: Date.parse(one.since) < Date.parse(other.since) ? one.since : other.since,
@@ -120,7 +143,7 @@ const FAILURES = `
         when lanes > ${COUNTED_LANES} then failing.waiting / lanes::float8 end as waiting
     from failing, lateral (
       select *, count(*) over () as lanes from lanes
-      where lanes.topic = failing.topic and lanes.subscriber = failing.subscriber and due_at is not null
+      where lanes.topic = failing.topic and lanes.subscriber = failing.subscriber and due_at < 'infinity'
         and (home_id is not null or slot is null)
       order by due_at limit ${LANES}
     ) as lane
@@ -142,11 +165,51 @@ const FAILURES = `
     select head_of_lane.*, coalesce(last ->> 'kind', '') as kind, coalesce(last ->> 'message', '') as message
     from head_of_lane
   ),
+  absent as materialized (
+    select * from failed where $1::text::jsonb ? kind and (
+      exists (select from outages where outages.subscriber = failed.subscriber) or exists (
+        -- Not tried since the outage ended.
+        select from incidents
+        where incidents.topic = '' and incidents.subscriber = failed.subscriber and closed_at > attempted_at
+      )
+    )
+  ),
+  outage as (
+    select outages.subscriber, kind, least(opened_at, (
+      select min(since::timestamptz) from absent where absent.subscriber = outages.subscriber
+    ))::text as since, (
+      select coalesce(sum(pending) + sum(failing), 0) from backlog where backlog.subscriber = outages.subscriber
+    ) as waiting, (
+      select count(*) from (
+        select distinct topic from backlog where backlog.subscriber = outages.subscriber
+      ) as subscription, lateral (
+        select from lanes
+        where lanes.topic = subscription.topic and lanes.subscriber = outages.subscriber and due_at < 'infinity'
+        limit ${LANES}
+      ) as lane
+    ) as lanes
+    from outages where recovered_at is null
+  ),
+  -- A lane may have several; the first one halts it.
+  halt as materialized (
+    select distinct on (lane_id, lane_key) * from (${HALTING}) as halting order by lane_id, lane_key, position
+  ),
+  halted as (
+    select halt.topic, halt.subscriber, kind, min(message) as message, count(*) as lanes, min(halted_at)::text as since,
+      sum(case when lanes.ordering_key = '' then (
+        select sum(pending) + sum(failing) from backlog
+        where (backlog.topic, backlog.subscriber) = (halt.topic, halt.subscriber)
+      ) else ${waitingBehind('halt', COUNTED)} end) as waiting
+    from halt join error_groups on key = error_group join lanes on lanes.id = lane_id
+    group by halt.topic, halt.subscriber, kind
+  ),
   blocked as (
     select topic, subscriber, kind, count(*) as lanes, round(sum(waiting)) as waiting, min(since::timestamptz)::text as since,
       (array_agg(event_id order by attempted_at desc))[1] as event_id,
       (array_agg(message order by attempted_at desc))[1] as message
-    from failed group by topic, subscriber, kind
+    from failed where not exists (select from absent where absent.event_id = failed.event_id
+      and absent.subscriber = failed.subscriber)
+    group by topic, subscriber, kind
   ),
   dead as (
     select topic, subscriber, kind, sum(dead_lettered) as dead,
@@ -167,6 +230,8 @@ const FAILURES = `
     from dead
   )
   select json_build_object(
+    'outages', (select coalesce(json_agg(outage), '[]') from outage),
+    'halted', (select coalesce(json_agg(halted), '[]') from halted),
     'blocked', (
       select coalesce(json_agg(json_build_object('topic', blocked.topic, 'subscriber', subscriber, 'kind', kind,
         'message', message, 'lanes', lanes, 'waiting', waiting, 'since', since, 'payload', payload,

@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import type { Database } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
 import { WATCH_LOCK } from '../deliveries/locks.ts';
+import { ABSENT_KINDS } from '../deliveries/outage.ts';
 import { MINUTE, SECOND } from '../time.ts';
 import { findFailures } from './failures.ts';
 
@@ -25,7 +26,10 @@ export async function watchIncidents(db: Database, now?: Date): Promise<void> {
     if (!lock!.is_held) return;
     const failures = await findFailures(tx);
     const withIds = failures.map((failure) => ({ id: uuidv7(), ...failure }));
-    await run(tx, { text: APPLY, values: [JSON.stringify(withIds), now?.toISOString() ?? null, REOPENS_MS] });
+    await run(tx, {
+      text: APPLY,
+      values: [JSON.stringify(withIds), now?.toISOString() ?? null, REOPENS_MS, JSON.stringify(ABSENT_KINDS)],
+    });
   });
 }
 
@@ -45,14 +49,19 @@ const APPLY = `
   failure as materialized (
     select *, case when lanes > 0 then 'happening' else 'owed' end as state
     from jsonb_to_recordset($1::text::jsonb) as failure(id uuid, topic text, subscriber text, kind text, message text,
-      lanes int, waiting bigint, dead bigint, since timestamptz)
+      lanes int, halted int, waiting bigint, dead bigint, since timestamptz)
   ),
   open_incident as materialized (
     select * from incidents where closed_at is null
   ),
   compared as materialized (
     select open_incident.id, open_incident.state as was, failure.message, failure.since,
-      coalesce(lanes, 0) as lanes, coalesce(failure.waiting, 0) as waiting, coalesce(dead, 0) as dead,
+      -- Its lanes are the outage's now, which is told of once.
+      open_incident.state = 'happening' and failure.state is distinct from 'happening' and open_incident.topic <> ''
+        and $4::text::jsonb ? open_incident.kind and exists (
+          select from failure as outage where outage.topic = '' and outage.subscriber = open_incident.subscriber
+        ) as is_absorbed,
+      coalesce(lanes, 0) as lanes, coalesce(halted, 0) as halted, coalesce(failure.waiting, 0) as waiting, coalesce(dead, 0) as dead,
       case when failure.state is not null then failure.state
         when exists (
           select from backlog
@@ -68,9 +77,9 @@ const APPLY = `
   ),
   changed as (
     update incidents set state = compared.state, message = coalesce(compared.message, incidents.message),
-      opened_at = least(opened_at, since), blocked_lanes = lanes, waiting = compared.waiting, owed = dead,
-      revision = revision + (compared.state <> was)::int,
-      change = case when compared.state = was then change when compared.state = 'closed' then 'closed' else 'changed' end,
+      opened_at = least(opened_at, since), blocked_lanes = lanes, halted_lanes = halted, waiting = compared.waiting, owed = dead,
+      revision = revision + (compared.state <> was and not is_absorbed)::int,
+      change = case when compared.state = was or is_absorbed then change when compared.state = 'closed' then 'closed' else 'changed' end,
       changed_at = case when compared.state = was then changed_at else clock.now end,
       closed_at = case when compared.state = 'closed' then clock.now end,
       -- Whoever acknowledged the dead letters has not seen that lanes are blocked again.
@@ -79,7 +88,8 @@ const APPLY = `
       acknowledged_note = case when compared.state <> 'happening' or was = 'happening' then acknowledged_note end
     from clock, compared
     where incidents.id = compared.id and (compared.state, coalesce(compared.message, incidents.message), lanes,
-      compared.waiting, dead) is distinct from (was, incidents.message, blocked_lanes, incidents.waiting, owed)
+      halted, compared.waiting, dead)
+      is distinct from (was, incidents.message, blocked_lanes, halted_lanes, incidents.waiting, owed)
   ),
   fresh as materialized (
     select failure.*, (
@@ -92,11 +102,13 @@ const APPLY = `
     where open_incident.id is null
   ),
   reopened as (
-    update incidents set state = fresh.state, message = fresh.message, blocked_lanes = lanes, waiting = fresh.waiting,
+    update incidents set state = fresh.state, message = fresh.message, blocked_lanes = lanes,
+      halted_lanes = halted, waiting = fresh.waiting,
       owed = dead, revision = revision + 1, change = 'opened', changed_at = clock.now, closed_at = null
     from clock, fresh where incidents.id = fresh.earlier
   )
   insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, blocked_lanes,
-    waiting, owed)
-  select id, topic, subscriber, kind, message, state, 'opened', least(since, clock.now), clock.now, lanes, waiting, dead
+    halted_lanes, waiting, owed)
+  select id, topic, subscriber, kind, message, state, 'opened', least(since, clock.now), clock.now, lanes, halted,
+    waiting, dead
   from clock, fresh where earlier is null`;

@@ -31,9 +31,18 @@ const SAMPLE_BACKLOG = `
   oldest_of_lane as (
     select lane.topic, lane.subscriber, greatest(created_at, replayed_at) as since
     from waiting, lateral (
-      select * from lanes
-      where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at is not null
-      order by due_at limit ${LANES_LOOKED_AT}
+      (
+        select * from lanes
+        where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at < 'infinity'
+        order by due_at limit ${LANES_LOOKED_AT}
+      )
+      union all
+      (
+        -- Those at their front come last in the index, and have often waited longest.
+        select * from lanes
+        where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at = 'infinity'
+        order by id limit ${LANES_LOOKED_AT}
+      )
     ) as lane, lateral (
       select created_at, replayed_at
       -- The limits keep the planner from joining whole tables: it expects far more lanes than there are.

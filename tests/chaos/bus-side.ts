@@ -4,6 +4,8 @@ export { connect } from '../../lib/db/connect.ts';
 export { examine } from '../../lib/operators/doctor/read.ts';
 export { readOverview } from '../../lib/operators/overview/read.ts';
 export { previewReplay } from '../../lib/operators/replays/preview.ts';
+export { advanceBackfills, backfill } from '../../lib/deliveries/backfill.ts';
+export { dismiss } from '../../lib/deliveries/dismiss.ts';
 export { replay } from '../../lib/deliveries/replay.ts';
 export { replayRequest } from '../../lib/deliveries/replay-request.ts';
 export { emit } from '../../lib/outbox/emit.ts';

@@ -2,8 +2,11 @@ import type { History } from './history.ts';
 import { withinAttempts } from './promises/attempts.ts';
 import { delivered, readable } from './promises/delivered.ts';
 import { exactlyOnce } from './promises/effects.ts';
+import { backfilled } from './promises/backfills.ts';
+import { halted } from './promises/halts.ts';
 import { byTheHolder, withinLease } from './promises/leases.ts';
 import { inOrder } from './promises/order.ts';
+import { waitedOut } from './promises/outages.ts';
 import type { Violation } from './promises/promises.ts';
 import { consistent, historyKept } from './promises/records.ts';
 import { survived, withoutDeadlocks } from './promises/survival.ts';
@@ -28,5 +31,8 @@ export function violations(history: History): Violation[] {
     ...withoutDeadlocks(read),
     ...survived(read),
     ...readable(read),
+    ...halted(read),
+    ...waitedOut(read),
+    ...backfilled(read),
   ];
 }

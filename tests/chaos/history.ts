@@ -13,6 +13,9 @@ export interface History {
   /** Every version of every lane and delivery, in the order of the changes. */
   readonly lanes: readonly LaneVersion[];
   readonly deliveries: readonly DeliveryVersion[];
+  /** Every version of every outage, in the order of the changes. */
+  readonly outages: readonly OutageVersion[];
+  readonly backfills: readonly StoredBackfill[];
   /** What transactional handlers wrote with their `tx`, as far as it was committed. */
   readonly effects: readonly { readonly eventId: string; readonly subscriber: string }[];
   /** Of `contradictions()` in tests/support/bus.ts. */
@@ -26,6 +29,8 @@ export interface SubscriberLimits {
   readonly batch: boolean;
   readonly timeoutMs: number;
   readonly maxAttempts: number;
+  readonly afterDeadLetter?: 'halt';
+  readonly outage?: 'wait';
 }
 
 /** What a release knows of each topic. */
@@ -118,6 +123,15 @@ export interface StoredEvent {
   readonly state: State;
 }
 
+export interface StoredBackfill {
+  readonly topic: string;
+  readonly subscriber: string;
+  readonly requestedAt: number;
+  /** Null: relays never let go of the lanes. */
+  readonly begunAt: number | null;
+  readonly endedAt: number | null;
+}
+
 interface Version {
   /** When, by the run's clock: a little before the commit. */
   readonly at: number;
@@ -142,6 +156,14 @@ export interface LaneVersion extends Version {
   readonly isGone: boolean;
 }
 
+export interface OutageVersion extends Version {
+  readonly subscriber: string;
+  readonly openedAt: number;
+  readonly probedAt: number | null;
+  readonly recoveredAt: number | null;
+  readonly isGone: boolean;
+}
+
 export interface DeliveryVersion extends Version {
   readonly laneId: string;
   /** The event's ordering key, in a lane that keys share. */
@@ -154,5 +176,8 @@ export interface DeliveryVersion extends Version {
   readonly attemptedAt: number | null;
   readonly durationMs: number | null;
   readonly nextAttemptAt: number | null;
+  readonly dismissedAt: number | null;
+  /** Whether a backfill wrote it. */
+  readonly backfilled: boolean;
   readonly log: readonly { readonly attempt: number; readonly outcome: string; readonly kind?: string }[];
 }

@@ -3,7 +3,8 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
-import { SECOND, sleep } from '../../lib/time.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { DAY, SECOND, sleep } from '../../lib/time.ts';
 import type { Build } from './build.ts';
 import { Clock } from './clock.ts';
 import type { Cluster } from './cluster.ts';
@@ -13,6 +14,7 @@ import { opened, produce } from './produce.ts';
 import type { Proxy } from './proxy.ts';
 import { readHistory } from './read-history.ts';
 import type { RelayPool, RelayProcess } from './relays.ts';
+import { JOINING } from './releases.ts';
 import type { Release } from './releases.ts';
 import { SUBSCRIBERS, isInUse } from './schedule.ts';
 import type { Fault, Schedule } from './schedule.ts';
@@ -118,6 +120,12 @@ class Stage {
       const isAtWork = rest.holders.some((holder) => this.#isAlive(holder));
       const isUnheard = performance.now() - changedAt > UNHEARD_MS;
       if (!rest.isDue && (!isAtWork || isUnheard)) {
+        if (rest.backfills > 0 || (rest.nextInMs === null && rest.halts.length > 0)) {
+          await this.#settleWhatWaits();
+          if (rest.backfills > 0) this.#move(3 * SECOND);
+          changedAt = performance.now();
+          continue;
+        }
         // All lanes sleep: what is open is forgotten.
         if (rest.nextInMs === null) return;
         this.#move(Math.max(0, rest.nextInMs) + BEYOND_MS);
@@ -235,6 +243,9 @@ class Stage {
         break;
       case 'replay':
         await this.#replay(fault);
+        break;
+      case 'backfill':
+        await this.#backfill(fault);
     }
   }
 
@@ -266,10 +277,60 @@ class Stage {
     const { connect, replay } = this.#world.builds.present.bus;
     const { db, close } = await connect(this.#url('operator'));
     try {
-      const { replayed } = await replay(db, { topic, since: '365d', include, limit }, 'chaos');
+      const asked = { topic, since: '365d', include, limit };
+      const { replayed } = await replay(db, asked, 'chaos', this.#operatorsNow());
       this.#note(`an operator replays ${replayed} deliveries of ${topic}`);
     } catch (error) {
       this.#note(`an operator's replay of ${topic} fails: ${(error as Error).message}`);
+    }
+    await close().catch(() => undefined);
+  }
+
+  async #backfill({ perMinute }: Extract<Fault, { fault: 'backfill' }>): Promise<void> {
+    const { topic, subscriber } = JOINING;
+    await this.#operate(`a backfill of ${topic} for ${subscriber}`, async (db) => {
+      const { backfill } = this.#world.builds.next.bus;
+      const since = new Date(this.#clock.now() - 365 * DAY);
+      const until = Date.now() + 2 * SECOND;
+      const { written } = await backfill(db, { topic, subscriber, since, by: 'chaos', perMinute, until });
+      return `writes ${written} deliveries`;
+    });
+  }
+
+  /** Goes on with the backfills that are under way, and then with the lanes that dead letters halt, as operators do. */
+  async #settleWhatWaits(): Promise<void> {
+    const { backfills, halts } = await this.#look();
+    const { advanceBackfills, dismiss, replay } = this.#world.builds.next.bus;
+    if (backfills > 0)
+      await this.#operate('the cron', async (db) => {
+        await advanceBackfills(db, Date.now() + 2 * SECOND);
+        return `goes on with ${backfills} backfills`;
+      });
+    const [halt] = halts;
+    if (!halt) return;
+    await this.#operate('an operator', async (db) => {
+      const { deliveryId, topic, subscriber } = halt;
+      if (halts.length % 3 === 0) {
+        const how = { action: 'dismiss', by: 'chaos', reason: 'chaos', until: Date.now() + SECOND } as const;
+        const { dismissed } = await dismiss(db, { topic, subscriber, kind: null }, how);
+        return `dismisses ${dismissed} dead letters`;
+      }
+      const { replayed } = await replay(db, { deliveryIds: [deliveryId] }, 'chaos', this.#operatorsNow());
+      return `replays ${replayed} dead letters that halt`;
+    });
+  }
+
+  /** A replay measures its window by the time at which it was asked for, which is not the run's in the database. */
+  #operatorsNow(): Date {
+    return new Date(this.#clock.now());
+  }
+
+  async #operate(who: string, act: (db: Database) => Promise<string>): Promise<void> {
+    const { db, close } = await this.#world.builds.next.bus.connect(this.#url('operator'));
+    try {
+      this.#note(`${who} ${await act(db)}`);
+    } catch (error) {
+      this.#note(`${who} fails: ${(error as Error).message}`);
     }
     await close().catch(() => undefined);
   }
@@ -309,6 +370,14 @@ interface Rest {
   readonly isDue: boolean;
   /** Null: all lanes sleep. */
   readonly nextInMs: number | null;
+  /** How many are under way. */
+  readonly backfills: number;
+  /** Dead letters that halt something. */
+  readonly halts: readonly {
+    readonly deliveryId: string;
+    readonly topic: string;
+    readonly subscriber: string;
+  }[];
   /** The processes that hold lanes. */
   readonly holders: readonly string[];
   /** Differs when something has changed. */
@@ -318,10 +387,27 @@ interface Rest {
 const REST = `
   select not exists (select from awaiting_fan_out)
       and not exists (select from deliveries where state in ('pending', 'failing'))
-      and not exists (select from lanes where lease_token is not null or home_id is not null) as "isQuiet",
-    exists (select from awaiting_fan_out)
-      or exists (select from lanes where lease_token is null and due_at <= chaos.now()) as "isDue",
-    (select extract(epoch from min(due_at) - chaos.now()) * 1000 from lanes)::float8 as "nextInMs",
+      and not exists (select from lanes where lease_token is not null or home_id is not null)
+      and not exists (select from backfills where ended_at is null) as "isQuiet",
+    exists (select from awaiting_fan_out) or exists (
+      select from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null
+      where lease_token is null and due_at <= chaos.now()
+        -- In an outage nothing is due but a probe.
+        and coalesce(next_probe_at <= chaos.now(), true)
+    ) as "isDue",
+    (
+      select extract(epoch from min(at) - chaos.now()) * 1000 from (
+        select greatest(due_at, next_probe_at) as at
+        from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
+        where due_at < 'infinity'
+      ) as next
+    )::float8 as "nextInMs",
+    (select count(*)::int from backfills where ended_at is null) as backfills,
+    (
+      select coalesce(json_agg(json_build_object('deliveryId', lane_id || '-' || position, 'topic', topic,
+        'subscriber', subscriber)), '[]')
+      from halts join deliveries using (lane_id, position) where state = 'dead_lettered' and dismissed_at is null
+    ) as halts,
     (select coalesce(json_agg(distinct versions.by), '[]') from lanes join chaos.versions
       on what = 'lanes' and version ->> 'lease_token' = lease_token::text) as holders,
     (select count(*) from chaos.versions)::text as changes`;

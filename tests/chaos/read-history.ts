@@ -5,7 +5,16 @@ import type pg from 'pg';
 
 import { contradictions } from '../support/bus.ts';
 import type { Build } from './build.ts';
-import type { DeliveryVersion, Emit, History, LaneVersion, LogEntry, StoredEvent } from './history.ts';
+import type {
+  DeliveryVersion,
+  Emit,
+  History,
+  LaneVersion,
+  LogEntry,
+  OutageVersion,
+  StoredBackfill,
+  StoredEvent,
+} from './history.ts';
 import type { Release } from './releases.ts';
 import { SUBSCRIBERS } from './schedule.ts';
 
@@ -38,6 +47,8 @@ export async function readHistory(
     markers: awaiting!.count,
     lanes: await select<LaneVersion>(LANES),
     deliveries: await select<DeliveryVersion>(DELIVERIES),
+    outages: await select<OutageVersion>(OUTAGES),
+    backfills: await select<StoredBackfill>(BACKFILLS),
     effects: await select('select event_id::text as "eventId", subscriber from chaos.effects'),
     contradictions: await contradictions({ $client: control } as unknown as Parameters<
       typeof contradictions
@@ -55,10 +66,20 @@ const EVENTS = `
     to_char(created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "createdAt"
   from public.events`;
 
+const OUTAGES = `
+  select ${ms('at')} as at, by, ${text('subscriber')} as subscriber, ${instant('opened_at')} as "openedAt",
+    ${instant('probed_at')} as "probedAt", ${instant('recovered_at')} as "recoveredAt", version ? 'is_gone' as "isGone"
+  from chaos.versions where what = 'outages' order by versions.id`;
+
+const BACKFILLS = `
+  select topic, subscriber, ${ms('requested_at')} as "requestedAt", ${ms('begun_at')} as "begunAt",
+    ${ms('ended_at')} as "endedAt"
+  from public.backfills`;
+
 const LANES = `
   select ${ms('at')} as at, by, ${text('id')} as id, ${text('topic')} as topic, ${text('subscriber')} as subscriber,
     ${number('head')} as head, ${number('tail')} as tail, ${number('careful_to')} as "carefulTo",
-    ${instant('due_at')} as "dueAt", ${text('lease_token')} as token, ${text('home_id')} as "homeId",
+    ${ms("nullif((version ->> 'due_at')::timestamptz, 'infinity')")} as "dueAt", ${text('lease_token')} as token, ${text('home_id')} as "homeId",
     ${text('held_key')} as "heldKey", version ? 'is_gone' as "isGone"
   from chaos.versions where what = 'lanes' order by versions.id`;
 
@@ -67,5 +88,6 @@ const DELIVERIES = `
     ${text('event_id')} as "eventId", ${text('state')} as state, ${number('attempts')} as attempts,
     ${number('replays')} as replays, ${instant('attempted_at')} as "attemptedAt",
     ${number('duration_ms')} as "durationMs", ${instant('next_attempt_at')} as "nextAttemptAt",
+    ${instant('dismissed_at')} as "dismissedAt", (version ->> 'backfilled')::boolean as backfilled,
     coalesce(nullif(version -> 'attempt_log', 'null'), '[]') as log
   from chaos.versions where what = 'deliveries' order by versions.id`;

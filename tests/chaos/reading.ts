@@ -130,6 +130,17 @@ export class Reading {
     return { claim, endsAt, isOver: isTaken || endsAt < start.t };
   }
 
+  /** An instant that comes this long after another one, or later where the clock was moved meanwhile. */
+  soonAfter(t: number, ms: number): number {
+    let soon = t + ms;
+    for (const entry of this.#disturbances) {
+      const movedMs = entry.k === 'fault' ? (entry.ms ?? 0) : 0;
+      const isMeanwhile = entry.t >= t - ROUNDING_MS && entry.t <= t + ms;
+      if (isMeanwhile) soon = Math.max(soon, entry.t + movedMs + ms);
+    }
+    return soon;
+  }
+
   /** Whether time was moved, or a process woken, between two instants of the machine's clock or shortly before. */
   isDisturbed(fromReal: number, toReal: number): boolean {
     return this.#disturbances.some(({ real }) => real >= fromReal - DISTURBED_MS && real <= toReal);

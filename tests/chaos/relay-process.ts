@@ -237,6 +237,8 @@ async function perform(act: Act, tx: Transaction | undefined, crashes: () => voi
       throw new RetryAfter(act.ms);
     case 'fails permanently':
       throw new PermanentError('as planned');
+    case 'finds nobody there':
+      throw Object.assign(new Error('as planned'), { code: 'unreachable' });
     case 'exits its process':
       crashes();
       process.exit(1);

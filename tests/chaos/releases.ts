@@ -5,6 +5,9 @@ export type Release = 'present' | 'next';
 
 export const RELEASES: readonly Release[] = ['present', 'next'];
 
+/** The subscription that the next release adds, which a backfill gives the older events. */
+export const JOINING = { topic: 'payment.failed', subscriber: 'calendar' } as const;
+
 /** What the next release changes: a topic is new, a subscriber joins, another leaves, a payload has a new version. */
 export const NEXT_CATALOG: readonly Change[] = [
   {

@@ -12,11 +12,25 @@ const TIMEOUT_MS = 200;
 
 /** Who is attached, in every relay. Between them they have every number of attempts that the bus allows but 4. */
 export const SUBSCRIBERS: readonly SubscriberLimits[] = [
-  { name: 'bookings', transactional: false, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
+  {
+    name: 'bookings',
+    transactional: false,
+    batch: false,
+    timeoutMs: TIMEOUT_MS,
+    maxAttempts: 5,
+    afterDeadLetter: 'halt',
+  },
   { name: 'ledger', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
   { name: 'notifications', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 2 },
   { name: 'accounting', transactional: false, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
-  { name: 'audit', transactional: false, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 6 },
+  {
+    name: 'audit',
+    transactional: false,
+    batch: false,
+    timeoutMs: TIMEOUT_MS,
+    maxAttempts: 6,
+    outage: 'wait',
+  },
   { name: 'calendar', transactional: true, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 1 },
 ];
 
@@ -49,6 +63,7 @@ export type Act =
   | { readonly act: 'overruns its time by'; readonly ms: number }
   | { readonly act: 'asks to wait'; readonly ms: number }
   | { readonly act: 'fails permanently' }
+  | { readonly act: 'finds nobody there' }
   | { readonly act: 'exits its process' }
   | { readonly act: 'kills its process' };
 
@@ -92,7 +107,9 @@ export type Fault =
       readonly topic: TopicInUse;
       readonly include: 'all' | 'dead_letters';
       readonly limit: number;
-    };
+    }
+  /** Of the topic that the next release lists one subscriber more for. Null: all at once. */
+  | { readonly fault: 'backfill'; readonly perMinute: number | null };
 
 /** How often the database pauses where it reads the clock, and for how long at most. */
 export interface Pauses {
@@ -131,6 +148,7 @@ const act: fc.Arbitrary<Act> = one<Act>(
   [1, fc.record({ act: fc.constant('overruns its time by' as const), ms: ms(300) })],
   [3, fc.record({ act: fc.constant('asks to wait' as const), ms: ms(10 * MINUTE) })],
   [3, fc.constant({ act: 'fails permanently' })],
+  [0.5, fc.constant({ act: 'finds nobody there' })],
   [0.3, fc.constant({ act: 'exits its process' })],
   [0.3, fc.constant({ act: 'kills its process' })],
 );
@@ -138,7 +156,14 @@ const act: fc.Arbitrary<Act> = one<Act>(
 const acts = one<readonly Act[]>([8, fc.constant([])], [1.5, many(act, 1, 3)]);
 
 const planFor = (names: readonly string[]): fc.Arbitrary<Plan> =>
-  fc.record(Object.fromEntries(names.map((name) => [name, acts])));
+  fc.record(Object.fromEntries(names.map((name) => [name, actsOf(name, acts)])));
+
+/** A subscriber that waits in an outage is away for several events at once. */
+function actsOf(name: string, otherwise: fc.Arbitrary<readonly Act[]>): fc.Arbitrary<readonly Act[]> {
+  const waits = SUBSCRIBERS.some((limits) => limits.name === name && limits.outage === 'wait');
+  const away = many(fc.constant<Act>({ act: 'finds nobody there' }), 1, 3);
+  return waits ? one([2, otherwise], [1, away]) : otherwise;
+}
 
 const key = fc.constantFrom(...KEYS);
 
@@ -269,7 +294,9 @@ const keyedTransaction: fc.Arbitrary<PlannedTransaction> = fc.record({
       topic: fc.constantFrom('payment.failed' as const, 'payment.intent.created' as const),
       key,
       thenMs: fc.constant(0),
-      plan: fc.record(Object.fromEntries(TOPICS['payment.failed'].map((name) => [name, keyedActs]))),
+      plan: fc.record(
+        Object.fromEntries(TOPICS['payment.failed'].map((name) => [name, actsOf(name, keyedActs)])),
+      ),
     }),
     1,
     3,
@@ -344,6 +371,11 @@ const rollOut: fc.Arbitrary<Fault> = fc.record({
   release,
 });
 
+const backfill: fc.Arbitrary<Fault> = fc.record({
+  fault: fc.constant('backfill' as const),
+  perMinute: fc.constantFrom(null, null, 60, 1000),
+});
+
 /** One release replaces the other, and back, while both emit, and things go wrong. */
 const rollout: fc.Arbitrary<Schedule> = fc.record({
   relays: fc.array(release, { minLength: 1, maxLength: 3, size: 'max' }),
@@ -352,7 +384,7 @@ const rollout: fc.Arbitrary<Schedule> = fc.record({
     producers: fewPauses,
   }),
   producers: many(many(transactionOfEither, 5, 12), 2, 4),
-  faults: many(fc.record({ atMs: ms(900), what: one([2, rollOut], [3, fault]) }), 2, 12),
+  faults: many(fc.record({ atMs: ms(900), what: one([2, rollOut], [3, fault], [1, backfill]) }), 2, 12),
 });
 
 /** Of one release: who emits what and when, what handlers make of it, and what goes wrong meanwhile. */

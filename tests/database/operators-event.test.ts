@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, onTestFinished } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
-import { dismiss } from '../../lib/deliveries/dismiss.ts';
+import { dismiss, dismissOne } from '../../lib/deliveries/dismiss.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
@@ -336,6 +336,158 @@ describe('the first delivery of a lane', () => {
     await drain(bus.db, [ledger(fail)]);
     const now = START + 90 * SECOND;
     expect(await why(bus, eventId!, { now })).toMatchObject({ code: 'due', since: iso(START + MINUTE) });
+  });
+});
+
+describe('a delivery behind a dead letter that halts its lane', () => {
+  const HALT = { afterDeadLetter: 'halt' } as const;
+  const halting = ledger((number) => number === 1 && refuse(), HALT);
+  const attached = [halting];
+
+  test('waits for its replay or dismissal: halted, with the dead letter, its error and since when', async ({
+    bus,
+  }) => {
+    const ids: string[] = [];
+    for (const number of numbers(1, 3)) {
+      const about = payloadOf('payment.captured', { amountMinor: number, intentId: `pi_${number}` });
+      ids.push((await emit(bus.db, 'payment.captured', about)).id);
+    }
+    await drain(bus.db, attached);
+    const [dead] = await deliveryIdsOf(bus.db);
+    const third = await why(bus, ids[2]!, { attached });
+    expect(third).toMatchObject({
+      code: 'halted',
+      since: expect.stringMatching(/^2031-05-04T10:00:0/),
+      until: null,
+      behind: {
+        deliveryId: dead,
+        eventId: ids[0],
+        topic: 'payment.captured',
+        subject: 'intent pi_1',
+        code: 'halted',
+        count: 2,
+        isMore: false,
+        nextAttemptAt: null,
+        lastError: { kind: 'permanent', message: 'refused' },
+      },
+      also: [],
+    });
+    expect(third.text).toMatch(
+      /^Halted behind intent pi_1, which was dead-lettered at 12:00:0\d, because it failed with permanent: refused; it goes on when dead letter \d+-\d+ is replayed or dismissed\.$/,
+    );
+    expect((await why(bus, ids[1]!, { attached })).behind).toMatchObject({ count: 1 });
+    const view = await read(bus, ids[0]!, { attached });
+    expect(to(view)).toMatchObject({
+      state: 'dead_lettered',
+      why: null,
+      halts: { since: third.since, waiting: 2, isMore: false },
+    });
+    expect(view.verdict).toMatch(
+      /: refused; this halts its lane: 2 deliveries wait until it is replayed or dismissed; /,
+    );
+    await dismissOne(bus.db, { deliveryId: dead!, by: 'kari', reason: 'Booked by hand.' });
+    expect(to(await read(bus, ids[0]!, { attached }))).toMatchObject({ halts: null });
+    expect(await why(bus, ids[1]!, { attached })).toMatchObject({ code: 'due' });
+  });
+
+  test('waits for its own key alone, and one that was put back in front of it does not wait', async ({
+    bus,
+  }) => {
+    const emitTo = async (orderingKey: string, number: number) =>
+      (await emitPayments(bus.db, number, number, { orderingKey }))[0]!;
+    const [a1, a2, b2] = [await emitTo('a', 1), await emitTo('a', 2), await emitTo('b', 3)];
+    await drain(bus.db, attached);
+    expect(await why(bus, a2, { attached })).toMatchObject({
+      code: 'halted',
+      behind: { eventId: a1, count: 1 },
+    });
+    expect(to(await read(bus, b2, { attached }))).toMatchObject({ state: 'delivered', halts: null });
+    expect(to(await read(bus, a1, { attached })).halts).toMatchObject({ waiting: 1 });
+  });
+
+  test('is delivered first where an earlier one was put back: behind, until that has ended', async ({
+    bus,
+  }) => {
+    const ids = await emitPayments(bus.db, 1, 3);
+    const second = ledger((number) => number === 2 && refuse(), HALT);
+    await drain(bus.db, [second]);
+    await replay(
+      bus.db,
+      { topic: 'payment.captured', since: '1h', subscriber: 'ledger', include: 'all' },
+      'kari',
+      new Date(START + SECOND),
+    );
+    expect(await why(bus, ids[2]!, { now: START + SECOND, attached })).toMatchObject({
+      code: 'behind',
+      behind: { eventId: ids[0] },
+    });
+  });
+});
+
+describe('a delivery to a subscriber that does not answer', () => {
+  const absent = (kind = 'unreachable') => {
+    throw Object.assign(new Error('nobody is there'), { code: kind });
+  };
+  const waiting = (then: (number: number) => unknown = () => absent()) => ledger(then, { outage: 'wait' });
+
+  /** Three keys fail, and open an outage; a fourth has not been tried. */
+  async function open(bus: Bus, attached = waiting()): Promise<string[]> {
+    const ids: string[] = [];
+    for (const number of numbers(1, 3)) {
+      ids.push(...(await emitPayments(bus.db, number, number, { orderingKey: `booking ${number}` })));
+    }
+    await drain(bus.db, [attached]);
+    ids.push(...(await emitPayments(bus.db, 4, 5, { orderingKey: 'booking 4' })));
+    await drain(bus.db, [attached]);
+    return ids;
+  }
+
+  test('waits until it answers: outage, with the kind, since when, the probes and the next one', async ({
+    bus,
+  }) => {
+    const attached = [waiting()];
+    const ids = await open(bus);
+    const reason = await why(bus, ids[3]!, { attached });
+    expect(reason).toMatchObject({
+      code: 'outage',
+      since: expect.stringMatching(/^2031-05-04T10:00:0/),
+      until: expect.stringMatching(/^2031-05-04T10:01:0/),
+      outage: { kind: 'unreachable', probes: 0, nextProbeAt: reason.until, since: reason.since },
+      behind: null,
+      also: [],
+    });
+    expect(reason.text).toMatch(/^It has been unreachable since 12:00:0\d; next probe 12:01:0\d\.$/);
+    // One that has failed is not tried at its own time, and one behind it waits for both.
+    expect(await why(bus, ids[0]!, { attached })).toMatchObject({ code: 'outage', also: [] });
+    expect((await why(bus, ids[4]!, { attached })).also).toMatchObject([{ code: 'behind' }]);
+    await drain(bus.db, attached, { now: START + 2 * MINUTE });
+    expect(await why(bus, ids[3]!, { attached, now: START + 2 * MINUTE })).toMatchObject({
+      code: 'outage',
+      outage: { probes: 1 },
+      text: expect.stringMatching(/; 1 probe without an answer, next probe 12:07:0\d\.$/),
+    });
+    await drain(bus.db, [waiting(() => undefined)], { now: START + 10 * MINUTE });
+    expect(to(await read(bus, ids[3]!, { attached }))).toMatchObject({ state: 'delivered', why: null });
+  });
+
+  test('says how a subscriber is silent: no answer in time, or a status that says that nobody is there', async ({
+    bus,
+  }) => {
+    const [first] = await open(
+      bus,
+      waiting(() => absent('http_503')),
+    );
+    expect((await why(bus, first!, { attached: [waiting()] })).text).toMatch(/^It has answered 503 since /);
+  });
+
+  test('waits for a pause first, and not at all where its subscription does not wait', async ({ bus }) => {
+    const ids = await open(bus);
+    expect(await why(bus, ids[3]!, { attached: [ledger()] })).toMatchObject({ code: 'due' });
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'moving house');
+    expect(await why(bus, ids[3]!, { attached: [waiting()] })).toMatchObject({
+      code: 'paused',
+      also: [{ code: 'outage' }],
+    });
   });
 });
 

@@ -105,10 +105,15 @@ async function makeTrouble({ db }: Connection): Promise<void> {
   for (const disputeId of [HOPELESS, HOPELESS, 'dsp_41', 'dsp_42']) {
     await emit(db, 'payment.dispute.closed', payloadOf('payment.dispute.closed', { disputeId }));
   }
-  // A subscriber of an earlier release.
+  // Subscribers of an earlier release.
   await rows(
     db,
     `insert into lanes (topic, subscriber, ordering_key, tail) values ('payment.captured', 'postcards', '', 0)`,
+  );
+  await rows(
+    db,
+    `insert into pauses (subscriber, topic, paused_at, paused_by, reason)
+     values ('faxes', 'payment.captured', now(), 'kari', 'moving')`,
   );
 }
 

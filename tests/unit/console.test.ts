@@ -230,6 +230,8 @@ function incidentOf(fields: Partial<Incident> = {}): Incident {
     changedAt: EARLIER,
     closedAt: null,
     blockedLanes: 1,
+    haltedLanes: 0,
+    outage: null,
     waiting: 3,
     owed: 0,
     revision: 1,

@@ -189,6 +189,6 @@ const RETRIES = `
   from clock, subscription left join lateral (
     select due_at from lanes
     where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-      and due_at > clock.now and lease_token is null
+      and due_at > clock.now and due_at < 'infinity' and lease_token is null
     order by due_at limit 1
   ) as lane on true`;

@@ -196,6 +196,27 @@ const CHECKS: readonly Check[] = [
       where state in ('pending', 'failing') and (position <= head or due_at is null)`,
   },
   {
+    promise: 'every lane that stands still has a front: a dead letter that halts it, or a backfill',
+    what: [
+      'lane is due at no time, but no dead letter halts it and no backfill is under way',
+      'lanes are due at no time, but no dead letter halts them and no backfill is under way',
+    ],
+    text: `select 'lane ' || id as example from lanes
+      where due_at = 'infinity' and coalesce(postbud_front_1(
+        topic, subscriber, coalesce(home_id, id), nullif(held_key, '')) > head, true)`,
+  },
+  {
+    promise: 'every dead letter that halts a lane is there',
+    what: [
+      'halt names a delivery that does not exist, so that nobody can end it',
+      'halts name deliveries that do not exist, so that nobody can end them',
+    ],
+    text: `select halts.lane_id || '-' || halts.position as example from halts
+      where not exists (
+        select from deliveries where deliveries.lane_id = halts.lane_id and deliveries.position = halts.position
+      )`,
+  },
+  {
     promise: 'operator counts are exact',
     what: ['operator count disagrees with the rows', 'operator counts disagree with the rows'],
     text: `select topic || ' ' || subscriber as example from (

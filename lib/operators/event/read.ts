@@ -7,6 +7,7 @@ import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import { attemptsOf, lastErrorOf } from '../dead-letters/delivery.ts';
 import { haltsOf } from '../dead-letters/halts.ts';
+import { heedlessOf } from '../incidents/outage.ts';
 import type { Reveal } from '../dead-letters/reveal.ts';
 import { readFamily } from './family.ts';
 import type { Family } from './family.ts';
@@ -43,12 +44,7 @@ export async function readEvent(
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  const heedless = new Set(
-    attached
-      .filter(({ outage }) => outage === 'off')
-      .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
-  );
-  return viewOf({ found, handled, heedless }, family, reveal);
+  return viewOf({ found, handled, heedless: heedlessOf(attached) }, family, reveal);
 }
 
 /** An event has the same position in the lanes of all its subscribers. */

@@ -1,3 +1,4 @@
+import { HALTING, waitingBehind } from '../../deliveries/halts.ts';
 import type { State } from '../shapes.ts';
 import { INCIDENT } from './incident.ts';
 import type { FoundIncident } from './incident.ts';
@@ -12,6 +13,13 @@ export interface Found {
     readonly due_at: number;
     readonly waiting: number;
   })[];
+  readonly halts: readonly (FoundDelivery & {
+    readonly ordering_key: string;
+    readonly halted_at: number;
+    readonly waiting: number;
+  })[];
+  /** Of an outage. */
+  readonly topics: readonly { readonly topic: string; readonly waiting: number }[];
   readonly dead_letters: readonly (FoundDelivery & { readonly dead_lettered_at: number })[];
   readonly groups: readonly { readonly group: string; readonly message: string; readonly count: number }[];
   readonly dismissed: number;
@@ -73,7 +81,7 @@ export const DETAIL = `
         payload_bytes, case when lease_token is null then due_at else least(due_at, clock_timestamp()) end as due_at, ${LAST_FAILURE} as last, incident.kind
       from incident cross join lateral (
         select * from lanes
-        where lanes.topic = incident.topic and lanes.subscriber = incident.subscriber and due_at is not null
+        where lanes.topic = incident.topic and lanes.subscriber = incident.subscriber and due_at < 'infinity'
           and (home_id is not null or slot is null) and incident.state = 'happening'
         order by due_at
       ) as lanes cross join lateral (
@@ -84,6 +92,26 @@ export const DETAIL = `
     ) as head_of_lane join events on events.id = event_id
     where last ->> 'kind' = kind
     limit 20
+  ),
+  halt as (
+    select head_of_lane.*, payload, version, ordering_key from (
+      select deliveries.lane_id, deliveries.position, deliveries.event_id, payload_bytes, halted_at, incident.kind,
+        ${LAST_FAILURE} as last, ${waitingBehind('first_halt', 100)} as waiting
+      from incident, (
+        select distinct on (lane_id, lane_key) * from (${HALTING}) as halting
+        where (topic, subscriber) = (select topic, subscriber from incident)
+        order by lane_id, lane_key, position
+      ) as first_halt join deliveries using (lane_id, position)
+        join error_groups on error_groups.key = deliveries.error_group
+      where incident.state = 'happening' and error_groups.kind = incident.kind
+      order by halted_at limit 20
+    ) as head_of_lane join events on events.id = event_id
+  ),
+  topic as (
+    select backlog.topic, sum(pending) + sum(failing) as waiting
+    from incident join backlog on incident.topic = '' and incident.closed_at is null
+      and backlog.subscriber = incident.subscriber
+    group by backlog.topic having sum(pending) + sum(failing) > 0 order by 2 desc, 1 limit 20
   ),
   own_group as materialized (
     select key as "group", error_groups.message, dead_lettered as count
@@ -138,8 +166,9 @@ export const DETAIL = `
     ) as counted
   ),
   other as (
-    select incidents.* from incident join incidents using (topic, subscriber)
-    where incidents.closed_at is null and incidents.id <> incident.id order by incidents.state limit 10
+    -- An outage concerns each of its subscriber's topics.
+    select incidents.* from incident join incidents using (subscriber)
+    where incidents.topic in ('', incident.topic) and incidents.closed_at is null and incidents.id <> incident.id order by incidents.state limit 10
   ),
   action as (
     select at, operator, action, delivery_id, reason from operator_actions where incident_id = $1::text::uuid
@@ -150,6 +179,11 @@ export const DETAIL = `
       select coalesce(json_agg(json_build_object(${DELIVERY}, 'ordering_key', ordering_key, 'attempts', attempts,
         'due_at', extract(epoch from due_at) * 1000, 'waiting', waiting) order by due_at), '[]') from lane
     ),
+    'halts', (
+      select coalesce(json_agg(json_build_object(${DELIVERY}, 'ordering_key', ordering_key,
+        'halted_at', extract(epoch from halted_at) * 1000, 'waiting', waiting) order by halted_at), '[]') from halt
+    ),
+    'topics', (select coalesce(json_agg(topic), '[]') from topic),
     'dead_letters', (
       select coalesce(json_agg(json_build_object(${DELIVERY},
         'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000) order by dead_lettered_at desc), '[]')

@@ -55,6 +55,23 @@ export const incidentView = incident
       )
       .max(20)
       .meta({ description: 'Its blocked lanes, the next attempt first.' }),
+    halts: z
+      .array(
+        z
+          .object({
+            ...delivery,
+            orderingKey: z.string(),
+            since: shape.instant,
+            waiting: shape.count.meta({ description: 'Deliveries behind it; at most 100 are counted.' }),
+          })
+          .meta({ id: 'HaltingDeadLetter', description: 'A dead letter that halts its lane.' }),
+      )
+      .max(20)
+      .meta({ description: 'Its dead letters that halt lanes, the longest first.' }),
+    topics: z
+      .array(z.object({ topic: shape.topic, waiting: shape.count }))
+      .max(20)
+      .meta({ description: 'Of an outage: the topics whose deliveries wait, the most first.' }),
     deadLetters: z
       .array(z.object({ ...delivery, deadLetteredAt: shape.instant }).meta({ id: 'OwedDeadLetter' }))
       .max(10)
@@ -111,6 +128,13 @@ export async function readIncident(db: Database, id: string): Promise<IncidentVi
       nextAttemptAt: instantOf(lane.due_at),
       waiting: lane.waiting,
     })),
+    halts: found.halts.map((halt) => ({
+      ...deliveryOf(topic, halt),
+      orderingKey: halt.ordering_key,
+      since: instantOf(halt.halted_at),
+      waiting: halt.waiting,
+    })),
+    topics: [...found.topics],
     deadLetters: found.dead_letters.map((letter) => ({
       ...deliveryOf(topic, letter),
       deadLetteredAt: instantOf(letter.dead_lettered_at),

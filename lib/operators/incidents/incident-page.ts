@@ -21,6 +21,8 @@ import { ACTIONS, table } from '../page/table.ts';
 import { capitalize, count, quantity, shortId } from '../page/words.ts';
 import { acknowledgeForm, dismissForm, retireForm } from './actions.ts';
 import type { IncidentView } from './detail.ts';
+import { haltsSection } from './halts-section.ts';
+import { waitingTopics } from './outage-recovery.ts';
 import { isMoving, recoverySection } from './recovery.ts';
 
 /** Someone watches what moves; the rest changes within minutes. */
@@ -33,15 +35,21 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
   const refreshSeconds = isMoving(view) ? WATCHED_SECONDS : REFRESH_SECONDS;
   const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
     ${heading({
-      title: html`<span class="mono">${subscriber}</span> on <span class="mono">${topic}</span>`,
+      title: html`<span class="mono">${subscriber}</span
+        >${topic === null ? ' does not answer' : html` on <span class="mono">${topic}</span>`}`,
       lead: html`${failureTag(view.lastError.kind)} since ${timeToMinute(view.openedAt, generatedAt)}`,
       live: liveness(generatedAt, refreshSeconds, context.url),
     })}
     ${sentenceAlert(view)} ${missingReplayScope(context.operator)} ${actions(view, context)}
-    ${recoverySection(view, context)} ${lanesSection(view, context)} ${deadLettersSection(view)}
-    ${factsSection(view)} ${actionsSection(view)}`;
+    ${recoverySection(view, context)} ${waitingTopics(view)} ${haltsSection(view, context)}
+    ${lanesSection(view, context)} ${deadLettersSection(view)} ${factsSection(view)} ${actionsSection(view)}`;
   return layout(
-    { title: `${subscriber} on ${topic}`, section: 'incidents', refreshSeconds, content },
+    {
+      title: `${subscriber} ${topic === null ? 'does not answer' : `on ${topic}`}`,
+      section: 'incidents',
+      refreshSeconds,
+      content,
+    },
     context,
   );
 }
@@ -50,7 +58,7 @@ function actions(view: IncidentView, context: PageContext): Html | null {
   if (!mayReplay(context.operator) || view.state === 'closed') return null;
   return html`<div class="acts choices">
     ${acknowledgeForm(view, context)} ${view.owed > 0 && dismissForm(view, context)}
-    ${!view.inCatalog && retireForm(view.subscriber, view.topic, context)}
+    ${!view.inCatalog && view.topic !== null && retireForm(view.subscriber, view.topic, context)}
   </div>`;
 }
 
@@ -80,15 +88,19 @@ function factsSection(view: IncidentView): Html {
     content: card(
       factList(
         [
-          ['Topic', html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`],
+          [
+            'Topic',
+            topic === null ? 'all its topics' : html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`,
+          ],
           ['Subscriber', html`<a class="mono" href="${subscriberPath(subscriber)}">${subscriber}</a>`],
           ['Last error', failureLabel(view.lastError)],
           ['First failure', timeAndAgo(view.openedAt, now)],
           closedAt !== null && ['Over since', timeAndAgo(closedAt, now)],
           ['Last delivered', lastDeliveredAt === null ? 'never' : timeAndAgo(lastDeliveredAt, now)],
           ['Blocked lanes', count(view.blockedLanes)],
+          view.haltedLanes > 0 && ['Halted by a dead letter', count(view.haltedLanes)],
           ['Waiting in them', quantity(view.waiting, 'delivery')],
-          ['Dead letters', deadLetterCount(view)],
+          topic !== null && ['Dead letters', deadLetterCount(view)],
           dismissed > 0 && ['Dismissed', quantity(dismissed, 'dead letter')],
           view.paused && ['Paused', 'yes: its deliveries wait until someone resumes it'],
           !view.inCatalog && ['Catalog', 'This release’s catalog does not list the subscription.'],

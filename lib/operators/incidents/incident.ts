@@ -1,8 +1,10 @@
 import * as z from 'zod';
 
-import { catalog, isTopicName } from '../../catalog/catalog.ts';
+import { catalog, isTopicName, subscriberNames } from '../../catalog/catalog.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
+import { OUTAGE, outage, outageOf } from './outage.ts';
+import type { FoundOutage } from './outage.ts';
 import { sentenceOf } from './sentence.ts';
 
 export const incidentId = z.uuid().meta({ description: 'The id of an incident.' });
@@ -16,7 +18,7 @@ export const incidentState = z.enum(['happening', 'owed', 'closed']).meta({
 export const incident = z
   .object({
     incidentId,
-    topic: shape.topic,
+    topic: shape.topic.nullable().meta({ description: 'Null for an outage: all topics of the subscriber.' }),
     subscriber: z.string(),
     state: incidentState,
     sentence: z.string().meta({ description: 'What is wrong, in words.' }),
@@ -25,6 +27,9 @@ export const incident = z
     changedAt: shape.instant.meta({ description: 'When its state last changed.' }),
     closedAt: shape.instant.nullable(),
     blockedLanes: shape.count,
+    haltedLanes: shape.count.meta({
+      description: 'The part of them that waits until a dead letter is replayed or dismissed.',
+    }),
     waiting: shape.count.meta({
       description: 'Deliveries in these lanes; of a lane of a key up to 100 are counted.',
     }),
@@ -35,13 +40,14 @@ export const incident = z
       .nullable()
       .meta({ description: 'The operator who has taken it up.' }),
     paused: z.boolean().meta({ description: 'Whether an operator has paused the subscriber.' }),
+    outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscription.' }),
     lastDeliveredAt: shape.instant.nullable().meta({ description: 'When the subscription last delivered.' }),
   })
   .meta({
     id: 'Incident',
     description:
-      'All that goes wrong in one subscription in one way, from its first failure until nothing is left.',
+      'All that goes wrong in one subscription in one way, from its first failure until nothing is left; or an outage of a subscriber, until it answers.',
   });
 
 export type Incident = z.output<typeof incident>;
@@ -49,6 +55,7 @@ export type Incident = z.output<typeof incident>;
 /** A row of `INCIDENT`. Times are epoch milliseconds. */
 export interface FoundIncident {
   readonly id: string;
+  /** Empty for an outage. */
   readonly topic: string;
   readonly subscriber: string;
   readonly kind: string;
@@ -59,12 +66,14 @@ export interface FoundIncident {
   readonly changed_at: number;
   readonly closed_at: number | null;
   readonly blocked_lanes: number;
+  readonly halted_lanes: number;
   readonly waiting: number;
   readonly owed: number;
   readonly acknowledged_at: number | null;
   readonly acknowledged_by: string | null;
   readonly acknowledged_note: string | null;
   readonly is_paused: boolean;
+  readonly outage: FoundOutage | null;
   readonly last_delivered_at: number | null;
 }
 
@@ -72,29 +81,35 @@ export interface FoundIncident {
 export const INCIDENT = `json_build_object('id', incidents.id, 'topic', incidents.topic,
       'subscriber', incidents.subscriber, 'kind', kind, 'message', message, 'state', state, 'revision', revision,
       'opened_at', extract(epoch from opened_at) * 1000, 'changed_at', extract(epoch from changed_at) * 1000,
-      'closed_at', extract(epoch from closed_at) * 1000, 'blocked_lanes', blocked_lanes, 'waiting', waiting,
+      'closed_at', extract(epoch from closed_at) * 1000, 'blocked_lanes', blocked_lanes, 'halted_lanes', halted_lanes, 'waiting', waiting,
       'owed', owed, 'acknowledged_at', extract(epoch from acknowledged_at) * 1000,
       'acknowledged_by', acknowledged_by, 'acknowledged_note', acknowledged_note,
+      'outage', (
+        select json_build_object(${OUTAGE}) from outages
+        where incidents.topic = '' and outages.subscriber = incidents.subscriber and recovered_at is null
+      ),
       'is_paused', exists (
         select from pauses where pauses.subscriber = incidents.subscriber and pauses.topic in ('', incidents.topic)
       ),
       'last_delivered_at', (
         select extract(epoch from max(last_delivered_at)) * 1000 from backlog
-        where backlog.topic = incidents.topic and backlog.subscriber = incidents.subscriber
+        where incidents.topic in ('', backlog.topic) and backlog.subscriber = incidents.subscriber
       ))`;
 
 /** What happens now comes first, the most blocked before the longest; then what is over. */
 export const WORST_FIRST = `state, waiting desc, owed desc, opened_at, id`;
 
 export function incidentOf(found: FoundIncident): Incident {
-  const { topic, subscriber, kind, message, state, waiting, owed, revision } = found;
+  const { subscriber, kind, message, state, waiting, owed, revision } = found;
   const { acknowledged_at: at, acknowledged_by: by, acknowledged_note: note } = found;
+  const topic = found.topic || null;
   const facts = {
     topic,
     subscriber,
     state,
     lastError: { kind, message },
     blockedLanes: found.blocked_lanes,
+    haltedLanes: found.halted_lanes,
     waiting,
     owed,
   };
@@ -108,7 +123,14 @@ export function incidentOf(found: FoundIncident): Incident {
     revision,
     acknowledged: at === null || by === null ? null : { at: instantOf(at), by, note: note ?? '' },
     paused: found.is_paused,
-    inCatalog: isTopicName(topic) && catalog[topic].subscribers.some((listed) => listed === subscriber),
+    outage: found.outage && outageOf(found.outage),
+    inCatalog: isListed(topic, subscriber),
     lastDeliveredAt: instantOrNull(found.last_delivered_at),
   };
+}
+
+/** @param topic null: any. */
+function isListed(topic: string | null, subscriber: string): boolean {
+  if (topic === null) return subscriberNames().some((listed) => listed === subscriber);
+  return isTopicName(topic) && catalog[topic].subscribers.some((listed) => listed === subscriber);
 }

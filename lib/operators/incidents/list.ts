@@ -1,7 +1,7 @@
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, WARNING_ICON } from '../page/icons.ts';
-import { ago, timeToMinute } from '../page/instants.ts';
+import { ago, timeToMinute, until } from '../page/instants.ts';
 import { incidentPath } from '../page/links.ts';
 import { failureLabel } from '../page/states.ts';
 import type { Incident } from './incident.ts';
@@ -31,7 +31,7 @@ function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
     <div>
       <a class="t" href="${incidentPath(incidentId)}">${sentence}</a>
       ${!isQuiet && html`<p class="small">${failureLabel(lastError)}</p>`}
-      <p class="s">${whenWords(incident, now)}${standing(incident, now)}</p>
+      <p class="s">${whenWords(incident, now)}${probeWords(incident, now)}${standing(incident, now)}</p>
     </div>
   </li>`;
 }
@@ -40,6 +40,11 @@ function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
 function whenWords({ openedAt, closedAt }: Incident, now: string): Html {
   if (closedAt === null) return html`since ${timeToMinute(openedAt, now)}, ${ago(openedAt, now)}`;
   return html`from ${timeToMinute(openedAt, now)} until ${timeToMinute(closedAt, now)}`;
+}
+
+/** Says when the next delivery probes a subscriber that does not answer. */
+function probeWords({ outage, paused }: Incident, now: string): Child {
+  return outage !== null && !paused && html` · next probe ${until(outage.nextProbeAt, now)}`;
 }
 
 /** Says who has taken an incident up, and that the subscriber is paused or not in the catalog. */

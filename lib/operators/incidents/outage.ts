@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf } from '../../time.ts';
 import * as shape from '../shapes.ts';
 
@@ -19,6 +20,15 @@ export const outage = z
       'A subscriber does not answer. Its deliveries wait without using up attempts; one at a time probes.',
   });
 export type Outage = z.output<typeof outage>;
+
+/** The attached subscriptions that do not wait while their subscriber does not answer, as `topic subscriber`. */
+export function heedlessOf(attached: readonly AttachedSubscriber[]): ReadonlySet<string> {
+  return new Set(
+    attached
+      .filter((one) => one.outage === 'off')
+      .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
+  );
+}
 
 /** A row of `OUTAGE`. Times are epoch milliseconds. */
 export interface FoundOutage {

@@ -1,7 +1,6 @@
 import { html } from '../../markup.ts';
-import type { Child, Html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { mayReplay } from '../page/actions.ts';
-import { CHECK_ICON, DEAD_ICON, DOT_ICON, RETRY_ICON } from '../page/icons.ts';
 import { timeToMinute, until } from '../page/instants.ts';
 import type { PageContext } from '../page/layout.ts';
 import { ALL_TIME, deadLetterPath, incidentPath, replayPath, replayedPath } from '../page/links.ts';
@@ -9,13 +8,16 @@ import { section } from '../page/sections.ts';
 import { stateWord } from '../page/states.ts';
 import { count, quantity } from '../page/words.ts';
 import type { IncidentReplay, IncidentView } from './detail.ts';
+import { outageSteps } from './outage-recovery.ts';
+import { step } from './step.ts';
 
 /** How many lanes one click retries: enough to see whether the subscriber is back. */
 export const RETRIED = 20;
 
 /** Whether something is being delivered that someone waits for. */
-export function isMoving({ replays, lanes, generatedAt, paused, state }: IncidentView): boolean {
+export function isMoving({ replays, lanes, outage, generatedAt, paused, state }: IncidentView): boolean {
   if (paused || state === 'closed') return false;
+  if (outage !== null) return outage.nextProbeAt <= generatedAt;
   return (replays[0]?.pending ?? 0) > 0 || lanes.some(({ nextAttemptAt }) => nextAttemptAt <= generatedAt);
 }
 
@@ -25,34 +27,24 @@ export function recoverySection(view: IncidentView, context: PageContext): Html 
     id: 'recovery',
     title: 'When it is fixed',
     content: html`<ol class="card steps">
-      ${retryStep(view, context)} ${replayStep(view, context)} ${confirmStep(view)}
+      ${
+        view.topic === null
+          ? outageSteps(view, context)
+          : [retryStep(view, context), replayStep(view, context), confirmStep(view)]
+      }
     </ol>`,
   });
 }
 
-type Step = keyof typeof LOOKS;
-
-const LOOKS = {
-  done: { tone: 'ok', icon: CHECK_ICON },
-  next: { tone: 'next', icon: RETRY_ICON },
-  later: { tone: 'later', icon: DOT_ICON },
-  failed: { tone: 'dead', icon: DEAD_ICON },
-} as const;
-
-function step(look: Step, title: Child, text: Child, action: Child = null): Html {
-  const { tone, icon } = LOOKS[look];
-  return html`<li class="${tone}" ${look === 'next' && html`aria-current="step"`}>
-    ${icon}
-    <div><b>${title}</b><span class="s">${text}</span></div>
-    ${action}
-  </li>`;
-}
-
 function retryStep(
-  { incidentId, blockedLanes, lanes, generatedAt, paused }: IncidentView,
+  { incidentId, blockedLanes: all, haltedLanes, lanes, generatedAt, paused }: IncidentView,
   { operator }: PageContext,
 ): Html {
-  if (blockedLanes === 0) return step('done', 'Retry', 'No lane is blocked.');
+  const blockedLanes = all - haltedLanes;
+  if (blockedLanes === 0) {
+    const none = haltedLanes > 0 ? 'No lane waits for a retry.' : 'No lane is blocked.';
+    return step('done', 'Retry', none);
+  }
   const dueAt = lanes.map(({ nextAttemptAt }) => nextAttemptAt).toSorted()[0];
   const next = paused
     ? 'after the pause'
@@ -75,7 +67,8 @@ function retryStep(
 }
 
 function replayStep(view: IncidentView, { operator }: PageContext): Html {
-  const { owed, blockedLanes, incidentId, topic, subscriber, inCatalog, replays } = view;
+  const { owed, haltedLanes, incidentId, topic, subscriber, inCatalog, replays } = view;
+  const blockedLanes = view.blockedLanes - haltedLanes;
   if (owed === 0) {
     return step(replays.length > 0 ? 'done' : 'later', 'Replay', 'No dead letters are left.');
   }
@@ -86,7 +79,11 @@ function replayStep(view: IncidentView, { operator }: PageContext): Html {
   return step(
     blockedLanes === 0 ? 'next' : 'later',
     'Replay',
-    blockedLanes === 0 ? `${what}, oldest first, after a preview.` : `${what}, once the lanes go on.`,
+    haltedLanes > 0
+      ? `${what}. ${quantity(haltedLanes, 'lane')} ${haltedLanes === 1 ? 'is' : 'are'} halted until ${owed === 1 ? 'it is' : 'they are'} replayed or dismissed.`
+      : blockedLanes === 0
+        ? `${what}, oldest first, after a preview.`
+        : `${what}, once the lanes go on.`,
     mayReplay(operator) &&
       html`<a class="btn ${blockedLanes === 0 && 'primary'}" href="${replayPath(query)}">Replay ${what}…</a>`,
   );

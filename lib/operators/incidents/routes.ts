@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { dismiss } from '../../deliveries/dismiss.ts';
 import { NotActedOn } from '../../deliveries/first-of-lane.ts';
+import { probe } from '../../deliveries/probe.ts';
 import { topicText } from '../../deliveries/replay-request.ts';
 import { retire, StillListed } from '../../deliveries/retire.ts';
 import { retryNow } from '../../deliveries/retry-now.ts';
@@ -36,11 +37,13 @@ const INCIDENT = {
   changedAt: '2026-02-21T09:30:57.204Z',
   closedAt: null,
   blockedLanes: 1,
+  haltedLanes: 0,
   waiting: 3,
   owed: 0,
   revision: 1,
   acknowledged: null,
   paused: false,
+  outage: null,
   inCatalog: true,
   lastDeliveredAt: '2026-02-20T16:02:11.480Z',
 };
@@ -213,6 +216,8 @@ export const dismissIncident = operatorRoute({
     const found = await readIncident(db, parameters.incidentId);
     if (!found) return null;
     const { topic, subscriber, lastError } = found;
+    // An outage has no dead letters of its own.
+    if (topic === null) return { ...parameters, dismissed: 0, left: 0 };
     const which = { topic, subscriber, kind: lastError.kind };
     const how = { by: operator.subject, reason: body.reason, until: Date.now() + LONGEST_MS, ...parameters };
     return { ...parameters, ...(await dismiss(db, which, { action: 'dismiss', ...how })) };
@@ -233,7 +238,8 @@ export const retryIncident = operatorRoute({
   path: `${HOME}/incidents/{incidentId}/retry`,
   scope: 'event-bus:replay',
   summary: `Retry the first ${RETRIED} blocked lanes of an incident now`,
-  description: 'Enough to see whether the subscriber is back. A repeated request retries the next ones.',
+  description:
+    'Enough to see whether the subscriber is back. A repeated request retries the next ones. Of an outage, one delivery probes.',
   parameters: BY_ID,
   body: shape.optionalReason,
   answer: retried,
@@ -251,6 +257,10 @@ export const retryIncident = operatorRoute({
     const found = await readIncident(db, parameters.incidentId);
     if (!found) return null;
     const how = { by: operator.subject, reason: body.reason ?? null, ...parameters };
+    if (found.topic === null) {
+      const isProbing = await probe(db, { subscriber: found.subscriber, ...how });
+      return { ...parameters, retried: Number(isProbing) };
+    }
     let count = 0;
     for (const { deliveryId } of found.lanes) count += await retryIfWaiting(db, { deliveryId, ...how });
     return { ...parameters, retried: count };

@@ -1,31 +1,62 @@
 import type { LastError } from '../shapes.ts';
-import { quantity } from '../page/words.ts';
+import { count, quantity } from '../page/words.ts';
 
 interface Facts {
-  readonly topic: string;
+  /** Null for an outage. */
+  readonly topic: string | null;
   readonly subscriber: string;
   readonly state: 'happening' | 'owed' | 'closed';
   readonly lastError: LastError;
   readonly blockedLanes: number;
+  readonly haltedLanes: number;
   readonly waiting: number;
   readonly owed: number;
 }
 
 /** Says in words what is wrong: `ledger answers 503 on payment.captured: 1 lane is blocked, 12 deliveries wait.` */
-export function sentenceOf({ topic, subscriber, state, lastError, ...of }: Facts): string {
+export function sentenceOf(facts: Facts): string {
+  const { topic, subscriber, state, lastError, ...of } = facts;
   const { kind } = lastError;
+  if (topic === null) return outageWords(facts);
   if (kind === 'skipped') return skippedWords(topic, subscriber, of.owed);
   const [now, before] = predicates(kind);
   if (state === 'happening') {
+    // The dead letter is what halts it: the subscriber may be well by now.
+    if (of.haltedLanes === of.blockedLanes) return `${subscriber} ${before} on ${topic}: ${haltedWords(of)}.`;
     const dead = of.owed > 0 ? `, ${quantity(of.owed, 'dead letter')} so far` : '';
-    const are = of.blockedLanes === 1 ? 'is' : 'are';
-    const wait = `${quantity(of.waiting, 'delivery')} ${of.waiting === 1 ? 'waits' : 'wait'}`;
-    return `${subscriber} ${now} on ${topic}: ${quantity(of.blockedLanes, 'lane')} ${are} blocked, ${wait}${dead}.`;
+    const halted = of.haltedLanes > 0 ? `, ${count(of.haltedLanes)} of them halted by a dead letter` : '';
+    return `${subscriber} ${now} on ${topic}: ${lanesWords(of.blockedLanes, 'blocked')}${halted}, ${waitingWords(of)}${dead}.`;
   }
   const what = `${subscriber} ${before} on ${topic}`;
   if (state === 'closed') return `${what}: over, and nothing is left of it.`;
   if (of.owed === 0) return `${what}: its dead letters are being delivered again.`;
   return `${what}: ${quantity(of.owed, 'dead letter')} left.`;
+}
+
+/** An outage is over when somebody answers; what waited follows by itself. */
+function outageWords({ subscriber, state, lastError, blockedLanes, waiting }: Facts): string {
+  const [now, before] = predicates(lastError.kind);
+  if (state === 'closed') return `${subscriber} ${before}, and answers again.`;
+  const lanes = quantity(blockedLanes, 'lane');
+  return `${subscriber} ${now}: ${waitingWords({ waiting })} in ${lanes} until it answers.`;
+}
+
+function haltedWords({
+  haltedLanes,
+  waiting,
+  owed,
+}: Pick<Facts, 'haltedLanes' | 'waiting' | 'owed'>): string {
+  const by =
+    owed === 1 ? 'its dead letter' : `${owed === haltedLanes ? '' : 'some of '}${count(owed)} dead letters`;
+  return `${lanesWords(haltedLanes, 'halted')} by ${by}, ${waitingWords({ waiting })}`;
+}
+
+function lanesWords(lanes: number, what: 'blocked' | 'halted'): string {
+  return `${quantity(lanes, 'lane')} ${lanes === 1 ? 'is' : 'are'} ${what}`;
+}
+
+function waitingWords({ waiting }: Pick<Facts, 'waiting'>): string {
+  return `${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'}`;
 }
 
 /** A lane that was skipped is not blocked by it, so this is never happening. */
@@ -39,6 +70,7 @@ function predicates(kind: string): readonly [now: string, before: string] {
   const status = /^http_?(\d{3})$/i.exec(kind)?.[1];
   if (status !== undefined) return [`answers ${status}`, `answered ${status}`];
   if (/timeout/i.test(kind)) return ['does not answer in time', 'did not answer in time'];
+  if (kind === 'unreachable') return ['is unreachable', 'was unreachable'];
   if (kind === 'permanent') return ['refuses deliveries', 'refused deliveries'];
   return [`fails with ${kind}`, `failed with ${kind}`];
 }

@@ -1,9 +1,8 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 
-import { subscriberNames, topics as catalogTopics } from '../../catalog/catalog.ts';
+import { subscriberNames } from '../../catalog/catalog.ts';
 import type { OperatorSettings } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
-import { driverOf, run } from '../../db/statement.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { SECOND } from '../../time.ts';
 import type { Bus } from '../access/route.ts';
@@ -11,8 +10,9 @@ import { authenticate, requireScope } from '../access/authenticate.ts';
 import { readOverview } from '../overview/read.ts';
 import type { Overview } from '../overview/read.ts';
 import type { Counts } from '../shapes.ts';
+import { LANES, findOthers } from './found.ts';
+import type { Others } from './found.ts';
 import { timesText } from './times.ts';
-import type { FoundTimes } from './times.ts';
 
 /**
  * Answers with the bus's metrics, for operators' tokens with the scope to read.
@@ -45,7 +45,7 @@ export async function readMetrics(
   attached: readonly AttachedSubscriber[],
   now?: Date,
 ): Promise<string> {
-  const [overview, others] = await Promise.all([readOverview(db, attached, now), readOthers(db, now)]);
+  const [overview, others] = await Promise.all([readOverview(db, attached, now), findOthers(db, now)]);
   // A new registry for each answer, so that it holds no older values.
   const registry = new Registry();
   addRelay(registry, overview);
@@ -55,6 +55,7 @@ export async function readMetrics(
   addRejections(registry, others);
   addSetAside(registry, others);
   addBacklogAges(registry, others);
+  addOutages(registry, others);
   return (await registry.metrics()) + timesText(others.times);
 }
 
@@ -114,6 +115,12 @@ function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: O
     `Lanes whose first delivery waits for its next attempt, and all others behind it; counted up to ${LANES}.`,
     SUBSCRIPTION_LABELS,
   );
+  const halted = gauge(
+    registry,
+    'lanes_halted',
+    'Lanes that wait until a dead letter is replayed or dismissed.',
+    SUBSCRIPTION_LABELS,
+  );
   const unattached = gauge(
     registry,
     'subscription_unattached',
@@ -133,6 +140,7 @@ function addSubscriptions(registry: Registry, { topics }: Overview, { lanes }: O
       setStates(deliveries, subscription, row);
       due.set(subscription, row.oldestDueAgeSeconds ?? 0);
       waiting.set(subscription, blocked.get(`${topic} ${row.subscriber}`) ?? 0);
+      halted.set(subscription, row.haltedLanes);
       unattached.set(subscription, row.attached ? 0 : 1);
       paused.set(subscription, row.paused ? 1 : 0);
     }
@@ -195,6 +203,35 @@ function addSetAside(registry: Registry, { setAside }: Others): void {
   }
 }
 
+/** Every subscriber is reported, with 0 if need be. */
+function addOutages(registry: Registry, { outages }: Others): void {
+  const outage = gauge(
+    registry,
+    'subscriber_outage',
+    '1: the subscriber does not answer. Its deliveries wait, and one at a time probes.',
+    ['subscriber'],
+  );
+  const since = gauge(
+    registry,
+    'subscriber_outage_seconds',
+    'How long the subscriber has not answered; 0 without an outage.',
+    ['subscriber'],
+  );
+  const probes = gauge(
+    registry,
+    'subscriber_outage_probes',
+    'Probes without an answer in this outage; 0 without one.',
+    ['subscriber'],
+  );
+  const known = new Map(outages.map((one) => [one.subscriber, one]));
+  for (const subscriber of new Set([...subscriberNames(), ...known.keys()])) {
+    const found = known.get(subscriber);
+    outage.set({ subscriber }, found ? 1 : 0);
+    since.set({ subscriber }, (found?.ms ?? 0) / SECOND);
+    probes.set({ subscriber }, found?.probes ?? 0);
+  }
+}
+
 function addBacklogAges(registry: Registry, { backlogAges }: Others): void {
   const ages = gauge(
     registry,
@@ -223,97 +260,3 @@ function gauge(registry: Registry, name: string, help: string, labelNames: reado
 function counter(registry: Registry, name: string, help: string, labelNames: readonly string[]): Counter {
   return new Counter({ name: `postbud_${name}`, help, labelNames: [...labelNames], registers: [registry] });
 }
-
-/** Facts that the overview does not have. */
-interface Others {
-  readonly lanes: readonly {
-    readonly topic: string;
-    readonly subscriber: string;
-    readonly blocked: number;
-  }[];
-  readonly outcomes: readonly {
-    readonly topic: string;
-    readonly subscriber: string;
-    readonly delivered: number;
-    readonly failed: number;
-    readonly dead_lettered: number;
-  }[];
-  readonly rejections: readonly {
-    readonly provider: string;
-    readonly reason: string;
-    readonly count: number;
-  }[];
-  readonly setAside: readonly {
-    readonly provider: string;
-    readonly waiting: number;
-    readonly unclaimed: number;
-  }[];
-  readonly times: readonly FoundTimes[];
-  readonly backlogAges: readonly { readonly subscriber: string; readonly ms: number }[];
-}
-
-async function readOthers(db: Database, now: Date | undefined): Promise<Others> {
-  const [row] = await run<{ found: Others }>(driverOf(db), {
-    text: OTHERS,
-    values: [SUBSCRIPTIONS, now?.toISOString() ?? null],
-  });
-  return row!.found;
-}
-
-const SUBSCRIPTIONS = JSON.stringify(
-  catalogTopics().flatMap(([topic, { subscribers }]) =>
-    subscribers.map((subscriber) => ({ topic, subscriber })),
-  ),
-);
-
-/** At most this many lanes of a subscription are counted; a larger number says no more. */
-const LANES = 100;
-
-// A waiting lane is due later and not leased. The condition compares rows in the order of the index: with conditions on
-// each column the planner, expecting many rows, scans the whole table once for each subscription.
-const OTHERS = `
-  with clock as materialized (
-    select coalesce($2::text::timestamptz, clock_timestamp()) as now
-  ),
-  lane as (
-    select topic, subscriber, (
-      select count(*) from (
-        select from lanes
-        where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
-          and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber, 'infinity')
-          and due_at is not null and lease_token is null
-        order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
-      ) as waiting
-    ) as blocked
-    from clock, jsonb_to_recordset($1::text::jsonb) as subscription(topic text, subscriber text)
-  ),
-  outcome as (
-    select topic, subscriber, sum(delivered_total) as delivered, sum(failed_total) as failed,
-      sum(dead_lettered_total) as dead_lettered
-    from backlog where subscriber <> '' group by topic, subscriber
-  ),
-  rejection as (
-    select provider, reason, count from clock, webhook_rejections
-    where day = (clock.now at time zone 'utc')::date
-  ),
-  set_aside as (
-    select provider, count(*) filter (where unclaimed_at is null) as waiting, count(unclaimed_at) as unclaimed
-    from webhooks_set_aside group by provider
-  ),
-  times as (
-    select subscriber, delivered_in, delivered_ms, handled_in, handled_ms from subscriber_health
-    where period = 'total' and starts_at = 'epoch' and topic = ''
-  ),
-  backlog_age as (
-    select subscriber, backlog_age_ms as ms from subscriber_health
-    where period = 'hour' and starts_at = (select date_trunc('hour', clock.now, 'UTC') from clock) and topic = ''
-      and backlog_age_ms is not null
-  )
-  select json_build_object(
-    'lanes', (select coalesce(json_agg(lane), '[]') from lane where blocked > 0),
-    'outcomes', (select coalesce(json_agg(outcome), '[]') from outcome),
-    'rejections', (select coalesce(json_agg(rejection), '[]') from rejection),
-    'setAside', (select coalesce(json_agg(set_aside), '[]') from set_aside),
-    'times', (select coalesce(json_agg(times), '[]') from times),
-    'backlogAges', (select coalesce(json_agg(backlog_age), '[]') from backlog_age)
-  ) as found`;

@@ -5,8 +5,7 @@ import type { Database } from '../../db/connect.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../time.ts';
 import { incident, incidentOf } from '../incidents/incident.ts';
-import type { Outage } from '../incidents/outage.ts';
-import { outage, outageOf } from '../incidents/outage.ts';
+import { heedlessOf, outage, outageOf } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
 import type { Counts } from '../shapes.ts';
 import { INCIDENTS, findOverview } from './found.ts';
@@ -148,12 +147,7 @@ export async function readOverview(
   const handled = new Set(
     attached.flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
   );
-  const heedless = new Set(
-    attached
-      .filter(({ outage: then }) => then === 'off')
-      .flatMap(({ name, handlers }) => [...handlers.keys()].map((topic) => `${topic} ${name}`)),
-  );
-  return overviewOf(await findOverview(db, handled, now), handled, heedless, runsHere);
+  return overviewOf(await findOverview(db, handled, now), handled, heedlessOf(attached), runsHere);
 }
 
 /** @param heedless the subscriptions of `handled` that do not wait while their subscriber does not answer. */
@@ -217,15 +211,17 @@ function topicsOf(
     const attached = handled.has(key);
     const down = heedless.has(key) ? null : (silent.get(subscriber) ?? null);
     const flows = attached && !pause && !down;
-    const total = totals.get(key);
     const waiting = awaiting.get(key);
+    const total = totals.get(key);
+    const counts = countsOf(total, waiting?.events ?? 0);
+    const nextProbe = attached && !pause && counts.pending + counts.failing > 0 ? down?.nextProbeAt : null;
     const wait = waits.get(key);
     const dueSince = flows ? earliest(wait?.due_since, waiting?.oldest) : null;
     return {
       subscriber,
       inCatalog: !unlisted.get(topic)?.has(subscriber),
       neededVersion: wait?.needed_version ?? null,
-      ...countsOf(total, waiting?.events ?? 0),
+      ...counts,
       attached,
       paused: pause !== null,
       pause: pause && {
@@ -237,11 +233,7 @@ function topicsOf(
       outage: down,
       haltedLanes: halts.get(key)?.lanes ?? 0,
       oldestDueAgeSeconds: dueSince === null ? null : tenths(Math.max(0, (found.now - dueSince) / SECOND)),
-      nextRetryAt: flows
-        ? instantOrNull(wait?.next_retry ?? null)
-        : down && attached && !pause
-          ? probeOf(down, total, waiting)
-          : null,
+      nextRetryAt: flows ? instantOrNull(wait?.next_retry ?? null) : (nextProbe ?? null),
       lastDeliveredAt: instantOrNull(total?.last_delivered ?? null),
       lastFailedAt: instantOrNull(total?.last_failed ?? null),
     };
@@ -275,16 +267,6 @@ function topicsOf(
       .toSorted()
       .map((topic) => topicOf(topic, [])),
   ];
-}
-
-/** The next probe is the next retry of all that waits. */
-function probeOf(
-  { nextProbeAt }: Outage,
-  total: FoundTotal | undefined,
-  waiting: Found['awaiting'][number] | undefined,
-): string | null {
-  const { pending, failing } = countsOf(total, waiting?.events ?? 0);
-  return pending + failing > 0 ? nextProbeAt : null;
 }
 
 /** By topic, the unlisted subscribers that still have unfinished deliveries. */

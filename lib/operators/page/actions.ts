@@ -34,9 +34,9 @@ export function retryForm(deliveryId: string, of: string, { url }: PageContext):
 }
 
 /** Makes the next probe of a subscriber that does not answer due at once. */
-export function probeForm(subscriber: string, { url }: PageContext): Html {
+export function probeForm(subscriber: string, { url }: PageContext, look: 'sm' | 'primary' = 'sm'): Html {
   return html`<form method="post" action="${subscriberAction(subscriber, 'probe')}">
-    ${nextField(url)}<button class="btn sm">Probe now<span class="vh"> ${subscriber}</span></button>
+    ${nextField(url)}<button class="btn ${look}">Probe now<span class="vh"> ${subscriber}</span></button>
   </form>`;
 }
 

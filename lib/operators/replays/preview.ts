@@ -189,7 +189,7 @@ const FAILURES = `
     select first.event_id, attempt_log from (
       select lanes.* from lanes
       where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and due_at > (select now from clock) and lease_token is null
+        and due_at > (select now from clock) and due_at < 'infinity' and lease_token is null
       order by due_at limit ${READ_LANES}
     ) as waiting, lateral (
       select deliveries.event_id, attempt_log

@@ -1,5 +1,7 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { OUTAGE } from '../incidents/outage.ts';
+import type { FoundOutage } from '../incidents/outage.ts';
 
 /** The statement's result. Times are epoch milliseconds. */
 export interface Found {
@@ -8,6 +10,15 @@ export interface Found {
   readonly from: number;
   /** Topics with deliveries to the subscriber. */
   readonly topics: readonly string[];
+  /** What still needs something, by topic. */
+  readonly left: readonly {
+    readonly topic: string;
+    readonly waiting: number;
+    readonly deadLettered: number;
+  }[];
+  readonly outage: FoundOutage | null;
+  /** Unfinished deliveries. */
+  readonly waiting: number;
   readonly periods: readonly FoundPeriod[];
   readonly actions: readonly {
     readonly at: number;
@@ -74,7 +85,8 @@ const HEALTH = `
     where subscriber = $1::text and topic = $2::text and period in ('hour', 'day') and starts_at >= from_at
   ),
   known as (
-    select topic from backlog where subscriber = $1::text group by topic
+    select topic, sum(pending) + sum(failing) as waiting, sum(dead_lettered) as dead_lettered from backlog
+    where subscriber = $1::text group by topic
   ),
   act as (
     select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason
@@ -103,6 +115,17 @@ const HEALTH = `
     'now', extract(epoch from clock.now) * 1000,
     'from', extract(epoch from clock.from_at) * 1000,
     'topics', (select coalesce(json_agg(topic), '[]') from known),
+    'left', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'waiting', waiting, 'deadLettered', dead_lettered)
+        order by topic), '[]')
+      from known where waiting > 0 or dead_lettered > 0
+    ),
+    'outage', (
+      select json_build_object(${OUTAGE}) from outages where subscriber = $1::text and recovered_at is null
+    ),
+    'waiting', (
+      select coalesce(sum(pending) + sum(failing), 0) from backlog where subscriber = $1::text
+    ),
     'periods', (select coalesce(json_agg(period), '[]') from period),
     'actions', (
       select coalesce(json_agg(json_build_object('at', extract(epoch from at) * 1000, 'action', action,

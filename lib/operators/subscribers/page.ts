@@ -1,14 +1,18 @@
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
-import { hiddenField } from '../page/actions.ts';
+import { silenceWords } from '../incidents/outage.ts';
+import { hiddenField, mayReplay, probeForm } from '../page/actions.ts';
+import { SILENT_ICON } from '../page/icons.ts';
+import { timeToMinute, until } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { HOME, subscriberPath, topicPath, withParameters } from '../page/links.ts';
-import { section } from '../page/sections.ts';
+import { alert, section } from '../page/sections.ts';
 import { count, quantity } from '../page/words.ts';
 import { actionsSection } from './actions.ts';
 import { chartsOf } from './charts.ts';
+import { leavingSection } from './leaving.ts';
 import { ageWords, shareWords, timesWords } from './figures.ts';
 import type { SubscriberHealth } from './read.ts';
 import { subscriptionsSection } from './subscriptions.ts';
@@ -25,7 +29,7 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       lead: leadOf(view),
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${chooser(view, context)} ${figures(view)}
+    ${outageAlert(view, context)} ${leavingSection(view, context)} ${chooser(view, context)} ${figures(view)}
     ${section({
       id: 'over-time',
       title: view.span === 'hours' ? 'Hour by hour' : 'Day by day',
@@ -37,6 +41,24 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
   return layout(
     { title: subscriber, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
     context,
+  );
+}
+
+/** Says since when the subscriber does not answer, what waits, and when it is probed. */
+function outageAlert(
+  { outage, waiting, subscriber, generatedAt: now }: SubscriberHealth,
+  context: PageContext,
+): Html | null {
+  if (outage === null) return null;
+  const { kind, since, probes, nextProbeAt } = outage;
+  const wait = `${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'}`;
+  const probed = probes > 0 && `, ${quantity(probes, 'probe')} without an answer`;
+  return alert(
+    'dead',
+    SILENT_ICON,
+    html`<b>${subscriber} ${silenceWords(kind)} since ${timeToMinute(since, now)}.</b> ${wait}, without using
+      up attempts. Next probe ${until(nextProbeAt, now)}${probed}.`,
+    mayReplay(context.operator) && probeForm(subscriber, context),
   );
 }
 

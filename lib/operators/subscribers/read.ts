@@ -7,6 +7,7 @@ import { DAY, HOUR, SECOND, instantOf } from '../../time.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { gap, readGaps } from '../backfills/gaps.ts';
 import { subscriptionFields, subscriptionsIn } from '../page/subscription.ts';
+import { outage, outageOf } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
 import { findHealth } from './found.ts';
 import type { Found, FoundPeriod } from './found.ts';
@@ -69,9 +70,16 @@ export const subscriberHealth = z
     inCatalog: z.boolean().meta({ description: 'Whether this release’s catalog lists the subscriber.' }),
     topic: shape.topic.nullable().meta({ description: 'Null: all its topics.' }),
     topics: z.array(shape.topic).meta({ description: 'The topics that it subscribes to, or did.' }),
+    unlisted: z
+      .array(z.object({ topic: shape.topic, waiting: shape.count, deadLettered: shape.count }))
+      .meta({
+        description: 'What is left in topics for which this release’s catalog does not list the subscriber.',
+      }),
     subscriptions: z
       .array(z.object({ topic: shape.topic, ...subscriptionFields }))
       .meta({ description: 'The topics that this release’s catalog lists the subscriber for.' }),
+    outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
+    waiting: shape.count.meta({ description: 'Its unfinished deliveries now, of all its topics.' }),
     span: spans,
     whole: z.object(measured).meta({ description: 'The whole span.' }),
     intervals: z.array(interval).meta({
@@ -131,7 +139,10 @@ export async function readSubscriberHealth(
     inCatalog,
     topic: topic ?? null,
     topics,
+    unlisted: found.left.filter((left) => !listed.some((name) => name === left.topic)),
     subscriptions: listed.map((name) => ({ topic: name, ...subscriptionOf(name, subscriber) })),
+    outage: found.outage && outageOf(found.outage),
+    waiting: found.waiting,
     span,
     whole: measuredOf(found.periods),
     intervals: intervalsOf(found, SPANS[span]),

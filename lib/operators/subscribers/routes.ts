@@ -11,6 +11,7 @@ import { followedPath } from '../page/following.ts';
 import { HOME, subscriberPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
 import { subscriberPage } from './page.ts';
+import { renameSubscriber } from './rename.ts';
 import { readSubscriberHealth, spans, subscriberHealth } from './read.ts';
 import type { SubscriberHealth } from './read.ts';
 
@@ -89,10 +90,13 @@ export const showSubscriber = operatorRoute({
         inCatalog: true,
         topic: null,
         topics: ['invoice.issued', 'payment.captured'],
+        unlisted: [],
         subscriptions: [
           { topic: 'invoice.issued', place: 'elsewhere', options: ELSEWHERE },
           { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE },
         ],
+        outage: null,
+        waiting: 0,
         span: 'hours',
         whole: BUSY,
         intervals: [
@@ -195,4 +199,4 @@ function notSilent(subscriber: string): string {
   return `${subscriber} has no outage: there is nothing to probe. Its deliveries are retried as they are due.`;
 }
 
-export const subscriberRoutes = [showSubscriber, probeSubscriber];
+export const subscriberRoutes = [showSubscriber, probeSubscriber, renameSubscriber];

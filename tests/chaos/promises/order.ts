@@ -27,6 +27,8 @@ export function* inOrder(read: Reading): Generator<Violation> {
         const what = `position ${position} in the lane of ${subscriber} is older than position ${before.position}`;
         yield { rule: 'order', what, about, t: delivery.versions[0]!.at };
       }
+      // Newer events may have been delivered before it was written: promise 12.
+      if (before.versions[0]!.backfilled) continue;
       const first = delivery.calls[0]?.start;
       if (first && first.t + ROUNDING_MS < firstSettledAt(before, first.relay)) {
         const what = `${subscriber} was handed ${first.tag} before the event ahead of it was settled`;
@@ -50,7 +52,7 @@ function writtenAt({ versions }: DeliveryHistory): number {
  * before the database does, and goes on: with the batch that it settles together, or in the transaction that the
  * deliveries share.
  */
-function firstSettledAt(delivery: DeliveryHistory, relay: string): number {
+export function firstSettledAt(delivery: DeliveryHistory, relay: string): number {
   const ended = delivery.calls.flatMap(({ start, end }) =>
     start.relay === relay && end && isSettledBy(end.end, start.attempt, delivery) ? [end.t] : [],
   );

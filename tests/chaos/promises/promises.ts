@@ -9,6 +9,9 @@ export const PROMISES = {
   7: 'no statements of the bus deadlock',
   8: 'a relay survives the loss of its database',
   9: 'no handler is handed a payload version that its release does not know',
+  10: 'a lane, or a key, stops behind a dead letter that halts it until that is replayed or dismissed',
+  11: 'while a subscriber does not answer, nothing is handed to it but one probe at a time, which uses up no attempt',
+  12: 'a backfilled event comes before every newer one that is handed over after its backfill began, and none is missing',
 } as const;
 
 /** The ways to break a promise, each with its promise. A mutation names the ways that count for it. */
@@ -31,6 +34,9 @@ export const RULES = {
   deadlock: 7,
   survival: 8,
   version: 9,
+  halt: 10,
+  outage: 11,
+  backfill: 12,
 } as const satisfies Record<string, keyof typeof PROMISES>;
 
 export type Rule = keyof typeof RULES;

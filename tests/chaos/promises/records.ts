@@ -11,7 +11,10 @@ export function* consistent(read: Reading): Generator<Violation> {
   }
   const byEvent = grouped(read.deliveries.values(), ({ eventId }) => eventId);
   for (const { id: eventId, state } of read.history.events) {
-    const states = (byEvent.get(eventId) ?? []).map(({ versions }) => STATES.indexOf(versions.at(-1)!.state));
+    const states = (byEvent.get(eventId) ?? []).map(({ versions }) => {
+      const { state: last, dismissedAt } = versions.at(-1)!;
+      return STATES.indexOf(dismissedAt === null ? last : 'delivered');
+    });
     const worst = STATES[Math.max(...states)];
     if (worst === undefined || state === worst) continue;
     const what = `it is ${state}, and the worst of its deliveries is ${worst}`;
