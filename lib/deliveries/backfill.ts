@@ -316,7 +316,7 @@ const OPEN = `
 
 const STOP = `
   with stopped as (
-    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null
+    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null and renamed_from is null
     returning topic, subscriber, ended_at
   ),
   recorded as (

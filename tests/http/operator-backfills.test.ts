@@ -169,6 +169,29 @@ describe('a backfill that can’t be', () => {
     expect(words).toContain('A backfill is under way');
   });
 
+  test('is refused while the subscriber takes over from its former name, which nobody can stop here', async ({
+    bus,
+    operators,
+  }) => {
+    await storedWithoutLedger(bus.db, 1, 2);
+    const id = '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21';
+    await rows(
+      bus.db,
+      `insert into backfills (id, topic, subscriber, since, renamed_from, requested_at, requested_by, matched, front, until,
+         next_at)
+       select $1::uuid, 'payment.captured', 'ledger', now(), 'books', now(), 'kari', 2, 0, 0, now()`,
+      [id],
+    );
+    const detail = expect.stringContaining('ledger takes over the deliveries of its former name');
+    expect(await operators.ask('/backfill', { json: good })).toMatchObject({
+      status: 409,
+      json: { code: 'backfill_under_way', detail },
+    });
+    expect((await operators.ask(`/backfills/${id}/stop`, { json: { reason: 'x' } })).status).toBe(404);
+    expect((await operators.ask('/backfills')).json['items']).toEqual([]);
+    expect(await rows(bus.db, 'select from backfills where ended_at is null')).toHaveLength(1);
+  });
+
   test('needs the scope to replay', async ({ operators }) => {
     const viewer = { scope: 'event-bus:read' };
     expect((await operators.ask('/backfill', { json: good, ...viewer })).status).toBe(403);

@@ -39,7 +39,6 @@ export const LIST = {
     {
       backfillId: ID,
       ...SUBSCRIPTION,
-      renamedFrom: null,
       requestedAt: '2026-02-21T09:31:20.000Z',
       requestedBy: 'kari@solvik.example.no',
       reason: 'The ledger is new on this topic.',

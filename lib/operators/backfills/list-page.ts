@@ -54,16 +54,13 @@ function listCard({ items, generatedAt }: BackfillList, { url }: PageContext): H
 }
 
 function row(item: BackfillRecord, now: string): Html {
-  const { backfillId, topic, subscriber, since, requestedAt, requestedBy, renamedFrom } = item;
+  const { backfillId, topic, subscriber, since, requestedAt, requestedBy } = item;
   const path = backfilledPath(backfillId);
   return html`<tr class="r">
     <td class="nowrap">${timeAndAgo(requestedAt, now)}</td>
     <td>
       <a class="t mono" href="${path}">${topic}</a
-      ><span class="s"
-        >to ${subscriber},
-        ${renamedFrom === null ? html`since ${timeToMinute(since, now)}` : `taken over from ${renamedFrom}`}</span
-      >
+      ><span class="s">to ${subscriber}, since ${timeToMinute(since, now)}</span>
     </td>
     <td class="nowrap">${requestedBy}</td>
     <td class="message">${reasonOrNone(item.reason)}</td>

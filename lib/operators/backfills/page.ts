@@ -81,7 +81,7 @@ function progressCard({ progress, matched, written }: BackfillProgress, action: 
 
 function requestSection(view: BackfillProgress): Html {
   const { topic, subscriber, requestedAt, requestedBy, reason, perMinute, endedAt, generatedAt: now } = view;
-  const { renamedFrom, stopped } = view;
+  const { stopped } = view;
   return section({
     id: 'request',
     title: 'Request',
@@ -93,7 +93,6 @@ function requestSection(view: BackfillProgress): Html {
           ['Why', reasonOrNone(reason)],
           ['Topic', html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`],
           ['Subscriber', subscriberLink(subscriber, topic)],
-          renamedFrom !== null && ['Taken over from', renamedFrom],
           ['Pace', perMinute === null ? 'as fast as the database can' : `${count(perMinute)} a minute`],
           ['Missing', count(view.matched)],
           ['Written', count(view.written)],

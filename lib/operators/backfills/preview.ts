@@ -142,7 +142,8 @@ const PREVIEW = `
     'now', extract(epoch from clock_timestamp()) * 1000,
     'paused', exists (select from pauses where subscriber = $2::text and topic in ('', $1::text)),
     'under_way', (
-      select id from backfills where topic = $1::text and subscriber = $2::text and ended_at is null
+      select id from backfills
+      where topic = $1::text and subscriber = $2::text and ended_at is null and renamed_from is null
     ),
     'pruned', (
       select json_build_object('events', coalesce(sum(events), 0), 'first_day', min(day), 'last_day', max(day))

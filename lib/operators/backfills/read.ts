@@ -12,9 +12,6 @@ const record = z.object({
   topic: shape.topic,
   subscriber: z.string(),
   since: shape.instant.meta({ description: 'The events since then.' }),
-  renamedFrom: z.string().nullable().meta({
-    description: 'The former name whose deliveries the subscriber takes over; null for a backfill.',
-  }),
   requestedAt: shape.instant,
   requestedBy: z.string(),
   reason: z.string().nullable(),
@@ -113,9 +110,7 @@ export async function readBackfill(
 export async function readRequest(
   db: Database,
   backfillId: string,
-): Promise<
-  Omit<BackfillRecord, 'backfillId' | 'requestedAt' | 'requestedBy' | 'reason' | 'renamedFrom' | 'stopped'>
-> {
+): Promise<Omit<BackfillRecord, 'backfillId' | 'requestedAt' | 'requestedBy' | 'reason' | 'stopped'>> {
   const [row] = await run<{ found: FoundBackfill }>(driverOf(db), { text: ONE, values: [backfillId] });
   const { topic, subscriber, since, matched, written, perMinute, endedAt } = recordOf(row!.found);
   return { topic, subscriber, since, matched, written, perMinute, endedAt };
@@ -127,7 +122,6 @@ interface FoundBackfill {
   readonly topic: string;
   readonly subscriber: string;
   readonly since: number;
-  readonly renamed_from: string | null;
   readonly requested_at: number;
   readonly requested_by: string;
   readonly reason: string | null;
@@ -156,7 +150,6 @@ function recordOf(found: FoundBackfill): BackfillRecord {
     topic,
     subscriber,
     since: instantOf(found.since),
-    renamedFrom: found.renamed_from,
     requestedAt: instantOf(found.requested_at),
     requestedBy: found.requested_by,
     reason,
@@ -168,9 +161,11 @@ function recordOf(found: FoundBackfill): BackfillRecord {
   };
 }
 
+// A rename has a row, too, and a log of its own.
+
 /** A stop is recorded with the moment at which it ended the backfill. */
 const RECORD = `
-  backfills.id, backfills.topic, backfills.subscriber, extract(epoch from since) * 1000 as since, renamed_from,
+  backfills.id, backfills.topic, backfills.subscriber, extract(epoch from since) * 1000 as since,
   extract(epoch from requested_at) * 1000 as requested_at, requested_by, backfills.reason, per_minute, matched, written,
   extract(epoch from begun_at) * 1000 as begun_at, extract(epoch from next_at) * 1000 as next_at, extract(epoch from ended_at) * 1000 as ended_at, (
     select json_build_object('by', operator, 'reason', stop.reason) from operator_actions as stop
@@ -182,7 +177,7 @@ const LIST = `
   select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'items', (
     select coalesce(json_agg(item), '[]') from (
       select ${RECORD} from backfills
-      where ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
+      where renamed_from is null and ($1::text is null or topic = $1::text) and ($2::text is null or subscriber = $2::text)
         and ($3::text is null or (requested_at, id) < (
           select requested_at, id from backfills where id = $3::text::uuid
         ))
@@ -200,7 +195,7 @@ const COUNTED = 100_000;
 // position at which the backfill ends.
 const PROGRESS = `
   with asked as materialized (
-    select until, ${RECORD} from backfills where id = $1::uuid
+    select until, ${RECORD} from backfills where id = $1::uuid and renamed_from is null
   )
   select json_build_object('now', extract(epoch from clock_timestamp()) * 1000,
     'backfill', to_json(asked),
