@@ -50,7 +50,7 @@ function words({
   const parts = [
     `${stopped === null ? '' : `stopped by ${stopped.by}, `}${count(written)} of ${count(matched)} written`,
     `${count(delivered)} delivered`,
-    pending > 0 && `${isMore ? 'over ' : ''}${count(pending)} waiting${why}`,
+    pending > 0 && `${isMore ? 'about ' : ''}${count(pending)} waiting${why}`,
     failing > 0 && `${count(failing)} failed and will be retried`,
     deadLettered > 0 && `${count(deadLettered)} dead-lettered`,
   ];

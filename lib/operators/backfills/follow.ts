@@ -51,7 +51,7 @@ function deliveredWords({ written, progress, subscriber, attached, paused }: Bac
       : ` because ${subscriber} is not attached`;
   const parts = [
     `${count(delivered)} delivered`,
-    pending > 0 && `${isMore ? 'over ' : ''}${count(pending)} waiting${why}`,
+    pending > 0 && `${isMore ? 'about ' : ''}${count(pending)} waiting${why}`,
     failing > 0 && `${count(failing)} failed and will be retried`,
     deadLettered > 0 && quantity(deadLettered, 'dead letter'),
   ].filter((part) => part !== false);

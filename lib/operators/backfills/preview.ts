@@ -67,7 +67,7 @@ export const backfillPreview = z
 
 export type BackfillPreview = z.output<typeof backfillPreview>;
 
-/** Deliveries written in a second without a pace: a third of what was measured, see docs/figures.md. */
+/** Deliveries written in a second without a pace: 100,000 took 15 s on two cores that had other things to do. */
 const WRITTEN_PER_SECOND = 5000;
 
 /** Previews a backfill: which deliveries are missing, what is lost, and what would wait meanwhile. Changes nothing. */

@@ -45,7 +45,7 @@ export const backfillProgress = z
     paused: z.boolean(),
     progress: z.object({ ...shape.counts, delivered: shape.count, isMore: z.boolean() }).meta({
       description:
-        'The written deliveries by state. `delivered` includes those that an operator dismissed. With `isMore` more are pending than counted.',
+        'The written deliveries by state. `delivered` includes those that an operator dismissed. With `isMore` they are too many to be counted, and `pending` includes newer events that wait.',
     }),
   })
   .meta({ id: 'BackfillProgress', description: 'A backfill and the states of its deliveries now.' });
@@ -87,8 +87,10 @@ export async function readBackfill(
 ): Promise<BackfillProgress | null> {
   const [row] = await run<{ found: FoundProgress }>(driverOf(db), { text: PROGRESS, values: [backfillId] });
   if (!row) return null;
-  const { now, backfill, paused, pending, failing, dead_lettered: dead } = row.found;
+  const { now, backfill, paused, waiting, failing, dead_lettered: dead } = row.found;
   const { topic, subscriber, written, ended_at: endedAt } = backfill;
+  const isMore = row.found.pending + failing > COUNTED;
+  const pending = isMore ? Math.min(waiting, written - failing) : row.found.pending;
   return {
     generatedAt: instantOf(now),
     ...recordOf(backfill),
@@ -101,7 +103,7 @@ export async function readBackfill(
       failing,
       deadLettered: dead,
       delivered: Math.max(0, written - pending - failing - dead),
-      isMore: pending + failing > COUNTED,
+      isMore,
     },
   };
 }
@@ -138,6 +140,8 @@ interface FoundProgress {
   readonly now: number;
   readonly backfill: FoundBackfill;
   readonly paused: boolean;
+  /** Everything pending of the subscription, newer events too. */
+  readonly waiting: number;
   readonly pending: number;
   readonly failing: number;
   readonly dead_lettered: number;
@@ -188,7 +192,7 @@ const LIST = `
 const ONE = `
   select to_json(one) as found from (select ${RECORD} from backfills where id = $1::text::uuid) as one`;
 
-/** What a page that asks each second may count: about 50 ms. */
+/** What a page that asks each second may count: it takes 0.1 s. */
 const COUNTED = 100_000;
 
 // Backfilled deliveries come before all newer ones, so those that are open lie between the head of their lane and the
@@ -196,28 +200,39 @@ const COUNTED = 100_000;
 const PROGRESS = `
   with asked as materialized (
     select until, ${RECORD} from backfills where id = $1::uuid and renamed_from is null
+  ),
+  lane as materialized (
+    select lanes.id, least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id)) as settled_to
+    from asked, lanes
+    where lanes.topic = asked.topic and lanes.subscriber = asked.subscriber and home_id is null
+  ),
+  open as (
+    select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing
+    from (
+      select state from asked, lane, lateral (
+        select state from deliveries
+        where lane_id = lane.id and position > settled_to and position <= asked.until and backfilled
+          and state in ('pending', 'failing')
+      ) as unfinished
+      limit ${COUNTED + 1}
+    ) as counted
+  ),
+  dead as (
+    select count(*) as count from (
+      select from asked, error_groups join deliveries on error_group = key
+      where error_groups.topic = asked.topic and error_groups.subscriber = asked.subscriber and backfilled
+        and position <= asked.until
+      limit ${COUNTED + 1}
+    ) as counted
   )
   select json_build_object('now', extract(epoch from clock_timestamp()) * 1000,
     'backfill', to_json(asked),
     'paused', exists (
       select from pauses where pauses.subscriber = asked.subscriber and pauses.topic in ('', asked.topic)
     ),
+    'waiting', (
+      select coalesce(sum(pending), 0) from backlog
+      where backlog.topic = asked.topic and backlog.subscriber = asked.subscriber
+    ),
     'pending', open.pending, 'failing', open.failing, 'dead_lettered', dead.count) as found
-  from asked, lateral (
-    select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing
-    from (
-      select state from lanes, lateral (
-        select state from deliveries
-        where lane_id = lanes.id and position <= asked.until and backfilled and state in ('pending', 'failing')
-          and position > least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id))
-      ) as unfinished
-      where lanes.topic = asked.topic and lanes.subscriber = asked.subscriber and home_id is null
-      limit ${COUNTED + 1}
-    ) as counted
-  ) as open, lateral (
-    select count(*) as count from (
-      select from error_groups join deliveries on error_group = key
-      where topic = asked.topic and subscriber = asked.subscriber and backfilled and position <= asked.until
-      limit ${COUNTED + 1}
-    ) as counted
-  ) as dead`;
+  from asked, open, dead`;
