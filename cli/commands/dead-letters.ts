@@ -152,7 +152,7 @@ function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): s
       item.topic,
       item.subscriber,
       item.subject ?? '',
-      failureText(item.lastError),
+      `${item.isHalting ? 'halts its lane; ' : ''}${failureText(item.lastError)}`,
     ]),
   );
 }

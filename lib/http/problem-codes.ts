@@ -89,6 +89,15 @@ export const problemCodes = {
     example:
       'A backfill of payment.captured to ledger is under way: 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21. Wait until it has ended, or stop it. Nothing was written.',
   },
+  replay_refused: {
+    status: 409,
+    example:
+      'Replays leave out notifications for payment.captured: its handler refuses them, because it would act twice. Nothing was replayed. Settle these dead letters otherwise, then dismiss them.',
+  },
+  replay_ended: {
+    status: 409,
+    detail: 'This replay has ended: it has put everything back, or was stopped. Nothing was changed.',
+  },
   not_first: {
     status: 409,
     example: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',

@@ -159,7 +159,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['outcome', 'consistency'],
     changes: [
       {
-        file: 'lib/deliveries/replay.ts',
+        file: 'lib/deliveries/put-back.ts',
         from: 'set head = least(head, first.position - 1) - (lease_token is not null)::int',
         to: 'set head = head',
       },
