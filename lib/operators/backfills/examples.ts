@@ -31,7 +31,14 @@ export const PREVIEW = {
   pruned: { events: 340, firstDay: '2026-01-22', lastDay: '2026-01-22', uncountedBefore: null },
 };
 
-export const STARTED = { backfillId: ID, ...SUBSCRIPTION, matched: 12_000, written: 1000, perMinute: 1000 };
+export const STARTED = {
+  backfillId: ID,
+  ...SUBSCRIPTION,
+  matched: 12_000,
+  written: 1000,
+  perMinute: 1000,
+  endedAt: null,
+};
 
 export const LIST = {
   generatedAt: '2026-02-21T09:33:10.000Z',
