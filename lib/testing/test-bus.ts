@@ -1,6 +1,7 @@
 import { catalog, isTopicName, subscriberNames } from '../catalog/catalog.ts';
 import type { PayloadInput, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
 import type { Database } from '../db/connect.ts';
+import { dismiss } from '../deliveries/dismiss.ts';
 import { replay } from '../deliveries/replay.ts';
 import type { Replay } from '../deliveries/replay.ts';
 import type { ReplayRequest } from '../deliveries/replay-request.ts';
@@ -192,13 +193,28 @@ export class TestBus {
   /**
    * Replays a topic's dead letters, or with `include: 'all'` all its deliveries, as an operator does; the next drain hands
    * them over.
+   *
+   * @throws RefusesReplays when nothing matches but deliveries of a subscriber with `onReplay: 'refuse'`; ZodError.
    */
   async replay(
     topic: TopicName,
     request: Pick<ReplayRequest, 'subscriber' | 'include' | 'limit'> = {},
   ): Promise<Pick<Replay, 'matched' | 'replayed'>> {
-    const { matched, replayed } = await replay(this.db, { topic, since: '520w', ...request }, 'a test');
+    const asked = { topic, since: '520w', ...request };
+    const { matched, replayed } = await replay(this.db, asked, 'a test', undefined, this.#subscribers);
     return { matched, replayed };
+  }
+
+  /** Dismisses a topic's dead letters, as an operator does: a lane that they halt goes on. @returns how many. */
+  async dismiss(topic: TopicName): Promise<number> {
+    if (!isTopicName(topic)) throw new UnknownTopic(topic);
+    const { db } = this;
+    let total = 0;
+    for (const subscriber of catalog[topic].subscribers) {
+      const how = { action: 'dismiss', by: 'a test', reason: 'a test', until: Infinity } as const;
+      total += (await dismiss(db, { topic, subscriber, kind: null }, how)).dismissed;
+    }
+    return total;
   }
 
   /** Ends the test's use of the database. Everything in it is gone. */

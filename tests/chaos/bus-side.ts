@@ -5,6 +5,7 @@ export { examine } from '../../lib/operators/doctor/read.ts';
 export { readOverview } from '../../lib/operators/overview/read.ts';
 export { previewReplay } from '../../lib/operators/replays/preview.ts';
 export { advanceBackfills, backfill } from '../../lib/deliveries/backfill.ts';
+export { advanceRenames, rename } from '../../lib/deliveries/rename.ts';
 export { dismiss } from '../../lib/deliveries/dismiss.ts';
 export { advanceReplays } from '../../lib/deliveries/paced-replay.ts';
 export { replay } from '../../lib/deliveries/replay.ts';

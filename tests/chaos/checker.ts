@@ -10,6 +10,7 @@ import { waitedOut } from './promises/outages.ts';
 import type { Violation } from './promises/promises.ts';
 import { refused } from './promises/refusals.ts';
 import { consistent, historyKept } from './promises/records.ts';
+import { renamed } from './promises/renames.ts';
 import { survived, withoutDeadlocks } from './promises/survival.ts';
 import { Reading } from './reading.ts';
 
@@ -36,5 +37,6 @@ export function violations(history: History): Violation[] {
     ...waitedOut(read),
     ...backfilled(read),
     ...refused(read),
+    ...renamed(read),
   ];
 }

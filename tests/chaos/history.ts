@@ -129,6 +129,8 @@ export interface StoredEvent {
 }
 
 export interface StoredBackfill {
+  /** Of a rename: the former name. */
+  readonly renamedFrom: string | null;
   readonly topic: string;
   readonly subscriber: string;
   readonly requestedAt: number;

@@ -269,6 +269,18 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     ],
   },
   {
+    // A key in trouble waits behind the head of the lane that it shares.
+    name: 'rename-loses-waiting',
+    breaks: ['rename', 'outcome', 'consistency'],
+    changes: [
+      {
+        file: 'lib/deliveries/rename-open.ts',
+        from: 'least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id)) as settled_to',
+        to: 'head as settled_to',
+      },
+    ],
+  },
+  {
     name: 'claim-that-a-crash-takes-back',
     breaks: ['holder', 'history'],
     changes: [

@@ -14,7 +14,7 @@ import { opened, produce } from './produce.ts';
 import type { Proxy } from './proxy.ts';
 import { readHistory } from './read-history.ts';
 import type { RelayPool, RelayProcess } from './relays.ts';
-import { JOINING } from './releases.ts';
+import { JOINING, RENAMING } from './releases.ts';
 import type { Release } from './releases.ts';
 import { SUBSCRIBERS, isInUse } from './schedule.ts';
 import type { Fault, Schedule } from './schedule.ts';
@@ -110,6 +110,8 @@ class Stage {
     this.#note('all trouble is over');
     // What only one of the releases can read, or has a handler for, waits for it.
     const releases = new Set(this.#schedule.producers.flat().map(({ release }) => release));
+    const hasRenames = this.#schedule.faults.some(({ what }) => what.fault === 'rename');
+    if (hasRenames) releases.add('next');
     for (const release of releases) {
       if (!this.#relays.some((relay) => relay.release === release)) await this.#addRelay(release);
     }
@@ -118,7 +120,10 @@ class Stage {
     let changes = '';
     while (performance.now() < giveUpAt) {
       const rest = await this.#look();
-      if (rest.isQuiet) return;
+      if (rest.isQuiet) {
+        if (!hasRenames || (await this.#rename()) === 0) return;
+        continue;
+      }
       if (rest.changes !== changes) changedAt = performance.now();
       changes = rest.changes;
       const isAtWork = rest.holders.some((holder) => this.#isAlive(holder));
@@ -250,6 +255,9 @@ class Stage {
         break;
       case 'backfill':
         await this.#backfill(fault);
+        break;
+      case 'rename':
+        await this.#rename();
     }
   }
 
@@ -327,13 +335,28 @@ class Stage {
     });
   }
 
+  /** @returns how many deliveries it moved; null when it failed. */
+  async #rename(): Promise<number | null> {
+    const { topic, from, to } = RENAMING;
+    let moved: number | null = null;
+    await this.#operate(`a rename of ${from} to ${to}`, async (db) => {
+      const { rename } = this.#world.builds.next.bus;
+      const how = { by: 'chaos', reason: 'chaos', until: Date.now() + SECOND };
+      const topics = (await rename(db, { topic, from, to }, how)) ?? [];
+      moved = topics.reduce((sum, one) => sum + one.moved, 0);
+      return `moves ${moved} deliveries`;
+    });
+    return moved;
+  }
+
   /** Goes on with the backfills that are under way, and then with the lanes that dead letters halt, as operators do. */
   async #settleWhatWaits(): Promise<void> {
     const { backfills, halts } = await this.#look();
-    const { advanceBackfills, dismiss, replay } = this.#world.builds.next.bus;
+    const { advanceBackfills, advanceRenames, dismiss, replay } = this.#world.builds.next.bus;
     if (backfills > 0)
       await this.#operate('the cron', async (db) => {
         await advanceBackfills(db, Date.now() + 2 * SECOND);
+        await advanceRenames(db, Date.now() + 2 * SECOND);
         return `goes on with ${backfills} backfills`;
       });
     const [halt] = halts;
@@ -414,6 +437,11 @@ interface Rest {
   readonly changes: string;
 }
 
+/** A former name is paused while it is renamed. */
+const IS_NOT_PAUSED = `not exists (
+  select from pauses where pauses.subscriber = lanes.subscriber and pauses.topic in ('', lanes.topic)
+)`;
+
 const REST = `
   select not exists (select from awaiting_fan_out)
       and not exists (select from deliveries where state in ('pending', 'failing'))
@@ -423,13 +451,13 @@ const REST = `
       select from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null
       where lease_token is null and due_at <= chaos.now()
         -- In an outage nothing is due but a probe.
-        and coalesce(next_probe_at <= chaos.now(), true)
+        and coalesce(next_probe_at <= chaos.now(), true) and ${IS_NOT_PAUSED}
     ) as "isDue",
     (
       select extract(epoch from min(at) - chaos.now()) * 1000 from (
         select greatest(due_at, next_probe_at) as at
         from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
-        where due_at < 'infinity'
+        where due_at < 'infinity' and ${IS_NOT_PAUSED}
       ) as next
     )::float8 as "nextInMs",
     (select count(*)::int from backfills where ended_at is null) as backfills,
