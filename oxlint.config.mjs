@@ -15,7 +15,7 @@ export const LAYERS = [
   ['lib/operator-console.ts'],
   ['lib/postbud.ts'],
   ['lib/cron'],
-  ['lib/webhooks', 'lib/operators', 'lib/chat', 'lib/inquiry', 'lib/health'],
+  ['lib/webhooks', 'lib/operators', 'lib/chat', 'lib/inquiry', 'lib/health', 'lib/testing'],
   ['lib/operators/following', 'lib/operators/catalog', 'lib/operators/doctor', 'lib/operators/metrics'],
   [
     'lib/operators/event',
@@ -80,6 +80,7 @@ export const STRANGERS = {
   'lib/relay': ['lib/http'],
   'lib/subscribers': ['lib/http'],
   'lib/telemetry': EVENTS,
+  'lib/testing': ['lib/http', 'lib/mail', 'lib/alerts', 'lib/incidents'],
   'lib/webhooks': ['lib/operators', 'lib/relay', 'lib/deliveries', 'lib/subscribers'],
 };
 

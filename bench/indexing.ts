@@ -1,5 +1,6 @@
 import { catalog } from '../lib/catalog/catalog.ts';
-import { keepIndexing } from '../lib/cron/keep-indexing.ts';
+import { keepStepping } from '../lib/cron/keep-stepping.ts';
+import { indexing as work } from '../lib/cron/stepped-work.ts';
 import { connect } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { driverOf, run } from '../lib/db/statement.ts';
@@ -74,7 +75,7 @@ async function measuredOnce(
   const { db, close } = await connect(await createDatabase(serverUrl));
   const stopped = new AbortController();
   // The cron's loop.
-  const indexing = isIndexed && keepIndexing({ db, until: Infinity, signal: stopped.signal });
+  const indexing = isIndexed && keepStepping(work, { db, until: Infinity, signal: stopped.signal });
   try {
     return await body(db);
   } finally {

@@ -9,13 +9,13 @@ import type { Settings } from './settings.ts';
 import { printable } from './text.ts';
 
 /** The part of a route's declaration that commands use. */
-interface Route<View> extends Pick<Operation, 'method' | 'path'> {
+export interface Route<View> extends Pick<Operation, 'method' | 'path'> {
   readonly access: Exclude<Access, 'anyone' | 'provider'>;
   readonly answer: z.ZodType<View>;
 }
 
 /** A request to a route. */
-interface Asked {
+export interface Asked {
   /** The parameters in the route's path. */
   readonly parameters?: Readonly<Record<string, string>>;
   /** Undefined values are left out. */
@@ -29,7 +29,7 @@ interface Asked {
 }
 
 /** The server’s answer. */
-interface Answered<View> {
+export interface Answered<View> {
   /** As received. */
   readonly json: unknown;
   /** Parsed, and safe to show. */

@@ -4,6 +4,7 @@ import { ago, duration, until, timeText } from '../lib/operators/page/instants.t
 import { visible } from '../lib/operators/page/visible.ts';
 import { quantity } from '../lib/operators/page/words.ts';
 import { isProbe } from '../lib/operators/dead-letters/delivery.ts';
+import { haltWords } from '../lib/operators/dead-letters/halts.ts';
 import type { Attempt, DeadLetter } from '../lib/operators/dead-letters/delivery.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
@@ -36,9 +37,12 @@ export async function showDeadLetter(call: Call, deliveryId: string): Promise<nu
   return EXIT.ok;
 }
 
+/** Whether a text looks like the id of a delivery. */
+export const isDeliveryId = (written: string) => /^\d{1,18}-\d{1,18}$/.test(written);
+
 /** @throws Failure for text that can't be a delivery id. */
 export function requireDeliveryId(written: string): void {
-  if (/^\d{1,18}-\d{1,18}$/.test(written)) return;
+  if (isDeliveryId(written)) return;
   throw misused(
     `'${written}' is not a delivery id.`,
     'Copy one from npx postbud dead-letters, for example 12-345',
@@ -66,7 +70,13 @@ function write(view: DeadLetter, answers: readonly (string | null)[], pane: Pane
   }
   pane.write(heading(wrapTo(pane.columns, `Payload${hiddenWords(view)}`)));
   pane.write(printableJson(view.payload, 2).replaceAll(/^/gm, '  '));
-  const next = isDead ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. ` : '';
+  const dismissal =
+    view.halts === null
+      ? ''
+      : `To let its lane go on without it: npx postbud dismiss ${view.deliveryId} --reason <text>. `;
+  const next = isDead
+    ? `To deliver it again: npx postbud replay --delivery ${view.deliveryId}. ${dismissal}`
+    : '';
   pane.write(`\n${paint('dim', wrapTo(pane.columns, next + TIMES))}`);
 }
 
@@ -82,6 +92,7 @@ function factsOf(view: DeadLetter): Facts {
       { text: `${text}${view.dismissedAt === null ? '' : ', dismissed'}${sinceWords}${next}`, style },
     ],
     ['error', view.lastError && failureText(view.lastError)],
+    ['effect', view.halts && { text: haltWords(view.halts), style: 'red' }],
     ['topic', view.topic],
     ['subscriber', view.subscriber],
     ['about', view.subject],

@@ -15,32 +15,37 @@ export async function followReplay(call: Call, replayId: string, limitMs: number
     call,
     limitMs,
     () => call.bus.ask(showReplay, { parameters: { replayId } }),
-    { isSettled: ({ view: { progress } }) => openOf(progress) === 0, words: ({ view: now }) => words(now) },
+    { isSettled: ({ view: now }) => openOf(now) === 0, words: ({ view: now }) => words(now) },
   );
-  const { progress } = view;
-  const isGood = openOf(progress) + progress.deadLettered === 0;
+  const isGood = openOf(view) + view.progress.deadLettered === 0 && view.pace?.stopped == null;
   if (call.isJson) writeJson(call, json);
   else writeOutcome(call, isGood, endWords(view));
   return isGood ? EXIT.ok : EXIT.failed;
 }
 
-const openOf = ({ pending, failing }: ReplayProgress['progress']) => pending + failing;
+/** Deliveries that are not settled, or not put back yet. */
+function openOf({ progress: { pending, failing }, pace }: ReplayProgress): number {
+  return pending + failing + leftOf(pace);
+}
+
+const leftOf = (pace: ReplayProgress['pace']) => (pace?.endedAt === null ? pace.left : 0);
 
 /** `7 of 7 delivered at 00:41:10 Europe/Oslo.` */
 function endWords(view: ReplayProgress): string {
   const { lastDeliveredAt, generatedAt: now } = view;
-  if (openOf(view.progress) > 0)
-    return `${words(view)} at ${inZone(timeText(now, now))}, when the time was up.`;
+  if (openOf(view) > 0) return `${words(view)} at ${inZone(timeText(now, now))}, when the time was up.`;
   return `${words(view)} at ${inZone(timeText(lastDeliveredAt ?? now, now))}.`;
 }
 
-function words({ replayed, progress }: ReplayProgress): string {
+function words({ replayed, progress, pace }: ReplayProgress): string {
   const { delivered, pending, failing, deadLettered, replayedAgain } = progress;
   const others = [
     [pending, 'pending'],
     [failing, 'failed and will be retried'],
     [deadLettered, 'dead-lettered again'],
     [replayedAgain, 'replayed again'],
+    [leftOf(pace), 'left to put back'],
+    [pace?.stopped ? pace.left : 0, 'not put back, because the replay was stopped'],
   ] as const;
   const rest = others.flatMap(([number, word]) => (number === 0 ? [] : [`${count(number)} ${word}`]));
   return [`${count(delivered)} of ${count(replayed)} delivered`, ...rest].join(', ');

@@ -6,11 +6,15 @@ import type { Call } from './command.ts';
 import { EXIT } from './failure.ts';
 import { follow, waitLimitMs } from './follow.ts';
 import { writeOutcome } from './held-delivery.ts';
+import { probeSubscriber } from './probe-subscriber.ts';
 import { failureText } from './states.ts';
 
 /** Retries the first blocked lanes of an incident; with `--wait`, until each has been attempted. @returns the exit code. */
 export async function retryIncident(call: Call, incidentId: string): Promise<number> {
   const { given, bus, isJson } = call;
+  waitLimitMs(given);
+  const outageOf = await subscriberOfOutage(call, incidentId);
+  if (outageOf !== null) return await probeSubscriber(call, outageOf);
   const limitMs = waitLimitMs(given);
   const parameters = { incidentId };
   const { retryIncident: retry, showIncident } = await import('../lib/operators/incidents/routes.ts');
@@ -33,6 +37,13 @@ export async function retryIncident(call: Call, incidentId: string): Promise<num
   if (isJson) writeJson(call, last.json);
   else writeOutcome(call, isOver, outcomeWords(last.view));
   return isOver ? EXIT.ok : EXIT.failed;
+}
+
+/** @returns null for an incident that is no outage. */
+async function subscriberOfOutage({ bus }: Call, incidentId: string): Promise<string | null> {
+  const { showIncident } = await import('../lib/operators/incidents/routes.ts');
+  const { view } = await bus.ask(showIncident, { parameters: { incidentId } });
+  return view.topic === null ? view.subscriber : null;
 }
 
 /** Whether no lane is due: each delivers again, or has failed again and waits. */

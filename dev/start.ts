@@ -7,7 +7,8 @@ import type { ServerRequest } from 'srvx';
 
 import { InvalidConfiguration, readConfig, wrongVariables } from '../lib/config.ts';
 import { alertDuty, duties, outageDuty, perform } from '../lib/cron/duties.ts';
-import { keepIndexing } from '../lib/cron/keep-indexing.ts';
+import { keepStepping } from '../lib/cron/keep-stepping.ts';
+import { steppedWork } from '../lib/cron/stepped-work.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { Problem, problemResponse } from '../lib/http/problem.ts';
@@ -86,7 +87,8 @@ async function start(): Promise<void> {
   if (relays()) {
     void relayForever(db, stopped.signal);
     void performForever(db, stopped.signal);
-    void keepIndexing({ db, until: Infinity, signal: stopped.signal });
+    for (const work of steppedWork(subscribers()))
+      void keepStepping(work, { db, until: Infinity, signal: stopped.signal });
   } else console.log('RELAY=off: this server does not relay. Events wait for a server that does.\n');
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {

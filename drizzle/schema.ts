@@ -12,6 +12,7 @@ import {
   pgEnum,
   pgSequence,
   pgTable,
+  pgView,
   primaryKey,
   smallint,
   text,
@@ -516,12 +517,17 @@ export const operatorActions = pgTable(
     eventId: uuid('event_id'),
     reason: text('reason'),
     incidentId: uuid('incident_id'),
+    /** Of a paced replay that was stopped. */
+    replayId: uuid('replay_id'),
   },
   (table) => [
     index('operator_actions_at').on(table.at, table.id),
     index('operator_actions_incident')
       .on(table.incidentId)
       .where(sql`incident_id is not null`),
+    index('operator_actions_replay')
+      .on(table.replayId)
+      .where(sql`replay_id is not null`),
     check('operator_actions_action', sql`action ~ '^[a-z][a-z_]{0,39}$'`),
   ],
 );
@@ -663,19 +669,77 @@ export const replays = pgTable(
     id: uuid('id').primaryKey(),
     /** Null for deliveries chosen by id, which may be of several topics. */
     topic: text('topic'),
-    /** Also the `replayed_at` of its deliveries. */
+    /** Also the `replayed_at` of its deliveries; those of a paced replay have that of their step. */
     requestedAt: at('requested_at').notNull(),
     requestedBy: text('requested_by').notNull(),
     reason: text('reason'),
     /** The request as it was sent. */
     request: jsonb('request').$type<Record<string, unknown>>().notNull(),
     matched: integer('matched').notNull(),
+    /** 0 for a paced replay: see `pacedReplays`. */
     replayed: integer('replayed').notNull(),
     /** Who got the deliveries, by topic and subscriber. Null for releases that did not record them. */
     recipients: jsonb('recipients').$type<readonly Recipient[]>(),
   },
   (table) => [index('replays_requested').on(table.requestedAt, table.id)],
 );
+
+/** How far each paced replay is. The records of replays never change. */
+export const pacedReplays = pgTable(
+  'paced_replays',
+  {
+    replayId: uuid('replay_id').primaryKey(),
+    perMinute: integer('per_minute').notNull(),
+    /** Deliveries that it was to put back when it was requested. */
+    planned: integer('planned').notNull(),
+    putBack: integer('put_back').notNull().default(0),
+    /** Those that had been replayed, dismissed or pruned when their turn came, or whose handler refused replays then. */
+    passedOver: integer('passed_over').notNull().default(0),
+    /** The last planned delivery that it has come to. */
+    reachedPosition: bigint('reached_position', { mode: 'number' }).notNull().default(0),
+    reachedLane: bigint('reached_lane', { mode: 'number' }).notNull().default(0),
+    /** When the next step is due. */
+    nextAt: at('next_at').notNull(),
+    /** Null while it is under way. An operator may have stopped it, before all that was planned. */
+    endedAt: at('ended_at'),
+  },
+  (table) => [
+    index('paced_replays_open')
+      .on(table.nextAt)
+      .where(sql`ended_at is null`),
+    check('paced_replays_pace', sql`per_minute > 0`),
+    check(
+      'paced_replays_numbers',
+      sql`put_back >= 0 and passed_over >= 0 and put_back + passed_over <= planned`,
+    ),
+  ],
+);
+
+/** The deliveries that a paced replay has not come to yet. */
+export const plannedReplays = pgTable(
+  'planned_replays',
+  {
+    replayId: uuid('replay_id').notNull(),
+    position: bigint('position', { mode: 'number' }).notNull(),
+    laneId: bigint('lane_id', { mode: 'number' }).notNull(),
+    /** When the delivery had died, been dismissed or delivered: another time means that it was replayed meanwhile. */
+    endedAt: at('ended_at').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.replayId, table.position, table.laneId] })],
+);
+
+/** The steps of paced replays: the `replayed_at` of their deliveries. */
+export const replaySteps = pgTable(
+  'replay_steps',
+  { replayId: uuid('replay_id').notNull(), at: at('at').notNull() },
+  (table) => [primaryKey({ columns: [table.replayId, table.at] })],
+);
+
+/** When each replay put deliveries back: at its request, or at each of its steps. */
+export const replayInstants = pgView('replay_instants', {
+  replayId: uuid('replay_id').notNull(),
+  at: at('at').notNull(),
+}).existing();
 
 // The index of identifiers: events by the ids and keys in them. Asynchronous (lib/identifiers/), so nothing on an event's
 // way writes to it.

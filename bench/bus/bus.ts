@@ -11,6 +11,7 @@ import { benchIntake } from './intake.ts';
 import { benchKeys } from './keys.ts';
 import { benchLimit } from './limit.ts';
 import { startServer } from './server.ts';
+import { benchBackfill, benchOutage } from './lives.ts';
 import { benchSteady } from './steady.ts';
 import { benchTransactional } from './transactional.ts';
 import type { Bench } from './turns.ts';
@@ -58,6 +59,11 @@ const SCENARIOS = {
     limits:
       'the two cores, not the disk. pgbench sends one statement for each write and reads nothing. Here each delivery is also read and settled, with its share of an event’s row, and the handler’s round trip costs Node as much as any other. Kept: up to 32 deliveries share a commit and a settlement, and a transaction begins with its first statement; with one delivery in a transaction it was 1,456 a second.',
   },
+  backfill: {
+    title: 'A backfill of 100,000 events beside live traffic',
+    measure: benchBackfill,
+  },
+  outage: { title: 'A subscriber that is down for twelve hours', measure: benchOutage },
   emit: {
     title: 'Events emitted in a producer’s transaction',
     measure: benchEmit,

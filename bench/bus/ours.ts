@@ -14,6 +14,7 @@ import { attach } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 import { DAY } from '../../lib/time.ts';
 import { measured, produced, serve, traffic } from '../peers/serve.mjs';
+import { backfillJoining, joining, standOutage, withoutJoining } from './ours-lives.ts';
 import { flood, pacedIntake } from './ours-intake.ts';
 import type { FloodOrder, PacedOrder } from './ours-intake.ts';
 import { drainTopics, topicNames } from './workload.ts';
@@ -230,7 +231,7 @@ await serve({
       `do $$ begin
          set local session_replication_role = replica;
          truncate events, awaiting_fan_out, lanes, deliveries, backlog, throughput, error_groups, webhook_receipts,
-           audit_log, business;
+           audit_log, business, backfills, halts, absences, outages;
        end $$`,
     );
   },
@@ -248,6 +249,16 @@ await serve({
   seen,
   quiet,
   elsewhere: deliverElsewhere,
+  async fillJoining({ events }: { events: number }) {
+    for (let from = 0; from < events; from += CHUNK) {
+      await fill({ events: Math.min(CHUNK, events - from), topics: [joining.topic] });
+      await withoutJoining(db);
+    }
+  },
+  backfillJoining: () => backfillJoining(db),
+  fillOutage: ({ events, keys }: { events: number; keys: number }) =>
+    fill({ events, keys, topics: [joining.topic] }),
+  standOutage: (order: Parameters<typeof standOutage>[1]) => standOutage(db, order),
   intake: (order: PacedOrder) => pacedIntake(url, order),
   flood: (order: FloodOrder) => flood(url, order),
   async emit({ producers, seconds }: { producers: number; seconds: number }) {

@@ -1,19 +1,16 @@
 import { ago, until, timeText } from '../../lib/operators/page/instants.ts';
 import { count, quantity } from '../../lib/operators/page/words.ts';
 import type { DeadLetterItem, DeadLetterPage, ErrorGroup } from '../../lib/operators/dead-letters/read.ts';
-import type { Bus } from '../bus.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { showDeadLetter } from '../dead-letter.ts';
 import { EXIT, misused } from '../failure.ts';
+import { gather } from '../gather.ts';
 import { failureText } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
-
-/** The most that one page of the endpoint holds. */
-const PAGE = 100;
 
 /** A screenful. */
 const LISTED = 20;
@@ -73,8 +70,7 @@ async function run(call: Call): Promise<number> {
   return EXIT.ok;
 }
 
-/** @returns all its pages as one. */
-async function list({ given, bus }: Call): Promise<{ json: unknown; view: DeadLetterPage }> {
+async function list({ given, bus }: Call) {
   const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
   const query = {
     topic: given.text('topic'),
@@ -83,32 +79,8 @@ async function list({ given, bus }: Call): Promise<{ json: unknown; view: DeadLe
     group: given.text('group'),
     q: given.text('search'),
   };
-  const pages = [await page(bus, query, limit)];
-  for (let missing = limit; ;) {
-    const { items, nextCursor } = pages.at(-1)!.view;
-    missing -= items.length;
-    if (missing <= 0 || nextCursor === null) return together(pages);
-    pages.push(await page(bus, { ...query, cursor: nextCursor }, missing));
-  }
-}
-
-async function page(bus: Bus, query: Readonly<Record<string, string | undefined>>, limit: number) {
   const { listDeadLetters } = await import('../../lib/operators/dead-letters/routes.ts');
-  return await bus.ask(listDeadLetters, {
-    query: { ...query, limit: Math.min(limit, PAGE) },
-    named: { q: '--search' },
-  });
-}
-
-function together(pages: readonly { readonly json: unknown; readonly view: DeadLetterPage }[]) {
-  const [first] = pages.map(({ view }) => view);
-  const items = pages.flatMap(({ view }) => view.items);
-  const jsons = pages.map(({ json }) => json as { readonly items: readonly unknown[] });
-  const { nextCursor } = pages.at(-1)!.view;
-  return {
-    json: { ...jsons[0], items: jsons.flatMap((one) => one.items), nextCursor },
-    view: { ...first!, items, nextCursor },
-  };
+  return await gather(bus, listDeadLetters, { limit, lists: ['items'], query, named: { q: '--search' } });
 }
 
 function write(view: DeadLetterPage, isFiltered: boolean, pane: Pane): void {
@@ -180,7 +152,7 @@ function itemTable(items: readonly DeadLetterItem[], now: string, pane: Pane): s
       item.topic,
       item.subscriber,
       item.subject ?? '',
-      failureText(item.lastError),
+      `${item.isHalting ? 'halts its lane; ' : ''}${failureText(item.lastError)}`,
     ]),
   );
 }

@@ -1,18 +1,15 @@
 import { timeText } from '../../lib/operators/page/instants.ts';
 import { quantity } from '../../lib/operators/page/words.ts';
 import type { EventItem, EventList } from '../../lib/operators/events/read.ts';
-import type { Bus } from '../bus.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
+import { gather } from '../gather.ts';
 import { stateCell } from '../states.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
-
-/** The most that one page of the endpoint holds. */
-const PAGE = 100;
 
 /** A screenful. */
 const LISTED = 20;
@@ -52,8 +49,7 @@ async function run(call: Call): Promise<number> {
   return EXIT.ok;
 }
 
-/** @returns all its pages as one. */
-async function list({ given, bus }: Call): Promise<{ json: unknown; view: EventList }> {
+async function list({ given, bus }: Call) {
   const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
   const query = {
     q: given.positionals[0],
@@ -62,32 +58,8 @@ async function list({ given, bus }: Call): Promise<{ json: unknown; view: EventL
     subscriber: given.text('subscriber'),
     since: given.text('since'),
   };
-  const pages = [await page(bus, query, limit)];
-  for (let missing = limit; ;) {
-    const { items, nextCursor } = pages.at(-1)!.view;
-    missing -= items.length;
-    if (missing <= 0 || nextCursor === null) return together(pages);
-    pages.push(await page(bus, { ...query, cursor: nextCursor }, missing));
-  }
-}
-
-async function page(bus: Bus, query: Readonly<Record<string, string | undefined>>, limit: number) {
   const { listEvents } = await import('../../lib/operators/events/routes.ts');
-  return await bus.ask(listEvents, {
-    query: { ...query, limit: Math.min(limit, PAGE) },
-    named: { q: 'the id or key' },
-  });
-}
-
-function together(pages: readonly { readonly json: unknown; readonly view: EventList }[]) {
-  const views = pages.map(({ view }) => view);
-  const jsons = pages.map(({ json }) => json as { readonly items: readonly unknown[] });
-  const { nextCursor, lookedBackTo } = views.at(-1)!;
-  const rest = { nextCursor, lookedBackTo };
-  return {
-    json: { ...jsons[0], items: jsons.flatMap(({ items }) => items), ...rest },
-    view: { ...views[0]!, items: views.flatMap(({ items }) => items), ...rest },
-  };
+  return await gather(bus, listEvents, { limit, lists: ['items'], query, named: { q: 'the id or key' } });
 }
 
 function write(view: EventList, pane: Pane): void {

@@ -6,8 +6,9 @@ import {
   timesWords,
 } from '../../lib/operators/subscribers/figures.ts';
 import type { HealthAction, HealthInterval, SubscriberHealth } from '../../lib/operators/subscribers/read.ts';
-import { timeText } from '../../lib/operators/page/instants.ts';
-import { count } from '../../lib/operators/page/words.ts';
+import { silenceWords } from '../../lib/operators/incidents/outage.ts';
+import { timeText, until } from '../../lib/operators/page/instants.ts';
+import { count, quantity } from '../../lib/operators/page/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
@@ -68,6 +69,7 @@ function write(view: SubscriberHealth, pane: Pane): void {
   pane.write(
     wrapTo(pane.columns, `${subscriber}, ${what}, the last ${span === 'hours' ? '48 hours' : '30 days'}:\n`),
   );
+  if (view.outage !== null) pane.write(`${pane.paint('red', wrapTo(pane.columns, outageWords(view)))}\n`);
   pane.write(figures(view, pane));
   const shown = intervals.filter((interval) => !isEmpty(interval)).toReversed();
   if (shown.length > 0) pane.write(`\n${intervalTable(view, shown, pane)}`);
@@ -75,6 +77,14 @@ function write(view: SubscriberHealth, pane: Pane): void {
   const day = span === 'days' ? ' A day begins at midnight UTC.' : '';
   const quantiles = shown.length > 0 ? ' Of two times the first is p50, the second p95.' : '';
   pane.write(`\n${pane.paint('dim', wrapTo(pane.columns, `${TIMES}${day}${quantiles}`))}`);
+}
+
+/** Says since when nobody answers, and what waits. */
+function outageWords({ subscriber, outage, waiting, generatedAt: now }: SubscriberHealth): string {
+  const { kind, since, probes, nextProbeAt } = outage!;
+  const probed = probes === 0 ? '' : ` ${quantity(probes, 'probe')} without an answer.`;
+  const wait = `${quantity(waiting, 'delivery')} ${waiting === 1 ? 'waits' : 'wait'}`;
+  return `${subscriber} ${silenceWords(kind)} since ${timeText(since, now)}: ${wait}.${probed} Next probe ${until(nextProbeAt, now)}; to probe now: npx postbud retry ${subscriber}`;
 }
 
 function figures({ whole }: SubscriberHealth, pane: Pane): string {

@@ -23,7 +23,7 @@ export const command: Command = {
   summary: 'show what goes wrong, one incident for each kind of error',
   usage: ['incidents [options]', 'incidents <incidentId>'],
   notes: [
-    'Lists what happens now (lanes are blocked), then what is owed (dead letters are left), then what closed lately. An incident is one kind of error of one subscriber on one topic.',
+    'Lists what happens now (lanes are blocked), then what is owed (dead letters are left), then what closed lately. An incident is one kind of error of one subscriber on one topic, or an outage of a subscriber.',
     'With an id, shows its lanes, its dead letters and how its replay gets on.',
   ],
   options: FILTERS,
@@ -71,12 +71,15 @@ const MARKS = { happening: ['✗', 'red'], owed: ['!', 'yellow'], closed: ['✓'
 
 function summaryOf(incident: Incident, now: string, { paint, columns }: Pane): string {
   const [mark, style] = MARKS[incident.state];
-  const { openedAt, closedAt, acknowledged, paused } = incident;
+  const { openedAt, closedAt, acknowledged, paused, outage } = incident;
+  const probe = outage === null || paused ? [] : [`next probe ${until(outage.nextProbeAt, now)}`];
   const when =
     closedAt === null
       ? `since ${timeText(openedAt, now)} (${ago(openedAt, now)})`
       : `from ${timeText(openedAt, now)} until ${timeText(closedAt, now)}`;
-  const details = [failureText(incident.lastError), when, ...(paused ? ['paused'] : [])].join(' · ');
+  const details = [failureText(incident.lastError), when, ...probe, ...(paused ? ['paused'] : [])].join(
+    ' · ',
+  );
   return [
     `\n${hang(`${paint(style, mark)} `, incident.sentence, columns)}`,
     hang('  ', details, columns),
@@ -99,7 +102,7 @@ async function show(call: Call, id: string): Promise<number> {
 
 function write(view: IncidentView, pane: Pane): void {
   const { write: line, paint, columns } = pane;
-  const { generatedAt: now, lanes, deadLetters, actions, replays } = view;
+  const { generatedAt: now, lanes, halts, topics, deadLetters, actions, replays } = view;
   line(summaryOf(view, now, pane).trimStart());
   if (lanes.length > 0) {
     line(`\n${paint('bold', titleOf('Blocked lanes', lanes.length, view.blockedLanes))}`);
@@ -119,6 +122,36 @@ function write(view: IncidentView, pane: Pane): void {
           count(lane.attempts),
           count(lane.waiting),
           view.paused ? 'after the pause' : until(lane.nextAttemptAt, now),
+        ]),
+      ),
+    );
+  }
+  if (topics.length > 0) {
+    line(`\n${paint('bold', 'What waits')}`);
+    line(
+      table(
+        pane,
+        [{ title: 'topic' }, { title: 'waiting', align: 'right' }],
+        topics.map(({ topic, waiting }) => [topic, count(waiting)]),
+      ),
+    );
+  }
+  if (halts.length > 0) {
+    line(`\n${paint('bold', titleOf('Halted lanes', halts.length, view.haltedLanes))}`);
+    line(
+      table(
+        pane,
+        [
+          { title: 'lane', isFlexible: true },
+          { title: 'dead letter' },
+          { title: 'waiting', align: 'right' },
+          { title: 'since' },
+        ],
+        halts.map((halt) => [
+          halt.orderingKey || 'whole topic',
+          halt.deliveryId,
+          count(halt.waiting),
+          timeText(halt.since, now),
         ]),
       ),
     );
@@ -161,13 +194,13 @@ function titleOf(title: string, shown: number, all: number): string {
 
 /** `confirmed 00:41, 7 of 7`, or how far the replay is. */
 function replayWords(replay: IncidentReplay, now: string): string {
-  const { delivered, replayed, pending, failing, deadLettered, confirmedAt, requestedBy, failedAgain } =
-    replay;
+  const { delivered, replayed, left, pending, failing, deadLettered, confirmedAt } = replay;
+  const { requestedBy, failedAgain } = replay;
   const share = `${count(delivered)} of ${count(replayed)}`;
   const by = `replayed by ${requestedBy} at ${timeText(replay.requestedAt, now)}`;
   if (confirmedAt !== null) return `✓ Confirmed ${timeText(confirmedAt, now)}, ${share}, ${by}`;
   const again = failedAgain.map(({ deliveryId }) => deliveryId).join(', ');
-  return `${share} delivered, ${count(pending)} pending, ${count(failing + deadLettered)} failed again${again && ` (${again})`}, ${by}`;
+  return `${share} delivered, ${left > 0 ? `${count(left)} not put back yet, ` : ''}${count(pending)} pending, ${count(failing + deadLettered)} failed again${again && ` (${again})`}, ${by}`;
 }
 
 /** Names the commands that come next. */
@@ -176,17 +209,32 @@ function adviceOf({
   topic,
   subscriber,
   lanes,
+  halts,
   owed,
   inCatalog,
+  refusesReplays,
   state,
 }: IncidentView): readonly string[] {
+  if (topic === null)
+    return state === 'closed' ? [] : [`To probe it now: npx postbud retry ${subscriber} --wait`];
   if (!inCatalog && state !== 'closed')
     return [`No longer in the catalog: npx postbud retire ${subscriber} --topic ${topic} --reason <text>`];
   const [first] = lanes;
+  const [halt] = halts;
   return [
     ...(first ? [`When it is fixed: npx postbud retry ${incidentId} --wait`] : []),
-    ...(owed > 0
+    ...(owed > 0 && refusesReplays
+      ? [
+          `${subscriber} refuses replays, because it would act twice. Settle ${quantity(owed, 'dead letter')} another way, then: npx postbud dismiss ${incidentId} --reason <text>`,
+        ]
+      : []),
+    ...(owed > 0 && !refusesReplays
       ? [`To replay ${quantity(owed, 'dead letter')}: npx postbud replay --incident ${incidentId}`]
+      : []),
+    ...(halt
+      ? [
+          `To let a lane go on without its dead letter: npx postbud dismiss ${halt.deliveryId} --reason <text>`,
+        ]
       : []),
   ];
 }

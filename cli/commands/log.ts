@@ -2,16 +2,13 @@ import { timeText } from '../../lib/operators/page/instants.ts';
 import { count, joinNames } from '../../lib/operators/page/words.ts';
 import type { OperatorAction, OperatorLog, ReplayRecord } from '../../lib/operators/replays/read.ts';
 import { scopeWords } from '../../lib/operators/replays/scope.ts';
-import type { Bus } from '../bus.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
+import { gather } from '../gather.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, padTo, wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
-
-/** The most that one page of the endpoint holds. */
-const PAGE = 100;
 
 /** A screenful. */
 const LISTED = 20;
@@ -46,37 +43,11 @@ async function run(call: Call): Promise<number> {
   return EXIT.ok;
 }
 
-/** @returns as many pages as needed, as one. */
 async function list({ given, bus }: Call) {
   const limit = given.wholeNumber('limit', 1, 10_000) ?? LISTED;
   const query = Object.fromEntries(Object.keys(FILTERS).map((name) => [name, given.text(name)]));
-  const pages = [await page(bus, query, limit)];
-  for (let missing = limit; ;) {
-    const { replays, actions, nextCursor } = pages.at(-1)!.view;
-    missing -= replays.length + actions.length;
-    if (missing <= 0 || nextCursor === null) return together(pages);
-    pages.push(await page(bus, { ...query, cursor: nextCursor }, missing));
-  }
-}
-
-type Page = Awaited<ReturnType<typeof page>>;
-
-async function page(bus: Bus, query: Readonly<Record<string, string | undefined>>, limit: number) {
   const { listReplays } = await import('../../lib/operators/replays/routes.ts');
-  return await bus.ask(listReplays, { query: { ...query, limit: Math.min(limit, PAGE) } });
-}
-
-function together(pages: readonly Page[]) {
-  const lists = (of: readonly Pick<OperatorLog, 'replays' | 'actions'>[]) => ({
-    replays: of.flatMap(({ replays }) => replays),
-    actions: of.flatMap(({ actions }) => actions),
-    nextCursor: pages.at(-1)!.view.nextCursor,
-  });
-  const jsons = pages.map(({ json }) => json as OperatorLog);
-  return {
-    json: { ...jsons[0], ...lists(jsons) },
-    view: { ...pages[0]!.view, ...lists(pages.map(({ view }) => view)) },
-  };
+  return await gather(bus, listReplays, { limit, lists: ['replays', 'actions'], query });
 }
 
 /** An entry of either list. */

@@ -1,4 +1,4 @@
-import { ago, timeText } from '../../lib/operators/page/instants.ts';
+import { ago, duration, timeText } from '../../lib/operators/page/instants.ts';
 import { count, quantity, joinNames } from '../../lib/operators/page/words.ts';
 import type { PreviewedSubscription, ReplayPreview } from '../../lib/operators/replays/preview.ts';
 import type { Given } from '../arguments.ts';
@@ -9,6 +9,8 @@ import { requireDeliveryId } from '../dead-letter.ts';
 import { requireIncidentId } from '../incident-id.ts';
 import { ALL_TIME } from '../../lib/operators/page/links.ts';
 import { EXIT, Failure, misused } from '../failure.ts';
+import { SECOND } from '../../lib/time.ts';
+import { requireReason } from '../reason.ts';
 import { followReplay } from '../follow-replay.ts';
 import { WAIT, waitLimitMs } from '../follow.ts';
 import { Unavailable } from '../refusals.ts';
@@ -20,7 +22,7 @@ import { inZone } from '../times.ts';
 
 const NOTHING = 'Nothing was replayed.';
 
-const NAMED = { deliveryIds: '--delivery', expectedCount: '--expected' };
+const NAMED = { deliveryIds: '--delivery', expectedCount: '--expected', perMinute: '--per-minute' };
 
 export const command: Command = {
   name: 'replay',
@@ -29,10 +31,12 @@ export const command: Command = {
     'replay <topic> --since <24h> [--subscriber <name>] [--wait] [options]',
     'replay --incident <incidentId> [--wait] [options]',
     'replay --delivery <deliveryId> [--delivery <deliveryId> …] [options]',
+    'replay --stop <replayId> --reason <text>',
   ],
   notes: [
     'First shows a preview, then asks for confirmation. Without a terminal it needs --yes.',
     'Replays exactly what the preview showed. If the number of matches has changed since, it replays nothing and exits with 1.',
+    'With --per-minute the server puts the deliveries back at that pace, the oldest first. --stop ends it early: the rest stays as it is.',
   ],
   options: {
     since: { value: '<24h>', help: 'dead-lettered within this time, such as 90m, 24h or 7d' },
@@ -52,6 +56,8 @@ export const command: Command = {
       help: 'all: delivered events too, which subscribers receive twice; dismissed: only dismissed dead letters',
     },
     limit: { value: '<number>', help: 'replay at most this many, oldest first' },
+    'per-minute': { value: '<number>', help: 'about this many a minute; by default all at once' },
+    stop: { value: '<replayId>', help: 'stop a replay that still puts deliveries back' },
     reason: { value: '<text>', help: 'recorded in the operator log' },
     expected: { value: '<number>', help: 'replay only if exactly this many match' },
     'dry-run': { help: 'show the preview and stop' },
@@ -62,6 +68,10 @@ export const command: Command = {
     ['replay payment.captured --since 24h', 'the dead letters of the last 24 hours, after confirmation'],
     ['replay payment.captured --since 7d --subscriber ledger --dry-run', 'a preview only'],
     ['replay payment.captured --since 24h --wait', 'and wait until all are delivered, or have failed again'],
+    [
+      'replay payment.captured --since 7d --per-minute 1000 --wait',
+      'a thousand a minute, until the last is delivered',
+    ],
     ['replay --delivery 12-345 --reason "ledger is back" --yes', 'one delivery, from a script'],
   ],
   run,
@@ -69,7 +79,10 @@ export const command: Command = {
 
 async function run(call: Call): Promise<number> {
   const { given, terminal, isJson, bus } = call;
-  const fields = await requestOf(call);
+  const stopped = given.text('stop');
+  if (stopped !== undefined) return await stopReplay(call, stopped);
+  const perMinute = given.wholeNumber('per-minute', 1, 1_000_000);
+  const fields = { ...(await requestOf(call)), perMinute };
   const isDry = given.isSet('dry-run');
   if (!isDry) requireConfirmable(call, NOTHING, ', or --dry-run for a preview');
   const expected = given.wholeNumber('expected', 0, 1_000_000_000);
@@ -91,6 +104,44 @@ async function run(call: Call): Promise<number> {
   }
   return await replayPreviewed(view, call, given.isSet('wait') ? limitMs : null);
 }
+
+/** @throws Failure without a reason, or with options of another replay. */
+async function stopReplay(call: Call, replayId: string): Promise<number> {
+  const { given, terminal, isJson, bus } = call;
+  const other = OF_A_REQUEST.find((name) => given.isSet(name));
+  if (other !== undefined || given.positionals.length > 0)
+    throw misused(`--stop takes the replay alone: leave out ${other ? `--${other}` : 'the topic'}.`);
+  if (!UUID.test(replayId))
+    throw misused(`--stop: '${replayId}' is not a replay id. Copy it from npx postbud log.`);
+  const reason = requireReason(given, `replay --stop ${replayId} --reason "ledger is slow again"`);
+  const { stopPacedReplay } = await import('../../lib/operators/replays/routes.ts');
+  const { json, view } = await bus.ask(stopPacedReplay, { parameters: { replayId }, body: { reason } });
+  if (isJson) writeJson(call, json);
+  else {
+    const { out } = terminal;
+    const left = view.pace?.left ?? 0;
+    const rest = `${quantity(left, 'delivery')} ${left === 1 ? 'stays' : 'stay'} as ${left === 1 ? 'it is' : 'they are'}.`;
+    out.write(`${out.paint('green', '✓')} Stopped. ${count(view.replayed)} put back, ${rest}`);
+  }
+  return EXIT.ok;
+}
+
+const OF_A_REQUEST = [
+  'since',
+  'until',
+  'subscriber',
+  'group',
+  'incident',
+  'delivery',
+  'include',
+  'limit',
+  'per-minute',
+  'expected',
+  'dry-run',
+  'wait',
+];
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** @throws Failure for an incomplete or contradictory request. */
 async function requestOf(call: Call) {
@@ -169,10 +220,14 @@ async function replayPreviewed(view: ReplayPreview, call: Call, limitMs: number 
   }
   if (matched === 0) return EXIT.ok;
   const { out } = terminal;
-  out.write(
-    `\n${out.paint('green', '✓')} Replayed ${quantity(replayed, view.isAll ? 'delivery' : 'dead letter')}.`,
-  );
-  if (replayed < matched) {
+  const what = view.isAll ? 'delivery' : 'dead letter';
+  const { perMinute } = view.request;
+  const isPaced = perMinute !== undefined;
+  const outcome = isPaced
+    ? `Replaying ${quantity(matched, what)}, ${count(perMinute)} a minute${timeWords(view)}.`
+    : `Replayed ${quantity(replayed, what)}.`;
+  out.write(`\n${out.paint('green', '✓')} ${outcome}`);
+  if (replayed < matched && !isPaced) {
     const rest = matched - replayed;
     out.write(
       `  ${quantity(rest, 'other', 'others')} ${rest === 1 ? 'was' : 'were'} replayed or pruned in the meantime.`,
@@ -183,6 +238,11 @@ async function replayPreviewed(view: ReplayPreview, call: Call, limitMs: number 
     out.write(out.paint('dim', `  Outcome: ${address.href}`));
   }
   return isWaiting ? await followReplay(call, replayId, limitMs) : EXIT.ok;
+}
+
+/** `, about 1 h 40 min` */
+function timeWords({ estimatedSeconds }: ReplayPreview): string {
+  return estimatedSeconds === null ? '' : `, about ${duration(estimatedSeconds * SECOND)}`;
 }
 
 function titleOf({ matched, isAll }: ReplayPreview, given: Given): string {
@@ -225,13 +285,19 @@ function write(view: ReplayPreview, title: string, pane: Pane): void {
   pane.write(
     wrapTo(
       columns,
-      `Event ids stay the same, attempts restart at 1, the oldest goes first.${othersWords(subscriptions)}`,
+      `${paceWords(view)}Event ids stay the same, attempts restart at 1, the oldest goes first.${othersWords(subscriptions)}`,
     ),
   );
   for (const warning of warnings(view)) pane.write(hang(`${paint('yellow', '!')} `, warning, columns));
 }
 
-function nothingWords({ topic, isAll }: ReplayPreview): string {
+function paceWords(view: ReplayPreview): string {
+  const { perMinute } = view.request;
+  return perMinute === undefined ? '' : `${count(perMinute)} a minute${timeWords(view)}. `;
+}
+
+function nothingWords({ topic, isAll, leftOut }: ReplayPreview): string {
+  if (leftOut.length > 0) return 'Nothing to replay: all that matches is left out.';
   if (topic === null) return 'Nothing to replay: none of these deliveries is a dead letter.';
   return `Nothing to replay: no ${isAll ? 'ended delivery' : 'dead letter'} of ${topic} matches.`;
 }
@@ -245,8 +311,10 @@ function othersWords(subscriptions: readonly PreviewedSubscription[]): string {
 }
 
 function leftOutWords({ leftOut }: ReplayPreview): readonly string[] {
-  return leftOut.map(({ topic, subscriber, count: number }) => {
+  return leftOut.map(({ topic, subscriber, count: number, reason }) => {
     const what = `${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out`;
+    if (reason === 'refuses_replays')
+      return `${what}: ${subscriber} refuses replays of ${topic}, because it would act twice. Settle its dead letters another way, then dismiss them.`;
     return `${what}: ${subscriber} does not subscribe to ${topic} in this release.`;
   });
 }

@@ -4,6 +4,7 @@ import {
   sortTopics,
   subscribersToShow,
 } from '../../lib/operators/overview/attention.ts';
+import { silenceWords } from '../../lib/operators/incidents/outage.ts';
 import { age, ago, until, timeText } from '../../lib/operators/page/instants.ts';
 import { placeWords, uncommonOptions } from '../../lib/operators/page/subscription.ts';
 import { count, percentage, quantity } from '../../lib/operators/page/words.ts';
@@ -183,11 +184,18 @@ function topicNote({ heldBackSince, inCatalog }: TopicOverview, now: string): Ce
 const NOT_IN_CATALOG = 'not in the catalog of this release';
 
 function subscriberNote(one: SubscriberOverview, now: string): Cell {
-  const { attached, pause, inCatalog, neededVersion } = one;
+  const { attached, pause, outage, haltedLanes, inCatalog, neededVersion } = one;
   if (pause) {
     const { pausedBy, pausedAt, reason } = pause;
     return { text: `paused by ${pausedBy} since ${timeText(pausedAt, now)}: ${reason}`, style: 'yellow' };
   }
+  if (outage) {
+    const { kind, since, nextProbeAt } = outage;
+    const next = `next probe ${until(nextProbeAt, now)}`;
+    return { text: `${silenceWords(kind)} since ${timeText(since, now)}, ${next}`, style: 'red' };
+  }
+  if (haltedLanes > 0)
+    return { text: `${quantity(haltedLanes, 'lane')} halted by a dead letter`, style: 'red' };
   if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
   if (neededVersion !== null)
     return { text: `waits for a release with payload version ${neededVersion}`, style: 'yellow' };

@@ -1,3 +1,4 @@
+import { haltWords } from '../../lib/operators/dead-letters/halts.ts';
 import { timeText } from '../../lib/operators/page/instants.ts';
 import { quantity } from '../../lib/operators/page/words.ts';
 import type { EventDelivery, EventView, RelatedEvent } from '../../lib/operators/event/view.ts';
@@ -149,16 +150,22 @@ function outcomeOf(delivery: EventDelivery, now: string): string {
   const tries = attempts.filter((attempt) => 'attempt' in attempt && attempt.outcome !== 'waited').length;
   const at = deliveredAt ?? deadLetteredAt;
   const error = deadLetteredAt === null || lastError === null ? '' : `: ${failureText(lastError)}`;
-  return `${at === null ? '' : `${timeText(at, now)}, `}${quantity(tries, 'attempt')}${error}`;
+  const halt = delivery.halts === null ? '' : `; ${haltWords(delivery.halts)}`;
+  return `${at === null ? '' : `${timeText(at, now)}, `}${quantity(tries, 'attempt')}${error}${halt}`;
 }
 
 /** What an operator would ask next. */
 function nextStep({ deliveries }: EventView): string {
-  for (const { why, deliveryId } of deliveries) {
+  for (const { why, deliveryId, subscriber } of deliveries) {
     // The delivery that holds the lane: this one, or the one in front of it.
     const held =
       why?.code === 'backoff' ? deliveryId : why?.behind?.code === 'backoff' && why.behind.deliveryId;
     if (held) return `When it is fixed: npx postbud retry ${held} --wait. `;
+    if (why?.behind?.code === 'halted') {
+      const dead = why.behind.deliveryId;
+      return `To let it go on: npx postbud replay --delivery ${dead}, or npx postbud dismiss ${dead} --reason <text>. `;
+    }
+    if (why?.code === 'outage') return `To probe now: npx postbud retry ${subscriber} --wait. `;
     if (why?.behind) return `The first in line: npx postbud why ${why.behind.eventId}. `;
   }
   const troubled = deliveries.find(({ state }) => state === 'dead_lettered' || state === 'failing');

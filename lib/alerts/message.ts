@@ -132,7 +132,7 @@ function sentenceOf(incident: AlertedIncident): string {
     case 'happening': {
       if (topic === '') return outageSentence(incident, name, error);
       if (isHalted(incident)) {
-        return `A dead letter of ${name} halts ${count(haltedLanes, 'lane')} until it is replayed or dismissed, ${waits}.${left} ${cause}`;
+        return `A dead letter of ${name} halts ${count(haltedLanes, 'lane')} until it is replayed or dismissed, ${waits}. ${cause}`;
       }
       const halted = haltedLanes > 0 ? ` (${haltedLanes} of them halted by a dead letter)` : '';
       return `${name} fails with ${error}. ${count(blockedLanes, 'lane')} blocked${halted}, ${waits}.${left}`;

@@ -66,7 +66,8 @@ the other subscribers. If only events with the same value in a field are ordered
 
 A subscriber elsewhere receives each event as a POST of a CloudEvents 1.0 document, signed by Standard Webhooks; \`data\`
 is the topic's payload. Answer 2xx to accept it, 410 to refuse it permanently, 429 or 503 with \`Retry-After\` to receive it
-later. After any other answer it is sent again after 1 minute, 5 minutes, 30 minutes and 6 hours. Ignore unknown fields:
+later. After any other answer it is sent again after 1 minute, 5 minutes, 30 minutes and 6 hours. While nobody answers,
+events wait, and only one is tried at a time (unless SUBSCRIBER_<NAME>_OUTAGE is off). Ignore unknown fields:
 a payload may gain optional ones within its version (\`schemaversion\`). \`x-personal-data\` marks personal data.
 
 A subscriber with SUBSCRIBER_<NAME>_BATCH receives arrays of up to 100 such documents of one topic, in order, as

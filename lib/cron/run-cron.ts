@@ -7,7 +7,8 @@ import { keepRelaying } from '../relay/keep-relaying.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { perform } from './duties.ts';
 import type { Duty } from './duties.ts';
-import { keepIndexing } from './keep-indexing.ts';
+import { keepStepping } from './keep-stepping.ts';
+import { steppedWork } from './stepped-work.ts';
 
 /**
  * Checks that a request carries the cron's secret.
@@ -35,7 +36,7 @@ export function requireRelays(relays: boolean): void {
 
 /**
  * Runs the cron once: relays until its budget is used up, which is after the next call. Meanwhile it performs
- * the duties and keeps the index of identifiers. Neither can stop it from relaying.
+ * the duties and takes the steps of longer work (lib/cron/stepped-work.ts). Neither can stop it from relaying.
  *
  * Runs may be missed, doubled or overlap: relays share the work, and each duty takes effect once.
  *
@@ -57,15 +58,16 @@ export async function runCron(options: {
   const until = Date.now() + budgetMs;
   let beating: Promise<void> | undefined;
   const onTurn = () => void (beating ??= heartbeat?.());
-  const [report, { undone, ...performed }, isIndexed] = await Promise.all([
+  const work = steppedWork(options.subscribers);
+  const [report, { undone, ...performed }, succeeded] = await Promise.all([
     keepRelaying({ ...relaying, onTurn, until }),
     perform(duties, options.db),
-    keepIndexing({ db: options.db, until }),
+    Promise.all(work.map((one) => keepStepping(one, { db: options.db, until }))),
   ]);
   await beating;
   return Response.json({
     ...report,
     ...performed,
-    undone: isIndexed ? undone : [...undone, 'index of identifiers'],
+    undone: [...undone, ...work.flatMap(({ name }, index) => (succeeded[index] ? [] : [name]))],
   });
 }

@@ -1,6 +1,8 @@
 import { topics } from '../catalog/catalog.ts';
 import { msOf } from '../time.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import type { ParsedReplayRequest } from './replay-request.ts';
+import { refusingReplays } from './subscription.ts';
 
 /** How the requested deliveries are found. */
 export type Way = 'chosen' | 'deadLetters' | 'dismissed' | 'everything';
@@ -12,8 +14,16 @@ export function wayOf({ deliveryIds, include }: ParsedReplayRequest): Way {
 
 const WAYS = { dead_letters: 'deadLetters', dismissed: 'dismissed', all: 'everything' } as const;
 
-/** Gives the parameters $1 to $10 of `MATCHING`. The third is an error group, or the id of an incident. */
-export function matchingValues(asked: ParsedReplayRequest, now?: Date): unknown[] {
+/**
+ * Gives the parameters $1 to $10 of `MATCHING`. The third is an error group, or the id of an incident.
+ *
+ * @param attached tells whose handlers refuse replays.
+ */
+export function matchingValues(
+  asked: ParsedReplayRequest,
+  attached: readonly AttachedSubscriber[],
+  now?: Date,
+): unknown[] {
   const { topic, subscriber, group, incident, since, until, deliveryIds, include, limit } = asked;
   const untilMs = until === undefined ? 0 : msOf(until);
   return [
@@ -26,7 +36,7 @@ export function matchingValues(asked: ParsedReplayRequest, now?: Date): unknown[
     include === 'all',
     limit ?? null,
     now?.toISOString() ?? null,
-    JSON.stringify(listedOf(topic)),
+    JSON.stringify({ listed: listedOf(topic), refusing: refusingReplays(attached) }),
   ];
 }
 
@@ -55,19 +65,21 @@ const HAS_ENDED = `
       (state = 'dead_lettered' or ($7::boolean and state = 'delivered'))
       and coalesce(dead_lettered_at, dismissed_at, delivered_at) between span.since and span.until`;
 
-/** Selects from `found` the deliveries that the catalog lists, the oldest first. */
+/** Selects from `found` the deliveries that a replay may put back, the oldest first. */
 const MATCHING_OF_FOUND = `
   matching as materialized (
-    select lane_id, position, replays, error_group, event_id, ended_at from found where is_listed
+    select lane_id, position, replays, error_group, event_id, ended_at from found where is_listed and not refuses
     order by position, lane_id limit $8::int
   )`;
 
-const IS_LISTED = `$10::text::jsonb ? (topic || ' ' || subscriber) as is_listed`;
+const IS_LISTED = `$10::text::jsonb -> 'listed' ? (topic || ' ' || subscriber) as is_listed,
+      $10::text::jsonb -> 'refusing' ? (topic || ' ' || subscriber) as refuses`;
 
 /**
  * The CTEs `clock`, `span`, `found` and `matching`, which find the deliveries of a request, each way through its own
  * index. `matching` has lane_id, position, replays, error_group, event_id and ended_at; `found` also has the lane's topic
- * and subscriber, and whether the catalog lists them (is_listed). `matchingValues` gives the parameters.
+ * and subscriber, whether the catalog lists them (is_listed) and whether the handler refuses replays (refuses).
+ * `matchingValues` gives the parameters.
  */
 export const MATCHING: Readonly<Record<Way, string>> = {
   chosen: `${CLOCK_AND_WINDOW},

@@ -59,6 +59,8 @@ export const ownWords = z
   .pipe(z.string().max(LONGEST_REASON, `expected at most ${LONGEST_REASON} characters`))
   .meta({ maxLength: LONGEST_REASON, description: 'The operator’s reason, kept in the operator log.' });
 
+const PACE = 'expected a whole number of deliveries a minute, 1 to 1000000';
+
 /** A replay as an operator requests it: of a topic and a window, or of deliveries by their ids. */
 export const replayRequest = z
   .strictObject({
@@ -111,6 +113,10 @@ export const replayRequest = z
       .max(100_000)
       .optional()
       .meta({ description: 'Only this many, the oldest first.' }),
+    perMinute: z.int(PACE).min(1, PACE).max(1_000_000, PACE).optional().meta({
+      description:
+        'Puts back about this many deliveries a minute, the oldest first, the first ones at once. Without it all are put back at once.',
+    }),
     reason: ownWords.optional(),
     replayId: z
       .uuid('expected a UUID')
@@ -150,6 +156,7 @@ function valueOf(name: string, text: string): unknown {
       return text.split(',');
     case 'expectedCount':
     case 'limit':
+    case 'perMinute':
       return Number(text);
     case 'dryRun':
       // Any other text is invalid, and must not count as false.

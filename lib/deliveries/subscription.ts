@@ -33,6 +33,13 @@ export function subscriptionsOf(
   return subscriptions;
 }
 
+/** Lists the subscriptions, as `topic subscriber`, whose handlers refuse replays. A component may be attached in parts. */
+export function refusingReplays(subscribers: readonly AttachedSubscriber[]): string[] {
+  return [...subscriptionsOf(subscribers).values()]
+    .filter(({ subscriber }) => subscriber.onReplay === 'refuse')
+    .map(({ key }) => key);
+}
+
 function readSubscriptions(subscribers: readonly AttachedSubscriber[]): ReadonlyMap<string, Subscription> {
   const subscriptions = new Map<string, Subscription>();
   for (const subscriber of subscribers) {

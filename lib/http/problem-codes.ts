@@ -84,6 +84,15 @@ export const problemCodes = {
     example:
       'This release’s catalog does not list accounting for payment.captured: ask a release that does, or list it again. Nothing was replayed.',
   },
+  replay_refused: {
+    status: 409,
+    example:
+      'Replays leave out notifications for payment.captured: its handler refuses them, because it would act twice. Nothing was replayed. Settle these dead letters otherwise, then dismiss them.',
+  },
+  replay_ended: {
+    status: 409,
+    detail: 'This replay has ended: it has put everything back, or was stopped. Nothing was changed.',
+  },
   not_first: {
     status: 409,
     example: 'An earlier delivery in this lane is unfinished. Reload to see which delivery holds the lane.',

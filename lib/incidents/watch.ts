@@ -68,7 +68,8 @@ const APPLY = `
           where (backlog.topic, backlog.subscriber) = (open_incident.topic, open_incident.subscriber)
           having sum(pending) + sum(failing) > 0
         ) and exists (
-          select from replays join deliveries on replayed_at = requested_at join lanes on lanes.id = lane_id
+          select from replays join replay_instants on replay_id = replays.id join deliveries on replayed_at = replay_instants.at
+            join lanes on lanes.id = lane_id
           where requested_at >= open_incident.opened_at and deliveries.state in ('pending', 'failing')
             and (lanes.topic, lanes.subscriber) = (open_incident.topic, open_incident.subscriber)
         ) then 'owed'

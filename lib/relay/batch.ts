@@ -64,9 +64,11 @@ function batchFrom(leased: LeasedLane, first: number, { bytesOf, maxBytes }: Bat
   return places;
 }
 
-function goesAlone({ lane }: LeasedLane, { attempts }: ClaimedDelivery): boolean {
-  const isLast = attempts + 1 >= lane.subscription.subscriber.maxAttempts;
-  return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast);
+function goesAlone({ lane }: LeasedLane, { attempts, replayed }: ClaimedDelivery): boolean {
+  const { maxAttempts, onReplay } = lane.subscription.subscriber;
+  const isLast = attempts + 1 >= maxAttempts;
+  const isRefused = replayed && onReplay === 'refuse';
+  return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast) || isRefused;
 }
 
 /** @returns the place after the last one that has an outcome; null when the lane must be released. */

@@ -41,7 +41,7 @@ export function failureOf(error: unknown): AttemptFailure {
       answer:
         'answer' in error && typeof error.answer === 'string' ? storable(error.answer, ANSWER_LIMIT) : null,
       waitMs: ms >= 0 ? Math.min(ms, LONGEST_WAIT_MS) : null,
-      isPermanent: code === 'permanent',
+      isPermanent: code === 'permanent' || code === 'replay_refused',
     };
   } catch {
     return thrown('the thrown value cannot be read');

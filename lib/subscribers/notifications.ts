@@ -50,6 +50,8 @@ export function notificationsBy(mail: MailSettings | undefined): AttachedSubscri
       // If another delivery in its commit failed, a mail could not be rolled back with it.
       sharesCommits: mail === undefined,
       timeoutMs: 15 * SECOND,
+      // A mail can't be taken back, and the table alone does not tell whether one was sent before a rollback.
+      onReplay: 'refuse',
     },
   );
 }

@@ -6,6 +6,7 @@ import type { Transaction } from '../db/connect.ts';
 import { LONGEST_TIME_LIMIT_MS } from '../lifetime.ts';
 import { defaultsOf } from './defaults.ts';
 import type { Place } from './defaults.ts';
+import { ReplayRefused } from './outcome.ts';
 
 /** An event as handlers receive it. Frozen, because the topic's subscribers share it. */
 export interface BusEvent<Name extends TopicName = TopicName> {
@@ -242,7 +243,7 @@ function attachHandlers(
       );
     }
     if (typeof handler !== 'function') throw new TypeError(`${name}: expected a function for ${topic}`);
-    byTopic.set(topic, handler);
+    byTopic.set(topic, onReplay === 'refuse' ? refusing(handler) : handler);
   }
   return {
     name,
@@ -256,6 +257,16 @@ function attachHandlers(
     afterDeadLetter,
     outage,
     onReplay,
+  };
+}
+
+/** The second line of defence: replays leave these deliveries out (lib/deliveries/replay.ts). */
+function refusing(handler: Handler): Handler {
+  return (given, context) => {
+    const { deliveries } = 'deliveries' in context ? context : { deliveries: [context] };
+    // A replayed delivery comes alone (lib/relay/batch.ts).
+    if (deliveries.some(({ replayed }) => replayed)) throw new ReplayRefused();
+    return handler(given, context);
   };
 }
 

@@ -159,7 +159,7 @@ export const MUTATIONS: readonly Mutation[] = [
     breaks: ['outcome', 'consistency'],
     changes: [
       {
-        file: 'lib/deliveries/replay.ts',
+        file: 'lib/deliveries/put-back.ts',
         from: 'set head = least(head, first.position - 1) - (lease_token is not null)::int',
         to: 'set head = head',
       },
@@ -181,8 +181,8 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
       },
       {
         file: 'lib/deliveries/turn.ts',
-        from: '$18::timestamptz) as answer`;',
-        to: `$18::timestamptz) as answer
+        from: '$19::timestamptz) as answer`;',
+        to: `$19::timestamptz) as answer
   from (select set_config('chaos.catalog', '\${OWN}', true) offset 0) as own\`;`,
       },
       {
@@ -285,9 +285,44 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['holder', 'history'],
     changes: [
       {
-        file: 'drizzle/migrations/0018_turn.sql',
+        file: 'drizzle/migrations/0031_turn_2.sql',
         from: 'if claimed is null and outcomes is null then',
         to: 'if outcomes is null then',
+      },
+    ],
+  },
+  {
+    name: 'successor-escapes-a-halt',
+    breaks: ['halt'],
+    changes: [
+      {
+        file: SETTLE,
+        from: `      and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
+  ))`,
+        to: `      and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null and false
+  ))`,
+      },
+    ],
+  },
+  {
+    name: 'outage-burns-attempts-of-others',
+    breaks: ['outage'],
+    changes: [
+      {
+        file: CLAIM,
+        from: 'is_down boolean := exists (select from outages where recovered_at is null);',
+        to: 'is_down boolean := false;',
+      },
+    ],
+  },
+  {
+    name: 'live-before-backfilled',
+    breaks: ['backfill'],
+    changes: [
+      {
+        file: SETTLE,
+        from: 'of_subscriber and ended_at is null\n  ), (',
+        to: 'of_subscriber and ended_at is null and false\n  ), (',
       },
     ],
   },

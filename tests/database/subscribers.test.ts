@@ -87,8 +87,8 @@ const outcomes = async (bus: Bus) =>
 const intentStates = (bus: Bus) =>
   rows<{ id: string; state: string }>(bus.db, 'select id, state from payment_intents order by id');
 
-const replayAll = (bus: Bus, topic: TopicName) =>
-  replay(bus.db, { topic, since: '1h', include: 'all' }, 'kari');
+const replayAll = (bus: Bus, topic: TopicName, attached: readonly AttachedSubscriber[] = []) =>
+  replay(bus.db, { topic, since: '1h', include: 'all' }, 'kari', undefined, attached);
 
 describe('payments', () => {
   describe("turn a card webhook into the booking's payment event:", () => {
@@ -380,7 +380,7 @@ describe('audit', () => {
 });
 
 describe('notifications', () => {
-  test('records one row for each event, with the e-mail where the payload names one, and a replay adds none', async ({
+  test('records one row for each event, with the e-mail where the payload names one, and takes no replay', async ({
     bus,
   }) => {
     const topics = topicsOf('notifications');
@@ -402,7 +402,8 @@ describe('notifications', () => {
     expect(first.some(({ email }) => email !== null)).toBe(true);
     expect(first.some(({ email }) => email === null)).toBe(true);
     await replayAll(bus, 'user.signed_up');
-    expect(await deliver(bus, [notificationsBy(undefined)])).toMatchObject({ delivered: 1 });
+    // By a release that does not know that it refuses.
+    expect(await deliver(bus, [notificationsBy(undefined)])).toMatchObject({ delivered: 0, deadLettered: 1 });
     expect(await recorded()).toHaveLength(topics.length);
   });
 
@@ -443,7 +444,7 @@ describe('notifications', () => {
       expect(await deliver(bus, [mailing()])).toMatchObject({ delivered: 2 });
       expect(sentTo().slice(before)).toEqual([[{ to: [{ email: 'kari@example.no' }] }]]);
       await replayAll(bus, 'booking.created');
-      expect(await deliver(bus, [mailing()])).toMatchObject({ delivered: 2 });
+      expect(await deliver(bus, [mailing()])).toMatchObject({ delivered: 0, deadLettered: 2 });
       expect(sendGrid.mails).toHaveLength(before + 1);
       expect((await notices(bus)).toSorted((a) => (a.mailed ? -1 : 1))).toEqual([
         { email: 'kari@example.no', mailed: true },
@@ -516,8 +517,9 @@ describe('the journal', () => {
     const ids = await emitExamples(bus, ['payment.captured']);
     const attached = subscribersOf({ remoteSubscribers: [], database: embedded });
     expect(await deliver(bus, attached)).toMatchObject({ delivered: 4 });
-    await replayAll(bus, 'payment.captured');
-    expect(await deliver(bus, attached)).toMatchObject({ delivered: 4 });
+    await replayAll(bus, 'payment.captured', attached);
+    // All but notifications.
+    expect(await deliver(bus, attached)).toMatchObject({ delivered: 3, deadLettered: 0 });
     expect(
       await rows(bus.db, 'select event_id::text as id, subscriber, topic from journal order by subscriber'),
     ).toEqual(

@@ -119,6 +119,7 @@ function pagesWith(text: string, variant: number, scopes: readonly Scope[] = ALL
       `http://localhost/platform/event-bus?q=${encodeURIComponent(text)}&sort=${encodeURIComponent(text)}`,
     ),
     badges: { deadLetters: 3, happening: 1 },
+    refusesReplay: () => false,
   };
   const view = <View>(schema: z.ZodType<View>) => filled(schema, text, variant);
   const request = { topic: text, subscriber: text, since: text, group: text, deliveryIds: [text] };
@@ -161,6 +162,7 @@ function contextOf(path = '', scopes: readonly Scope[] = ALL): PageContext {
     environment: 'Local',
     url: new URL(`http://localhost/platform/event-bus${path}`),
     badges: null,
+    refusesReplay: (_, subscriber) => subscriber === 'notifications',
   };
 }
 
@@ -324,6 +326,7 @@ function preview(fields: Partial<ReplayPreview> = {}): ReplayPreview {
       },
     ],
     leftOut: [],
+    estimatedSeconds: null,
     ...fields,
   };
 }
@@ -731,6 +734,7 @@ describe('a replay', () => {
       replayed: 7,
       recipients: null,
       lastDeliveredAt: EARLIER,
+      pace: null,
       progress: { ...NONE, delivered: 7, replayedAgain: 0 },
     };
     const drawn = (fields: Partial<ReplayProgress>) => replayPage({ ...done, ...fields }, contextOf());

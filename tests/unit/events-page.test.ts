@@ -13,6 +13,7 @@ const context = (path: string): PageContext => ({
   environment: 'Local',
   url: new URL(`http://localhost${HOME}${path}`),
   badges: null,
+  refusesReplay: () => false,
 });
 
 const EMPTY: EventList = {

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 
 import type { OperatorSettings } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
+import { refusingReplays } from '../../deliveries/subscription.ts';
 import { guardedEndpoint } from '../../http/guarded-endpoint.ts';
 import type { Endpoint } from '../../http/guarded-endpoint.ts';
 import { requireAcceptable, wantsHtml } from '../../http/negotiate.ts';
@@ -159,7 +160,9 @@ function nextAfter({ request, url }: Asked): string {
 }
 
 function contextOf({ declaration, url }: Asked, operator: Operator, badges: Badges | null): PageContext {
-  return { operator, environment: declaration.environment(), url, badges };
+  const refusesReplay = (topic: string, subscriber: string) =>
+    refusingReplays(declaration.bus.subscribers()).includes(`${topic} ${subscriber}`);
+  return { operator, environment: declaration.environment(), url, badges, refusesReplay };
 }
 
 async function followingOf({ declaration, url }: Asked): Promise<Following | null> {

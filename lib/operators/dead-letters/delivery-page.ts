@@ -2,7 +2,7 @@ import {
   dismissLetterForm,
   mayReplay,
   missingReplayScope,
-  replayLink,
+  replayLinkTo,
   retryForm,
   skipForm,
 } from '../page/actions.ts';
@@ -96,7 +96,7 @@ function actions(view: DeadLetter, context: PageContext): Html | null {
     ${
       state === 'failing'
         ? [retryForm(deliveryId, of, context), skipForm(deliveryId, of, context)]
-        : replayLink(of, { deliveryIds: deliveryId, include })
+        : replayLinkTo(view, of, { deliveryIds: deliveryId, include }, context)
     }
     ${deadLetteredAt !== null && dismissLetterForm(deliveryId, of, halts !== null, context)}
   </div>`;

@@ -1,4 +1,4 @@
-import { mayReplay, replayLink } from '../page/actions.ts';
+import { mayReplay, replayLinkTo } from '../page/actions.ts';
 import { ago, span } from '../page/instants.ts';
 import type { PageContext } from '../page/layout.ts';
 import { ALL_TIME, deadLettersPath } from '../page/links.ts';
@@ -30,7 +30,7 @@ export function errorGroupTable({ groups, generatedAt, since }: Groups, context:
   );
 }
 
-function groupRow(error: ErrorGroup, now: string, since: string | null, { operator }: PageContext): Html {
+function groupRow(error: ErrorGroup, now: string, since: string | null, context: PageContext): Html {
   const { group, kind, topic, subscriber } = error;
   const message = failureWords(error);
   const filters = { topic, subscriber, group, since };
@@ -51,7 +51,7 @@ function groupRow(error: ErrorGroup, now: string, since: string | null, { operat
     <td class="end">
       <div class="acts">
         <a class="btn sm quiet" href="${deadLettersPath(filters)}">Show<span class="vh"> ${message}</span></a>
-        ${mayReplay(operator) && replayLink(message, { ...filters, since: since ?? ALL_TIME })}
+        ${mayReplay(context.operator) && replayLinkTo(error, message, { ...filters, since: since ?? ALL_TIME }, context)}
       </div>
     </td>
   </tr>`;

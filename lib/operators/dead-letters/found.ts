@@ -38,7 +38,7 @@ export interface FoundItem {
   readonly replays: number;
   readonly last: { readonly kind?: string; readonly message?: string };
   readonly error_group: string;
-  readonly halts: boolean;
+  readonly is_halting: boolean;
   readonly group_kind: string;
   readonly group_message: string;
   /** Null if it is long. */
@@ -125,7 +125,7 @@ const ANSWER = `
       extract(epoch from dead_lettered_at) * 1000 as dead_lettered_at, attempts, replays,
       (attempt_log -> -1) - 'answer' as last, error_group, exists (
         select from halts where halts.lane_id = page.lane_id and halts.position = page.position
-      ) as halts, kind as group_kind, message as group_message,
+      ) as is_halting, kind as group_kind, message as group_message,
       case when payload_bytes <= ${LISTED_PAYLOAD_BYTES} then payload end as payload, version, number
     from page join lanes on lanes.id = page.lane_id join events on events.id = event_id
       join error_groups on error_groups.key = error_group

@@ -1,4 +1,4 @@
-import { mayReplay, missingReplayScope, replayLink } from '../page/actions.ts';
+import { mayReplay, missingReplayScope, replayLinkTo } from '../page/actions.ts';
 import { CHECK_ICON, HALT_ICON } from '../page/icons.ts';
 import { timeAndAgo, until } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
@@ -81,8 +81,8 @@ function listSection(view: DeadLetterPage, context: PageContext): Html {
   });
 }
 
-function listTable({ items, generatedAt }: DeadLetterPage, { operator }: PageContext): Html {
-  const isSelectable = mayReplay(operator);
+function listTable({ items, generatedAt }: DeadLetterPage, context: PageContext): Html {
+  const isSelectable = mayReplay(context.operator);
   return table({
     name: 'Dead letters',
     caption: 'Dead letters, newest first',
@@ -95,7 +95,7 @@ function listTable({ items, generatedAt }: DeadLetterPage, { operator }: PageCon
       'Dead-lettered',
       ACTIONS,
     ],
-    rows: items.map((item) => itemRow(item, generatedAt, isSelectable)),
+    rows: items.map((item) => itemRow(item, generatedAt, isSelectable, context)),
   });
 }
 
@@ -104,7 +104,7 @@ const SELECT_ALL = html`<th class="check" scope="col" role="columnheader">
   <input type="checkbox" aria-label="Select all on this page" data-js data-all />
 </th>`;
 
-function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html {
+function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean, context: PageContext): Html {
   const { deliveryId, topic, subscriber, subject } = item;
   const of = `${topic} ${subject ?? ''}, ${subscriber}, delivery ${deliveryId}`;
   return html`<tr class="r">
@@ -116,7 +116,7 @@ function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html
     }
     <td class="about">
       <a class="t mono" href="${deadLetterPath(deliveryId)}">${topic}</a><span class="s">${subject}</span>
-      ${item.halts && HALTS}
+      ${item.isHalting && HALTS}
     </td>
     <td>${subscriberLink(subscriber, topic)}</td>
     <td class="message">${failureLabel(item.lastError)}</td>
@@ -127,7 +127,7 @@ function itemRow(item: DeadLetterItem, now: string, isSelectable: boolean): Html
         <a class="btn sm quiet" href="${deadLetterPath(deliveryId)}"
           >Details<span class="vh"> of ${of}</span></a
         >
-        ${isSelectable && replayLink(of, { deliveryIds: deliveryId })}
+        ${isSelectable && replayLinkTo(item, of, { deliveryIds: deliveryId }, context)}
       </div>
     </td>
   </tr>`;

@@ -32,7 +32,7 @@ const item = z
   .object({
     ...deliveryFields,
     deadLetteredAt: shape.instant,
-    halts: z.boolean().meta({
+    isHalting: z.boolean().meta({
       description: 'Whether its lane, or its ordering key, waits until it is replayed or dismissed.',
     }),
     lastError: shape.lastError.extend({ group: shape.errorGroup }),
@@ -142,7 +142,7 @@ function itemOf(found: FoundItem): DeadLetterItem {
     deadLetteredAt: instantOf(found.dead_lettered_at),
     failures: found.attempts,
     replays: found.replays,
-    halts: found.halts,
+    isHalting: found.is_halting,
     lastError: {
       kind: masked(last.kind, found.group_kind),
       message: masked(last.message, found.group_message),

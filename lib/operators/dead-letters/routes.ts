@@ -35,11 +35,11 @@ const DEAD = {
   deadLetteredAt: '2026-02-21T09:30:00.420Z',
   failures: 1,
   replays: 0,
-  halts: false,
+  isHalting: false,
   lastError: { kind: 'permanent', message: 'the subscriber answered 410 Gone', group: '9c1d5e0f7a2b4c68' },
 };
 
-const { group: _, ...error } = DEAD.lastError;
+const { group: _, ...errorOfGroup } = DEAD.lastError;
 
 const EVENT_LINK = { eventId: '$response.body#/items/0/eventId' };
 const LINK = { deliveryId: '$response.body#/items/0/deliveryId' };
@@ -98,7 +98,7 @@ export const listDeadLetters = operatorRoute({
         groups: [
           {
             group: '9c1d5e0f7a2b4c68',
-            ...error,
+            ...errorOfGroup,
             topic: DEAD.topic,
             subscriber: DEAD.subscriber,
             count: 1,

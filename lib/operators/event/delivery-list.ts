@@ -4,7 +4,7 @@ import {
   dismissLetterForm,
   mayReplay,
   probeForm,
-  replayLink,
+  replayLinkTo,
   resumeForm,
   retryForm,
   skipForm,
@@ -74,8 +74,9 @@ function actions(delivery: EventDelivery, { event }: EventView, context: PageCon
   const of = `${event.topic} to ${subscriber}`;
   if (why === null) {
     const include = state === 'delivered' ? 'all' : null;
+    const to = { topic: event.topic, subscriber };
     return html`<div class="acts">
-      ${replayLink(of, { deliveryIds: deliveryId, include })}
+      ${replayLinkTo(to, of, { deliveryIds: deliveryId, include }, context)}
       ${delivery.deadLetteredAt !== null && dismissLetterForm(deliveryId, of, delivery.halts !== null, context)}
     </div>`;
   }

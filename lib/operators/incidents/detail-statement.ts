@@ -49,6 +49,8 @@ export interface FoundReplay {
   readonly requested_at: number;
   readonly requested_by: string;
   readonly replayed: number;
+  /** Deliveries that a paced one has not put back yet. */
+  readonly left: number;
   readonly delivered: number;
   readonly pending: number;
   readonly failing: number;
@@ -147,11 +149,13 @@ export const DETAIL = `
   ),
   progress as (
     select own_replay.id, requested_at, requested_by, counted.*,
-      case when request ->> 'subscriber' = of_subscriber then own_replay.replayed else counted.total end as whole, (
+      case when request ->> 'subscriber' = of_subscriber and not is_paced then own_replay.replayed
+        else counted.total end as whole, pace.waiting, (
         select coalesce(json_agg(json_build_object(${DELIVERY}, 'state', state)), '[]') from (
           select lane_id, position, event_id, deliveries.state, payload_bytes, ${LAST_FAILURE} as last, payload, version
           from deliveries join lanes on lanes.id = lane_id join events on events.id = event_id
-          where replayed_at = requested_at and deliveries.state in ('failing', 'dead_lettered')
+          where replayed_at in (select at from replay_instants where replay_id = own_replay.id)
+            and deliveries.state in ('failing', 'dead_lettered')
             and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
             and counted.failing + counted.dead_lettered > 0
           limit 10
@@ -162,8 +166,13 @@ export const DETAIL = `
         count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
         count(*) filter (where state = 'dead_lettered') as dead_lettered, max(delivered_at) as last_delivered_at
       from deliveries join lanes on lanes.id = lane_id
-      where replayed_at = requested_at and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
-    ) as counted
+      where replayed_at in (select at from replay_instants where replay_id = own_replay.id)
+        and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
+    ) as counted, lateral (
+      select count(*) as waiting, exists (select from paced_replays where replay_id = own_replay.id) as is_paced
+      from planned_replays join lanes on lanes.id = lane_id
+      where replay_id = own_replay.id and (lanes.topic, lanes.subscriber) = (of_topic, of_subscriber)
+    ) as pace
   ),
   other as (
     -- An outage concerns each of its subscriber's topics.
@@ -193,7 +202,7 @@ export const DETAIL = `
     'dismissed', (select count from dismissed),
     'replays', (
       select coalesce(json_agg(json_build_object('id', id, 'requested_at', extract(epoch from requested_at) * 1000,
-        'requested_by', requested_by, 'replayed', whole, 'delivered', delivered, 'pending', pending,
+        'requested_by', requested_by, 'replayed', whole, 'left', waiting, 'delivered', delivered, 'pending', pending,
         'failing', failing, 'dead_lettered', dead_lettered,
         'last_delivered_at', extract(epoch from last_delivered_at) * 1000, 'failed_again', failed_again)
         order by requested_at desc), '[]') from progress

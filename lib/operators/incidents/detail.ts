@@ -4,7 +4,9 @@ import { maskPersonalData, personalTexts } from '../../catalog/personal.ts';
 import { subjectOf } from '../../catalog/subject.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { refusingReplays } from '../../deliveries/subscription.ts';
 import { watchIncidents } from '../../incidents/watch.ts';
+import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import { DETAIL } from './detail-statement.ts';
@@ -24,6 +26,7 @@ const incidentReplay = z
     requestedAt: shape.instant,
     requestedBy: z.string(),
     replayed: shape.count.meta({ description: 'Deliveries of this subscription that were re-queued.' }),
+    left: shape.count.meta({ description: 'Deliveries that a paced replay has not put back yet.' }),
     delivered: shape.count,
     pending: shape.count,
     failing: shape.count,
@@ -80,6 +83,10 @@ export const incidentView = incident
       .array(z.object({ group: shape.errorGroup, message: z.string(), count: shape.count }))
       .max(10)
       .meta({ description: 'The error groups of its dead letters, largest first.' }),
+    refusesReplays: z.boolean().meta({
+      description:
+        'Whether the subscriber refuses replays of the topic: its dead letters are settled otherwise, then dismissed.',
+    }),
     dismissed: shape.count.meta({
       description: 'Its dead letters that operators dismissed and that are still on record.',
     }),
@@ -111,13 +118,22 @@ export const incidentView = incident
 export type IncidentView = z.output<typeof incidentView>;
 export type IncidentReplay = z.output<typeof incidentReplay>;
 
-/** Reads one incident as it is now. @returns null for an unknown one. */
-export async function readIncident(db: Database, id: string): Promise<IncidentView | null> {
+/**
+ * Reads one incident as it is now.
+ *
+ * @param attached tells whose handlers refuse replays.
+ * @returns null for an unknown one.
+ */
+export async function readIncident(
+  db: Database,
+  id: string,
+  attached: readonly AttachedSubscriber[] = [],
+): Promise<IncidentView | null> {
   await watchIncidents(db);
   const [row] = await run<{ found: Found }>(driverOf(db), { text: DETAIL, values: [id] });
   if (!row) return null;
   const { found } = row;
-  const { topic } = found.incident;
+  const { topic, subscriber } = found.incident;
   return {
     ...incidentOf(found.incident),
     generatedAt: instantOf(found.now),
@@ -140,6 +156,7 @@ export async function readIncident(db: Database, id: string): Promise<IncidentVi
       deadLetteredAt: instantOf(letter.dead_lettered_at),
     })),
     groups: [...found.groups],
+    refusesReplays: refusingReplays(attached).includes(`${topic} ${subscriber}`),
     dismissed: found.dismissed,
     replays: found.replays.map((replay) => replayOf(topic, replay)),
     others: found.others.map((other) => {
@@ -174,6 +191,7 @@ function replayOf(topic: string, found: FoundReplay): IncidentReplay {
     id,
     requested_by: requestedBy,
     replayed,
+    left,
     delivered,
     pending,
     failing,
@@ -184,11 +202,13 @@ function replayOf(topic: string, found: FoundReplay): IncidentReplay {
     requestedAt: instantOf(found.requested_at),
     requestedBy,
     replayed,
+    left,
     delivered,
     pending,
     failing,
     deadLettered,
-    confirmedAt: replayed > 0 && delivered >= replayed ? instantOrNull(found.last_delivered_at) : null,
+    confirmedAt:
+      replayed > 0 && left === 0 && delivered >= replayed ? instantOrNull(found.last_delivered_at) : null,
     failedAgain: found.failed_again.map((letter) => ({ ...deliveryOf(topic, letter), state: letter.state })),
   };
 }

@@ -18,7 +18,11 @@ export const RETRIED = 20;
 export function isMoving({ replays, lanes, outage, generatedAt, paused, state }: IncidentView): boolean {
   if (paused || state === 'closed') return false;
   if (outage !== null) return outage.nextProbeAt <= generatedAt;
-  return (replays[0]?.pending ?? 0) > 0 || lanes.some(({ nextAttemptAt }) => nextAttemptAt <= generatedAt);
+  const [last] = replays;
+  return (
+    (last?.pending ?? 0) + (last?.left ?? 0) > 0 ||
+    lanes.some(({ nextAttemptAt }) => nextAttemptAt <= generatedAt)
+  );
 }
 
 /** Draws the way out of an incident: retry what is blocked, replay what died, and see it confirmed. */
@@ -67,7 +71,7 @@ function retryStep(
 }
 
 function replayStep(view: IncidentView, { operator }: PageContext): Html {
-  const { owed, haltedLanes, incidentId, topic, subscriber, inCatalog, replays } = view;
+  const { owed, haltedLanes, incidentId, topic, subscriber, inCatalog, refusesReplays, replays } = view;
   const blockedLanes = view.blockedLanes - haltedLanes;
   if (owed === 0) {
     return step(replays.length > 0 ? 'done' : 'later', 'Replay', 'No dead letters are left.');
@@ -76,6 +80,13 @@ function replayStep(view: IncidentView, { operator }: PageContext): Html {
   const query = { topic, subscriber, since: ALL_TIME, incident: incidentId };
   if (!inCatalog)
     return step('later', 'Replay', `${what}. This release’s catalog does not list the subscription.`);
+  if (refusesReplays) {
+    return step(
+      'next',
+      'Settle without a replay',
+      `${what}. ${subscriber} refuses replays, because it would act twice: it may have acted before it failed. Settle them another way, for example by telling the people concerned, then dismiss them.`,
+    );
+  }
   return step(
     blockedLanes === 0 ? 'next' : 'later',
     'Replay',
@@ -110,8 +121,8 @@ function confirmStep(view: IncidentView): Html {
 }
 
 function replayOutcome(replay: IncidentReplay, now: string): Html {
-  const { replayed, delivered, pending, failing, deadLettered, confirmedAt, requestedAt, requestedBy } =
-    replay;
+  const { replayed, left, delivered, pending, failing, deadLettered } = replay;
+  const { confirmedAt, requestedAt, requestedBy } = replay;
   const share = `${count(delivered)} of ${count(replayed)}`;
   const details = html`<a href="${replayedPath(replay.replayId)}"
     >Replay by ${requestedBy}, ${timeToMinute(requestedAt, now)}</a
@@ -125,6 +136,7 @@ function replayOutcome(replay: IncidentReplay, now: string): Html {
   }
   const failed = failing + deadLettered;
   const words = [
+    left > 0 && `${count(left)} not put back yet`,
     pending > 0 && `${count(pending)} pending`,
     failing > 0 && `${count(failing)} failed again and will be retried`,
     deadLettered > 0 && `${count(deadLettered)} dead-lettered again`,

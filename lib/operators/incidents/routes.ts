@@ -127,7 +127,8 @@ export const showIncident = operatorRoute({
   examples: {
     nobody: { summary: 'An unknown incident', parameters: { incidentId: NOBODY }, answer: NO_INCIDENT },
   },
-  handle: async ({ parameters, bus }) => await readIncident(await bus.database(), parameters.incidentId),
+  handle: async ({ parameters, bus }) =>
+    await readIncident(await bus.database(), parameters.incidentId, bus.subscribers()),
   page: incidentPage,
 });
 
@@ -170,7 +171,7 @@ export const acknowledgeIncident = operatorRoute({
     const db = await bus.database();
     const done = await acknowledge(db, parameters.incidentId, operator.subject, body.note);
     if (done === 'closed') throw new Problem('incident_closed');
-    return done && (await readIncident(db, parameters.incidentId));
+    return done && (await readIncident(db, parameters.incidentId, bus.subscribers()));
   },
   redirectTo: (_, { body, parameters: { incidentId: of } }) =>
     followedPath(nextPath(body.next ?? incidentPath(of)), 'acknowledge-incident', of),
@@ -213,7 +214,7 @@ export const dismissIncident = operatorRoute({
   },
   handle: async ({ parameters, body, operator, bus }) => {
     const db = await bus.database();
-    const found = await readIncident(db, parameters.incidentId);
+    const found = await readIncident(db, parameters.incidentId, bus.subscribers());
     if (!found) return null;
     const { topic, subscriber, lastError } = found;
     // An outage has no dead letters of its own.
@@ -254,7 +255,7 @@ export const retryIncident = operatorRoute({
   },
   handle: async ({ parameters, body, operator, bus }) => {
     const db = await bus.database();
-    const found = await readIncident(db, parameters.incidentId);
+    const found = await readIncident(db, parameters.incidentId, bus.subscribers());
     if (!found) return null;
     const how = { by: operator.subject, reason: body.reason ?? null, ...parameters };
     if (found.topic === null) {

@@ -1,4 +1,4 @@
-import { dismissLetterForm, mayReplay, replayLink } from '../page/actions.ts';
+import { dismissLetterForm, mayReplay, replayLinkTo } from '../page/actions.ts';
 import { timeAndAgo } from '../page/instants.ts';
 import type { PageContext } from '../page/layout.ts';
 import { deadLetterPath, eventPath } from '../page/links.ts';
@@ -52,7 +52,8 @@ function laneRow(lane: HaltedLane, { topic, orderedBy, generatedAt }: TopicView,
       ${
         mayReplay(context.operator) &&
         html`<div class="acts">
-          ${replayLink(of, { deliveryIds: deliveryId })} ${dismissLetterForm(deliveryId, of, true, context)}
+          ${replayLinkTo({ topic: topic.topic, subscriber }, of, { deliveryIds: deliveryId }, context)}
+          ${dismissLetterForm(deliveryId, of, true, context)}
         </div>`
       }
     </td>

@@ -7,7 +7,7 @@ import {
   missingReplayScope,
   pauseForm,
   probeForm,
-  replayLink,
+  replayLinkTo,
   resumeForm,
 } from '../page/actions.ts';
 import { timeAndAgo, timeToMinute } from '../page/instants.ts';
@@ -134,7 +134,7 @@ function subscriberRow(row: TopicOverview, one: SubscriberOverview, now: string,
 function subscriberActions(topic: string, one: SubscriberOverview, context: PageContext): Html {
   const { subscriber, deadLettered, paused, pause } = one;
   return html`<div class="acts">
-    ${deadLettered > 0 && one.inCatalog && replayLink(`to ${subscriber}`, { topic, subscriber, since: ALL_TIME })}
+    ${deadLettered > 0 && one.inCatalog && replayLinkTo({ topic, subscriber }, `to ${subscriber}`, { topic, subscriber, since: ALL_TIME }, context)}
     ${one.outage && probeForm(subscriber, context)}
     ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
     ${!one.inCatalog && retireForm(subscriber, topic, context)}

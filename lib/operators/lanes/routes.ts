@@ -4,7 +4,6 @@ import { isTopicName, subscriberNames, topics } from '../../catalog/catalog.ts';
 import { NotActedOn } from '../../deliveries/first-of-lane.ts';
 import type { ActedOn } from '../../deliveries/first-of-lane.ts';
 import { pause, resume } from '../../deliveries/pause.ts';
-import { probe } from '../../deliveries/probe.ts';
 import { deliveryId, topicName, topicText } from '../../deliveries/replay-request.ts';
 import { retryNow } from '../../deliveries/retry-now.ts';
 import { skip } from '../../deliveries/skip.ts';

@@ -26,6 +26,18 @@ export function replayLink(of: string, query: Parameters<typeof replayPath>[0]):
   return html`<a class="btn sm" href="${replayPath(query)}">Replay…<span class="vh"> ${of}</span></a>`;
 }
 
+/** The same for deliveries of one subscription, whose handler may refuse replays. */
+export function replayLinkTo(
+  { topic, subscriber }: { readonly topic: string; readonly subscriber: string },
+  of: string,
+  query: Parameters<typeof replayPath>[0],
+  { refusesReplay }: PageContext,
+): Html {
+  return refusesReplay(topic, subscriber)
+    ? html`<span class="muted small">refuses replays</span>`
+    : replayLink(of, query);
+}
+
 /** Makes the delivery that holds a lane due at once. */
 export function retryForm(deliveryId: string, of: string, { url }: PageContext): Html {
   return html`<form method="post" action="${deliveryAction(deliveryId, 'retry')}">

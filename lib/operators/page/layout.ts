@@ -30,6 +30,8 @@ export interface PageContext {
   readonly badges: Badges | null;
   /** The action that the address says was done, and how it goes on. */
   readonly following?: Following | null;
+  /** Whether the handler of a subscription refuses replays. */
+  readonly refusesReplay: (topic: string, subscriber: string) => boolean;
 }
 
 /** Numbers beside entries of the navigation. */

@@ -28,7 +28,7 @@ const options = z
   .meta({ id: 'SubscriptionOptions', description: 'The options of a subscription, defaults included.' });
 export type SubscriptionOptions = z.output<typeof options>;
 
-export const subscriptionPlace = z.enum(['in_process', 'elsewhere', 'journal', 'unattached']).meta({
+const subscriptionPlace = z.enum(['in_process', 'elsewhere', 'journal', 'unattached']).meta({
   description:
     'Where the process that answers has its handler; `journal` is the stand-in of the embedded mode; deliveries to an unattached subscription wait.',
 });

@@ -4,9 +4,9 @@ import type { Database } from '../../db/connect.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import type { Follower, Following } from '../page/following.ts';
-import { time } from '../page/instants.ts';
+import { time, timeToMinute } from '../page/instants.ts';
 import { replayedPath } from '../page/links.ts';
-import { count } from '../page/words.ts';
+import { count, quantity } from '../page/words.ts';
 import { readReplay } from './read.ts';
 import type { ReplayProgress } from './read.ts';
 
@@ -26,18 +26,42 @@ export const replayFollowers = { replay };
 /** Says how a replay goes on. It is settled when nothing of it waits for its first attempt. */
 export function replayFollowing(view: ReplayProgress): Following {
   const { pending, failing, deadLettered } = view.progress;
+  const isWaiting = pending > 0 || isUnderWay(view);
   return {
-    tone: deadLettered > 0 ? 'dead' : failing > 0 ? 'fail' : pending > 0 ? 'wait' : 'ok',
-    words: html`${progressWords(view)}${missedWords(view)}`,
-    isSettled: pending === 0,
+    tone: deadLettered > 0 ? 'dead' : failing > 0 ? 'fail' : isWaiting ? 'wait' : 'ok',
+    words: html`${progressWords(view)}${paceWords(view)}${missedWords(view)}`,
+    isSettled: !isWaiting,
     since: view.requestedAt,
     now: view.generatedAt,
   };
 }
 
-function progressWords({ progress, replayed, lastDeliveredAt, generatedAt }: ReplayProgress): Html {
+/** Whether a paced replay still puts deliveries back. */
+export function isUnderWay({ pace }: ReplayProgress): boolean {
+  return pace !== null && pace.endedAt === null;
+}
+
+function paceWords({ pace, generatedAt: now }: ReplayProgress): Html | null {
+  if (pace === null) return null;
+  const { left, perMinute, passedOver, endsAt, stopped } = pace;
+  const rest =
+    stopped !== null
+      ? html` ${stopped.by} stopped it at ${time(stopped.at, now)}: ${quantity(left, 'delivery')}
+        ${left === 1 ? 'was' : 'were'} not put back.`
+      : left > 0 &&
+        endsAt !== null &&
+        html` ${count(left)} left to put back, ${count(perMinute)} a minute, until about
+        ${timeToMinute(endsAt, now)}.`;
+  const passed =
+    passedOver > 0 &&
+    ` ${count(passedOver)} passed over: replayed, dismissed or pruned meanwhile, or refused by the handler.`;
+  return html`${rest}${passed}`;
+}
+
+function progressWords(view: ReplayProgress): Html {
+  const { progress, replayed, lastDeliveredAt, generatedAt } = view;
   const { delivered, failing, pending, deadLettered, replayedAgain } = progress;
-  if (replayed === 0) return html`<b>Nothing was replayed.</b>`;
+  if (replayed === 0) return html`<b>Nothing was replayed${isUnderWay(view) && ' yet'}.</b>`;
   const last =
     delivered === replayed &&
     lastDeliveredAt !== null &&
@@ -52,7 +76,8 @@ function progressWords({ progress, replayed, lastDeliveredAt, generatedAt }: Rep
     >${last}${rest.map((part) => `, ${part}`)}.`;
 }
 
-function missedWords({ matched, replayed }: ReplayProgress): string {
+function missedWords({ matched, replayed, pace }: ReplayProgress): string {
+  if (pace !== null) return '';
   const missed = matched - replayed;
   if (missed <= 0) return '';
   return ` ${count(missed)} ${missed === 1 ? 'was' : 'were'} no longer dead-lettered when the replay started.`;

@@ -1,14 +1,15 @@
+import { mayReplay, missingReplayScope, reasonField, reasonForm } from '../page/actions.ts';
 import { followingRegion } from '../page/following.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, RETRY_ICON } from '../page/icons.ts';
 import { timeAndAgo } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { deadLetterPath, deadLettersPath, replaysPath, topicPath } from '../page/links.ts';
+import { deadLetterPath, deadLettersPath, replayedPath, replaysPath, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { card, factList, section } from '../page/sections.ts';
 import { count } from '../page/words.ts';
-import { replayFollowing } from './follow.ts';
+import { isUnderWay, replayFollowing } from './follow.ts';
 import type { ReplayProgress } from './read.ts';
 import { scopeWords } from './scope.ts';
 
@@ -25,7 +26,7 @@ export function replayPage(view: ReplayProgress, context: PageContext): Html {
       lead: scopeWords(view),
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${followingRegion(following, reviewLink(view))}
+    ${followingRegion(following, reviewLink(view))} ${stopForm(view, context)}
     <div class="card progress">
       ${progressBar(view)}
       <dl class="counts">
@@ -43,6 +44,21 @@ export function replayPage(view: ReplayProgress, context: PageContext): Html {
   );
 }
 
+function stopForm(view: ReplayProgress, { operator }: PageContext): Html | null {
+  if (!isUnderWay(view)) return null;
+  if (!mayReplay(operator)) return missingReplayScope(operator);
+  return html`<div class="acts choices">
+    ${reasonForm({
+      button: 'Stop…',
+      path: `${replayedPath(view.replayId)}/stop`,
+      text: 'What has not been put back stays as it is, and can be replayed later. What has been put back is delivered.',
+      fields: reasonField('for example: ledger is slow again'),
+      submit: html`<button class="btn sm">Stop the replay</button>`,
+      isLeft: true,
+    })}
+  </div>`;
+}
+
 function reviewLink(view: ReplayProgress): Html | null {
   if (view.progress.deadLettered === 0) return null;
   const path = deadLettersPath({ topic: view.topic, subscriber: subscriberOf(view) });
@@ -50,7 +66,7 @@ function reviewLink(view: ReplayProgress): Html | null {
 }
 
 /** Draws the shares in the order of the counts below. */
-function progressBar({ progress, replayed }: ReplayProgress): Html {
+function progressBar({ progress, replayed, pace }: ReplayProgress): Html {
   const parts = [
     ['ok', progress.delivered],
     ['wait', progress.pending],
@@ -59,7 +75,8 @@ function progressBar({ progress, replayed }: ReplayProgress): Html {
     ['wait', progress.replayedAgain],
   ] as const;
   const label = `${count(progress.delivered)} of ${count(replayed)} delivered, ${count(progress.pending)} pending, ${count(progress.failing)} failing, ${count(progress.deadLettered)} dead-lettered again`;
-  const whole = Math.max(1, replayed);
+  // What a paced replay has not put back yet is the empty part.
+  const whole = Math.max(1, replayed + (pace?.left ?? 0));
   let from = 0;
   return html`<svg
     class="share"
@@ -84,7 +101,7 @@ function stateCount(tone: string, icon: Html, name: string, number: number): Htm
 }
 
 function requestSection(view: ReplayProgress): Html {
-  const { topic, requestedAt, requestedBy, reason, replayId, generatedAt } = view;
+  const { topic, requestedAt, requestedBy, reason, replayId, pace, generatedAt } = view;
   const { deliveryIds } = view.request;
   const selected = Array.isArray(deliveryIds) ? deliveryIds.map(String) : [];
   return section({
@@ -98,8 +115,15 @@ function requestSection(view: ReplayProgress): Html {
           ['Why', reason ?? html`<span class="muted">no reason given</span>`],
           topic !== null && ['Topic', html`<a class="mono" href="${topicPath(topic)}">${topic}</a>`],
           selected.length > 0 && selected.length <= MOST_LINKED && ['Deliveries', selected.map(deliveryLink)],
+          pace !== null && ['Pace', `${count(pace.perMinute)} a minute`],
           ['Matched', count(view.matched)],
           ['Replayed', count(view.replayed)],
+          pace !== null && pace.left > 0 && [pace.stopped ? 'Not put back' : 'Left', count(pace.left)],
+          pace !== null &&
+            pace.stopped !== null && [
+              'Stopped',
+              html`${timeAndAgo(pace.stopped.at, generatedAt)} by ${pace.stopped.by}: ${pace.stopped.reason}`,
+            ],
           ['Replay id', html`<span class="mono">${replayId}</span>`],
         ],
         'roomy',

@@ -1,6 +1,6 @@
 import { hiddenField, mayReplay, missingReplayScope, reasonField } from '../page/actions.ts';
 import { CHECK_ICON, WARNING_ICON } from '../page/icons.ts';
-import { span, time, timeToMinute } from '../page/instants.ts';
+import { duration, span, time, timeToMinute } from '../page/instants.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { ALL_TIME, deadLettersPath, HOME, incidentPath } from '../page/links.ts';
@@ -9,6 +9,7 @@ import type { Child, Html } from '../../markup.ts';
 import { alert, factList } from '../page/sections.ts';
 import { failureLabel, lastFailureClause } from '../page/states.ts';
 import { count, quantity, lastPeriod } from '../page/words.ts';
+import { SECOND } from '../../time.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
 import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
 
@@ -31,7 +32,8 @@ function confirmation(view: ReplayPreview, { operator }: PageContext): Html {
     ${previewFacts(view)} ${missingReplayScope(operator)}
     ${
       mayReplay(operator) &&
-      html`${requestFields(view)} ${reasonField('for example: ledger is back after INC-4411')}
+      html`${requestFields(view)} ${view.matched > 1 && paceField(view)}
+      ${reasonField('for example: ledger is back after INC-4411')}
       ${view.matched > CONFIRMED_ABOVE && confirmField(view.matched)}`
     }
     <div class="end">
@@ -39,6 +41,25 @@ function confirmation(view: ReplayPreview, { operator }: PageContext): Html {
       ${mayReplay(operator) && html`<button class="btn primary">Replay ${what}</button>`}
     </div>
   </form>`;
+}
+
+/** The pace that the page suggests, in deliveries a minute: slow enough for any subscriber that delivers at all. */
+const SUGGESTED_PACE = 1000;
+
+function paceField({ matched, request: { perMinute } }: ReplayPreview): Html {
+  const takes = duration(Math.ceil((matched / SUGGESTED_PACE) * 60) * SECOND);
+  return html`<label class="f">
+    Deliveries a minute
+    <span class="hint">Empty: all at once. ${count(SUGGESTED_PACE)} a minute take about ${takes}</span>
+    <input
+      name="perMinute"
+      inputmode="numeric"
+      autocomplete="off"
+      pattern="[0-9]{1,7}"
+      title="A whole number, 1 to 1000000, or nothing"
+      value="${perMinute ?? ''}"
+    />
+  </label>`;
 }
 
 function confirmField(matched: number): Html {
@@ -58,12 +79,21 @@ function confirmField(matched: number): Html {
 
 function previewFacts(view: ReplayPreview): Html {
   const { topic, error, generatedAt, createdFrom, createdTo, endedFrom, endedTo } = view;
+  const {
+    estimatedSeconds,
+    request: { perMinute },
+  } = view;
   return factList([
     topic !== null && ['Topic', html`<span class="mono">${topic}</span>`],
     error !== null && ['Error', failureLabel(error)],
     ['Goes to', destinations(view)],
     createdFrom !== null && createdTo !== null && ['Recorded', span(createdFrom, createdTo, generatedAt)],
     endedFrom !== null && endedTo !== null && [endedWord(view), span(endedFrom, endedTo, generatedAt)],
+    perMinute !== undefined &&
+      estimatedSeconds !== null && [
+        'Pace',
+        `${count(perMinute)} a minute, about ${duration(estimatedSeconds * SECOND)}`,
+      ],
     ['How', 'Oldest first, same event ids, attempt numbers start again at 1'],
   ]);
 }
@@ -101,10 +131,16 @@ function redeliveryWarning(): Html {
   );
 }
 
-function leftOutWarning({ topic, subscriber, count: number }: LeftOut): Html {
+function leftOutWarning({ topic, subscriber, count: number, reason }: LeftOut): Html {
+  const on = html`<span class="mono">${topic}</span>`;
+  const why =
+    reason === 'refuses_replays'
+      ? html`${subscriber} refuses replays of ${on}, because it would act twice. Settle its dead letters
+        another way, then dismiss them.`
+      : html`This release’s catalog does not list ${subscriber} for ${on}.`;
   return warning(
-    html`<b>${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.</b> This
-      release’s catalog does not list ${subscriber} for <span class="mono">${topic}</span>.`,
+    html`<b>${quantity(number, 'delivery')} to ${subscriber} ${number === 1 ? 'is' : 'are'} left out.</b>
+      ${why}`,
   );
 }
 
@@ -148,7 +184,9 @@ function requestFields({ request, replayId, matched }: ReplayPreview): Html {
   const fields = { ...request, replayId, expectedCount: matched };
   return html`${Object.entries(fields).map(([name, value]) => {
     const text = fieldText(value);
-    return name === 'dryRun' || name === 'reason' || text === null ? null : hiddenField(name, text);
+    return name === 'dryRun' || name === 'reason' || name === 'perMinute' || text === null
+      ? null
+      : hiddenField(name, text);
   })}`;
 }
 
@@ -169,9 +207,11 @@ function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {
       <h1>Nothing to replay</h1>
       <p>
         ${
-          topic === null
-            ? 'The selected deliveries are no longer dead-lettered.'
-            : html`No dead letters on <span class="mono">${topic}</span>${within}.`
+          leftOut.length > 0
+            ? 'All that matches is left out.'
+            : topic === null
+              ? 'The selected deliveries are no longer dead-lettered.'
+              : html`No dead letters on <span class="mono">${topic}</span>${within}.`
         }
       </p>
       ${leftOut.map(leftOutWarning)}

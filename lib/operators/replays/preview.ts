@@ -29,6 +29,18 @@ export const replayed = z
   })
   .meta({ id: 'Replayed', description: 'The re-queued deliveries.' }) satisfies z.ZodType<Replay>;
 
+const leftOut = z
+  .object({
+    topic: shape.topic,
+    subscriber: z.string(),
+    count: shape.count,
+    reason: z.enum(['not_in_catalog', 'refuses_replays']).meta({
+      description:
+        '`not_in_catalog`: this release’s catalog does not list the subscriber for the topic. `refuses_replays`: its handler would act twice.',
+    }),
+  })
+  .meta({ id: 'LeftOut' });
+
 export const replayPreview = z
   .object({
     generatedAt: shape.instant,
@@ -65,9 +77,9 @@ export const replayPreview = z
         })
         .meta({ id: 'PreviewedSubscription' }),
     ),
-    leftOut: z.array(z.object({ topic: shape.topic, subscriber: z.string(), count: shape.count })).meta({
-      description:
-        'Deliveries left out because this release’s catalog does not list the subscriber for the topic.',
+    leftOut: z.array(leftOut).meta({ description: 'Deliveries that the replay would leave out, and why.' }),
+    estimatedSeconds: z.number().nonnegative().nullable().meta({
+      description: 'About how long the replay takes at its pace. Null without a pace.',
     }),
   })
   .meta({
@@ -97,7 +109,7 @@ export async function previewReplay(
 ): Promise<ReplayPreview> {
   const [row] = await run<{ found: Found }>(driverOf(db), {
     text: PREVIEW[wayOf(asked)],
-    values: matchingValues(asked),
+    values: matchingValues(asked, attached),
   });
   const { found } = row!;
   const generatedAt = instantOf(found.now);
@@ -118,7 +130,13 @@ export async function previewReplay(
     endedTo: instantOrNull(found.ended_to),
     subscriptions: found.subscriptions.map((subscription) => previewOf(subscription, attached)),
     leftOut: [...found.left_out],
+    estimatedSeconds: secondsOf(found.matched, asked.perMinute),
   };
+}
+
+/** @returns null without a pace. */
+function secondsOf(deliveries: number, perMinute: number | undefined): number | null {
+  return perMinute === undefined ? null : Math.ceil((deliveries / perMinute) * 60);
 }
 
 /** The statement's result. Times are epoch milliseconds. */
@@ -254,7 +272,9 @@ const statement = (matching: string) => `
     ),
     'left_out', (
       select coalesce(json_agg(unlisted order by topic, subscriber), '[]') from (
-        select topic, subscriber, count(*) as count from found where not is_listed group by topic, subscriber
+        select topic, subscriber, count(*) as count,
+          case when bool_or(refuses) then 'refuses_replays' else 'not_in_catalog' end as reason
+        from found where not is_listed or refuses group by topic, subscriber
       ) as unlisted
     )
   ) as found

@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { instantOf, instantOrNull, msOf } from '../../time.ts';
+import { instantOf, instantOrNull, MINUTE, msOf } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import { topicOrNull } from './preview.ts';
 import { ago, isInstant, topicText } from '../../deliveries/replay-request.ts';
@@ -15,7 +15,7 @@ const record = z.object({
   reason: z.string().nullable(),
   request: z.record(z.string(), z.unknown()).meta({ description: 'The request as it was sent.' }),
   matched: shape.count,
-  replayed: shape.count,
+  replayed: shape.count.meta({ description: 'Deliveries put back. Of a paced replay, so far.' }),
   recipients: z
     .array(z.object({ topic: shape.topic, subscriber: z.string(), count: shape.count }))
     .nullable()
@@ -25,11 +25,33 @@ const record = z.object({
     }),
 });
 
+const pace = z
+  .object({
+    perMinute: z.int().positive(),
+    left: shape.count.meta({
+      description: 'Deliveries that it has not put back yet; of a stopped one, that stay as they were.',
+    }),
+    passedOver: shape.count.meta({
+      description:
+        'Deliveries that had been replayed, dismissed or pruned, or whose handler refused replays, when their turn came.',
+    }),
+    endsAt: shape.instant.nullable().meta({
+      description: 'About when the last delivery is put back. Null once it has ended.',
+    }),
+    endedAt: shape.instant.nullable(),
+    stopped: z
+      .object({ at: shape.instant, by: z.string(), reason: z.string().nullable() })
+      .nullable()
+      .meta({ description: 'The operator who stopped it.' }),
+  })
+  .meta({ id: 'ReplayPace', description: 'How far a paced replay is.' });
+
 export const replayProgress = z
   .object({
     generatedAt: shape.instant,
     ...record.shape,
     lastDeliveredAt: shape.instant.nullable(),
+    pace: pace.nullable().meta({ description: 'Null for a replay that put everything back at once.' }),
     progress: z
       .object({ ...shape.counts, delivered: shape.count, replayedAgain: shape.count })
       .meta({ description: 'The states of its deliveries now; they add up to `replayed`.' }),
@@ -51,6 +73,7 @@ const logged = z
     eventId: z.uuid().nullable(),
     reason: z.string().nullable(),
     incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
+    replayId: z.string().nullable().meta({ description: 'The replay that was stopped.' }),
   })
   .meta({ id: 'OperatorAction' });
 
@@ -126,11 +149,13 @@ export async function readReplay(db: Database, replayId: string): Promise<Replay
   const [row] = await run<{ found: FoundProgress }>(driverOf(db), { text: PROGRESS, values: [replayId] });
   if (!row) return null;
   const { now, replay, pending, failing, dead_lettered: deadLettered, delivered } = row.found;
-  const replayedAgain = replay.replayed - pending - failing - deadLettered - delivered;
+  const recorded = recordOf(replay);
+  const replayedAgain = recorded.replayed - pending - failing - deadLettered - delivered;
   return {
     generatedAt: instantOf(now),
-    ...recordOf(replay),
+    ...recorded,
     lastDeliveredAt: instantOrNull(row.found.last_delivered),
+    pace: row.found.pace && paceOf(row.found.pace, now),
     progress: { pending, failing, deadLettered, delivered, replayedAgain },
   };
 }
@@ -145,6 +170,8 @@ interface FoundReplay {
   readonly request: Readonly<Record<string, unknown>>;
   readonly matched: number;
   readonly replayed: number;
+  /** Of a paced replay. */
+  readonly put_back: number | null;
   readonly recipients: ReplayRecord['recipients'];
 }
 
@@ -159,6 +186,7 @@ interface FoundAction {
   readonly event_id: string | null;
   readonly reason: string | null;
   readonly incident_id: string | null;
+  readonly replay_id: string | null;
 }
 
 interface FoundEntry {
@@ -176,10 +204,36 @@ interface FoundProgress {
   readonly dead_lettered: number;
   readonly delivered: number;
   readonly last_delivered: number | null;
+  readonly pace: FoundPace | null;
+}
+
+/** Times are epoch milliseconds. */
+interface FoundPace {
+  readonly per_minute: number;
+  readonly planned: number;
+  readonly put_back: number;
+  readonly passed_over: number;
+  readonly next_at: number;
+  readonly ended_at: number | null;
+  readonly stopped: { readonly at: number; readonly by: string; readonly reason: string | null } | null;
+}
+
+function paceOf(found: FoundPace, nowMs: number): ReplayProgress['pace'] {
+  const { per_minute: perMinute, stopped } = found;
+  const left = found.planned - found.put_back - found.passed_over;
+  const endsAtMs = Math.max(found.next_at, nowMs) + (left / perMinute) * MINUTE;
+  return {
+    perMinute,
+    left,
+    passedOver: found.passed_over,
+    endsAt: found.ended_at === null ? instantOf(endsAtMs) : null,
+    endedAt: instantOrNull(found.ended_at),
+    stopped: stopped && { ...stopped, at: instantOf(stopped.at) },
+  };
 }
 
 function recordOf(found: FoundReplay): ReplayRecord {
-  const { topic, reason, request, matched, replayed, recipients } = found;
+  const { topic, reason, request, matched, recipients } = found;
   return {
     replayId: found.id,
     topic,
@@ -188,7 +242,7 @@ function recordOf(found: FoundReplay): ReplayRecord {
     reason,
     request,
     matched,
-    replayed,
+    replayed: found.put_back ?? found.replayed,
     recipients,
   };
 }
@@ -206,8 +260,15 @@ function actionOf(found: FoundAction): OperatorAction {
     eventId: found.event_id,
     reason,
     incidentId: found.incident_id,
+    replayId: found.replay_id,
   };
 }
+
+/** A row of `replays`, with the count of a paced one. */
+const RECORD = `
+  to_jsonb(replays) || jsonb_build_object('put_back', (
+    select put_back from paced_replays where replay_id = replays.id
+  ))`;
 
 // Each list is sorted and cut to a page before they are merged, so that neither is read to its end.
 const LOG = `
@@ -215,7 +276,7 @@ const LOG = `
     select coalesce(clock_timestamp() - $7::float8 * interval '1 millisecond', '-infinity') as since
   ),
   replay as (
-    select id, requested_at as at, row_to_json(replays) as replay, null::json as action from replays, clock
+    select id, requested_at as at, ${RECORD} as replay, null::jsonb as action from replays, clock
     where ($2::text is null or (requested_at, id) < ($2::text::timestamptz, $3::text::uuid))
       and requested_at >= clock.since and ($6::text is null or requested_by = $6::text)
       and ($4::text is null or topic = $4::text or recipients @> jsonb_build_array(jsonb_build_object('topic', $4::text)))
@@ -224,7 +285,7 @@ const LOG = `
     order by requested_at desc, id desc limit $1::int
   ),
   action as (
-    select id, at, null::json as replay, row_to_json(operator_actions) as action
+    select id, at, null::jsonb as replay, to_jsonb(operator_actions) as action
     from operator_actions, clock
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
@@ -241,13 +302,21 @@ const LOG = `
     'entries', (select coalesce(json_agg(entry order by number), '[]') from entry)) as found`;
 
 const PROGRESS = `
-  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'replay', row_to_json(replays),
+  select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'replay', ${RECORD},
     'pending', pending, 'failing', failing, 'dead_lettered', dead, 'delivered', delivered,
-    'last_delivered', extract(epoch from last_delivered) * 1000) as found
+    'last_delivered', extract(epoch from last_delivered) * 1000, 'pace', (
+      select json_build_object('per_minute', per_minute, 'planned', planned, 'put_back', put_back,
+        'passed_over', passed_over, 'next_at', extract(epoch from next_at) * 1000,
+        'ended_at', extract(epoch from ended_at) * 1000, 'stopped', (
+          select json_build_object('at', extract(epoch from at) * 1000, 'by', operator, 'reason', reason)
+          from operator_actions where replay_id = replays.id limit 1
+        ))
+      from paced_replays where replay_id = replays.id
+    )) as found
   from replays, lateral (
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'failing') as failing,
       count(*) filter (where state = 'dead_lettered') as dead, count(*) filter (where state = 'delivered') as delivered,
       max(delivered_at) as last_delivered
-    from deliveries where replayed_at = replays.requested_at
+    from replay_instants join deliveries on replayed_at = at where replay_id = replays.id
   ) as progress
   where replays.id = $1::uuid`;

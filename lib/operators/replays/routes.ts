@@ -1,20 +1,21 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { CountChanged, NoSuchSubscription, replay } from '../../deliveries/replay.ts';
+import { CountChanged, NoSuchSubscription, RefusesReplays, replay } from '../../deliveries/replay.ts';
 import type { Replay } from '../../deliveries/replay.ts';
 import { replayForm, replayRequest } from '../../deliveries/replay-request.ts';
 import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
+import { stopReplay } from '../../deliveries/paced-replay.ts';
 import { answered, invalid, refused } from '../../http/operation.ts';
 import { Problem } from '../../http/problem.ts';
 import { requireValid, validated } from '../../http/validated.ts';
 import type { Content } from '../../http/validated.ts';
-import type { Database } from '../../db/connect.ts';
 import { operatorRoute } from '../access/route.ts';
 import type { Bus } from '../access/route.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../known-names.ts';
 import { followedPath } from '../page/following.ts';
 import { HOME, incidentPath, replayedPath } from '../page/links.ts';
+import * as shape from '../shapes.ts';
 import { logPage } from './log-page.ts';
 import { replayPage } from './page.ts';
 import { dryRun, previewReplay, replayed, replayPreview } from './preview.ts';
@@ -55,6 +56,7 @@ const PREVIEW = {
     },
   ],
   leftOut: [],
+  estimatedSeconds: null,
 };
 
 export const showPreview = operatorRoute({
@@ -119,7 +121,7 @@ export const requestReplay = operatorRoute({
       parameters: { replayId: '$response.body#/replayId' },
     },
   },
-  problems: ['not_confirmed', 'count_changed', 'no_such_subscription'],
+  problems: ['not_confirmed', 'count_changed', 'no_such_subscription', 'replay_refused'],
   examples: {
     counted: {
       summary: 'A dry run',
@@ -152,6 +154,31 @@ export const requestReplay = operatorRoute({
           'This release’s catalog does not list calendar for payment.dispute.closed: ask a release that does, or list it again. Nothing was replayed.',
       }),
     },
+    'a-subscriber-that-refuses': {
+      summary: 'A subscriber whose handler refuses replays',
+      json: { topic: 'payment.captured', subscriber: 'notifications', since: '24h' },
+      answer: refused('replay_refused'),
+    },
+    paced: {
+      summary: 'A thousand a minute',
+      json: { topic: 'payment.dispute.closed', since: '24h', include: 'all', perMinute: 1000 },
+      answer: answered({
+        replayId: '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d22',
+        topic: 'payment.dispute.closed',
+        since: '24h',
+        matched: 5000,
+        replayed: 16,
+      }),
+    },
+    'a-pace-of-nothing': {
+      summary: 'A pace that is too slow',
+      json: { topic: 'payment.dispute.closed', since: '24h', perMinute: 0 },
+      answer: invalid(
+        'perMinute',
+        'too_small',
+        'expected a whole number of deliveries a minute, 1 to 1000000',
+      ),
+    },
     'an-unknown-unit': {
       summary: 'A window with an unknown unit',
       json: { topic: 'payment.dispute.closed', since: '1y' },
@@ -163,7 +190,7 @@ export const requestReplay = operatorRoute({
     },
   },
   handle: async ({ body, operator, bus }) => {
-    const done = await requireReplay(await bus.database(), body, operator.subject);
+    const done = await requireReplay(bus, body, operator.subject);
     if (done.replayId === null)
       return { ...(await preview(bus, body)), ...done, replayId: null, replayed: 0 };
     return done;
@@ -208,6 +235,7 @@ export const listReplays = operatorRoute({
             eventId: null,
             reason: 'Accounting is moving to another host.',
             incidentId: null,
+            replayId: null,
           },
         ],
         nextCursor: null,
@@ -249,8 +277,43 @@ export const showReplay = operatorRoute({
   page: replayPage,
 });
 
+export const stopPacedReplay = operatorRoute({
+  id: 'stopReplay',
+  path: `${HOME}/replays/{replayId}/stop`,
+  scope: 'event-bus:replay',
+  summary: 'Stop a paced replay',
+  description:
+    'What it has not put back stays as it is, and can be replayed later. The operator, the time and the reason are recorded.',
+  parameters: { replayId: z.uuid() },
+  body: z.object({ reason: shape.requiredReason }).meta(shape.needsReason),
+  answer: replayProgress,
+  problems: ['replay_ended'],
+  unknown: UNKNOWN_REPLAY,
+  examples: {
+    'no-such-replay': {
+      summary: 'An unknown replay',
+      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
+      json: { reason: 'The ledger is slow.' },
+      answer: refused('not_found', { detail: UNKNOWN_REPLAY }),
+    },
+    'without-a-reason': {
+      summary: 'Without a reason',
+      parameters: { replayId: '019a0000-0000-7000-8000-000000000009' },
+      json: {},
+      answer: invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log'),
+    },
+  },
+  handle: async ({ parameters: { replayId }, body: { reason }, operator, bus }) => {
+    const db = await bus.database();
+    const done = await stopReplay(db, { replayId, by: operator.subject, reason });
+    if (done === 'ended') throw new Problem('replay_ended');
+    return await readReplay(db, replayId);
+  },
+  redirectTo: ({ replayId }) => replayedPath(replayId),
+});
+
 export const replayRoutes = [showPreview, requestReplay];
-export const logRoutes = [listReplays, showReplay];
+export const logRoutes = [listReplays, showReplay, stopPacedReplay];
 
 const isDryRun = (view: Replay): view is DryRun => 'subscriptions' in view;
 
@@ -279,16 +342,17 @@ function readConfirmedForm(content: Content): ParsedReplayRequest {
   return request;
 }
 
-/** @throws Problem 409 if another number matches, or the catalog does not list the subscription. */
-async function requireReplay(db: Database, request: ParsedReplayRequest, by: string): Promise<Replay> {
+/** @throws Problem 409 if another number matches, or nothing that the catalog lists and that takes replays. */
+async function requireReplay(bus: Bus, request: ParsedReplayRequest, by: string): Promise<Replay> {
+  const db = await bus.database();
   await requireKnownTopic(db, request.topic);
   try {
-    return await replay(db, request, by);
+    return await replay(db, request, by, undefined, bus.subscribers());
   } catch (error) {
     if (error instanceof CountChanged) {
       throw new Problem(error.code, { detail: `${error.message}.`, cause: error });
     }
-    if (error instanceof NoSuchSubscription)
+    if (error instanceof NoSuchSubscription || error instanceof RefusesReplays)
       throw new Problem(error.code, { detail: error.message, cause: error });
     throw error;
   }

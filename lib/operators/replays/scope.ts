@@ -6,7 +6,7 @@ type Scope = Pick<ReplayRecord, 'request' | 'recipients'>;
 
 /** Says in words what was replayed, and to whom: `to ledger, one error, dead-lettered in the last 24 hours`. */
 export function scopeWords(replay: Scope): string {
-  const { group, incident, since, deliveryIds, include, limit } = replay.request;
+  const { group, incident, since, deliveryIds, include, limit, perMinute } = replay.request;
   const isAll = include === 'all';
   const ended = isAll ? 'ended' : include === 'dismissed' ? 'dismissed' : 'dead-lettered';
   const words = [
@@ -18,6 +18,7 @@ export function scopeWords(replay: Scope): string {
     typeof since === 'string' && since !== ALL_TIME ? `${ended} in the ${lastPeriod(since)}` : null,
     isAll ? 'including delivered ones' : null,
     typeof limit === 'number' ? `the oldest ${count(limit)}` : null,
+    typeof perMinute === 'number' ? `${count(perMinute)} a minute` : null,
   ];
   return words.filter((word) => word !== null).join(', ') || 'all dead letters';
 }

@@ -25,7 +25,8 @@ export function* delivered(read: Reading): Generator<Violation> {
   const releaseOf = new Map(emits.map(({ id, release }) => [id, release]));
   for (const event of events) {
     const { subscribers = [] } = releases[releaseOf.get(event.id) ?? 'present'][event.topic] ?? {};
-    yield* toEachSubscriber(event, byEvent.get(event.id) ?? [], subscribers);
+    const found = (byEvent.get(event.id) ?? []).filter((one) => !isOfBackfill(one, event, read));
+    yield* toEachSubscriber(event, found, subscribers);
   }
   for (const delivery of read.deliveries.values()) yield* asOftenAsReturned(delivery);
 }
@@ -40,8 +41,8 @@ function* toEachSubscriber(
   deliveries: readonly DeliveryHistory[],
   subscribers: readonly string[],
 ): Generator<Violation> {
-  for (const { limits, laneId, versions } of deliveries) {
-    if (versions[0]!.backfilled || subscribers.some((name) => isFor(name, limits.name))) continue;
+  for (const { limits, laneId } of deliveries) {
+    if (subscribers.some((name) => isFor(name, limits.name))) continue;
     const what = `there is a delivery to ${limits.name}, which the event was not emitted for`;
     yield { rule: 'outcome', what, about: { eventId, laneId, subscriber: limits.name } };
   }
@@ -58,6 +59,20 @@ function* toEachSubscriber(
       yield { rule: 'outcome', what, about: { eventId, laneId, subscriber } };
     }
   }
+}
+
+/** Whether a backfill wrote it, or gave its event the subscriber before the event was fanned out. */
+function isOfBackfill(
+  { limits, versions }: DeliveryHistory,
+  { topic }: StoredEvent,
+  { history: { backfills } }: Reading,
+): boolean {
+  return backfills.some(
+    (backfill) =>
+      backfill.topic === topic &&
+      backfill.subscriber === limits.name &&
+      versions[0]!.at >= backfill.requestedAt,
+  );
 }
 
 /** Promise 9. */

@@ -1,0 +1,106 @@
+import { catalog } from '../../lib/catalog/catalog.ts';
+import type { TopicName } from '../../lib/catalog/catalog.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { driverOf, run } from '../../lib/db/statement.ts';
+import { backfill } from '../../lib/deliveries/backfill.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { attach } from '../../lib/subscribers/subscriber.ts';
+import { DAY, MINUTE } from '../../lib/time.ts';
+
+// A subscriber that joins late, and one that is down for half a day.
+
+export const joining = { topic: 'payment.captured', subscriber: 'ledger' } as const satisfies {
+  topic: TopicName;
+  subscriber: string;
+};
+
+/** Takes the joining subscriber off the events that wait for fan-out, and delivers them to the others. */
+export async function withoutJoining(db: Database): Promise<void> {
+  const { topic, subscriber } = joining;
+  await run(driverOf(db), {
+    text: `with marker as (
+        update awaiting_fan_out set subscribers = array_remove(subscribers, $2), open = open - 1
+        where topic = $1 returning event_id
+      )
+      update events set subscribers = array_remove(subscribers, $2), open = open - 1 from marker where id = event_id`,
+    values: [topic, subscriber],
+  });
+  const others = catalog[topic].subscribers.filter((name) => name !== subscriber);
+  const subscribers = others.map((name) => attach(name, { [topic]: () => undefined }));
+  await relay({ db, subscribers, until: Date.now() + 10 * MINUTE });
+}
+
+/** Backfills the joining subscriber, and delivers what is written. Its handler checks the order. */
+export async function backfillJoining(db: Database) {
+  const { topic, subscriber } = joining;
+  let last = 0;
+  let delivered = 0;
+  let outOfOrder = 0;
+  const attached = attach(subscriber, {
+    [topic]: async ({ seq }: { seq: number }) => {
+      if (seq <= last) outOfOrder += 1;
+      last = seq;
+      delivered += 1;
+    },
+  });
+  const startedAt = performance.now();
+  const elapsedMs = () => performance.now() - startedAt;
+  let writtenInMs = 0;
+  const filling = backfill(db, { topic, subscriber, since: new Date(Date.now() - DAY), by: 'bench' }).finally(
+    () => (writtenInMs = elapsedMs()),
+  );
+  const isDone = async (written: number) => {
+    while (delivered < written) await relay({ db, subscribers: [attached], until: Date.now() + 10 * MINUTE });
+  };
+  await Promise.all([filling, isDone(1)]);
+  const { written } = await filling;
+  await isDone(written);
+  return { written, writtenInMs, deliveredInMs: elapsedMs(), outOfOrder };
+}
+
+interface Outage {
+  readonly keys: number;
+  readonly waits: boolean;
+}
+
+const DOWN_MINUTES = 12 * 60;
+
+/** Lets a subscriber be down for twelve hours of a clock of its own, a look each minute, and then deliver. */
+export async function standOutage(db: Database, { keys, waits }: Outage) {
+  const { topic, subscriber } = joining;
+  let isDown = true;
+  let calls = 0;
+  const last = new Map<string, number>();
+  let outOfOrder = 0;
+  const attached = attach(
+    subscriber,
+    {
+      [topic]: async ({ orderingKey, seq }: { orderingKey: string; seq: number }) => {
+        calls += 1;
+        if (isDown) throw Object.assign(new Error('nobody is there'), { code: 'unreachable' });
+        if (seq <= (last.get(orderingKey) ?? 0)) outOfOrder += 1;
+        last.set(orderingKey, seq);
+      },
+    },
+    { outage: waits ? 'wait' : 'off' },
+  );
+  const drainAt = (minute: number) =>
+    relay({
+      db,
+      subscribers: [attached],
+      until: Date.now() + 10 * MINUTE,
+      now: Date.now() + minute * MINUTE,
+    });
+  let deadLettered = 0;
+  let whenDown = 0;
+  for (let minute = 1; minute <= DOWN_MINUTES; minute += 1) {
+    deadLettered += (await drainAt(minute)).deadLettered;
+    if (minute === 1) whenDown = calls;
+  }
+  const attempts = calls;
+  isDown = false;
+  const startedAt = performance.now();
+  // At the next probe, or retry, at the latest.
+  const { delivered } = await drainAt(DOWN_MINUTES + 6 * 60);
+  return { keys, attempts, whenDown, deadLettered, delivered, ms: performance.now() - startedAt, outOfOrder };
+}

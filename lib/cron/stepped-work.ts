@@ -1,0 +1,31 @@
+import { advanceBackfills } from '../deliveries/backfill.ts';
+import { advanceReplays } from '../deliveries/paced-replay.ts';
+import { indexEvents } from '../identifiers/index-events.ts';
+import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
+import type { SteppedWork } from './keep-stepping.ts';
+
+/** Events are found in the index some seconds after their fan-out; until then they are searched one by one. */
+export const indexing: SteppedWork = {
+  name: 'index of identifiers',
+  step: async (db, options) => {
+    await indexEvents({ db, ...options });
+    return null;
+  },
+};
+
+const backfills: SteppedWork = {
+  name: 'backfills',
+  step: async (db, { until }) => {
+    await advanceBackfills(db, until);
+    return null;
+  },
+};
+
+/** Lists the work that goes on in steps. @param attached the subscribers of this process. */
+export function steppedWork(attached: readonly AttachedSubscriber[]): readonly SteppedWork[] {
+  return [
+    indexing,
+    backfills,
+    { name: 'paced replays', step: (db, { until }) => advanceReplays(db, { attached, until }) },
+  ];
+}

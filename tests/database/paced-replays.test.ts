@@ -1,0 +1,240 @@
+import { describe, expect } from 'vitest';
+
+import { dismiss } from '../../lib/deliveries/dismiss.ts';
+import { advanceReplays, stepReplay, stopReplay } from '../../lib/deliveries/paced-replay.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import type { ReplayRequest } from '../../lib/deliveries/replay-request.ts';
+import { connect } from '../../lib/db/connect.ts';
+import { readReplay } from '../../lib/operators/replays/read.ts';
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
+import { contradictions, drain, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+
+/** Ahead of the database's clock, so that what died is within the window. */
+const T0 = Date.now() + 10 * MINUTE;
+
+const after = (ms: number) => new Date(T0 + ms);
+
+const refuse = () => {
+  throw new PermanentError('refused');
+};
+
+const paced = (bus: Bus, perMinute: number, request: Partial<ReplayRequest> = {}) =>
+  replay(
+    bus.db,
+    { topic: 'payment.captured', since: '1h', subscriber: 'ledger', perMinute, ...request },
+    'kari',
+    after(0),
+  );
+
+const putBack = async (bus: Bus) => {
+  const [row] = await rows<{ count: number }>(
+    bus.db,
+    `select count(*)::int as count from deliveries where state = 'pending' and replays = 1`,
+  );
+  return row!.count;
+};
+
+/** Delivers what is due by the moved clock. */
+const deliver = (bus: Bus, subscribers: readonly AttachedSubscriber[]) =>
+  drain(bus.db, subscribers, { now: T0 + HOUR });
+
+const advance = (bus: Bus, ms: number) =>
+  advanceReplays(bus.db, { attached: [], until: Date.now() + 30 * SECOND, now: after(ms) });
+
+describe('a paced replay (rule 15)', () => {
+  test.beforeEach(async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 600);
+    await drainLive(bus.db, [ledger(refuse)]);
+  });
+
+  test('puts back the first at once, and then its pace, in order, until all are delivered', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    handed.length = 0;
+    const done = await paced(bus, 300);
+    expect(done).toMatchObject({ matched: 600, replayed: 5 });
+    expect(await advance(bus, 999)).toBe(1);
+    expect(await putBack(bus)).toBe(5);
+    // After a gap it catches up on ten seconds.
+    await advance(bus, 30 * SECOND);
+    expect(await putBack(bus)).toBe(5 + 55);
+    for (let second = 31; second < 140; second += 1) await advance(bus, second * SECOND);
+    const progress = await readReplay(bus.db, done.replayId!);
+    expect(progress).toMatchObject({
+      matched: 600,
+      replayed: 600,
+      pace: { perMinute: 300, left: 0, passedOver: 0, endsAt: null, stopped: null },
+    });
+    expect(progress!.pace!.endedAt).not.toBeNull();
+    await deliver(bus, [ledger()]);
+    expect(handed).toEqual(numbers(1, 600));
+    expect(await rows(bus.db, 'select from planned_replays')).toEqual([]);
+    expect(await advance(bus, 200 * SECOND)).toBeNull();
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('puts each delivery back once while several processes take its steps and one of them dies', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    handed.length = 0;
+    await paced(bus, 60_000);
+    const others = await Promise.all(numbers(1, 4).map(() => connect(bus.url)));
+    const dying = others[0]!;
+    const killed = rows(
+      bus.db,
+      `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()
+         and query like '%planned_replays%' limit 1`,
+    );
+    await Promise.allSettled([
+      killed,
+      ...others.map(({ db }) =>
+        advanceReplays(db, { attached: [], until: Infinity, now: after(5 * SECOND) }),
+      ),
+    ]);
+    await dying.close();
+    await advance(bus, 60 * SECOND);
+    expect(await rows(bus.db, 'select put_back, passed_over, planned from paced_replays')).toEqual([
+      { put_back: 600, passed_over: 0, planned: 600 },
+    ]);
+    expect(
+      await rows(
+        bus.db,
+        'select distinct replays from deliveries join lanes on id = lane_id where subscriber = $1',
+        ['ledger'],
+      ),
+    ).toEqual([{ replays: 1 }]);
+    await deliver(bus, [ledger()]);
+    expect(handed).toEqual(numbers(1, 600));
+    await Promise.all(others.slice(1).map(({ close }) => close()));
+  });
+
+  test('passes over what was replayed, dismissed or pruned meanwhile, and what by then refuses replays', async ({
+    bus,
+    ledger,
+  }) => {
+    const { replayId } = await paced(bus, 600);
+    const ids = await rows<{ id: string }>(
+      bus.db,
+      `select lane_id || '-' || position as id from deliveries where state = 'dead_lettered' order by position`,
+    );
+    await replay(bus.db, { deliveryIds: ids.slice(0, 20).map(({ id }) => id) }, 'ola');
+    // Half of them die again before their turn comes.
+    await deliver(bus, [ledger((payment) => (payment % 2 ? refuse() : undefined))]);
+    await rows(bus.db, `delete from deliveries where (lane_id || '-' || position) = any ($1::text[])`, [
+      ids.slice(20, 30).map(({ id }) => id),
+    ]);
+    for (let second = 1; second < 20; second += 1) await advance(bus, second * SECOND);
+    expect(await readReplay(bus.db, replayId!)).toMatchObject({ pace: { passedOver: 30 } });
+    await dismiss(
+      bus.db,
+      { topic: 'payment.captured', subscriber: 'ledger', kind: 'permanent' },
+      { action: 'dismiss', by: 'ola', reason: 'enough', until: Infinity },
+    );
+    const before = await readReplay(bus.db, replayId!);
+    for (let second = 20; second < 90; second += 1) await advance(bus, second * SECOND);
+    const progress = await readReplay(bus.db, replayId!);
+    expect(progress).toMatchObject({ replayed: before!.replayed, pace: { left: 0 } });
+    expect(progress!.replayed + progress!.pace!.passedOver).toBe(600);
+  });
+
+  test('leaves out the deliveries of a handler that refuses replays since it began', async ({
+    bus,
+    ledger,
+  }) => {
+    await paced(bus, 60);
+    const refusing = [ledger(undefined, { onReplay: 'refuse' })];
+    const until = Date.now() + 30 * SECOND;
+    for (let second = 1; second < 650; second += 10)
+      await advanceReplays(bus.db, { attached: refusing, until, now: after(second * SECOND) });
+    expect(await rows(bus.db, 'select put_back, passed_over from paced_replays')).toEqual([
+      { put_back: 1, passed_over: 599 },
+    ]);
+  });
+
+  test('that an operator stops leaves the rest dead-lettered, and is recorded with who and why', async ({
+    bus,
+  }) => {
+    const { replayId } = await paced(bus, 600);
+    const stop = { replayId: replayId!, by: 'ola', reason: 'the ledger is slow', now: after(SECOND) };
+    expect(await stopReplay(bus.db, stop)).toBe('stopped');
+    expect(await stopReplay(bus.db, stop)).toBe('ended');
+    expect(
+      await stopReplay(bus.db, { ...stop, replayId: '019a0000-0000-7000-8000-000000000009' }),
+    ).toBeNull();
+    await advance(bus, 50 * SECOND);
+    expect(await putBack(bus)).toBe(10);
+    expect(await readReplay(bus.db, replayId!)).toMatchObject({
+      replayed: 10,
+      pace: {
+        left: 590,
+        endsAt: null,
+        stopped: { by: 'ola', reason: 'the ledger is slow', at: after(SECOND).toISOString() },
+      },
+    });
+    expect(
+      await rows(
+        bus.db,
+        'select action, topic, subscriber, reason, replay_id::text as id from operator_actions',
+      ),
+    ).toEqual([
+      {
+        action: 'stop_replay',
+        topic: 'payment.captured',
+        subscriber: 'ledger',
+        reason: 'the ledger is slow',
+        id: replayId,
+      },
+    ]);
+  });
+
+  test('that is requested again with its id answers how far it is, and plans nothing anew', async ({
+    bus,
+  }) => {
+    const replayId = '019a0000-0000-7000-8000-000000000001';
+    await paced(bus, 600, { replayId });
+    await advance(bus, 10 * SECOND);
+    expect(await paced(bus, 600, { replayId })).toMatchObject({ matched: 600, replayed: 110 });
+    expect(await rows(bus.db, 'select from planned_replays')).toHaveLength(490);
+  });
+
+  test('of a topic without dead letters has ended at once', async ({ bus }) => {
+    const done = await paced(bus, 600, { topic: 'payment.failed', subscriber: 'bookings' });
+    expect(done).toMatchObject({ matched: 0, replayed: 0 });
+    expect(await stepReplay(bus.db, { attached: [], now: after(MINUTE) })).toBeNull();
+    expect(await readReplay(bus.db, done.replayId!)).toMatchObject({ pace: { left: 0 } });
+  });
+
+  test('is slower than one a minute for nobody: the first is put back at once', async ({ bus }) => {
+    expect(await paced(bus, 1)).toMatchObject({ replayed: 1 });
+    expect(await advance(bus, 59 * SECOND)).toBeGreaterThan(0);
+    await advance(bus, 61 * SECOND);
+    expect(await putBack(bus)).toBe(2);
+  });
+
+  test('covers several subscribers, in the order of their events', async ({ bus, ledger }) => {
+    const bookings = (then?: () => void) => subscriber('bookings', { 'payment.captured': () => then?.() });
+    await drainLive(bus.db, [bookings(refuse)]);
+    await paced(bus, 600, { subscriber: undefined });
+    await advance(bus, SECOND);
+    const found = await rows<{ subscriber: string; count: number }>(
+      bus.db,
+      `select subscriber, count(*)::int as count from deliveries join lanes on lanes.id = lane_id
+       where replays = 1 group by subscriber order by subscriber`,
+    );
+    expect(found).toEqual([
+      { subscriber: 'bookings', count: 10 },
+      { subscriber: 'ledger', count: 10 },
+    ]);
+    await deliver(bus, [ledger(), bookings()]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});

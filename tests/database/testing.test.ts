@@ -1,0 +1,462 @@
+import { sql } from 'drizzle-orm';
+import { testBus } from 'postbud/testing';
+import type { TestBus, TestBusOptions } from 'postbud/testing';
+import { describe, expect, test as base, vi } from 'vitest';
+
+import { emit } from '../../lib/outbox/emit.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { rows } from '../support/bus.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
+
+type Open = (subscribers: readonly AttachedSubscriber[], options?: TestBusOptions) => Promise<TestBus>;
+
+/** `open`: a bus that is closed after the test. */
+const test = base.extend('open', async ({}, { onCleanup }): Promise<Open> => {
+  const opened: TestBus[] = [];
+  onCleanup(async () => {
+    for (const bus of opened) await bus.close();
+  });
+  return async (...given) => {
+    const bus = await testBus(...given);
+    opened.push(bus);
+    return bus;
+  };
+});
+
+const START = '2031-05-04T10:00:00.000Z';
+const START_MS = Date.parse(START);
+
+describe('a handler on a test bus', () => {
+  test('is handed an event with the fields that matter and those of the example', async ({ open }) => {
+    const bus = await open([ledger()], { now: START });
+    const { id } = await bus.emit('payment.captured', { amountMinor: 17 });
+    expect(await bus.drain()).toEqual({
+      delivered: 1,
+      failed: 0,
+      waited: 0,
+      deadLettered: 0,
+      errors: [],
+      nextRetryAt: null,
+    });
+    const [received, ...others] = bus.received('ledger', 'payment.captured');
+    expect(others).toEqual([]);
+    expect(received).toMatchObject({
+      subscriber: 'ledger',
+      event: { id, topic: 'payment.captured', payload: { amountMinor: 17, currency: 'NOK' } },
+      attempt: 1,
+      replayed: false,
+      outcome: 'delivered',
+      error: null,
+    });
+    expect(received!.event.createdAt).toEqual(bus.clock.now());
+  });
+
+  test('does its database work once when the same event is handed to it twice', async ({ open }) => {
+    const once = subscriber(
+      'ledger',
+      {
+        'payment.captured': (event, { tx }) =>
+          tx.execute(sql`insert into entries values (${event.id}) on conflict do nothing`),
+      },
+      { transactional: true },
+    );
+    const bus = await open([once]);
+    await bus.db.execute(sql`create table entries (event_id text primary key)`);
+    await bus.emit('payment.captured');
+    expect(await bus.drain()).toMatchObject({ delivered: 1, errors: [] });
+    expect(await bus.replay('payment.captured', { include: 'all', subscriber: 'ledger' })).toEqual({
+      matched: 1,
+      replayed: 1,
+    });
+    expect(await bus.drain()).toMatchObject({ delivered: 1, errors: [] });
+    expect(bus.received('ledger').map(({ replayed, outcome }) => [replayed, outcome])).toEqual([
+      [false, 'delivered'],
+      [true, 'delivered'],
+    ]);
+    expect(await rows(bus.db, 'select from entries')).toHaveLength(1);
+  });
+
+  test('that fails is called again a minute later, not sooner', async ({ open }) => {
+    let isDown = true;
+    const bus = await open([ledger(() => isDown && fail())], { now: START });
+    await bus.emit('payment.captured');
+    const [retryAt] = [new Date(START_MS + 60_000)];
+    expect(await bus.drain()).toMatchObject({
+      failed: 1,
+      errors: [new Error('the ledger is down')],
+      nextRetryAt: retryAt,
+    });
+    isDown = false;
+    bus.clock.advance('59s');
+    expect(await bus.drain()).toMatchObject({ delivered: 0, failed: 0, nextRetryAt: retryAt });
+    bus.clock.advance('1s');
+    expect(await bus.drain()).toMatchObject({ delivered: 1, nextRetryAt: null });
+    expect(bus.received('ledger').map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
+      [1, 'failed'],
+      [2, 'delivered'],
+    ]);
+  });
+
+  test('that keeps failing leaves a dead letter after its last attempt, and a replay begins anew', async ({
+    open,
+  }) => {
+    let isDown = true;
+    const bus = await open([ledger(() => isDown && fail())]);
+    await bus.emit('payment.captured');
+    let drained = await bus.drain();
+    while (drained.nextRetryAt) {
+      bus.clock.advanceTo(drained.nextRetryAt);
+      drained = await bus.drain();
+    }
+    expect(drained).toMatchObject({ failed: 0, deadLettered: 1 });
+    expect(bus.received('ledger').map(({ outcome }) => outcome)).toEqual([
+      'failed',
+      'failed',
+      'failed',
+      'failed',
+      'dead_lettered',
+    ]);
+    expect(await bus.deadLetters()).toEqual([bus.received('ledger').at(-1)]);
+    isDown = false;
+    await bus.replay('payment.captured');
+    expect(await bus.drain()).toMatchObject({ delivered: 1 });
+    expect(bus.received('ledger').at(-1)).toMatchObject({ attempt: 1, replayed: true });
+    expect(await bus.deadLetters()).toEqual([]);
+  });
+
+  test('that throws PermanentError leaves a dead letter at once', async ({ open }) => {
+    const bus = await open([ledger(refuse)]);
+    await bus.emit('payment.captured');
+    expect(await bus.drain()).toMatchObject({
+      deadLettered: 1,
+      errors: [new PermanentError('refused')],
+      nextRetryAt: null,
+    });
+    expect(await bus.deadLetters()).toMatchObject([
+      { subscriber: 'ledger', attempt: 1, outcome: 'dead_lettered' },
+    ]);
+  });
+
+  test('that throws RetryAfter waits that long and uses up no attempt', async ({ open }) => {
+    let isBusy = true;
+    const bus = await open([
+      ledger(() => {
+        if (isBusy) throw new RetryAfter(90_000);
+      }),
+    ]);
+    await bus.emit('payment.captured');
+    expect(await bus.drain()).toMatchObject({ waited: 1, failed: 0 });
+    isBusy = false;
+    bus.clock.advance('89s');
+    expect(await bus.drain()).toMatchObject({ delivered: 0 });
+    bus.clock.advance(1000);
+    expect(await bus.drain()).toMatchObject({ delivered: 1 });
+    expect(bus.received('ledger').map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
+      [1, 'waited'],
+      [1, 'delivered'],
+    ]);
+  });
+
+  test('that overruns its own time limit has failed', async ({ open }) => {
+    const bus = await open([
+      ledger(
+        (_, { signal }) =>
+          new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+        { timeoutMs: 20 },
+      ),
+    ]);
+    await bus.emit('payment.captured');
+    expect(await bus.drain()).toMatchObject({ failed: 1, errors: [{ code: 'timeout' }] });
+  });
+
+  test('is handed one ordering key while another key waits for its retry', async ({ open }) => {
+    const bus = await open([ledger((amount) => amount === 1 && fail())]);
+    await bus.emit('payment.captured', { amountMinor: 1 }, { orderingKey: 'a' });
+    await bus.emit('payment.captured', { amountMinor: 2 }, { orderingKey: 'a' });
+    await bus.emit('payment.captured', { amountMinor: 3 }, { orderingKey: 'b' });
+    expect(await bus.drain()).toMatchObject({ failed: 1, delivered: 1 });
+    expect(
+      bus
+        .received('ledger', 'payment.captured')
+        .map(({ event, outcome }) => [event.payload.amountMinor, outcome])
+        .toSorted(),
+    ).toEqual([
+      [1, 'failed'],
+      [3, 'delivered'],
+    ]);
+  });
+
+  test('of batches is handed the events together, and what it did not take does not count', async ({
+    open,
+  }) => {
+    const sizes: number[] = [];
+    const batches = subscriber(
+      'ledger',
+      {
+        'payment.captured': ({ length }) => {
+          sizes.push(length);
+          return Math.min(length, 2);
+        },
+      },
+      { batch: true },
+    );
+    const bus = await open([batches]);
+    for (const amountMinor of [1, 2, 3, 4]) await bus.emit('payment.captured', { amountMinor });
+    expect(await bus.drain()).toMatchObject({ delivered: 2, failed: 1, errors: [{ code: 'not_taken' }] });
+    expect(bus.received('ledger').map(({ outcome }) => outcome)).toEqual([
+      'delivered',
+      'delivered',
+      'failed',
+      'not_counted',
+    ]);
+    bus.clock.advance('1m');
+    expect(await bus.drain()).toMatchObject({ delivered: 2 });
+    expect(sizes).toEqual([4, 2]);
+  });
+
+  test('that fails in a shared transaction shows which of its calls were rolled back', async ({ open }) => {
+    const sharing = subscriber(
+      'ledger',
+      { 'payment.captured': ({ payload }) => payload.amountMinor === 2 && fail() },
+      { transactional: true },
+    );
+    const bus = await open([sharing]);
+    for (const amountMinor of [1, 2, 3]) await bus.emit('payment.captured', { amountMinor });
+    expect(await bus.drain()).toMatchObject({
+      delivered: 1,
+      failed: 1,
+      errors: [new Error('the ledger is down')],
+    });
+    expect(
+      bus
+        .received('ledger', 'payment.captured')
+        .map(({ event, outcome }) => [event.payload.amountMinor, outcome]),
+    ).toEqual([
+      [1, 'not_counted'],
+      [2, 'not_counted'],
+      [1, 'delivered'],
+      [2, 'failed'],
+    ]);
+  });
+});
+
+describe('a test bus', () => {
+  test('records what a handler emits, and to whom, without running the others', async ({ open }) => {
+    const payments = subscriber(
+      'payments',
+      {
+        'webhook.cardpayments.received': (event, { tx }) =>
+          emit(
+            tx,
+            'payment.captured',
+            {
+              intentId: 'pi_1',
+              bookingId: 'bkg_1',
+              provider: 'cardpayments',
+              amountMinor: 5,
+              currency: 'NOK',
+              providerEventId: event.payload.eventId,
+            },
+            { causationId: event.id },
+          ),
+      },
+      { transactional: true },
+    );
+    const bus = await open([payments]);
+    const { id } = await bus.emit('webhook.cardpayments.received');
+    expect(await bus.drain()).toMatchObject({ delivered: 1 });
+    const [captured, ...others] = await bus.events('payment.captured');
+    expect(others).toEqual([]);
+    expect(captured).toMatchObject({ causationId: id, payload: { amountMinor: 5 } });
+    for (const name of ['accounting', 'bookings', 'ledger', 'notifications'] as const) {
+      expect(bus.received(name)).toMatchObject([{ event: { id: captured!.id }, outcome: 'delivered' }]);
+    }
+    expect((await bus.events()).map(({ topic }) => topic)).toEqual([
+      'webhook.cardpayments.received',
+      'payment.captured',
+    ]);
+  });
+
+  test('leaves out a field of the example that is given as undefined', async ({ open }) => {
+    const bus = await open([]);
+    await bus.emit('user.signed_up', { email: undefined });
+    expect((await bus.events('user.signed_up'))[0]!.payload).not.toHaveProperty('email');
+  });
+
+  test("moves the database's clock, also for defaults and for what a handler writes", async ({ open }) => {
+    const bus = await open([], { now: START });
+    await bus.db.execute(sql`create table notes (at timestamptz default now())`);
+    const times = async () => {
+      const [row] = await rows<{ at: Date }>(bus.db, 'insert into notes default values returning at');
+      return row!.at.getTime();
+    };
+    expect(await times()).toBe(START_MS);
+    bus.clock.advance('7d');
+    expect(await times()).toBe(START_MS + 7 * 86_400_000);
+    bus.clock.advanceTo('2032-01-01T00:00:00Z');
+    expect(await times()).toBe(Date.parse('2032-01-01T00:00:00Z'));
+    await bus.emit('payment.captured');
+    expect((await bus.events())[0]!.createdAt).toEqual(bus.clock.now());
+  });
+
+  test('hands the next test an empty database with the tables as they were', async ({ open }) => {
+    const bus = await open([ledger(refuse)]);
+    await bus.db.execute(sql`create table entries (id int)`);
+    await bus.db.execute(sql`create view two as select * from entries`);
+    await bus.emit('payment.captured');
+    await bus.drain();
+    const { db } = bus;
+    await bus.close();
+    const next = await open([]);
+    expect(next.db).toBe(db);
+    expect(await rows(next.db, `select to_regclass('entries') as entries`)).toEqual([{ entries: null }]);
+    expect([await next.events(), await next.deadLetters()]).toEqual([[], []]);
+    expect(await rows(next.db, 'select from last_pass')).toHaveLength(1);
+  });
+
+  test('does not hand on a database whose functions or columns the test changed', async ({ open }) => {
+    const bus = await open([]);
+    const { db } = bus;
+    await db.execute(sql`alter table journal add column more text`);
+    await bus.close();
+    const next = await open([]);
+    expect(next.db).not.toBe(db);
+    await expect(rows(next.db, 'select more from journal')).rejects.toThrow();
+  });
+
+  test('is one of several that are open at the same time, each with a database of its own', async ({
+    open,
+  }) => {
+    const [one, other] = [await open([]), await open([])];
+    await one.emit('payment.captured');
+    expect([(await one.events()).length, (await other.events()).length]).toEqual([1, 0]);
+  });
+});
+
+describe('wrong use of a test bus is refused with what would be right:', () => {
+  test.for<[what: string, use: (bus: TestBus) => unknown, error: RegExp]>([
+    [
+      'an unknown topic',
+      (bus) => bus.emit('payment.capture' as 'payment.captured'),
+      /unknown topic "payment\.capture"/,
+    ],
+    [
+      'a wrong payload',
+      (bus) => bus.emit('payment.captured', { amountMinor: 'x' as unknown as number }),
+      /amountMinor/,
+    ],
+    [
+      'an unknown subscriber',
+      (bus) => bus.received('ledgr' as 'ledger'),
+      /Unknown subscriber 'ledgr'\. Did you mean 'ledger'\?/,
+    ],
+    [
+      "a topic that is not the subscriber's",
+      (bus) => bus.received('ledger', 'user.signed_up' as 'payment.captured'),
+      /Unknown topic 'user\.signed_up' of ledger\. Known: /,
+    ],
+    ['a clock that goes back', (bus) => bus.clock.advance(-1), /The clock cannot go back/],
+    [
+      'an instant in the past',
+      (bus) => bus.clock.advanceTo('2001-01-01T00:00:00Z'),
+      /The clock cannot go back: it is .*, and 2001-01-01T00:00:00.000Z is before that/,
+    ],
+    [
+      'a span without a unit',
+      (bus) => bus.clock.advance('1 minute'),
+      /Expected a time span such as '90s', '1m', '6h' or '7d', or milliseconds, not "1 minute"/,
+    ],
+    [
+      'a second drain beside the first',
+      (bus) => Promise.all([bus.drain(), bus.drain()]),
+      /A drain is under way: await it/,
+    ],
+    [
+      'a replay of an unknown topic',
+      (bus) => bus.replay('payment.capture' as 'payment.captured'),
+      /payment\.capture/,
+    ],
+  ])('%s', async ([, use, error], { open }) => {
+    const bus = await open([ledger()]);
+    await expect((async () => await use(bus))()).rejects.toThrow(error);
+    await bus.drain().catch(() => undefined);
+  });
+
+  test.for<[what: string, given: unknown, error: RegExp]>([
+    ['a subscriber instead of a list', ledger(), /Expected a list of subscribers/],
+    ['something else in the list', [{ name: 'ledger' }], /Expected a list of subscribers/],
+    ['a subscriber given twice', [ledger(), ledger()], /ledger for payment\.captured is given twice/],
+  ])('%s', async ([, given, error]) => {
+    await expect(testBus(given as AttachedSubscriber[])).rejects.toThrow(error);
+  });
+
+  test('a wrong instant for the clock', async () => {
+    await expect(testBus([], { now: 'tomorrow' })).rejects.toThrow(
+      /Expected an instant such as .* not "tomorrow"/,
+    );
+  });
+
+  test('a closed bus', async ({ open }) => {
+    const bus = await open([]);
+    await bus.close();
+    await bus.close();
+    await expect(bus.drain()).rejects.toThrow('The bus is closed: drain before close().');
+    await expect(bus.emit('payment.captured')).rejects.toThrow('The bus is closed: emit before close().');
+    expect(() => bus.db).toThrow('The bus is closed');
+    expect(() => bus.clock.advance('1m')).toThrow('The bus is closed');
+  });
+
+  test('a handler that never ends', async ({ open }) => {
+    const bus = await open([ledger(() => new Promise(() => undefined))], { stuckAfterMs: 100 });
+    const { id } = await bus.emit('payment.captured');
+    await expect(bus.drain()).rejects.toThrow(
+      `The handler of ledger for payment.captured (event ${id}, attempt 1) has not ended after 100 ms. If it has to take that long, give testBus a larger stuckAfterMs.`,
+    );
+    await expect(bus.drain()).rejects.toThrow('The bus is stuck, see the error of its drain: close it.');
+  });
+
+  test('a transactional handler that waits for the only connection', async ({ open }) => {
+    const bus: TestBus = await open(
+      [
+        subscriber(
+          'ledger',
+          { 'payment.captured': () => bus.db.execute(sql`select 1`) },
+          { transactional: true },
+        ),
+      ],
+      { stuckAfterMs: 100 },
+    );
+    await bus.emit('payment.captured');
+    await expect(bus.drain()).rejects.toThrow('A transactional handler may use only its tx');
+  });
+
+  test('a drain while a transaction is open', async ({ open }) => {
+    const bus = await open([], { stuckAfterMs: 100 });
+    await expect(bus.db.transaction(async () => await bus.drain())).rejects.toThrow(
+      'end the transaction that is open, then drain',
+    );
+  });
+
+  test('a handler that waits for 0 ms again and again', async ({ open }) => {
+    const bus = await open([
+      ledger(async () => {
+        await Promise.resolve();
+        throw new RetryAfter(0);
+      }),
+    ]);
+    await bus.emit('payment.captured');
+    await expect(bus.drain()).rejects.toThrow('a handler that throws RetryAfter must wait at least 1 ms');
+  });
+
+  test('fake timers', async ({ open }) => {
+    const bus = await open([ledger()]);
+    vi.useFakeTimers();
+    await expect(bus.drain()).rejects.toThrow("vi.useFakeTimers({ toFake: ['Date'] })");
+    vi.useFakeTimers({ toFake: ['Date'] });
+    await bus.emit('payment.captured');
+    expect(await bus.drain()).toMatchObject({ delivered: 1 });
+    vi.useRealTimers();
+  });
+});
