@@ -39,20 +39,17 @@ export async function takeOver(
     await sleep(LOOK_EVERY_MS);
   }
   await run(driverOf(db), { text: MAKE_LANES, values: [open.topic, open.from, open.to] });
-  do {
+  for (;;) {
     const done = await db.transaction(async (tx) => await moveChunk(tx, open, at));
     total.moved += done.moved;
     total.dismissed += done.dismissed;
     if (done.isHeld) await sleep(LOOK_EVERY_MS);
-    if (!done.isLast) continue;
-    const end = await db.transaction(async (tx) => await finish(tx, open, now));
-    total.moved += end.moved;
-    if (!end.isOver) continue;
+    const end = done.isLast ? await db.transaction(async (tx) => await finish(tx, open, now)) : null;
+    total.moved += end?.moved ?? 0;
     // Of a replay of all, what was delivered stays delivered.
-    await forgetReplays(db, { topic: open.topic, subscriber: open.from });
-    return total;
-  } while (Date.now() < until);
-  return total;
+    if (end?.isOver) await forgetReplays(db, { topic: open.topic, subscriber: open.from });
+    if (end?.isOver || Date.now() >= until) return total;
+  }
 }
 
 /** Whether no relay holds a lane of the former name, nor one of the new name that it claimed before the rename. */
