@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import { testBus } from 'postbud/testing';
-import type { TestBus, TestBusOptions } from 'postbud/testing';
-import { describe, expect, test as base, vi } from 'vitest';
+import type { TestBus } from 'postbud/testing';
+import { describe, expect, vi } from 'vitest';
 
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
@@ -9,21 +9,7 @@ import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { rows } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
-
-type Open = (subscribers: readonly AttachedSubscriber[], options?: TestBusOptions) => Promise<TestBus>;
-
-/** `open`: a bus that is closed after the test. */
-const test = base.extend('open', async ({}, { onCleanup }): Promise<Open> => {
-  const opened: TestBus[] = [];
-  onCleanup(async () => {
-    for (const bus of opened) await bus.close();
-  });
-  return async (...given) => {
-    const bus = await testBus(...given);
-    opened.push(bus);
-    return bus;
-  };
-});
+import { busTest as test } from '../support/test-bus.ts';
 
 const START = '2031-05-04T10:00:00.000Z';
 const START_MS = Date.parse(START);
