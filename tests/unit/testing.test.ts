@@ -398,7 +398,7 @@ describe('wrong use of a test bus is refused with what would be right:', () => {
     [
       'an unknown topic',
       (bus) => bus.emit('payment.capture' as 'payment.captured'),
-      /unknown topic "payment\.capture"/,
+      /unknown topic "payment\.capture": did you mean payment\.captured\?/,
     ],
     [
       'a wrong payload',
