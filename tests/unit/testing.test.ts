@@ -7,7 +7,7 @@ import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { rows } from '../support/bus.ts';
+import { rows, statesOf } from '../support/bus.ts';
 import { fail, ledger, refuse } from '../support/ledger.ts';
 import { busTest as test } from '../support/test-bus.ts';
 
@@ -335,6 +335,15 @@ describe('a test bus', () => {
       'webhook.cardpayments.received',
       'payment.captured',
     ]);
+  });
+
+  test('lets a topic wait for which a given subscriber has no handler', async ({ open }) => {
+    const bus = await open([ledger()]);
+    await bus.emit('payment.refunded');
+    expect(await bus.drain()).toMatchObject({ delivered: 0, deadLettered: 0 });
+    expect(bus.received('ledger')).toEqual([]);
+    expect(bus.received('bookings')).toHaveLength(1);
+    expect(await statesOf(bus.db, 'ledger')).toEqual(['pending']);
   });
 
   test('leaves out a field of the example that is given as undefined', async ({ open }) => {
