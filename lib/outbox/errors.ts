@@ -1,5 +1,8 @@
 import type { ZodError } from 'zod';
 
+import { catalog } from '../catalog/catalog.ts';
+import { nearest } from '../nearest.ts';
+
 /** The payload does not match its topic's schema; `issues` says where and why. Nothing was sent to the database. */
 export class InvalidPayload extends Error {
   readonly code = 'invalid_payload';
@@ -27,7 +30,10 @@ export class UnknownTopic extends Error {
   readonly topic: string;
 
   constructor(topic: string) {
-    super(`unknown topic ${JSON.stringify(topic)}: npx postbud catalog lists the topics of this release`);
+    const meant = nearest(String(topic), Object.keys(catalog));
+    const advice =
+      meant === null ? 'npx postbud catalog lists the topics of this release' : `did you mean ${meant}?`;
+    super(`unknown topic ${JSON.stringify(topic)}: ${advice}`);
     this.name = 'UnknownTopic';
     this.topic = topic;
   }

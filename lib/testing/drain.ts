@@ -1,6 +1,9 @@
+import { setMaxListeners } from 'node:events';
+
 import type { Database } from '../db/connect.ts';
 import { relay } from '../relay/relay.ts';
 import type { RelayReport } from '../relay/relay.ts';
+import { addReports, emptyReport } from '../relay/report.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import type { Call, Recorder } from './recorder.ts';
 
@@ -29,10 +32,12 @@ const RELAY_MS = 3_600_000;
 /** How often a drain checks for progress. */
 const LOOK_MS = 50;
 
-/** Relays until nothing is due. @throws BusStuck */
-export async function relayAll(draining: Draining): Promise<void> {
+/** Relays until nothing is due. @returns what the relay did in all. @throws BusStuck */
+export async function relayAll(draining: Draining): Promise<RelayReport> {
   requireRealTimers();
   const abort = new AbortController();
+  // Each transaction under way listens to it.
+  setMaxListeners(0, abort.signal);
   const watch = new Watch(draining);
   // Such a handler leaves the watch's timer no time, so it is the recorder that notices.
   draining.recorder.onEndless = (call) =>
@@ -45,7 +50,7 @@ export async function relayAll(draining: Draining): Promise<void> {
     const relayed = relayUntilIdle(draining, abort.signal, () => watch.onTurn());
     // Its end is of no interest where the watch has failed.
     relayed.catch(() => undefined);
-    await Promise.race([relayed, watch.stuck]);
+    return await Promise.race([relayed, watch.stuck]);
   } catch (error) {
     abort.abort(error);
     throw error;
@@ -58,12 +63,15 @@ async function relayUntilIdle(
   { db, subscribers, now }: Draining,
   signal: AbortSignal,
   onTurn: () => void,
-): Promise<void> {
+): Promise<RelayReport> {
+  let total = emptyReport();
   let report: RelayReport;
   do {
     report = await relay({ db, subscribers, until: Date.now() + RELAY_MS, now, signal, onTurn });
     signal.throwIfAborted();
+    total = addReports(total, report);
   } while (didAnything(report));
+  return total;
 }
 
 function didAnything({ fannedOut, delivered, failed, waited, deadLettered }: RelayReport): boolean {

@@ -254,6 +254,26 @@ describe('a webhook and the transaction that records its intent', () => {
       expect([sum('captured'), sum('refunded')], id).toEqual([125_000, 25_000]);
     }
   });
+
+  test('a part is emitted once when twins of its webhook are handled at the same time', async ({ bus }) => {
+    for (let round = 0; round < 20; round += 1) {
+      const id = `pi_round_${round}`;
+      await createPaymentIntent(bus.db, { ...card, id });
+      const bodies = [
+        cardRefunded(id, 25_000),
+        cardRefunded(id, 25_000),
+        cardRefunded(id, 60_000),
+        cardSucceeded(id),
+      ];
+      await Promise.all(bodies.flatMap((body) => [handleAlone(bus, body), handleAlone(bus, body)]));
+      const words = (await told(bus.db))
+        .filter((line) => line.startsWith(`${id} `))
+        .map((line) => line.split(' '));
+      const sum = (state: string) =>
+        words.reduce((total, [, topic, amount]) => total + (topic === state ? Number(amount) : 0), 0);
+      expect([sum('captured'), sum('refunded')]).toEqual([125_000, 60_000]);
+    }
+  });
 });
 
 /** A database whose transactions have done everything but commit until they are told to go on. */

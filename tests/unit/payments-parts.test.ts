@@ -1,16 +1,10 @@
 import { describe, expect } from 'vitest';
+import type { TestBus } from 'postbud/testing';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
-import type { Database } from '../../lib/db/connect.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { relay } from '../../lib/relay/relay.ts';
-import { createPaymentIntent, handleWebhook, payments } from '../../lib/subscribers/payments.ts';
-import type { BusEvent, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
-import { SECOND } from '../../lib/time.ts';
+import { createPaymentIntent, payments } from '../../lib/subscribers/payments.ts';
 import { contradictions, rows } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
-import { test } from '../support/bus-test.ts';
 import {
   card,
   cardFailed,
@@ -21,16 +15,23 @@ import {
   walletPart,
   webhookOf,
 } from '../support/payments.ts';
+import { testOn } from '../support/test-bus.ts';
+
+const test = testOn(payments);
 
 type Body = Record<string, unknown>;
 
 /** Has the webhooks handled in this order. */
-async function hand(bus: Bus, ...bodies: readonly Body[]): Promise<void> {
+async function hand(bus: TestBus, ...bodies: readonly Body[]): Promise<void> {
   for (const body of bodies) {
     await webhookOf(bus.db, 'type' in body ? 'cardpayments' : 'walletpayments', body);
   }
-  const report = await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
-  expect(report).toMatchObject({ delivered: bodies.length, failed: 0, deadLettered: 0, waited: 0 });
+  expect(await bus.drain()).toMatchObject({
+    delivered: bodies.length,
+    waited: 0,
+    deadLettered: 0,
+    errors: [],
+  });
 }
 
 /** Every order of these. */
@@ -112,10 +113,9 @@ describe('the parts of a payment', () => {
     // By intent: the two providers' lanes run side by side.
     expect((await told(bus.db)).toSorted(byIntent)).toEqual(expected);
     for (const provider of ['cardpayments', 'walletpayments'] as const) {
-      await replay(bus.db, { topic: `webhook.${provider}.received`, since: '1h', include: 'all' }, 'kari');
+      await bus.replay(`webhook.${provider}.received`, { include: 'all' });
     }
-    const again = await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
-    expect(again).toMatchObject({ delivered: bodies.length });
+    expect(await bus.drain()).toMatchObject({ delivered: bodies.length });
     expect((await told(bus.db)).toSorted(byIntent)).toEqual(expected);
     expect(await contradictions(bus.db)).toEqual([]);
     for (const { topic, payload } of await rows<{
@@ -151,26 +151,6 @@ describe('the parts of a payment', () => {
     }
   });
 
-  test('a part is emitted once when twins of its webhook are handled at the same time', async ({ bus }) => {
-    for (let round = 0; round < 20; round += 1) {
-      const id = `pi_round_${round}`;
-      await createPaymentIntent(bus.db, { ...card, id });
-      const bodies = [
-        cardRefunded(id, 25_000),
-        cardRefunded(id, 25_000),
-        cardRefunded(id, 60_000),
-        cardSucceeded(id),
-      ];
-      await Promise.all(bodies.flatMap((body) => [handleAlone(bus.db, body), handleAlone(bus.db, body)]));
-      const words = (await told(bus.db))
-        .filter((line) => line.startsWith(`${id} `))
-        .map((line) => line.split(' '));
-      const sum = (state: string) =>
-        words.reduce((total, [, topic, amount]) => total + (topic === state ? Number(amount) : 0), 0);
-      expect([sum('captured'), sum('refunded')]).toEqual([125_000, 60_000]);
-    }
-  });
-
   test('a part is emitted once even when the events of the earlier parts were pruned', async ({ bus }) => {
     await createPaymentIntent(bus.db, card);
     await hand(bus, cardSucceeded(), cardRefunded('pi_1', 25_000));
@@ -183,15 +163,14 @@ describe('the parts of a payment', () => {
     await createPaymentIntent(bus.db, wallet);
     const { pspReference: _, ...body } = walletPart('CAPTURED', 'psp-1', 30_000);
     await webhookOf(bus.db, 'walletpayments', body);
-    const report = await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
-    expect(report).toMatchObject({ deadLettered: 1 });
+    expect(await bus.drain()).toMatchObject({ deadLettered: 1 });
   });
 });
 
 describe('beside a release that emits each outcome once and writes down no parts', () => {
   /** What that release did with a webhook: the state, and the event with the intent's id as its dedupe key. */
   async function handledBefore(
-    bus: Bus,
+    bus: TestBus,
     intent: typeof card,
     state: 'captured' | 'refunded',
     body: Body,
@@ -217,7 +196,7 @@ describe('beside a release that emits each outcome once and writes down no parts
     await handledBefore(bus, card, 'refunded', cardRefunded('pi_1', 25_000), 25_000);
     await handledBefore(bus, wallet, 'captured', walletPart('CAPTURED', 'psp-1', 30_000), 30_000);
     // The webhooks of before are handed over again, as a replay would.
-    await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
+    await bus.drain();
     await hand(
       bus,
       cardRefunded('pi_1', 60_000),
@@ -240,7 +219,7 @@ describe('beside a release that emits each outcome once and writes down no parts
     const { pspReference: _, ...body } = walletPart('CAPTURED', 'psp-1', 30_000);
     await handledBefore(bus, wallet, 'captured', body, 30_000);
     // Handed over again it is a dead letter.
-    await relay({ db: bus.db, subscribers: [payments], until: Date.now() + 15 * SECOND });
+    await bus.drain();
     await hand(bus, walletPart('CAPTURED', 'psp-2', 20_000), walletPart('CAPTURED', 'psp-2', 20_000));
     expect(await told(bus.db)).toEqual(['wallet-1 captured 30000', 'wallet-1 captured 20000']);
   });
@@ -262,25 +241,6 @@ describe('beside a release that emits each outcome once and writes down no parts
     expect(await told(bus.db)).toEqual(['pi_1 captured 125000', 'pi_1 refunded 25000']);
   });
 });
-
-/** Handles a webhook in a transaction of its own, as another relay would at the same time. */
-async function handleAlone(db: Database, body: Body): Promise<void> {
-  const id = await webhookOf(db, 'cardpayments', body);
-  await db.transaction(async (tx) => {
-    const event = {
-      id,
-      topic: 'webhook.cardpayments.received',
-      payload: { eventId: id, eventType: null, body },
-      createdAt: new Date(),
-      seq: 1,
-      correlationId: id,
-    };
-    await handleWebhook(
-      event as unknown as BusEvent<'webhook.cardpayments.received'>,
-      { tx, attemptedAt: new Date() } as unknown as TransactionalContext,
-    );
-  });
-}
 
 /** Keeps the order of each intent's. */
 function byIntent(one: string, other: string): number {
