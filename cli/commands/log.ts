@@ -99,12 +99,13 @@ function replayEntry(replay: ReplayRecord): Entry {
   };
 }
 
-function actionEntry({ at, action, topic, subscriber, deliveryId, operator, reason }: OperatorAction): Entry {
+function actionEntry(acted: OperatorAction): Entry {
+  const { at, action, topic, subscriber, deliveryId, operator, reason, backfillId } = acted;
   const where = [topic ?? 'all topics', subscriber === null ? '' : `to ${subscriber}`]
     .filter(Boolean)
     .join(' ');
   const what = deliveryId === null ? where : `${where}, delivery ${deliveryId}`;
-  return { at, action: action.replaceAll('_', ' '), what, who: whoWords(operator, reason), id: null };
+  return { at, action: action.replaceAll('_', ' '), what, who: whoWords(operator, reason), id: backfillId };
 }
 
 const whoWords = (operator: string, reason: string | null) =>

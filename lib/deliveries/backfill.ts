@@ -316,10 +316,12 @@ const OPEN = `
 
 const STOP = `
   with stopped as (
-    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null returning topic, subscriber
+    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null and renamed_from is null
+    returning topic, subscriber, ended_at
   ),
   recorded as (
+    -- At the same moment, by which the two belong together.
     insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
-    select $4::uuid, clock_timestamp(), $2::text, 'stop_backfill', topic, subscriber, $3::text from stopped
+    select $4::uuid, ended_at, $2::text, 'stop_backfill', topic, subscriber, $3::text from stopped
   )
   select topic, subscriber from stopped`;

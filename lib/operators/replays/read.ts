@@ -74,6 +74,7 @@ const logged = z
     reason: z.string().nullable(),
     incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
     replayId: z.string().nullable().meta({ description: 'The replay that was stopped.' }),
+    backfillId: z.uuid().nullable().meta({ description: 'The backfill that it began or stopped.' }),
   })
   .meta({ id: 'OperatorAction' });
 
@@ -187,6 +188,7 @@ interface FoundAction {
   readonly reason: string | null;
   readonly incident_id: string | null;
   readonly replay_id: string | null;
+  readonly backfill_id: string | null;
 }
 
 interface FoundEntry {
@@ -261,6 +263,7 @@ function actionOf(found: FoundAction): OperatorAction {
     reason,
     incidentId: found.incident_id,
     replayId: found.replay_id,
+    backfillId: found.backfill_id,
   };
 }
 
@@ -285,8 +288,16 @@ const LOG = `
     order by requested_at desc, id desc limit $1::int
   ),
   action as (
-    select id, at, null::jsonb as replay, to_jsonb(operator_actions) as action
-    from operator_actions, clock
+    select id, at, null::jsonb as replay, to_jsonb(acted) as action
+    from clock, (
+      select operator_actions.*, (
+        -- Recorded with the moment at which the backfill was requested or stopped.
+        select backfills.id from backfills
+        where (action = 'backfill' and requested_at = at or action = 'stop_backfill' and ended_at = at)
+          and backfills.topic = operator_actions.topic and backfills.subscriber = operator_actions.subscriber limit 1
+      ) as backfill_id
+      from operator_actions
+    ) as acted
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
       and ($5::text is null or subscriber = $5::text)

@@ -4,8 +4,9 @@ import { subscriberNames, topics as catalogTopics } from '../../catalog/catalog.
 import type { Database } from '../../db/connect.ts';
 import { addHistograms, quantileMs } from '../../subscriber-health/buckets.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../time.ts';
-import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
+import { gap, readGaps } from '../backfills/gaps.ts';
 import { subscriptionFields, subscriptionsIn } from '../page/subscription.ts';
+import type { Attachments } from '../page/subscription.ts';
 import { outage, outageOf } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
 import { findHealth } from './found.ts';
@@ -85,6 +86,7 @@ export const subscriberHealth = z
       description: 'The oldest first. The last is not over. Hours and days are those of UTC.',
     }),
     actions: z.array(action).meta({ description: 'Newest first, at most 100.' }),
+    gaps: z.array(gap).meta({ description: 'Its topics of which it lacks older events.' }),
   })
   .meta({ id: 'SubscriberHealth', description: 'The health of a subscriber over time.' });
 
@@ -100,30 +102,36 @@ export interface HealthRequest {
   /** All topics when left out. */
   readonly topic?: string | undefined;
   readonly span: Span;
-  /** The subscribers attached in this process. */
-  readonly attached: readonly AttachedSubscriber[];
+  readonly attachments: Attachments;
 }
 
 /**
- * Reads how a subscriber did in the last 48 hours or 30 days. One statement whose cost does not grow with the number of
- * deliveries.
+ * Reads how a subscriber did in the last 48 hours or 30 days, and what it lacks. The cost does not grow with the number
+ * of deliveries.
  *
  * @param now overrides the database's clock in tests.
  * @returns null for a subscriber that neither the catalog nor any delivery names.
  */
 export async function readSubscriberHealth(
   db: Database,
-  { subscriber, topic, span, attached }: HealthRequest,
+  { subscriber, topic, span, attachments }: HealthRequest,
   now?: Date,
 ): Promise<SubscriberHealth | null> {
   const listed = catalogTopics().flatMap(([name, { subscribers }]) =>
     subscribers.some((one) => one === subscriber) ? [name] : [],
   );
-  const found = await findHealth(db, { subscriber, topic: topic ?? '', listed, ...SPANS[span] }, now);
+  const asked = listed.filter((name) => topic === undefined || name === topic);
+  const [found, gaps] = await Promise.all([
+    findHealth(db, { subscriber, topic: topic ?? '', listed, ...SPANS[span] }, now),
+    readGaps(
+      db,
+      asked.map((name) => ({ topic: name, subscriber })),
+    ),
+  ]);
   const inCatalog = subscriberNames().some((name) => name === subscriber);
   const topics = [...new Set([...listed, ...found.topics])].toSorted();
   if (!inCatalog && topics.length === 0) return null;
-  const subscriptionOf = subscriptionsIn(attached);
+  const subscriptionOf = subscriptionsIn(attachments);
   return {
     generatedAt: instantOf(found.now),
     subscriber,
@@ -138,6 +146,7 @@ export async function readSubscriberHealth(
     whole: measuredOf(found.periods),
     intervals: intervalsOf(found, SPANS[span]),
     actions: found.actions.map(({ at, ...acted }) => ({ ...acted, at: instantOf(at) })),
+    gaps,
   };
 }
 
