@@ -290,6 +290,18 @@ describe('an operator', () => {
     expect(await rows(bus.db, 'select probes from outages')).toEqual([{ probes: 2 }]);
   });
 
+  test('who resumes it is told that it does not answer, and when it is probed', async ({
+    bus,
+    operators,
+  }) => {
+    await downNow(bus);
+    await operators.ask('/subscribers/ledger/pause', { json: { reason: 'moving' } });
+    await operators.ask('/subscribers/ledger/resume', { json: {} });
+    expect(await shown(operators, '?done=resume&of=ledger')).toMatch(
+      /Resumed ledger at [\d:]+ ?: it does not answer; 5 deliveries waiting, next probe [\d:]+ ?\./,
+    );
+  });
+
   test('can’t probe a subscriber that answers, or one that nothing names', async ({ bus, operators }) => {
     await emitKeys(bus.db, 1, 1);
     const refused = await operators.ask('/subscribers/ledger/probe', { json: {} });

@@ -83,7 +83,7 @@ export interface FoundDelivery extends FoundAttempts {
   readonly halts: FoundHalt | null;
 }
 
-export interface FoundBackfill {
+interface FoundBackfill {
   readonly at: number;
   readonly by: string;
   readonly reason: string | null;
