@@ -14,7 +14,7 @@ import type { Violation } from './promises/promises.ts';
 import { startProxy } from './proxy.ts';
 import { RelayPool } from './relays.ts';
 import { NEXT_CATALOG, RELEASES } from './releases.ts';
-import { rollouts, schedules } from './schedule.ts';
+import { renamings, rollouts, schedules } from './schedule.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** A database server and the network before it, for one campaign after the other. */
@@ -119,13 +119,14 @@ export async function campaign(arena: Arena, options: CampaignOptions): Promise<
   return state;
 }
 
-/** Every fourth run is of two releases. */
+/** Every fourth run is of two releases; in every second one of these a subscriber is renamed. */
 function isRollout(path: number): boolean {
   return path % 4 === 3;
 }
 
 function scheduleOf(seed: number, path: number) {
-  const arbitrary = isRollout(path) ? rollouts : schedules;
+  const ofTwo = path % 8 === 7 ? renamings : rollouts;
+  const arbitrary = isRollout(path) ? ofTwo : schedules;
   return fc.sample(arbitrary, { seed, path: String(path), numRuns: 1 })[0]!;
 }
 

@@ -31,6 +31,8 @@ export interface SubscriberLimits {
   readonly maxAttempts: number;
   readonly afterDeadLetter?: 'halt';
   readonly outage?: 'wait';
+  /** Whether its handlers refuse replays. */
+  readonly onReplay?: 'refuse';
 }
 
 /** What a release knows of each topic. */
@@ -94,6 +96,9 @@ interface Disturbance extends Stamped {
   readonly ms?: number;
 }
 
+/** An operator whose release knows whose handlers refuse replays. Another one puts their deliveries back as well. */
+export const KNOWING = 'an operator';
+
 /** The kind of what handlers throw. */
 export const PLANNED = 'as_planned';
 
@@ -124,6 +129,8 @@ export interface StoredEvent {
 }
 
 export interface StoredBackfill {
+  /** Of a rename: the former name. */
+  readonly renamedFrom: string | null;
   readonly topic: string;
   readonly subscriber: string;
   readonly requestedAt: number;
@@ -179,5 +186,11 @@ export interface DeliveryVersion extends Version {
   readonly dismissedAt: number | null;
   /** Whether a backfill wrote it. */
   readonly backfilled: boolean;
-  readonly log: readonly { readonly attempt: number; readonly outcome: string; readonly kind?: string }[];
+  readonly log: readonly {
+    readonly attempt: number;
+    readonly outcome: string;
+    readonly kind?: string;
+    /** Of an operator's action. */
+    readonly by?: string;
+  }[];
 }

@@ -269,6 +269,18 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     ],
   },
   {
+    // A key in trouble waits behind the head of the lane that it shares.
+    name: 'rename-loses-waiting',
+    breaks: ['rename', 'outcome', 'consistency'],
+    changes: [
+      {
+        file: 'lib/deliveries/rename-open.ts',
+        from: 'least(head, (select min(own.head) from lanes as own where own.home_id = lanes.id)) as settled_to',
+        to: 'head as settled_to',
+      },
+    ],
+  },
+  {
     name: 'claim-that-a-crash-takes-back',
     breaks: ['holder', 'history'],
     changes: [
@@ -311,6 +323,29 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
         file: SETTLE,
         from: 'of_subscriber and ended_at is null\n  ), (',
         to: 'of_subscriber and ended_at is null and false\n  ), (',
+      },
+    ],
+  },
+  {
+    name: 'replay-reaches-refusing',
+    breaks: ['refusal'],
+    changes: [
+      {
+        file: 'lib/deliveries/replay-matching.ts',
+        from: 'from found where is_listed and not refuses',
+        to: 'from found where is_listed',
+      },
+    ],
+  },
+  {
+    // The second line: what a release puts back that does not know of the refusal.
+    name: 'refused-replay-handed-over',
+    breaks: ['refusal'],
+    changes: [
+      {
+        file: 'lib/subscribers/subscriber.ts',
+        from: 'if (deliveries.some(({ replayed }) => replayed)) throw new ReplayRefused();',
+        to: '',
       },
     ],
   },

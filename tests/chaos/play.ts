@@ -8,13 +8,13 @@ import { DAY, SECOND, sleep } from '../../lib/time.ts';
 import type { Build } from './build.ts';
 import { Clock } from './clock.ts';
 import type { Cluster } from './cluster.ts';
-import { GONE, KILLED, STOPPED, WOKEN } from './history.ts';
+import { GONE, KILLED, KNOWING, STOPPED, WOKEN } from './history.ts';
 import type { Emit, History } from './history.ts';
 import { opened, produce } from './produce.ts';
 import type { Proxy } from './proxy.ts';
 import { readHistory } from './read-history.ts';
 import type { RelayPool, RelayProcess } from './relays.ts';
-import { JOINING } from './releases.ts';
+import { JOINING, RENAMING } from './releases.ts';
 import type { Release } from './releases.ts';
 import { SUBSCRIBERS, isInUse } from './schedule.ts';
 import type { Fault, Schedule } from './schedule.ts';
@@ -37,6 +37,10 @@ const UNHEARD_MS = 1 * SECOND;
 
 /** So much later than the next retry, retries of a minute's worth fall due together. */
 const BEYOND_MS = 45 * SECOND;
+
+/** How often, and how far apart, the steps of paced replays are taken. */
+const STEPS = 8;
+const STEP_MS = 60;
 
 let runs = 0;
 
@@ -106,6 +110,8 @@ class Stage {
     this.#note('all trouble is over');
     // What only one of the releases can read, or has a handler for, waits for it.
     const releases = new Set(this.#schedule.producers.flat().map(({ release }) => release));
+    const hasRenames = this.#schedule.faults.some(({ what }) => what.fault === 'rename');
+    if (hasRenames) releases.add('next');
     for (const release of releases) {
       if (!this.#relays.some((relay) => relay.release === release)) await this.#addRelay(release);
     }
@@ -114,7 +120,10 @@ class Stage {
     let changes = '';
     while (performance.now() < giveUpAt) {
       const rest = await this.#look();
-      if (rest.isQuiet) return;
+      if (rest.isQuiet) {
+        if (!hasRenames || (await this.#rename()) === 0) return;
+        continue;
+      }
       if (rest.changes !== changes) changedAt = performance.now();
       changes = rest.changes;
       const isAtWork = rest.holders.some((holder) => this.#isAlive(holder));
@@ -246,6 +255,9 @@ class Stage {
         break;
       case 'backfill':
         await this.#backfill(fault);
+        break;
+      case 'rename':
+        await this.#rename();
     }
   }
 
@@ -274,16 +286,42 @@ class Stage {
   }
 
   async #replay({ topic, include, limit }: Extract<Fault, { fault: 'replay' }>): Promise<void> {
-    const { connect, replay } = this.#world.builds.present.bus;
-    const { db, close } = await connect(this.#url('operator'));
+    const { connect, replay, advanceReplays } = this.#world.builds.present.bus;
+    const [one, other] = await Promise.all([1, 2].map(() => connect(this.#url('operator'))));
+    const { db } = one!;
+    // By the limit, which is as random as any other number would be.
+    const isKnowing = limit % 4 !== 0;
+    const isPaced = limit % 3 === 0;
+    const attached = isKnowing ? this.#attached() : [];
     try {
-      const asked = { topic, since: '365d', include, limit };
-      const { replayed } = await replay(db, asked, 'chaos', this.#operatorsNow());
-      this.#note(`an operator replays ${replayed} deliveries of ${topic}`);
+      const request = { topic, since: '365d', include, limit, ...(isPaced && { perMinute: 300 }) };
+      const by = isKnowing ? KNOWING : 'an operator of another release';
+      const { matched } = await replay(db, request, by, this.#operatorsNow(), attached);
+      this.#note(`${by} replays ${matched} deliveries of ${topic}${isPaced ? ', little by little' : ''}`);
     } catch (error) {
       this.#note(`an operator's replay of ${topic} fails: ${(error as Error).message}`);
     }
-    await close().catch(() => undefined);
+    // Two processes take the steps, also those of other paced replays, until the clock has stood still for a while.
+    const step = async (of: typeof db) => {
+      for (let looks = 0; isPaced && looks < STEPS; looks += 1) {
+        await advanceReplays(of, { attached, until: Date.now() + SECOND });
+        await sleep(STEP_MS);
+      }
+    };
+    for (const taken of await Promise.allSettled([step(db), step(other!.db)]))
+      if (taken.status === 'rejected') this.#note(`a step of a replay fails: ${String(taken.reason)}`);
+    await Promise.allSettled([one!.close(), other!.close()]);
+  }
+
+  /** The subscribers as an operator's process knows them. */
+  #attached() {
+    const { attach, topics } = this.#world.builds.present.bus;
+    return SUBSCRIBERS.map(({ name, onReplay }) => {
+      const own = topics().filter(([, { subscribers }]) => subscribers.some((other) => other === name));
+      return attach(name, Object.fromEntries(own.map(([topic]) => [topic, () => undefined])), {
+        onReplay: onReplay ?? 'run',
+      });
+    });
   }
 
   async #backfill({ perMinute }: Extract<Fault, { fault: 'backfill' }>): Promise<void> {
@@ -297,13 +335,28 @@ class Stage {
     });
   }
 
+  /** @returns how many deliveries it moved; null when it failed. */
+  async #rename(): Promise<number | null> {
+    const { topic, from, to } = RENAMING;
+    let moved: number | null = null;
+    await this.#operate(`a rename of ${from} to ${to}`, async (db) => {
+      const { rename } = this.#world.builds.next.bus;
+      const how = { by: 'chaos', reason: 'chaos', until: Date.now() + SECOND };
+      const topics = (await rename(db, { topic, from, to }, how)) ?? [];
+      moved = topics.reduce((sum, one) => sum + one.moved, 0);
+      return `moves ${moved} deliveries`;
+    });
+    return moved;
+  }
+
   /** Goes on with the backfills that are under way, and then with the lanes that dead letters halt, as operators do. */
   async #settleWhatWaits(): Promise<void> {
     const { backfills, halts } = await this.#look();
-    const { advanceBackfills, dismiss, replay } = this.#world.builds.next.bus;
+    const { advanceBackfills, advanceRenames, dismiss, replay } = this.#world.builds.next.bus;
     if (backfills > 0)
       await this.#operate('the cron', async (db) => {
         await advanceBackfills(db, Date.now() + 2 * SECOND);
+        await advanceRenames(db, Date.now() + 2 * SECOND);
         return `goes on with ${backfills} backfills`;
       });
     const [halt] = halts;
@@ -384,6 +437,11 @@ interface Rest {
   readonly changes: string;
 }
 
+/** A former name is paused while it is renamed. */
+const IS_NOT_PAUSED = `not exists (
+  select from pauses where pauses.subscriber = lanes.subscriber and pauses.topic in ('', lanes.topic)
+)`;
+
 const REST = `
   select not exists (select from awaiting_fan_out)
       and not exists (select from deliveries where state in ('pending', 'failing'))
@@ -393,13 +451,13 @@ const REST = `
       select from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null
       where lease_token is null and due_at <= chaos.now()
         -- In an outage nothing is due but a probe.
-        and coalesce(next_probe_at <= chaos.now(), true)
+        and coalesce(next_probe_at <= chaos.now(), true) and ${IS_NOT_PAUSED}
     ) as "isDue",
     (
       select extract(epoch from min(at) - chaos.now()) * 1000 from (
         select greatest(due_at, next_probe_at) as at
         from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
-        where due_at < 'infinity'
+        where due_at < 'infinity' and ${IS_NOT_PAUSED}
       ) as next
     )::float8 as "nextInMs",
     (select count(*)::int from backfills where ended_at is null) as backfills,

@@ -72,7 +72,7 @@ const OUTAGES = `
   from chaos.versions where what = 'outages' order by versions.id`;
 
 const BACKFILLS = `
-  select topic, subscriber, ${ms('requested_at')} as "requestedAt", ${ms('begun_at')} as "begunAt",
+  select topic, subscriber, renamed_from as "renamedFrom", ${ms('requested_at')} as "requestedAt", ${ms('begun_at')} as "begunAt",
     ${ms('ended_at')} as "endedAt"
   from public.backfills`;
 

@@ -9,6 +9,7 @@ import type {
   SubscriberLimits,
 } from './history.ts';
 import { ROUNDING_MS } from './promises/promises.ts';
+import { RENAMING } from './releases.ts';
 
 /** One call of a handler, with its end if it was noted. */
 export interface Call {
@@ -38,6 +39,8 @@ export interface DeliveryHistory {
   readonly limits: SubscriberLimits;
   readonly versions: readonly DeliveryVersion[];
   readonly calls: readonly Call[];
+  /** When it was moved to the lane of another name. */
+  readonly leftAt: number | null;
 }
 
 /**
@@ -53,7 +56,10 @@ export class Reading {
   readonly callsByStrand: ReadonlyMap<string, readonly Call[]>;
   /** Versions of lanes that are the first under their token. */
   readonly claims: ReadonlySet<LaneVersion>;
+  /** From fan-out to the end, under the last name of their subscriber. */
   readonly deliveries: ReadonlyMap<string, DeliveryHistory>;
+  /** The same in each lane that they stood in: a renamed subscriber's stood in two. */
+  readonly stays: ReadonlyMap<string, DeliveryHistory>;
   readonly #limits: ReadonlyMap<string, SubscriberLimits>;
   readonly #disturbances: readonly LogEntry[];
   /** Of each lane that deliveries stand in, and of the lanes of its keys. */
@@ -68,15 +74,18 @@ export class Reading {
     this.#lanes = grouped(history.lanes, ({ id, homeId }) => homeId ?? id);
     const calls = grouped(this.calls, ({ start }) => deliveryIdOf(start));
     const versions = grouped(history.deliveries, deliveryIdOf);
-    this.deliveries = new Map(
+    const left = leftAmong(versions, (id) => this.#lanes.get(id)![0]!.subscriber);
+    this.stays = new Map(
       Array.from(versions, ([id, ofOne]) => {
         const { laneId, laneKey, position, eventId } = ofOne[0]!;
         const limits = this.limitsOf(this.#lanes.get(laneId)![0]!.subscriber);
         const strand = strandOf(laneId, laneKey);
         const about = { id, laneId, strand, position, eventId, limits };
-        return [id, { ...about, versions: ofOne, calls: calls.get(id) ?? [] }];
+        const leftAt = left.get(id)?.at ?? null;
+        return [id, { ...about, versions: ofOne, calls: calls.get(id) ?? [], leftAt }];
       }),
     );
+    this.deliveries = joined(this.stays, left);
     this.callsByStrand = grouped(this.calls, ({ start }) => this.#strandOf(start));
     this.#disturbances = history.log.filter(
       (entry) => entry.k === 'fault' && (entry.ms !== undefined || entry.fault === WOKEN),
@@ -110,7 +119,7 @@ export class Reading {
   }
 
   #strandOf(start: Start): string {
-    return this.deliveries.get(deliveryIdOf(start))?.strand ?? strandOf(start.laneId, null);
+    return this.stays.get(deliveryIdOf(start))?.strand ?? strandOf(start.laneId, null);
   }
 
   /** The claim under which a handler was called, and what became of its lease until `t`. Null: there is none. */
@@ -145,6 +154,43 @@ export class Reading {
   isDisturbed(fromReal: number, toReal: number): boolean {
     return this.#disturbances.some(({ real }) => real >= fromReal - DISTURBED_MS && real <= toReal);
   }
+}
+
+/** By the id that it had: the first version of a delivery in the lane that a rename has moved it to. */
+function leftAmong(
+  versions: ReadonlyMap<string, readonly DeliveryVersion[]>,
+  subscriberOf: (laneId: string) => string,
+): ReadonlyMap<string, DeliveryVersion> {
+  const left = new Map<string, DeliveryVersion>();
+  const all = [...versions].map(([id, [first]]) => ({ id, first: first! }));
+  const formers = new Map(
+    all.flatMap(({ id, first }) =>
+      subscriberOf(first.laneId) === RENAMING.from ? [[first.eventId, id] as const] : [],
+    ),
+  );
+  for (const { first } of all) {
+    const former = formers.get(first.eventId);
+    if (first.log.at(-1)?.outcome === 'renamed' && former !== undefined) left.set(former, first);
+  }
+  return left;
+}
+
+/** A delivery that was moved is one delivery. */
+function joined(
+  stays: ReadonlyMap<string, DeliveryHistory>,
+  left: ReadonlyMap<string, DeliveryVersion>,
+): ReadonlyMap<string, DeliveryHistory> {
+  const deliveries = new Map([...stays].filter(([id]) => !left.has(id)));
+  for (const [id, moved] of left) {
+    const former = stays.get(id)!;
+    const present = stays.get(deliveryIdOf(moved))!;
+    deliveries.set(present.id, {
+      ...present,
+      versions: [...former.versions, ...present.versions],
+      calls: [...former.calls, ...present.calls],
+    });
+  }
+  return deliveries;
 }
 
 /** As the bus writes it. */

@@ -4,7 +4,7 @@ import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
 import { NO_PAUSES } from './clock.ts';
 import type { SubscriberLimits } from './history.ts';
 import type { Trap } from './proxy.ts';
-import { RELEASES } from './releases.ts';
+import { RELEASES, RENAMING } from './releases.ts';
 import type { Release } from './releases.ts';
 
 /** Time limits are short, so that a run meets them. */
@@ -21,7 +21,14 @@ export const SUBSCRIBERS: readonly SubscriberLimits[] = [
     afterDeadLetter: 'halt',
   },
   { name: 'ledger', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
-  { name: 'notifications', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 2 },
+  {
+    name: 'notifications',
+    transactional: true,
+    batch: false,
+    timeoutMs: TIMEOUT_MS,
+    maxAttempts: 2,
+    onReplay: 'refuse',
+  },
   { name: 'accounting', transactional: false, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
   {
     name: 'audit',
@@ -31,6 +38,7 @@ export const SUBSCRIBERS: readonly SubscriberLimits[] = [
     maxAttempts: 6,
     outage: 'wait',
   },
+  { name: 'reporting', transactional: false, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
   { name: 'calendar', transactional: true, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 1 },
 ];
 
@@ -109,6 +117,7 @@ export type Fault =
       readonly limit: number;
     }
   /** Of the topic that the next release lists one subscriber more for. Null: all at once. */
+  | { readonly fault: 'rename' }
   | { readonly fault: 'backfill'; readonly perMinute: number | null };
 
 /** How often the database pauses where it reads the clock, and for how long at most. */
@@ -351,7 +360,7 @@ const emitOf = (releaseOf: Release): fc.Arbitrary<PlannedEmit> =>
       // The key of a booking is its own.
       key: one([4, fc.constant(0)], [1, key]),
       thenMs: one([3, fc.constant(0)], [1, ms(15)]),
-      plan: planFor(SUBSCRIBERS.map(({ name }) => name)),
+      plan: planFor(SUBSCRIBERS.map(({ name }) => name).filter((name) => name !== RENAMING.to)),
     }),
   );
 
@@ -387,8 +396,48 @@ const rollout: fc.Arbitrary<Schedule> = fc.record({
   faults: many(fc.record({ atMs: ms(900), what: one([2, rollOut], [3, fault], [1, backfill]) }), 2, 12),
 });
 
+/** What the former name and the new one are handed, with keys that leave the lane that they share. */
+const transactionOfRenamed: fc.Arbitrary<PlannedTransaction> = fc.record({
+  release,
+  waitMs: ms(80),
+  emits: many(
+    fc.record({
+      tag: fc.constant(''),
+      topic: fc.constant(RENAMING.topic),
+      key: one([1, fc.constant(0)], [2, key]),
+      thenMs: fc.constant(0),
+      plan: fc.record({ [RENAMING.from]: keyedActs, [RENAMING.to]: keyedActs }),
+    }),
+    1,
+    3,
+  ),
+  holdMs: one([7, fc.constant(0)], [1, ms(60)]),
+  end,
+});
+
+/** A subscriber is renamed, again and again, while one release replaces the other, both emit, and things go wrong. */
+const renaming: fc.Arbitrary<Schedule> = fc.record({
+  relays: fc.array(release, { minLength: 1, maxLength: 3, size: 'max' }),
+  pauses: fc.record({
+    relays: fewPauses,
+    producers: fewPauses,
+  }),
+  producers: many(many(transactionOfRenamed, 6, 12), 2, 4),
+  faults: many(
+    fc.record({
+      atMs: ms(900),
+      what: one([3, fc.constant<Fault>({ fault: 'rename' })], [2, rollOut], [2, minutes], [3, fault]),
+    }),
+    4,
+    12,
+  ),
+});
+
 /** Of one release: who emits what and when, what handlers make of it, and what goes wrong meanwhile. */
 export const schedules: fc.Arbitrary<Schedule> = one([3, troubled], [2, crowded], [2, keyed]).map(named);
 
 /** Of two releases on one database. */
 export const rollouts: fc.Arbitrary<Schedule> = rollout.map(named);
+
+/** Of two releases that know a subscriber by two names. */
+export const renamings: fc.Arbitrary<Schedule> = renaming.map(named);

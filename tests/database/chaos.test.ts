@@ -20,7 +20,10 @@ const SEED = 1;
 const CROWDED = [68, 20, 24, 14];
 
 /** Two releases on one database. */
-const ROLLOUTS = [3, 7, 11];
+const ROLLOUTS = [3, 11, 19];
+
+/** The same, where a subscriber has another name in the next release. */
+const RENAMES = [23, 31];
 
 /** The schedules that soon show a mutation, by their places among those of the seed; by default the first. */
 const PATHS: Readonly<Record<string, readonly number[]>> = {
@@ -28,9 +31,12 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'fence-clock-after-locks': CROWDED,
   'fan-out-without-lock': CROWDED,
   'settle-without-token': [0],
-  'watermark-left-on-replay': [15],
+  'watermark-left-on-replay': [15, 29],
+  'replay-reaches-refusing': [15],
+  'refused-replay-handed-over': [39],
   'batch-settled-past-its-failure': [1],
   'innocent-burnt-by-shared-commit': [1],
+  'rename-loses-waiting': RENAMES,
   'fan-out-by-own-catalog': ROLLOUTS,
   'newer-version-handed-over': ROLLOUTS,
   'claim-that-a-crash-takes-back': [5],

@@ -10,7 +10,7 @@ export function* backfilled(read: Reading): Generator<Violation> {
   const { backfills, events } = read.history;
   const topicOf = new Map(events.map(({ id, topic }) => [id, topic]));
   const all = [...read.deliveries.values()].filter(({ eventId }) => topicOf.has(eventId));
-  for (const backfill of backfills) {
+  for (const backfill of backfills.filter(({ renamedFrom }) => renamedFrom === null)) {
     const ofTopic = all.filter(({ eventId }) => topicOf.get(eventId) === backfill.topic);
     const own = ofTopic.filter(({ limits }) => limits.name === backfill.subscriber);
     yield* nothingMissing(backfill, ofTopic, own);

@@ -1,4 +1,5 @@
 import type { StoredEvent } from '../history.ts';
+import { RENAMING } from '../releases.ts';
 import { grouped, hasEnded, timesDelivered } from '../reading.ts';
 import type { DeliveryHistory, Reading } from '../reading.ts';
 import type { Violation } from './promises.ts';
@@ -24,10 +25,16 @@ export function* delivered(read: Reading): Generator<Violation> {
   const releaseOf = new Map(emits.map(({ id, release }) => [id, release]));
   for (const event of events) {
     const { subscribers = [] } = releases[releaseOf.get(event.id) ?? 'present'][event.topic] ?? {};
-    const found = (byEvent.get(event.id) ?? []).filter((one) => !isOfBackfill(one, event, read));
-    yield* toEachSubscriber(event, found, subscribers);
+    const found = byEvent.get(event.id) ?? [];
+    const added = found.filter((one) => isOfBackfill(one, event, read)).map(({ limits }) => limits.name);
+    yield* toEachSubscriber(event, found, [...new Set([...subscribers, ...added])]);
   }
   for (const delivery of read.deliveries.values()) yield* asOftenAsReturned(delivery);
+}
+
+/** Whether a delivery to `name` is one to the subscriber that the event was emitted for, perhaps under a former name. */
+function isFor(subscriber: string, name: string): boolean {
+  return subscriber === name || (subscriber === RENAMING.from && name === RENAMING.to);
 }
 
 function* toEachSubscriber(
@@ -36,12 +43,12 @@ function* toEachSubscriber(
   subscribers: readonly string[],
 ): Generator<Violation> {
   for (const { limits, laneId } of deliveries) {
-    if (subscribers.includes(limits.name)) continue;
+    if (subscribers.some((name) => isFor(name, limits.name))) continue;
     const what = `there is a delivery to ${limits.name}, which the event was not emitted for`;
     yield { rule: 'outcome', what, about: { eventId, laneId, subscriber: limits.name } };
   }
   for (const subscriber of subscribers) {
-    const own = deliveries.filter(({ limits }) => limits.name === subscriber);
+    const own = deliveries.filter(({ limits }) => isFor(subscriber, limits.name));
     if (own.length === 0) {
       const what = `there is no delivery to ${subscriber}`;
       yield { rule: 'outcome', what, about: { eventId, subscriber } };

@@ -41,7 +41,7 @@ export function* historyKept(read: Reading): Generator<Violation> {
   for (const { start } of read.calls) {
     const { subscriber, tag, eventId, laneId, t } = start;
     const id = deliveryIdOf(start);
-    if (read.deliveries.get(id)?.eventId === eventId) continue;
+    if (read.stays.get(id)?.eventId === eventId) continue;
     const what = `${subscriber} was handed ${tag} as ${id}, which is not there or another event's`;
     yield { rule: 'history', what, about: { eventId, laneId, subscriber }, t };
   }
