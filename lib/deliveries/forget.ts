@@ -1,5 +1,5 @@
-import type { Transaction } from '../db/connect.ts';
-import { run } from '../db/statement.ts';
+import type { Database, Transaction } from '../db/connect.ts';
+import { driverOf, run } from '../db/statement.ts';
 import { PRESENCE_LOCK } from './locks.ts';
 
 /**
@@ -19,6 +19,37 @@ export async function forgetSubscription(
   const [row] = await run<{ ended: number }>(tx, { text: FORGET, values: [of.topic, of.subscriber] });
   return row!.ended > 0;
 }
+
+/**
+ * Takes a subscription out of the paced replays that are under way: what they have not put back stays as it is. In a
+ * transaction of its own, because a replay's row is locked before all others.
+ */
+export async function forgetReplays(
+  db: Database,
+  of: { readonly topic: string; readonly subscriber: string },
+): Promise<void> {
+  await run(driverOf(db), { text: FORGET_REPLAYS, values: [of.topic, of.subscriber] });
+}
+
+const FORGET_REPLAYS = `
+  with planned as materialized (
+    select replay_id, position, lane_id from planned_replays join lanes on lanes.id = lane_id
+    where topic = $1::text and subscriber = $2::text
+  ),
+  replay as materialized (
+    select replay_id from paced_replays where replay_id in (select replay_id from planned)
+    order by replay_id for update
+  ),
+  forgotten as (
+    delete from planned_replays using planned, replay
+    where planned_replays.replay_id = replay.replay_id
+      and (planned_replays.replay_id, planned_replays.position, planned_replays.lane_id)
+        = (planned.replay_id, planned.position, planned.lane_id)
+    returning planned.replay_id
+  )
+  update paced_replays set passed_over = passed_over + count
+  from (select replay_id, count(*) as count from forgotten group by replay_id) as passed_over_by
+  where paced_replays.replay_id = passed_over_by.replay_id`;
 
 const FORGET = `
   with pause as (

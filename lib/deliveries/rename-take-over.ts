@@ -4,7 +4,7 @@ import { sleep } from '../time.ts';
 import { beginBackfill, LOOK_EVERY_MS, wakeLanes } from './backfill.ts';
 import { CHUNK } from './dismiss.ts';
 import { groupOf } from './error-group.ts';
-import { forgetSubscription } from './forget.ts';
+import { forgetReplays, forgetSubscription } from './forget.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
 import { FORMER_LANES } from './rename-open.ts';
 import type { OpenRename } from './rename-open.ts';
@@ -39,17 +39,17 @@ export async function takeOver(
     await sleep(LOOK_EVERY_MS);
   }
   await run(driverOf(db), { text: MAKE_LANES, values: [open.topic, open.from, open.to] });
-  do {
+  for (;;) {
     const done = await db.transaction(async (tx) => await moveChunk(tx, open, at));
     total.moved += done.moved;
     total.dismissed += done.dismissed;
     if (done.isHeld) await sleep(LOOK_EVERY_MS);
-    if (!done.isLast) continue;
-    const end = await db.transaction(async (tx) => await finish(tx, open, now));
-    total.moved += end.moved;
-    if (end.isOver) return total;
-  } while (Date.now() < until);
-  return total;
+    const end = done.isLast ? await db.transaction(async (tx) => await finish(tx, open, now)) : null;
+    total.moved += end?.moved ?? 0;
+    // Of a replay of all, what was delivered stays delivered.
+    if (end?.isOver) await forgetReplays(db, { topic: open.topic, subscriber: open.from });
+    if (end?.isOver || Date.now() >= until) return total;
+  }
 }
 
 /** Whether no relay holds a lane of the former name, nor one of the new name that it claimed before the rename. */
@@ -206,6 +206,10 @@ const MOVE = `
     update halts set lane_id = to_lane, subscriber = $3::text, lane_key = case when to_slot is not null then key end
     from chosen where halts.lane_id = chosen.lane_id and halts.position = chosen.position and not is_twin
     returning to_lane, to_slot, halts.lane_key, halts.position
+  ),
+  planned as (
+    update planned_replays set lane_id = to_lane
+    from chosen where planned_replays.lane_id = chosen.lane_id and planned_replays.position = chosen.position and not is_twin
   ),
   -- As the settlement makes them: a shared lane passes over a key that is halted.
   halted_key as (

@@ -4,7 +4,7 @@ import { driverOf, run } from '../db/statement.ts';
 import { CHUNK, beginDismissal, dismissDeadLetters } from './dismiss.ts';
 import type { Dismissal, Dismissed, Dismissing } from './dismiss.ts';
 import { NotActedOn } from './first-of-lane.ts';
-import { forgetSubscription } from './forget.ts';
+import { forgetReplays, forgetSubscription } from './forget.ts';
 
 /** This release's catalog lists the subscription, so its deliveries are wanted; nothing was changed. */
 export class StillListed extends Error {
@@ -26,7 +26,7 @@ export interface Retired extends Dismissed {
 
 /**
  * Retires a subscriber that the catalog no longer lists: what waits for it and what died is dismissed with the operator's
- * reason, and its pauses, halts, backfills and its outage end. Nothing shows the subscription afterwards, and an event is
+ * reason, and its pauses, halts, backfills, paced replays and its outage end. Nothing shows the subscription afterwards, and an event is
  * delivered once its other subscribers have it.
  *
  * Works in chunks and can be called again, like `dismiss`. An event that is not fanned out yet still counts as left: call
@@ -49,6 +49,7 @@ export async function retire(
     const subscription = { topic: one.topic, subscriber };
     const dismissing = beginDismissal({ ...how, action: 'retire' });
     const hadBackfill = await endBackfill(db, subscription, how);
+    await forgetReplays(db, subscription);
     dismissed += await dismissWaiting(db, subscription, dismissing);
     dismissed += await dismissDeadLetters(db, { ...subscription, kind: null }, dismissing);
     if (Date.now() < how.until) await forget(db, subscription, dismissing, hadBackfill);

@@ -318,6 +318,26 @@ describe('a retired subscriber', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
+  test('is left out of paced replays', async ({ bus }) => {
+    await withPostcards(bus, () => undefined);
+    await rows(
+      bus.db,
+      `with replay as (
+         insert into paced_replays (replay_id, per_minute, planned, next_at)
+         values ('019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77', 60, 12, now())
+       ), pause as (
+         insert into pauses (subscriber, topic, paused_at, paused_by, reason)
+         values ('postcards', 'payment.captured', now(), 'ola', 'moving')
+       )
+       insert into planned_replays (replay_id, position, lane_id, ended_at)
+       select '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77', position, lane_id, delivered_at
+       from deliveries join lanes on lanes.id = lane_id where subscriber = 'postcards'`,
+    );
+    await retired(bus.db);
+    expect(await rows(bus.db, 'select from planned_replays')).toEqual([]);
+    expect(await rows(bus.db, 'select passed_over from paced_replays')).toEqual([{ passed_over: 12 }]);
+  });
+
   test('is not retired while it is renamed: what waits is wanted under its new name', async ({ bus }) => {
     await withPostcards(bus, fail);
     await rows(

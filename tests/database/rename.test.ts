@@ -3,7 +3,7 @@ import { afterAll, describe, expect } from 'vitest';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
 import { dismiss } from '../../lib/deliveries/dismiss.ts';
-import { rename } from '../../lib/deliveries/rename.ts';
+import { advanceRenames, rename } from '../../lib/deliveries/rename.ts';
 import type { Renaming } from '../../lib/deliveries/rename.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { examine } from '../../lib/operators/doctor/read.ts';
@@ -308,27 +308,75 @@ describe('a renamed subscriber', () => {
     ]);
   });
 
-  test('takes over the dead letters that halt its lanes', async ({ bus }) => {
-    await emitToBooks(bus.db, 1, 2);
-    await emitToBooks(bus.db, 11, 12, { orderingKey: 'venue 1' });
-    await drain(bus.db, [books((number) => (number % 10 === 1 ? refuse() : fail()))]);
+  test('stays halted behind the dead letters that halted its former name', async ({ bus }) => {
+    await emitToBooks(bus.db, 1, 3);
+    await emitToBooks(bus.db, 11, 13, { orderingKey: 'venue 1' });
+    await emitToBooks(bus.db, 21, 22, { orderingKey: 'venue 2' });
+    const halting = { ...books((number) => (number % 10 === 1 && number < 20 ? refuse() : fail())) };
+    await drain(bus.db, [{ ...halting, afterDeadLetter: 'halt' }]);
+    expect(await rows(bus.db, 'select from halts')).toHaveLength(2);
+    await renamed(bus.db);
+    await unbroken(bus.db);
+    const handed: number[] = [];
+    const heir = ledger((number) => handed.push(number), { afterDeadLetter: 'halt' });
+    await drain(bus.db, [heir], { now: START + DAY });
+    expect(handed).toEqual([21, 22]);
+    const now = new Date(START + 2 * DAY);
+    const how = { action: 'dismiss', by: 'kari', reason: 'booked', now, until: Date.now() + MINUTE } as const;
+    await dismiss(bus.db, { topic: CAPTURED, subscriber: 'ledger', kind: null }, how);
+    await drain(bus.db, [heir], { now: START + 3 * DAY });
+    expect(handed.toSorted((one, other) => one - other)).toEqual([2, 3, 12, 13, 21, 22]);
+    await unbroken(bus.db);
+  });
+
+  test('gets nothing newer until all is moved, and the cron continues what a call has left', async ({
+    bus,
+    handed,
+    ledger: makeLedger,
+  }) => {
+    await emitToBooks(bus.db, 1, 1500);
+    await fanOut(bus.db);
+    expect(await renamed(bus.db, { until: 0 })).toEqual([
+      { ...both(1500, 0), moved: 1000, dismissed: 0, left: 500 },
+    ]);
+    await emitPayments(bus.db, 1501, 1520);
+    await emitToBooks(bus.db, 1521, 1530);
+    await emitPayments(bus.db, 1531, 1540);
+    await drain(bus.db, [makeLedger()], { now: START + MINUTE });
+    expect(handed).toEqual([]);
+    const before = await rows(bus.db, 'select subscriber, paused_by, reason from pauses');
+    expect(before).toEqual([{ subscriber: 'books', paused_by: 'kari', reason: 'renamed to ledger' }]);
+    await advanceRenames(other.db, Date.now() + MINUTE, LATER);
+    await drain(bus.db, [makeLedger()], { now: START + 2 * MINUTE });
+    expect(handed).toEqual(numbers(1, 1540));
+    expect(await rows(bus.db, 'select from pauses')).toEqual([]);
+    await unbroken(bus.db);
+  });
+
+  test('is put back by the paced replays of its former name, but for what had been delivered', async ({
+    bus,
+  }) => {
+    await someOfEach(bus);
+    const replayId = '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77';
     await rows(
       bus.db,
-      `insert into halts (lane_id, position, lane_key, topic, subscriber, halted_at)
-       select lane_id, position, lane_key, topic, subscriber, dead_lettered_at
-       from deliveries join lanes on lanes.id = lane_id where state = 'dead_lettered'`,
+      `with replay as (
+         insert into paced_replays (replay_id, per_minute, planned, next_at) values ($1::uuid, 60, 6, now())
+       )
+       insert into planned_replays (replay_id, position, lane_id, ended_at)
+       select $1::uuid, position, lane_id, coalesce(dead_lettered_at, delivered_at) from deliveries
+         join lanes on lanes.id = lane_id
+       where subscriber = 'books' and state in ('dead_lettered', 'delivered')`,
+      [replayId],
     );
     await renamed(bus.db);
-    expect(
-      await rows(
-        bus.db,
-        `select halts.subscriber, halts.lane_key, state, lanes.subscriber as of from halts
-           join deliveries using (lane_id, position) join lanes on lanes.id = lane_id order by position`,
-      ),
-    ).toEqual([
-      { subscriber: 'ledger', lane_key: null, state: 'dead_lettered', of: 'ledger' },
-      { subscriber: 'ledger', lane_key: 'venue 1', state: 'dead_lettered', of: 'ledger' },
-    ]);
+    const planned = await rows(
+      bus.db,
+      `select subscriber, state, count(*)::int as count from planned_replays join deliveries using (lane_id, position)
+         join lanes on lanes.id = lane_id group by 1, 2`,
+    );
+    expect(planned).toEqual([{ subscriber: 'ledger', state: 'dead_lettered', count: 3 }]);
+    expect(await rows(bus.db, 'select passed_over from paced_replays')).toEqual([{ passed_over: 3 }]);
   });
 });
 
@@ -387,6 +435,24 @@ describe('a rename', () => {
     expect([...old, ...handed]).toEqual(numbers(1, 5));
     expect(await rows(bus.db, 'select from operator_actions')).toHaveLength(1);
     await unbroken(bus.db);
+  });
+
+  test('waits for the end of a backfill of either name', async ({ bus }) => {
+    await someOfEach(bus);
+    for (const subscriber of ['books', 'ledger']) {
+      await rows(
+        bus.db,
+        `insert into backfills (id, topic, subscriber, since, requested_at, requested_by, matched, front, until, next_at)
+         values (gen_random_uuid(), $1::text, $2::text, now(), now(), 'ola', 10, 1, 5, now())`,
+        [CAPTURED, subscriber],
+      );
+      await expect(renamed(bus.db)).rejects.toMatchObject({
+        code: 'under_way',
+        message: expect.stringContaining(`${subscriber} is being backfilled with ${CAPTURED}`) as string,
+      });
+      await rows(bus.db, 'delete from backfills');
+    }
+    expect(await rows(bus.db, 'select from pauses')).toEqual([]);
   });
 
   test('goes on after a relay of the former name has died with its lanes', async ({

@@ -43,9 +43,9 @@ function* beforeNewer(
   for (const [index, delivery] of inOrder.entries()) {
     const before = inOrder[index - 1];
     const [call] = delivery.calls;
-    if (begunAt === null || !call || !before?.versions[0]!.backfilled) continue;
-    const movedAt = before.versions[0].at;
-    if (movedAt < begunAt || movedAt > (endedAt ?? Infinity)) continue;
+    const moved = before?.versions[0];
+    if (begunAt === null || !before || !moved?.backfilled || !call) continue;
+    if (moved.at < begunAt || moved.at > (endedAt ?? Infinity)) continue;
     const { start } = call;
     const claimedAt = read.lease(call, start.t)?.claim.at ?? 0;
     if (claimedAt <= begunAt || start.t + ROUNDING_MS >= firstSettledAt(before, start.relay)) continue;
