@@ -216,7 +216,11 @@ async function readOneIncident(db: Database, { incidentId }: Incident): Promise<
 
 /** Reads the subscriber with the most topics. */
 async function readHealth(db: Database, span: 'hours' | 'days'): Promise<void> {
-  const health = await readSubscriberHealth(db, { subscriber: 'audit', span, attached: [] });
+  const health = await readSubscriberHealth(db, {
+    subscriber: 'audit',
+    span,
+    attachments: { subscribers: () => [], refusals: () => [] },
+  });
   if (!health?.intervals.every(({ delivered }) => delivered > 0)) throw new Error('an interval is empty');
 }
 
@@ -402,6 +406,7 @@ async function pages(db: Database): Promise<Figure[]> {
   const bus: Bus = {
     database: async () => db,
     subscribers: () => subscribers,
+    refusals: () => [],
     relays: () => true,
     alerts: () => readConfig().alerts,
     webhooks: () => endpointsOf(readConfig().webhooks),

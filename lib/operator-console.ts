@@ -5,7 +5,7 @@ import type { Route } from './operators/access/route.ts';
 import { countBadges } from './operators/dead-letters/count.ts';
 import { followers } from './operators/following/followers.ts';
 import { endpointsOf } from './webhooks/endpoints.ts';
-import { config, database, relays, subscribers } from './postbud.ts';
+import { config, database, refusals, relays, subscribers } from './postbud.ts';
 
 /**
  * Makes one of the operators' functions. All of them accept the same tokens and sessions.
@@ -25,6 +25,7 @@ export function operators(
     bus: {
       database,
       subscribers,
+      refusals,
       relays,
       alerts: () => config().alerts,
       webhooks: () => endpointsOf(config().webhooks),

@@ -13,13 +13,15 @@ import type { VisitorLimits } from './http/visit.ts';
 import { createVisitors } from './rate-limit/visitors.ts';
 import type { VisitorLimit, Visitors } from './rate-limit/visitors.ts';
 import { createKick } from './relay/kick.ts';
-import { subscribersOf } from './subscribers/registry.ts';
+import { refusalsOf, subscribersOf } from './subscribers/registry.ts';
+import type { Refusal } from './subscribers/registry.ts';
 import type { AttachedSubscriber } from './subscribers/subscriber.ts';
 
 // Shared by the functions of one process, which serves many requests at the same time: one pool, one kick.
 let read: Config | undefined;
 let opened: Promise<Database> | undefined;
 let attached: readonly AttachedSubscriber[] | undefined;
+let refused: readonly Refusal[] | undefined;
 let counting: Limiter | undefined;
 let visitors: Visitors | undefined;
 
@@ -40,6 +42,11 @@ export function config(): Config {
 /** The subscribers attached in this process. @throws InvalidConfiguration for an invalid database setting. */
 export function subscribers(): readonly AttachedSubscriber[] {
   return (attached ??= subscribersOf(config()));
+}
+
+/** The components, or parts of them, that are not attached because a variable is invalid. @throws InvalidConfiguration */
+export function refusals(): readonly Refusal[] {
+  return (refused ??= refusalsOf(config()));
 }
 
 /** Whether this deployment relays: a preview only with `RELAY=on`, and none with an invalid `RELAY`. */

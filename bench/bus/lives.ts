@@ -11,7 +11,6 @@ import { singleTopic } from './workload.ts';
 
 const EVENTS = 100_000;
 const SECONDS = 8;
-const P99_GOAL = 1.2;
 
 /** Live traffic in one process, the backfill and its subscriber in another, on one database. */
 export async function benchBackfill(bench: Bench): Promise<Figure[]> {

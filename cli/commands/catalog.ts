@@ -1,6 +1,5 @@
 import type { CatalogTopic } from '../../lib/operators/catalog/read.ts';
 import { uncommonOptions } from '../../lib/operators/page/subscription.ts';
-import type { SubscriptionView } from '../../lib/operators/page/subscription.ts';
 import { quantity } from '../../lib/operators/page/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { OfflineCall, OfflineCommand } from '../command.ts';
@@ -39,13 +38,15 @@ async function run(call: OfflineCall): Promise<number> {
   const { describeCatalog } = await import('../../lib/operators/catalog/read.ts');
   const { subscribersOf } = await import('../../lib/subscribers/registry.ts');
   const inRelease = subscribersOf({ remoteSubscribers: [], database: { kind: 'none' } });
-  const topics = describeCatalog(inRelease).topics.map(({ subscribers, ...topic }) => ({
-    ...topic,
-    subscribers: subscribers.map(({ subscriber }) => subscriber),
-    handlers: subscribers.flatMap(({ subscriber, place, options }) =>
-      options === null ? [] : [{ subscriber, place, options }],
-    ),
-  }));
+  const topics = describeCatalog({ subscribers: () => inRelease, refusals: () => [] }).topics.map(
+    ({ subscribers, ...topic }) => ({
+      ...topic,
+      subscribers: subscribers.map(({ subscriber }) => subscriber),
+      handlers: subscribers
+        .filter(({ attached }) => attached)
+        .map(({ subscriber, place, options }) => ({ subscriber, place, options })),
+    }),
+  );
   const [name] = given.positionals;
   if (name !== undefined) showTopic(call, topicNamed(name, topics));
   else if (isJson) writeJson(call, { topics });
@@ -56,7 +57,7 @@ async function run(call: OfflineCall): Promise<number> {
 /** A topic of this release: who subscribes, and the handlers in the code. Who is attached depends on the server. */
 type Topic = Omit<CatalogTopic, 'subscribers'> & {
   readonly subscribers: readonly string[];
-  readonly handlers: readonly (SubscriptionView & { readonly subscriber: string })[];
+  readonly handlers: readonly Omit<CatalogTopic['subscribers'][number], 'attached' | 'invalidVariable'>[];
 };
 
 function topicNamed(name: string, topics: readonly Topic[]): Topic {

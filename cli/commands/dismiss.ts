@@ -36,7 +36,10 @@ async function run(call: Call): Promise<number> {
   const [incidentId] = given.positionals;
   const reason = given.text('reason');
   if (incidentId === undefined)
-    throw misused('The incident or the dead letter is missing.', 'npx postbud incidents lists them.');
+    throw misused(
+      'The incident is missing.',
+      'For one dead letter give its delivery id. npx postbud incidents lists them.',
+    );
   const isOne = isDeliveryId(incidentId);
   if (!isOne) requireIncidentId(incidentId);
   if (reason === undefined) throw misused('--reason is missing.', 'For example: --reason "test data"');

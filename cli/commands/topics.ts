@@ -6,7 +6,7 @@ import {
 } from '../../lib/operators/overview/attention.ts';
 import { silenceWords } from '../../lib/operators/incidents/outage.ts';
 import { age, ago, until, timeText } from '../../lib/operators/page/instants.ts';
-import { placeWords, uncommonOptions } from '../../lib/operators/page/subscription.ts';
+import { placeWords, uncommonOptions, waitingWords } from '../../lib/operators/page/subscription.ts';
 import { count, percentage, quantity } from '../../lib/operators/page/words.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
 import { writeJson } from '../command.ts';
@@ -154,7 +154,7 @@ async function subscriptionTable(topic: string, { bus, terminal }: Call): Promis
   const rows = listed.subscribers.map((one): Cell[] => [
     one.subscriber,
     one.attached ? placeWords(one.place) : { text: placeWords(one.place), style: 'dim' },
-    uncommonOptions(one).join(', ') || { text: one.attached ? 'defaults' : 'deliveries wait', style: 'dim' },
+    uncommonOptions(one).join(', ') || { text: one.attached ? 'defaults' : waitingWords(one), style: 'dim' },
   ]);
   return table(terminal.out, columns, rows);
 }

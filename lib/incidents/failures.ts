@@ -168,9 +168,10 @@ const FAILURES = `
   absent as materialized (
     select * from failed where $1::text::jsonb ? kind and (
       exists (select from outages where outages.subscriber = failed.subscriber) or exists (
-        -- Not tried since the outage ended.
+        -- Not tried since the outage ended, which may be open still.
         select from incidents
-        where incidents.topic = '' and incidents.subscriber = failed.subscriber and closed_at > attempted_at
+        where incidents.topic = '' and incidents.subscriber = failed.subscriber
+          and coalesce(closed_at > attempted_at, true)
       )
     )
   ),

@@ -68,9 +68,11 @@ export class ClaimLoop {
     const turn = await this.#settleFanOutAndClaim(yielded, this.#nextClaim());
     this.#lanes.confirm(yielded, turn.settled);
     this.#isBusy = this.#lanes.deliver(turn);
-    if (turn.hasRecovered) await endOutages(this.#relaying.db, this.#relaying.time.overriddenNow());
+    const hurried = turn.hasRecovered
+      ? await endOutages(this.#relaying.db, this.#relaying.time.overriddenNow())
+      : 0;
     const addressed = await this.#addressAndVacuum(turn);
-    return await this.#waitForMore(turn, addressed, rings);
+    return await this.#waitForMore(turn, addressed + hurried, rings);
   }
 
   async #settleFanOutAndClaim(yielded: readonly Yielded[], claim: Claim): Promise<TimedTurn> {
@@ -117,17 +119,14 @@ export class ClaimLoop {
   /**
    * Waits for expected work.
    *
+   * @param found events that were addressed, and deliveries made due because a subscriber answers again.
    * @param rings how often the bell had rung before the turn.
    * @returns false if none is expected.
    */
-  async #waitForMore(
-    { lanes, fannedOut, isAwaited }: Turn,
-    addressed: number,
-    rings: number,
-  ): Promise<boolean> {
+  async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number, rings: number): Promise<boolean> {
     if (lanes.length > 0) await this.#pause(GATHER_MS);
     else if (this.#lanes.count > 0) await this.#pause(this.#pace.nextLookMs());
-    else if (addressed > 0 || (fannedOut > 0 && isAwaited)) return true;
+    else if (found > 0 || (fannedOut > 0 && isAwaited)) return true;
     else if (!this.#whenBusy) return false;
     else if (this.#bell.rings !== rings) return true;
     else if (!isAwaited || !this.#pace.waitsForProducers()) return false;

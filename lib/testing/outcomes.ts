@@ -49,7 +49,7 @@ function recordedIn({ state, log }: Stored): RecordedAttempt[] {
   // The attempt that delivered is logged when a replay follows.
   if (state === 'delivered') return [...attempts, { outcome: 'delivered', error: null }];
   if (state === 'dead_lettered' && log.at(-1)?.outcome === 'failed')
-    return attempts.with(-1, { ...attempts.at(-1)!, outcome: 'dead_lettered' });
+    return [...attempts.slice(0, -1), { ...attempts.at(-1)!, outcome: 'dead_lettered' }];
   return attempts;
 }
 

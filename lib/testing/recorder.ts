@@ -118,5 +118,6 @@ function receivedOf(call: Call, recorded: RecordedAttempt | undefined): Received
   const { subscriber, event, deliveryId, attempt, replayed, thrown } = call;
   const outcome = recorded?.outcome ?? 'not_counted';
   const error = outcome === 'delivered' ? null : thrown instanceof Error ? thrown : (recorded?.error ?? null);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the relay gives each topic's events its payload
   return { subscriber, event, deliveryId, attempt, replayed, outcome, error } as Received;
 }

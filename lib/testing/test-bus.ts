@@ -1,6 +1,7 @@
 import { catalog, isTopicName, subscriberNames } from '../catalog/catalog.ts';
 import type { PayloadInput, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
 import type { Database } from '../db/connect.ts';
+import { dismiss } from '../deliveries/dismiss.ts';
 import { replay } from '../deliveries/replay.ts';
 import type { Replay } from '../deliveries/replay.ts';
 import type { ReplayRequest } from '../deliveries/replay-request.ts';
@@ -119,6 +120,7 @@ export class TestBus {
     const payload = Object.entries({ ...catalog[topic].example, ...fields }).filter(
       ([, value]) => value !== undefined,
     );
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- emit checks it
     return await emit(this.#database.db, topic, Object.fromEntries(payload) as PayloadInput<Name>, options);
   }
 
@@ -168,9 +170,11 @@ export class TestBus {
   ): Received<Topic>[] {
     requireKnown('subscriber', subscriber, subscriberNames());
     if (topic !== undefined) requireKnown('topic', topic, topicsOf(subscriber), ` of ${subscriber}`);
-    return this.#recorder.received.filter(
+    const received = this.#recorder.received.filter(
       (each) => each.subscriber === subscriber && (topic === undefined || each.event.topic === topic),
-    ) as Received[] as Received<Topic>[];
+    );
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a subscriber is handed only its topics
+    return received as Received<Topic>[];
   }
 
   /** Lists the last attempts of the deliveries that are dead letters now, in the order of their deaths. */
@@ -182,19 +186,35 @@ export class TestBus {
   /** Lists the events of a topic, or all, with those that handlers emitted, in the order of their creation. */
   async events<Name extends TopicName = TopicName>(topic?: Name): Promise<AnyEvent<Name>[]> {
     if (topic !== undefined && !isTopicName(topic)) throw new UnknownTopic(topic);
-    return (await readEvents(this.db, topic ?? null)) as AnyEvent[] as AnyEvent<Name>[];
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the query chose the topic
+    return (await readEvents(this.db, topic ?? null)) as AnyEvent<Name>[];
   }
 
   /**
    * Replays a topic's dead letters, or with `include: 'all'` all its deliveries, as an operator does; the next drain hands
    * them over.
+   *
+   * @throws RefusesReplays when nothing matches but deliveries of a subscriber with `onReplay: 'refuse'`; ZodError.
    */
   async replay(
     topic: TopicName,
     request: Pick<ReplayRequest, 'subscriber' | 'include' | 'limit'> = {},
   ): Promise<Pick<Replay, 'matched' | 'replayed'>> {
-    const { matched, replayed } = await replay(this.db, { topic, since: '520w', ...request }, 'a test');
+    const asked = { topic, since: '520w', ...request };
+    const { matched, replayed } = await replay(this.db, asked, 'a test', undefined, this.#subscribers);
     return { matched, replayed };
+  }
+
+  /** Dismisses a topic's dead letters, as an operator does: a lane that they halt goes on. @returns how many. */
+  async dismiss(topic: TopicName): Promise<number> {
+    if (!isTopicName(topic)) throw new UnknownTopic(topic);
+    const { db } = this;
+    let total = 0;
+    for (const subscriber of catalog[topic].subscribers) {
+      const how = { action: 'dismiss', by: 'a test', reason: 'a test', until: Infinity } as const;
+      total += (await dismiss(db, { topic, subscriber, kind: null }, how)).dismissed;
+    }
+    return total;
   }
 
   /** Ends the test's use of the database. Everything in it is gone. */

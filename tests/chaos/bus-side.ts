@@ -7,6 +7,7 @@ export { previewReplay } from '../../lib/operators/replays/preview.ts';
 export { advanceBackfills, backfill } from '../../lib/deliveries/backfill.ts';
 export { advanceRenames, rename } from '../../lib/deliveries/rename.ts';
 export { dismiss } from '../../lib/deliveries/dismiss.ts';
+export { advanceReplays } from '../../lib/deliveries/paced-replay.ts';
 export { replay } from '../../lib/deliveries/replay.ts';
 export { replayRequest } from '../../lib/deliveries/replay-request.ts';
 export { emit } from '../../lib/outbox/emit.ts';

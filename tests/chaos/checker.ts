@@ -8,6 +8,7 @@ import { byTheHolder, withinLease } from './promises/leases.ts';
 import { inOrder } from './promises/order.ts';
 import { waitedOut } from './promises/outages.ts';
 import type { Violation } from './promises/promises.ts';
+import { refused } from './promises/refusals.ts';
 import { consistent, historyKept } from './promises/records.ts';
 import { renamed } from './promises/renames.ts';
 import { survived, withoutDeadlocks } from './promises/survival.ts';
@@ -35,6 +36,7 @@ export function violations(history: History): Violation[] {
     ...halted(read),
     ...waitedOut(read),
     ...backfilled(read),
+    ...refused(read),
     ...renamed(read),
   ];
 }

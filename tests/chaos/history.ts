@@ -31,6 +31,8 @@ export interface SubscriberLimits {
   readonly maxAttempts: number;
   readonly afterDeadLetter?: 'halt';
   readonly outage?: 'wait';
+  /** Whether its handlers refuse replays. */
+  readonly onReplay?: 'refuse';
 }
 
 /** What a release knows of each topic. */
@@ -93,6 +95,9 @@ interface Disturbance extends Stamped {
   /** By how much the clock was moved. */
   readonly ms?: number;
 }
+
+/** An operator whose release knows whose handlers refuse replays. Another one puts their deliveries back as well. */
+export const KNOWING = 'an operator';
 
 /** The kind of what handlers throw. */
 export const PLANNED = 'as_planned';
@@ -181,5 +186,11 @@ export interface DeliveryVersion extends Version {
   readonly dismissedAt: number | null;
   /** Whether a backfill wrote it. */
   readonly backfilled: boolean;
-  readonly log: readonly { readonly attempt: number; readonly outcome: string; readonly kind?: string }[];
+  readonly log: readonly {
+    readonly attempt: number;
+    readonly outcome: string;
+    readonly kind?: string;
+    /** Of an operator's action. */
+    readonly by?: string;
+  }[];
 }

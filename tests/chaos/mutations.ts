@@ -326,4 +326,27 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
       },
     ],
   },
+  {
+    name: 'replay-reaches-refusing',
+    breaks: ['refusal'],
+    changes: [
+      {
+        file: 'lib/deliveries/replay-matching.ts',
+        from: 'from found where is_listed and not refuses',
+        to: 'from found where is_listed',
+      },
+    ],
+  },
+  {
+    // The second line: what a release puts back that does not know of the refusal.
+    name: 'refused-replay-handed-over',
+    breaks: ['refusal'],
+    changes: [
+      {
+        file: 'lib/subscribers/subscriber.ts',
+        from: 'if (deliveries.some(({ replayed }) => replayed)) throw new ReplayRefused();',
+        to: '',
+      },
+    ],
+  },
 ];

@@ -8,7 +8,7 @@ import { DAY, SECOND, sleep } from '../../lib/time.ts';
 import type { Build } from './build.ts';
 import { Clock } from './clock.ts';
 import type { Cluster } from './cluster.ts';
-import { GONE, KILLED, STOPPED, WOKEN } from './history.ts';
+import { GONE, KILLED, KNOWING, STOPPED, WOKEN } from './history.ts';
 import type { Emit, History } from './history.ts';
 import { opened, produce } from './produce.ts';
 import type { Proxy } from './proxy.ts';
@@ -37,6 +37,10 @@ const UNHEARD_MS = 1 * SECOND;
 
 /** So much later than the next retry, retries of a minute's worth fall due together. */
 const BEYOND_MS = 45 * SECOND;
+
+/** How often, and how far apart, the steps of paced replays are taken. */
+const STEPS = 8;
+const STEP_MS = 60;
 
 let runs = 0;
 
@@ -282,16 +286,42 @@ class Stage {
   }
 
   async #replay({ topic, include, limit }: Extract<Fault, { fault: 'replay' }>): Promise<void> {
-    const { connect, replay } = this.#world.builds.present.bus;
-    const { db, close } = await connect(this.#url('operator'));
+    const { connect, replay, advanceReplays } = this.#world.builds.present.bus;
+    const [one, other] = await Promise.all([1, 2].map(() => connect(this.#url('operator'))));
+    const { db } = one!;
+    // By the limit, which is as random as any other number would be.
+    const isKnowing = limit % 4 !== 0;
+    const isPaced = limit % 3 === 0;
+    const attached = isKnowing ? this.#attached() : [];
     try {
-      const asked = { topic, since: '365d', include, limit };
-      const { replayed } = await replay(db, asked, 'chaos', this.#operatorsNow());
-      this.#note(`an operator replays ${replayed} deliveries of ${topic}`);
+      const request = { topic, since: '365d', include, limit, ...(isPaced && { perMinute: 300 }) };
+      const by = isKnowing ? KNOWING : 'an operator of another release';
+      const { matched } = await replay(db, request, by, this.#operatorsNow(), attached);
+      this.#note(`${by} replays ${matched} deliveries of ${topic}${isPaced ? ', little by little' : ''}`);
     } catch (error) {
       this.#note(`an operator's replay of ${topic} fails: ${(error as Error).message}`);
     }
-    await close().catch(() => undefined);
+    // Two processes take the steps, also those of other paced replays, until the clock has stood still for a while.
+    const step = async (of: typeof db) => {
+      for (let looks = 0; isPaced && looks < STEPS; looks += 1) {
+        await advanceReplays(of, { attached, until: Date.now() + SECOND });
+        await sleep(STEP_MS);
+      }
+    };
+    for (const taken of await Promise.allSettled([step(db), step(other!.db)]))
+      if (taken.status === 'rejected') this.#note(`a step of a replay fails: ${String(taken.reason)}`);
+    await Promise.allSettled([one!.close(), other!.close()]);
+  }
+
+  /** The subscribers as an operator's process knows them. */
+  #attached() {
+    const { attach, topics } = this.#world.builds.present.bus;
+    return SUBSCRIBERS.map(({ name, onReplay }) => {
+      const own = topics().filter(([, { subscribers }]) => subscribers.some((other) => other === name));
+      return attach(name, Object.fromEntries(own.map(([topic]) => [topic, () => undefined])), {
+        onReplay: onReplay ?? 'run',
+      });
+    });
   }
 
   async #backfill({ perMinute }: Extract<Fault, { fault: 'backfill' }>): Promise<void> {

@@ -21,7 +21,14 @@ export const SUBSCRIBERS: readonly SubscriberLimits[] = [
     afterDeadLetter: 'halt',
   },
   { name: 'ledger', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 5 },
-  { name: 'notifications', transactional: true, batch: false, timeoutMs: TIMEOUT_MS, maxAttempts: 2 },
+  {
+    name: 'notifications',
+    transactional: true,
+    batch: false,
+    timeoutMs: TIMEOUT_MS,
+    maxAttempts: 2,
+    onReplay: 'refuse',
+  },
   { name: 'accounting', transactional: false, batch: true, timeoutMs: TIMEOUT_MS, maxAttempts: 3 },
   {
     name: 'audit',

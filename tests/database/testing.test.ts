@@ -242,6 +242,78 @@ describe('a handler on a test bus', () => {
   });
 });
 
+describe('the options of a handler on a test bus', () => {
+  const halting = () =>
+    ledger((amount) => amount === 1 && refuse(), { afterDeadLetter: 'halt', onReplay: 'refuse' });
+  const amountsOf = (bus: TestBus) =>
+    bus.received('ledger', 'payment.captured').map(({ event }) => event.payload.amountMinor);
+
+  test("a dead letter halts the lane with afterDeadLetter: 'halt', until it is dismissed", async ({
+    open,
+  }) => {
+    const bus = await open([halting()]);
+    for (const amountMinor of [1, 2, 3]) await bus.emit('payment.captured', { amountMinor });
+    expect(await bus.drain()).toMatchObject({ deadLettered: 1, delivered: 0 });
+    expect(amountsOf(bus)).toEqual([1]);
+    expect(await bus.dismiss('payment.captured')).toBe(1);
+    expect(await bus.drain()).toMatchObject({ delivered: 2 });
+    expect(amountsOf(bus)).toEqual([1, 2, 3]);
+    expect(await bus.deadLetters()).toEqual([]);
+  });
+
+  test("a dead letter halts only its key with afterDeadLetter: 'halt'", async ({ open }) => {
+    const bus = await open([halting()]);
+    for (const [amountMinor, orderingKey] of [
+      [1, 'a'],
+      [2, 'a'],
+      [3, 'b'],
+    ] as const) {
+      await bus.emit('payment.captured', { amountMinor }, { orderingKey });
+    }
+    expect(await bus.drain()).toMatchObject({ deadLettered: 1, delivered: 1 });
+    expect(amountsOf(bus).toSorted()).toEqual([1, 3]);
+  });
+
+  test("a replay is refused, or leaves the handler out, with onReplay: 'refuse'", async ({ open }) => {
+    const bus = await open([halting()]);
+    await bus.emit('payment.captured', { amountMinor: 1 });
+    await bus.drain();
+    await expect(bus.replay('payment.captured')).rejects.toThrow('its handler refuses them');
+    await bus.replay('payment.captured', { include: 'all' });
+    await bus.drain();
+    expect(bus.received('ledger')).toHaveLength(1);
+    expect(bus.received('bookings').map(({ replayed }) => replayed)).toEqual([false, true]);
+  });
+
+  test("an outage makes deliveries wait without using up attempts with outage: 'wait'", async ({ open }) => {
+    const away = Object.assign(new Error('nobody is there'), { code: 'unreachable' });
+    let isAway = true;
+    const waiting = ledger(
+      () => {
+        if (isAway) throw away;
+      },
+      { outage: 'wait' },
+    );
+    const bus = await open([waiting]);
+    for (const orderingKey of ['a', 'b', 'c', 'd']) await bus.emit('payment.captured', {}, { orderingKey });
+    for (let passes = 0; passes < 12; passes += 1) {
+      await bus.drain();
+      bus.clock.advance('6h');
+    }
+    expect(await bus.deadLetters()).toEqual([]);
+    isAway = false;
+    await bus.drain();
+    expect(
+      new Set(
+        bus
+          .received('ledger')
+          .filter(({ outcome }) => outcome === 'delivered')
+          .map(({ event }) => event.orderingKey),
+      ),
+    ).toEqual(new Set(['a', 'b', 'c', 'd']));
+  });
+});
+
 describe('a test bus', () => {
   test('records what a handler emits, and to whom, without running the others', async ({ open }) => {
     const payments = subscriber(
@@ -323,7 +395,7 @@ describe('a test bus', () => {
     await bus.close();
     const next = await open([]);
     expect(next.db).not.toBe(db);
-    await expect(rows(next.db, 'select more from journal')).rejects.toThrow();
+    await expect(rows(next.db, 'select more from journal')).rejects.toThrow('does not exist');
   });
 
   test('is one of several that are open at the same time, each with a database of its own', async ({

@@ -102,7 +102,7 @@ const HOPELESS = 'dsp_hopeless';
 
 /** Dead letters, and a lane that waits for a retry: what operators come for. */
 async function makeTrouble({ db }: Connection): Promise<void> {
-  for (const disputeId of [HOPELESS, HOPELESS, 'dsp_41', 'dsp_42']) {
+  for (const disputeId of [HOPELESS, HOPELESS, HOPELESS, 'dsp_41', 'dsp_42']) {
     await emit(db, 'payment.dispute.closed', payloadOf('payment.dispute.closed', { disputeId }));
   }
   // Subscribers of an earlier release.
@@ -114,6 +114,11 @@ async function makeTrouble({ db }: Connection): Promise<void> {
     db,
     `insert into pauses (subscriber, topic, paused_at, paused_by, reason)
      values ('faxes', 'payment.captured', now(), 'kari', 'moving')`,
+  );
+  await rows(
+    db,
+    `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
+     values ('reviews', 'unreachable', '', now(), now() + interval '1 hour')`,
   );
 }
 

@@ -35,7 +35,7 @@ describe('the health of a subscriber', () => {
     await delivered(bus, START - 48 * HOUR, 50);
     const health = await readSubscriberHealth(
       bus.db,
-      { subscriber: 'ledger', span: 'hours', attached: [] },
+      { subscriber: 'ledger', span: 'hours', attachments: { subscribers: () => [], refusals: () => [] } },
       new Date(START + 20 * MINUTE),
     );
     expect(health!.intervals).toHaveLength(48);
@@ -55,7 +55,7 @@ describe('the health of a subscriber', () => {
     for (let time = 0; time < 4; time += 1) await rollUpHealth(bus.db, new Date(START));
     const health = await readSubscriberHealth(
       bus.db,
-      { subscriber: 'ledger', span: 'days', attached: [] },
+      { subscriber: 'ledger', span: 'days', attachments: { subscribers: () => [], refusals: () => [] } },
       new Date(START),
     );
     const counts = health!.intervals.map((day) => day.delivered);

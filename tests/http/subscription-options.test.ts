@@ -3,7 +3,7 @@ import { beforeEach, describe, expect } from 'vitest';
 
 import { catalogView } from '../../lib/operators/catalog/read.ts';
 import { subscriberHealth } from '../../lib/operators/subscribers/read.ts';
-import { subscribersOf } from '../../lib/subscribers/registry.ts';
+import { refusalsOf, subscribersOf } from '../../lib/subscribers/registry.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
 import { rows } from '../support/bus.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
@@ -42,6 +42,7 @@ beforeEach<{ operators: Operators }>(({ operators }) => {
 
 const LEDGER = {
   place: 'in_process',
+  invalidVariable: null,
   options: {
     batch: false,
     transactional: true,
@@ -56,6 +57,7 @@ const LEDGER = {
 
 const ELSEWHERE = {
   place: 'elsewhere',
+  invalidVariable: null,
   options: {
     batch: true,
     transactional: false,
@@ -68,7 +70,7 @@ const ELSEWHERE = {
   },
 };
 
-const UNATTACHED = { place: 'unattached', options: null };
+const UNATTACHED = { place: 'unattached', options: null, invalidVariable: null };
 
 /** What a reader sees: no tags, one space where there is any. */
 const wordsOf = (page: string) => page.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
@@ -149,7 +151,7 @@ describe('a subscriber’s page', () => {
     expect(page).toContain(
       ' In this process webhook.cardpayments.received webhook.walletpayments.received one by one, in a transaction 10 s 5 later events follow each attempt fails accepted ',
     );
-    expect(page).toMatch(/ Not attached 7 topics .*booking\.expired.* Deliveries wait, in order\. /);
+    expect(page).toMatch(/ Not attached 7 topics .*booking\.expired.* Deliveries wait /);
     const ledger = wordsOf((await operators.ask('/subscribers/ledger', { accept: BROWSER })).text);
     expect(ledger).toContain(
       ' In this process payment.captured one by one, each in its own transaction 30 s 3 later events wait deliveries wait refused ',
@@ -168,5 +170,30 @@ describe('a subscriber’s page', () => {
     expect((await operators.ask('/subscribers/postcards')).json['subscriptions']).toEqual([]);
     const page = (await operators.ask('/subscribers/postcards', { accept: BROWSER })).text;
     expect(page).not.toContain('id="options"');
+  });
+});
+
+test('a refused address is named where its subscriptions are shown, each by the variable that is wrong', async ({
+  operators,
+}) => {
+  const settings = {
+    remoteSubscribers: [{ ...payments, outage: 'wait', topics: undefined } as const],
+    database: { kind: 'none' } as const,
+  };
+  operators.attached = subscribersOf(settings);
+  operators.refusals = refusalsOf(settings);
+  const why = 'deliveries wait: SUBSCRIBER_PAYMENTS_TOPICS is missing or invalid (see the log)';
+  const pageOf = async (path: string) => wordsOf((await operators.ask(path, { accept: BROWSER })).text);
+  const catalog = await pageOf('/catalog?q=booking.approved');
+  expect(catalog).toContain(` payments not attached ${why} `);
+  expect(catalog).toContain(' calendar not attached deliveries wait ');
+  expect(await pageOf('/subscribers/payments')).toMatch(
+    / Not attached 10 topics .* Deliveries wait: SUBSCRIBER_PAYMENTS_TOPICS is missing or invalid \(see the log\) /,
+  );
+  const { json } = await operators.ask('/catalog/asyncapi.json');
+  expect(json['operations']).toMatchObject({
+    'payments.receives.booking.approved': {
+      'x-subscription': { ...UNATTACHED, invalidVariable: 'SUBSCRIBER_PAYMENTS_TOPICS' },
+    },
   });
 });

@@ -6,7 +6,7 @@ import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { alertRoutes } from '../../lib/operators/alerts/routes.ts';
 import { accessRoutes } from '../../lib/operators/access/routes.ts';
-import type { Route } from '../../lib/operators/access/route.ts';
+import type { Bus, Route } from '../../lib/operators/access/route.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
@@ -46,6 +46,7 @@ interface OperatorFunctionOptions {
   readonly settings: OperatorSettings | (() => OperatorSettings);
   readonly db?: () => Database;
   readonly subscribers?: () => readonly AttachedSubscriber[];
+  readonly refusals?: Bus['refusals'];
   readonly alerts?: () => AlertSettings;
   readonly environment?: string;
   readonly badges?: () => Promise<Badges | null>;
@@ -60,6 +61,7 @@ export function operatorFunction({
     throw new Error('these routes use no database');
   },
   subscribers = () => [],
+  refusals = () => [],
   alerts = () => readConfig().alerts,
   environment = 'Local',
   badges = async () => null,
@@ -76,6 +78,7 @@ export function operatorFunction({
     bus: {
       database: async () => db(),
       subscribers,
+      refusals,
       relays: () => true,
       alerts,
       webhooks: () => endpointsOf(readConfig().webhooks),

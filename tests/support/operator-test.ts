@@ -1,6 +1,7 @@
 import { onDue } from '../../lib/db/commits.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import type { Refusal } from '../../lib/subscribers/registry.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { drainLive, emitPayments, rows } from './bus.ts';
 import type { Bus } from './bus.ts';
@@ -51,6 +52,7 @@ export class Operators {
   /** How often a commit kicked the relay since the last dead letters or held lanes were made. */
   kicks = 0;
   attached: readonly AttachedSubscriber[] = [ledger()];
+  refusals: readonly Refusal[] = [];
   readonly fetch: Endpoint['fetch'];
   readonly #bus: Bus;
 
@@ -60,6 +62,7 @@ export class Operators {
       settings: operatorSettings,
       db: () => bus.db,
       subscribers: () => this.attached,
+      refusals: () => this.refusals,
     });
     this.fetch = fetch;
     onDue(bus.db, () => (this.kicks += 1));

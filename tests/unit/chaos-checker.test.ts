@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { GONE, KILLED, WOKEN } from '../chaos/history.ts';
+import { GONE, KILLED, KNOWING, WOKEN } from '../chaos/history.ts';
 import type { DeliveryVersion } from '../chaos/history.ts';
 import { A, B, KEY, Story } from '../support/story.ts';
 
@@ -528,6 +528,47 @@ describe('the checker of the chaos runs', () => {
       expect(settled(story, 140, 'relay-1').broken).toEqual([
         'version: ledger of the present release was handed event 2 in version 2; it knows 1',
       ]);
+    });
+  });
+
+  describe('promise 15, no replayed delivery reaches a handler that refuses replays', () => {
+    const onceReplayed = (by: string) =>
+      good()
+        .delivery(200, 'operator', 1, {
+          state: 'pending',
+          attempts: 0,
+          replays: 1,
+          log: [{ ...replayed, by }],
+        })
+        .lane(200, 'operator', { head: 0, dueAt: 200 })
+        .lane(210, 'relay-1', { token: 'two', dueAt: 20_410 });
+    const refusing = (story: Story) =>
+      story.ends({ subscribers: [{ ...good().history.subscribers[0]!, onReplay: 'refuse' }] }).broken;
+    const handedOver = (by: string) =>
+      onceReplayed(by)
+        .call(220, 'relay-1', 1, ok(230), { replayed: true })
+        .lane(240, 'relay-1', FREE)
+        .delivery(240, 'relay-1', 1, DELIVERED);
+    const handed = 'refusal: ledger, which refuses replays, was handed event 1 after one';
+
+    test('the checker condemns a handler that was handed what another release had replayed', () => {
+      expect(refusing(handedOver('an operator of another release'))).toEqual([handed]);
+    });
+
+    test('the checker condemns a replay that put back what is refused, handed over or not', () => {
+      const putBack = 'refusal: a replay put it back for ledger, which refuses replays';
+      expect(refusing(handedOver(KNOWING))).toEqual([handed, putBack]);
+      const notHandedOver = onceReplayed(KNOWING)
+        .lane(240, 'relay-1', FREE)
+        .delivery(240, 'relay-1', 1, { state: 'dead_lettered', attempts: 1 })
+        .ends({
+          events: good().history.events.map((one, n) => (n ? one : { ...one, state: 'dead_lettered' })),
+        });
+      expect(refusing(notHandedOver)).toEqual([putBack]);
+    });
+
+    test('the checker finds nothing in a replay to a handler that runs again', () => {
+      expect(handedOver(KNOWING).broken).toEqual([]);
     });
   });
 });

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-import { afterAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 const root = new URL('../../', import.meta.url).pathname;
@@ -28,6 +28,8 @@ for (const file of tracked) {
   cpSync(join(root, file), join(copy, file), { preserveTimestamps: true });
 }
 symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+// Where the tests of a newcomer go.
+mkdirSync(join(copy, 'tests/unit'), { recursive: true });
 afterAll(() => rmSync(copy, { recursive: true }));
 
 /** The files that a newcomer has changed or added, with the text that they had before; null for a new one. */
@@ -156,4 +158,33 @@ test('the compiler refuses a row, a listing and a handler that do not fit', () =
   expect(errors).toContainEqual(
     expect.stringMatching(/^lib\/subscribers\/reviews\.ts.*'calendar\.feed\.refreshed'' does not exist/),
   );
+});
+
+describe("the README's test of a handler", () => {
+  const [, written = ''] =
+    /```ts\n([^]*?testBus[^]*?)```/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [];
+  const withNode = `import assert from 'node:assert/strict';\n${written}`
+    .replace(`{ expect, test } from 'vitest'`, `{ test } from 'node:test'`)
+    .replace(/expect\((.*)\)\.toMatchObject\(.*\)/, 'assert.deepEqual(($1).errors, [])')
+    .replace(/expect\((.*)\)\.toHaveLength\(1\)/, 'assert.equal(($1).length, 1)');
+  beforeEach(() => {
+    write('tests/unit/sign-up.test.ts', written);
+    write('tests/unit/sign-up-node.ts', withNode);
+  });
+
+  test('has five lines and compiles as it stands', () => {
+    const body = written.slice(written.indexOf('test('), written.lastIndexOf('});'));
+    expect(body.trim().split('\n')).toHaveLength(5);
+    expect(compile()).toEqual([]);
+  });
+
+  test('passes as it stands', () => {
+    const vitest = join(root, 'node_modules/vitest/vitest.mjs');
+    const printed = run(vitest, 'run', '--project', 'unit', 'tests/unit/sign-up.test.ts');
+    expect(printed).toMatch(/Tests .*1 passed/);
+  });
+
+  test('passes with node:test in the place of vitest', () => {
+    expect(run('--import', 'tsx', '--test', 'tests/unit/sign-up-node.ts')).toMatch(/pass 1/);
+  });
 });

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { readConfig } from '../../lib/config.ts';
@@ -208,6 +209,41 @@ describe('a refused address', () => {
       ),
     ]);
   });
+});
+
+test('whatever the variables say, no topic is handled in two places, and none where its list does not put it', () => {
+  const listed = topicsOf('payments');
+  const wrongOrRight = (right: string) => fc.constantFrom(right, '', ' ', 'wrong', undefined);
+  fc.assert(
+    fc.property(
+      fc.record({
+        URL: wrongOrRight(URL),
+        SECRET: wrongOrRight(SECRET),
+        BATCH: wrongOrRight('on'),
+        OUTAGE: wrongOrRight('off'),
+      }),
+      fc.option(fc.subarray([...listed, 'booking.aproved', 'ledger.entry.posted'], { minLength: 1 })),
+      fc.constantFrom('none' as const, 'embedded' as const),
+      (parts, topics, kind) => {
+        const given = { ...parts, ...(topics && { TOPICS: topics.join(' ') }) };
+        const variables = Object.fromEntries(
+          Object.entries(given).map(([part, value]) => [`SUBSCRIBER_PAYMENTS_${part}`, value ?? '']),
+        );
+        const found = routes(variables, kind);
+        const isUnset = !topics && !parts.URL?.trim();
+        const isList = topics !== null && topics.every((topic) => listed.includes(topic));
+        const isRight = parts.URL === URL && parts.SECRET === SECRET;
+        const isElsewhere = isRight && parts.BATCH !== 'wrong' && parts.OUTAGE !== 'wrong';
+        for (const topic of listed) {
+          const unhandled = kind === 'embedded' ? 'journal' : 'waits';
+          const alone = WEBHOOKS.includes(topic) ? 'in_process' : unhandled;
+          const sent = isElsewhere ? 'elsewhere' : 'waits';
+          const expected = isUnset ? alone : !isList ? 'waits' : topics.includes(topic) ? sent : alone;
+          expect([topic, found[topic]]).toEqual([topic, expected]);
+        }
+      },
+    ),
+  );
 });
 
 describe('the options of a subscription', () => {

@@ -10,6 +10,7 @@ import { Problem } from '../../http/problem.ts';
 import { readContent, requireValid, validated } from '../../http/validated.ts';
 import type { Content } from '../../http/validated.ts';
 import type { Limit } from '../../rate-limit/limiter.ts';
+import type { Refusal } from '../../subscribers/registry.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import type { Operator } from '../operator.ts';
 import type { Html, PageContext } from '../page/layout.ts';
@@ -18,6 +19,8 @@ import type { Html, PageContext } from '../page/layout.ts';
 export interface Bus {
   readonly database: () => Promise<Database>;
   readonly subscribers: () => readonly AttachedSubscriber[];
+  /** What is not attached because a variable is invalid. */
+  readonly refusals: () => readonly Refusal[];
   /** Whether this deployment relays. */
   readonly relays: () => boolean;
   /** Where operators are alerted. */

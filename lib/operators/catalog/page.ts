@@ -7,7 +7,7 @@ import { asyncApiPath, HOME, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { card, emptyLine } from '../page/sections.ts';
-import { placeWords, uncommonOptions } from '../page/subscription.ts';
+import { placeWords, uncommonOptions, waitingWords } from '../page/subscription.ts';
 import { table } from '../page/table.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
 import { quantity } from '../page/words.ts';
@@ -96,7 +96,7 @@ function subscriberRow(one: CatalogTopic['subscribers'][number]): Html {
     <th class="row" scope="row">${subscriberLink(subscriber)}</th>
     <td>${place === 'unattached' ? html`<span class="tag">not attached</span>` : placeWords(place)}</td>
     <td>
-      ${options || html`<span class="muted">${place === 'unattached' ? 'deliveries wait' : 'defaults'}</span>`}
+      ${options || html`<span class="muted">${place === 'unattached' ? waitingWords(one) : 'defaults'}</span>`}
     </td>
   </tr>`;
 }

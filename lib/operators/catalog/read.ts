@@ -2,8 +2,8 @@ import * as z from 'zod';
 
 import { topics } from '../../catalog/catalog.ts';
 import type { Topic } from '../../catalog/topic.ts';
-import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { subscriptionFields, subscriptionsIn } from '../page/subscription.ts';
+import type { Attachments } from '../page/subscription.ts';
 import * as shape from '../shapes.ts';
 
 export const catalogView = z
@@ -41,8 +41,8 @@ export type CatalogTopic = CatalogView['topics'][number];
 export type CatalogField = CatalogTopic['fields'][number];
 
 /** Describes every topic and its subscriptions, as they are attached in this process. */
-export function describeCatalog(attached: readonly AttachedSubscriber[]): CatalogView {
-  const subscriptionOf = subscriptionsIn(attached);
+export function describeCatalog(attachments: Attachments): CatalogView {
+  const subscriptionOf = subscriptionsIn(attachments);
   const described = topics().map(([topic, row]) => ({
     topic,
     producer: row.producer,

@@ -35,8 +35,20 @@ export const showCatalog = operatorRoute({
             topic: 'cron.daily.06_00',
             producer: 'system',
             subscribers: [
-              { subscriber: 'reporting', attached: false, place: 'unattached', options: null },
-              { subscriber: 'notifications', attached: true, place: 'in_process', options: NOTIFICATIONS },
+              {
+                subscriber: 'reporting',
+                attached: false,
+                place: 'unattached',
+                options: null,
+                invalidVariable: null,
+              },
+              {
+                subscriber: 'notifications',
+                attached: true,
+                place: 'in_process',
+                options: NOTIFICATIONS,
+                invalidVariable: null,
+              },
             ],
             description: 'Every day at 06:00 UTC: content agent, audits, e-invoice batches.',
             version: 1,
@@ -50,7 +62,7 @@ export const showCatalog = operatorRoute({
     },
     'as-a-page': { summary: 'The same as a page', answer: { status: 200, type: HTML_TYPE } },
   },
-  handle: async ({ bus }) => describeCatalog(bus.subscribers()),
+  handle: async ({ bus }) => describeCatalog(bus),
   page: catalogPage,
 });
 
@@ -84,7 +96,7 @@ export const showAsyncApi = operatorRoute({
     'as-json': { summary: 'The document', answer: DOCUMENT },
     'as-a-page': { summary: 'An index of it, as a page', answer: { status: 200, type: HTML_TYPE } },
   },
-  handle: async ({ bus }) => asyncApi(subscriptionsIn(bus.subscribers())),
+  handle: async ({ bus }) => asyncApi(subscriptionsIn(bus)),
   page: asyncApiPage,
 });
 
@@ -96,7 +108,7 @@ export const downloadAsyncApi = operatorRoute({
   description: 'The same document as JSON, also to browsers.',
   answer: asyncApiDocument,
   examples: { 'as-json': { summary: 'The document', answer: DOCUMENT } },
-  handle: async ({ bus }) => asyncApi(subscriptionsIn(bus.subscribers())),
+  handle: async ({ bus }) => asyncApi(subscriptionsIn(bus)),
 });
 
 export const catalogRoutes = [showCatalog, showAsyncApi, downloadAsyncApi];

@@ -70,6 +70,12 @@ export const listDeadLetters = operatorRoute({
       parameters: EVENT_LINK,
       requestBody: { reason: 'A citizen asks where the refund is.' },
     },
+    dismiss: {
+      operationId: 'dismissDeadLetter',
+      description: 'Dismiss the newest dead letter.',
+      parameters: LINK,
+      requestBody: { reason: 'Booked by hand.' },
+    },
     reveal: {
       operationId: 'revealDeadLetter',
       description: 'The newest dead letter, with its personal data.',

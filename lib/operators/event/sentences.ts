@@ -127,8 +127,9 @@ function waitingClauses(waiting: readonly Waiting[], all: number): readonly Sent
   ];
 }
 
+/** What an operator can end comes before what waits for a deployment. */
 function isFailing({ why }: Waiting): boolean {
-  return why.code === 'backoff' || why.behind?.code === 'backoff';
+  return ['backoff', 'halted', 'outage'].some((code) => code === why.code || code === why.behind?.code);
 }
 
 /** Says why a delivery waits. `it` is the subscriber. */

@@ -192,7 +192,10 @@ export const DETAIL = `
       select coalesce(json_agg(json_build_object(${DELIVERY}, 'ordering_key', ordering_key,
         'halted_at', extract(epoch from halted_at) * 1000, 'waiting', waiting) order by halted_at), '[]') from halt
     ),
-    'topics', (select coalesce(json_agg(topic), '[]') from topic),
+    'topics', (
+      select coalesce(json_agg(json_build_object('topic', topic, 'waiting', waiting) order by waiting desc), '[]')
+      from topic
+    ),
     'dead_letters', (
       select coalesce(json_agg(json_build_object(${DELIVERY},
         'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000) order by dead_lettered_at desc), '[]')

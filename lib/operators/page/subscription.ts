@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { defaultsOf } from '../../subscribers/defaults.ts';
+import type { Refusal } from '../../subscribers/registry.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { SECOND } from '../../time.ts';
 
@@ -37,23 +38,41 @@ const subscriptionPlace = z.enum(['in_process', 'elsewhere', 'journal', 'unattac
 export const subscriptionFields = {
   place: subscriptionPlace,
   options: options.nullable().meta({ description: 'Null for an unattached subscription.' }),
+  invalidVariable: z.string().nullable().meta({
+    description:
+      'The environment variable that is missing or invalid, so that the subscription is not attached.',
+  }),
 };
 
 const subscriptionView = z.object(subscriptionFields);
 export type SubscriptionView = z.output<typeof subscriptionView>;
 
-const UNATTACHED: SubscriptionView = { place: 'unattached', options: null };
+/** What is attached in this process, and what is not because a variable is invalid. */
+export interface Attachments {
+  readonly subscribers: () => readonly AttachedSubscriber[];
+  readonly refusals: () => readonly Refusal[];
+}
 
 /** Makes a function that describes the subscription of a subscriber to a topic, as this process has it attached. */
-export function subscriptionsIn(
-  attached: readonly AttachedSubscriber[],
-): (topic: string, subscriber: string) => SubscriptionView {
+export function subscriptionsIn({
+  subscribers,
+  refusals,
+}: Attachments): (topic: string, subscriber: string) => SubscriptionView {
   const described = new Map<string, SubscriptionView>();
-  for (const component of attached) {
-    const view = { place: component.place, options: optionsOf(component) };
+  for (const component of subscribers()) {
+    const view = { place: component.place, options: optionsOf(component), invalidVariable: null };
     for (const topic of component.handlers.keys()) described.set(`${topic} ${component.name}`, view);
   }
-  return (topic, subscriber) => described.get(`${topic} ${subscriber}`) ?? UNATTACHED;
+  const variables = new Map(
+    refusals().flatMap(({ subscriber, topics, error }) =>
+      topics.map((topic) => [`${topic} ${subscriber}`, error.variable]),
+    ),
+  );
+  return (topic, subscriber) => {
+    const key = `${topic} ${subscriber}`;
+    const invalidVariable = variables.get(key) ?? null;
+    return described.get(key) ?? { place: 'unattached', options: null, invalidVariable };
+  };
 }
 
 function optionsOf(component: AttachedSubscriber): SubscriptionOptions {
@@ -83,8 +102,18 @@ const PLACES = {
   unattached: 'not attached',
 } as const satisfies Record<SubscriptionView['place'], string>;
 
+/** Says why deliveries of an unattached subscription wait. */
+export function waitingWords({ invalidVariable }: SubscriptionView): string {
+  return invalidVariable === null
+    ? 'deliveries wait'
+    : `deliveries wait: ${invalidVariable} is missing or invalid (see the log)`;
+}
+
 /** Lists in words the options that differ from the defaults of their place. */
-export function uncommonOptions({ place, options: chosen }: SubscriptionView): string[] {
+export function uncommonOptions({
+  place,
+  options: chosen,
+}: Pick<SubscriptionView, 'place' | 'options'>): string[] {
   // The stand-in's options say nothing about the component.
   if (chosen === null || place === 'unattached' || place === 'journal') return [];
   const usual = defaultsOf(place);

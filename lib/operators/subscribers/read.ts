@@ -4,8 +4,8 @@ import { subscriberNames, topics as catalogTopics } from '../../catalog/catalog.
 import type { Database } from '../../db/connect.ts';
 import { addHistograms, quantileMs } from '../../subscriber-health/buckets.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../time.ts';
-import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { subscriptionFields, subscriptionsIn } from '../page/subscription.ts';
+import type { Attachments } from '../page/subscription.ts';
 import { outage, outageOf } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
 import { findHealth } from './found.ts';
@@ -100,8 +100,7 @@ export interface HealthRequest {
   /** All topics when left out. */
   readonly topic?: string | undefined;
   readonly span: Span;
-  /** The subscribers attached in this process. */
-  readonly attached: readonly AttachedSubscriber[];
+  readonly attachments: Attachments;
 }
 
 /**
@@ -113,7 +112,7 @@ export interface HealthRequest {
  */
 export async function readSubscriberHealth(
   db: Database,
-  { subscriber, topic, span, attached }: HealthRequest,
+  { subscriber, topic, span, attachments }: HealthRequest,
   now?: Date,
 ): Promise<SubscriberHealth | null> {
   const listed = catalogTopics().flatMap(([name, { subscribers }]) =>
@@ -123,7 +122,7 @@ export async function readSubscriberHealth(
   const inCatalog = subscriberNames().some((name) => name === subscriber);
   const topics = [...new Set([...listed, ...found.topics])].toSorted();
   if (!inCatalog && topics.length === 0) return null;
-  const subscriptionOf = subscriptionsIn(attached);
+  const subscriptionOf = subscriptionsIn(attachments);
   return {
     generatedAt: instantOf(found.now),
     subscriber,

@@ -92,8 +92,8 @@ export const showSubscriber = operatorRoute({
         topics: ['invoice.issued', 'payment.captured'],
         unlisted: [],
         subscriptions: [
-          { topic: 'invoice.issued', place: 'elsewhere', options: ELSEWHERE },
-          { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE },
+          { topic: 'invoice.issued', place: 'elsewhere', options: ELSEWHERE, invalidVariable: null },
+          { topic: 'payment.captured', place: 'elsewhere', options: ELSEWHERE, invalidVariable: null },
         ],
         outage: null,
         waiting: 0,
@@ -137,7 +137,7 @@ export const showSubscriber = operatorRoute({
       ...parameters,
       topic,
       span,
-      attached: bus.subscribers(),
+      attachments: bus,
     });
     if (health && topic !== undefined && !health.topics.includes(topic)) refuseTopic(topic, health);
     return health;
@@ -169,6 +169,12 @@ export const probeSubscriber = operatorRoute({
   problems: ['not_silent'],
   unknown: UNKNOWN,
   examples: {
+    'it-is-silent': {
+      summary: 'A subscriber that does not answer',
+      parameters: { subscriber: 'reviews' },
+      json: { reason: 'Reviews is back.' },
+      answer: answered({ subscriber: 'reviews' }),
+    },
     'it-answers': {
       summary: 'A subscriber without an outage',
       parameters: { subscriber: 'accounting' },
@@ -185,7 +191,7 @@ export const probeSubscriber = operatorRoute({
   handle: async ({ parameters: { subscriber }, body: { reason = null }, operator, bus }) => {
     const db = await bus.database();
     if (await probe(db, { subscriber, by: operator.subject, reason })) return { subscriber };
-    const request = { subscriber, span: 'hours', attached: bus.subscribers() } as const;
+    const request = { subscriber, span: 'hours', attachments: bus } as const;
     const isKnown = (await readSubscriberHealth(db, request)) !== null;
     if (isKnown) throw new Problem('not_silent', { detail: notSilent(subscriber) });
     return null;

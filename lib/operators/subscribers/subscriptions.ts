@@ -2,7 +2,7 @@ import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { topicPath } from '../page/links.ts';
 import { card, section } from '../page/sections.ts';
-import { placeWords, secondsOf } from '../page/subscription.ts';
+import { placeWords, secondsOf, waitingWords } from '../page/subscription.ts';
 import type { SubscriptionOptions } from '../page/subscription.ts';
 import { table } from '../page/table.ts';
 import { capitalize, quantity } from '../page/words.ts';
@@ -16,7 +16,7 @@ export function subscriptionsSection({ subscriber, subscriptions }: SubscriberHe
   if (subscriptions.length === 0) return false;
   const groups = new Map<string, HealthSubscription[]>();
   for (const one of subscriptions) {
-    const handling = JSON.stringify([one.place, one.options]);
+    const handling = JSON.stringify([one.place, one.options, one.invalidVariable]);
     groups.set(handling, [...(groups.get(handling) ?? []), one]);
   }
   return section({
@@ -44,11 +44,12 @@ export function subscriptionsSection({ subscriber, subscriptions }: SubscriberHe
 }
 
 function groupRow(alike: readonly HealthSubscription[]): Html {
-  const { place, options } = alike[0]!;
+  const [one] = alike;
+  const { place, options } = one!;
   return html`<tr class="r">
     <th class="row nowrap" scope="row">${capitalize(placeWords(place))}</th>
     <td>${topicList(alike.map(({ topic }) => topic))}</td>
-    ${options === null ? html`<td colspan="6" class="muted">Deliveries wait, in order.</td>` : optionCells(options)}
+    ${options === null ? html`<td colspan="6" class="muted">${capitalize(waitingWords(one!))}</td>` : optionCells(options)}
   </tr>`;
 }
 

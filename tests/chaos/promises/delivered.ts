@@ -25,8 +25,9 @@ export function* delivered(read: Reading): Generator<Violation> {
   const releaseOf = new Map(emits.map(({ id, release }) => [id, release]));
   for (const event of events) {
     const { subscribers = [] } = releases[releaseOf.get(event.id) ?? 'present'][event.topic] ?? {};
-    const found = (byEvent.get(event.id) ?? []).filter((one) => !isOfBackfill(one, event, read));
-    yield* toEachSubscriber(event, found, subscribers);
+    const found = byEvent.get(event.id) ?? [];
+    const added = found.filter((one) => isOfBackfill(one, event, read)).map(({ limits }) => limits.name);
+    yield* toEachSubscriber(event, found, [...new Set([...subscribers, ...added])]);
   }
   for (const delivery of read.deliveries.values()) yield* asOftenAsReturned(delivery);
 }

@@ -7,7 +7,7 @@ import type { Violation } from './promises.ts';
 const TURN_MS = 1000;
 
 /** How a relay names an attempt that found nobody there. */
-const ABSENT = ['unreachable', 'timeout'];
+const ABSENT: ReadonlySet<string | undefined> = new Set(['unreachable', 'timeout']);
 
 interface Outage {
   readonly subscriber: string;
@@ -57,7 +57,7 @@ function* withoutAttempt({ start, end }: Call, read: Reading): Generator<Violati
   if (!end || end.end === 'ok') return;
   const version = versions.find(({ at }) => at >= end.t);
   const last = version?.log.at(-1);
-  if (!version || last?.outcome !== 'failed' || !ABSENT.includes(last.kind ?? '')) return;
+  if (!version || last?.outcome !== 'failed' || !ABSENT.has(last.kind)) return;
   if (version.attempts !== start.attempt) return;
   const what = `a probe with ${tag} used up attempt ${start.attempt}`;
   yield { rule: 'outage', what, about: { eventId, laneId, subscriber }, t };

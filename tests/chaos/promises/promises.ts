@@ -13,6 +13,7 @@ export const PROMISES = {
   11: 'while a subscriber does not answer, nothing is handed to it but one probe at a time, which uses up no attempt',
   12: 'a backfilled event comes before every newer one that is handed over after its backfill began, and none is missing',
   13: 'what waits and what died under a former name is the new name’s once it is renamed, before anything newer',
+  14: 'no replayed delivery reaches a handler that refuses replays',
 } as const;
 
 /** The ways to break a promise, each with its promise. A mutation names the ways that count for it. */
@@ -39,6 +40,7 @@ export const RULES = {
   outage: 11,
   backfill: 12,
   rename: 13,
+  refusal: 14,
 } as const satisfies Record<string, keyof typeof PROMISES>;
 
 export type Rule = keyof typeof RULES;

@@ -1,0 +1,301 @@
+import { describe, expect } from 'vitest';
+
+import type { Database } from '../../lib/db/connect.ts';
+import { probe } from '../../lib/deliveries/probe.ts';
+import { retryNow } from '../../lib/deliveries/retry-now.ts';
+import { watchIncidents } from '../../lib/incidents/watch.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
+import { readMetrics } from '../../lib/operators/metrics/read.ts';
+import { readOverview } from '../../lib/operators/overview/read.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import {
+  START,
+  deliveriesOf,
+  deliveryIdsOf,
+  drain,
+  drainLive,
+  emitPayments,
+  numbers,
+  rows,
+  statesOf,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
+import type { Operators } from '../support/operator-test.ts';
+import { ledger } from '../support/ledger.ts';
+
+const after = (ms: number) => new Date(START + ms);
+
+const nobody = (kind = 'unreachable', message = 'nobody is there') => {
+  throw Object.assign(new Error(message), { code: kind });
+};
+
+/** A ledger whose deliveries wait while nobody is there. */
+const waiting = (then: (number: number) => unknown = () => nobody()) => ledger(then, { outage: 'wait' });
+
+async function emitKeys(db: Database, from: number, to: number): Promise<void> {
+  for (const number of numbers(from, to))
+    await emitPayments(db, number, number, { orderingKey: `booking ${number}` });
+}
+
+/** Three keys fail, and open an outage; two more have not been tried. */
+async function down(bus: Bus, attached: AttachedSubscriber = waiting()): Promise<void> {
+  await emitKeys(bus.db, 1, 3);
+  await drain(bus.db, [attached]);
+  await emitKeys(bus.db, 4, 5);
+  await drain(bus.db, [attached]);
+}
+
+/** The same by the database's own clock, as operators see it. */
+async function downNow(bus: Bus, attached: AttachedSubscriber = waiting()): Promise<void> {
+  await emitKeys(bus.db, 1, 5);
+  await drainLive(bus.db, [attached]);
+  await drainLive(bus.db, [attached]);
+}
+
+interface Row {
+  readonly topic: string;
+  readonly kind: string;
+  readonly state: string;
+  readonly revision: number;
+  readonly lanes: number;
+  readonly waiting: number;
+}
+
+async function watched(db: Database, at: Date): Promise<readonly Row[]> {
+  await watchIncidents(db, at);
+  return await rows<Row>(
+    db,
+    `select topic, kind, state, revision, blocked_lanes as lanes, waiting::float8 from incidents order by id`,
+  );
+}
+
+const shown = async (operators: Operators, path: string) =>
+  (await operators.ask(path, { accept: BROWSER })).text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+
+const incidents = async (operators: Operators) =>
+  (await operators.ask('/incidents')).json['items'] as Readonly<Record<string, unknown>>[];
+
+describe('the incident of an outage', () => {
+  test('is one for all lanes of the subscriber, opens with it and closes with it', async ({ bus }) => {
+    await down(bus);
+    expect(await watched(bus.db, after(SECOND))).toEqual([
+      { topic: '', kind: 'unreachable', state: 'happening', revision: 1, lanes: 5, waiting: 5 },
+    ]);
+    expect(await watched(bus.db, after(2 * SECOND))).toMatchObject([{ state: 'happening', revision: 1 }]);
+    await drain(bus.db, [waiting(() => undefined)], { now: START + 2 * MINUTE });
+    expect(await watched(bus.db, after(2 * MINUTE))).toMatchObject([
+      { topic: '', state: 'closed', revision: 2 },
+    ]);
+  });
+
+  test('takes over the incidents of its lanes without another word, and leaves those of other errors', async ({
+    bus,
+  }) => {
+    await emitKeys(bus.db, 1, 2);
+    const attached = waiting((number) => (number === 9 ? nobody('http_500') : nobody()));
+    await drain(bus.db, [attached]);
+    expect(await watched(bus.db, after(SECOND))).toMatchObject([
+      { topic: 'payment.captured', kind: 'unreachable', state: 'happening', revision: 1, lanes: 2 },
+    ]);
+    await emitKeys(bus.db, 3, 4);
+    await drain(bus.db, [attached]);
+    await emitKeys(bus.db, 9, 9);
+    expect(await watched(bus.db, after(MINUTE))).toMatchObject([
+      // Told as opened, and not as over.
+      { topic: 'payment.captured', state: 'closed', revision: 1 },
+      { topic: '', state: 'happening', revision: 1, lanes: 4 },
+    ]);
+  });
+
+  test('is not followed by others for lanes that have not been tried since', async ({ bus }) => {
+    await down(bus);
+    await watched(bus.db, after(SECOND));
+    // Recovered, and its row is gone, but its lanes have not had their turn.
+    await rows(bus.db, 'delete from outages');
+    expect(await watched(bus.db, after(MINUTE))).toMatchObject([{ topic: '', state: 'closed' }]);
+    expect(await watched(bus.db, after(2 * MINUTE))).toHaveLength(1);
+    // One that fails again then is another story.
+    const again = ledger(() => nobody());
+    await drain(bus.db, [again], { now: START + 3 * MINUTE });
+    expect(await watched(bus.db, after(4 * MINUTE))).toMatchObject([
+      { topic: '', state: 'closed' },
+      { topic: 'payment.captured', state: 'happening' },
+    ]);
+  });
+
+  test('says what waits and when the next one probes, in the list and on its page', async ({
+    bus,
+    operators,
+  }) => {
+    await downNow(bus);
+    expect(await incidents(operators)).toMatchObject([
+      {
+        topic: null,
+        subscriber: 'ledger',
+        state: 'happening',
+        sentence: 'ledger is unreachable: 5 deliveries wait in 5 lanes until it answers.',
+        outage: { kind: 'unreachable', probes: 0 },
+        inCatalog: true,
+      },
+    ]);
+    const [{ incidentId }] = (await incidents(operators)) as [{ incidentId: string }];
+    expect((await operators.ask(`/incidents/${incidentId}`)).json).toMatchObject({
+      topics: [{ topic: 'payment.captured', waiting: 5 }],
+      lanes: [],
+      halts: [],
+    });
+    expect(await shown(operators, '/incidents')).toMatch(/next probe in \d+ s/);
+    const page = await shown(operators, `/incidents/${incidentId}`);
+    expect(page).toContain('ledger does not answer');
+    expect(page).toMatch(
+      /One delivery at a time probes, without using up an attempt. The next probe is in \d+ s\./,
+    );
+    expect(page).toContain('Probe now');
+    expect(await shown(operators, '')).toMatch(
+      /Happening now .* ledger is unreachable: 5 deliveries wait in 5 lanes until it answers\. .* next probe in/,
+    );
+    // Neither replays nor dismissals do anything to it.
+    const nothing = await operators.ask(`/incidents/${incidentId}/dismiss`, { json: { reason: 'Test.' } });
+    expect(nothing.json).toEqual({ incidentId, dismissed: 0, left: 0 });
+  });
+
+  test('shows no personal data of the error that opened it', async ({ bus, operators }) => {
+    await downNow(
+      bus,
+      waiting(() => nobody('timeout', 'no answer about Kari Nordmann')),
+    );
+    const [{ incidentId }] = (await incidents(operators)) as [{ incidentId: string }];
+    for (const path of ['', '/incidents', `/incidents/${incidentId}`, '/subscribers/ledger'])
+      expect((await operators.ask(path)).text).not.toContain('Nordmann');
+    expect(await incidents(operators)).toMatchObject([
+      { lastError: { kind: 'timeout', message: 'the subscriber did not answer in time' } },
+    ]);
+  });
+});
+
+describe('the views of a subscriber that does not answer', () => {
+  test('say so, and count nothing as due or late', async ({ bus }) => {
+    await down(bus);
+    const now = after(40 * SECOND);
+    const view = await readOverview(bus.db, [waiting()], now);
+    const captured = view.topics.find(({ topic }) => topic === 'payment.captured')!;
+    const one = captured.subscribers.find(({ subscriber }) => subscriber === 'ledger')!;
+    expect(one).toMatchObject({
+      outage: { kind: 'unreachable', probes: 0 },
+      pending: 2,
+      failing: 3,
+      oldestDueAgeSeconds: null,
+    });
+    expect(one.nextRetryAt).toBe(one.outage!.nextProbeAt);
+    expect(view.relay.lagSeconds).toBe(0);
+    // A deployment where the subscription does not wait goes on retrying.
+    const heedless = await readOverview(bus.db, [ledger()], now);
+    const flowing = heedless.topics.find(({ topic }) => topic === 'payment.captured')!;
+    expect(flowing.subscribers.find(({ subscriber }) => subscriber === 'ledger')).toMatchObject({
+      outage: null,
+      oldestDueAgeSeconds: expect.any(Number),
+    });
+  });
+
+  test('are metered: that it is silent, for how long, and how often it was probed', async ({ bus }) => {
+    await down(bus);
+    await drain(bus.db, [waiting()], { now: START + MINUTE + SECOND });
+    const metrics = await readMetrics(bus.db, [waiting()], after(3 * MINUTE));
+    expect(metrics).toContain('postbud_subscriber_outage{subscriber="ledger"} 1\n');
+    expect(metrics).toContain('postbud_subscriber_outage{subscriber="accounting"} 0\n');
+    expect(metrics).toMatch(/postbud_subscriber_outage_seconds\{subscriber="ledger"\} 1[78]\d/);
+    expect(metrics).toContain('postbud_subscriber_outage_probes{subscriber="ledger"} 1\n');
+  });
+
+  test('are its topic, its own page and what it waits for', async ({ bus, operators }) => {
+    operators.attached = [waiting()];
+    await downNow(bus);
+    const topic = await shown(operators, '/topics/payment.captured');
+    expect(topic).toContain('does not answer');
+    expect(topic).toMatch(/has been unreachable since \d\d:\d\d ?; next probe in \d+ s/);
+    expect(topic).toContain('next attempt when ledger answers again');
+    expect((await operators.ask('/subscribers/ledger')).json).toMatchObject({
+      outage: { kind: 'unreachable' },
+      waiting: 5,
+    });
+    expect(await shown(operators, '/subscribers/ledger')).toMatch(
+      /ledger has been unreachable since \d\d:\d\d ?\. 5 deliveries wait, without using up attempts\. Next probe in \d+ s/,
+    );
+  });
+});
+
+describe('an operator', () => {
+  test('probes a subscriber now, and the page follows the probe until it answers', async ({
+    bus,
+    operators,
+  }) => {
+    operators.attached = [waiting()];
+    await downNow(bus);
+    const path = '/subscribers/ledger/probe';
+    operators.kicks = 0;
+    const sent = await operators.ask(path, { form: { reason: '' }, accept: BROWSER });
+    expect([sent.status, sent.headers.get('location')]).toEqual([
+      303,
+      '/platform/event-bus/subscribers/ledger?done=probe&of=ledger',
+    ]);
+    expect(operators.kicks).toBe(1);
+    const followed = '/subscribers/ledger?done=probe&of=ledger';
+    expect(await shown(operators, followed)).toContain('Probing ledger: on its way …');
+    const handed: number[] = [];
+    await drainLive(bus.db, [waiting((number) => (handed.push(number), nobody()))]);
+    expect(handed).toHaveLength(1);
+    expect(await shown(operators, followed)).toMatch(
+      /Probing ledger: no answer\. It has been unreachable since [\d:]+ ; next probe [\d:]+ \./,
+    );
+    await operators.ask(path, { json: { reason: 'The ledger is back.' } });
+    await drainLive(bus.db, [waiting(() => undefined)]);
+    expect(await shown(operators, followed)).toContain('it answers again. Its deliveries follow, in order.');
+    expect(await statesOf(bus.db)).toEqual(Array.from({ length: 5 }, () => 'delivered'));
+    expect((await operators.ask('/replays')).json['actions']).toMatchObject([
+      { action: 'probe', subscriber: 'ledger', topic: null, reason: 'The ledger is back.' },
+      { action: 'probe', reason: null },
+    ]);
+    expect((await examine(bus.db)).findings).toEqual([]);
+  });
+
+  test('probes where every lane waits for a later retry, and uses up no attempt', async ({ bus }) => {
+    await emitKeys(bus.db, 1, 3);
+    await drain(bus.db, [waiting()]);
+    const handed: number[] = [];
+    const attached = waiting((number) => (handed.push(number), nobody()));
+    await drain(bus.db, [attached], { now: START + 10 * SECOND });
+    expect(handed).toEqual([]);
+    expect(await probe(bus.db, { subscriber: 'ledger', by: 'kari', now: after(10 * SECOND) })).toBe(true);
+    await drain(bus.db, [attached], { now: START + 10 * SECOND });
+    expect(handed).toHaveLength(1);
+    expect((await deliveriesOf(bus.db, 'ledger')).map(({ attempts }) => attempts)).toEqual([1, 1, 1]);
+  });
+
+  test('makes the probe due by retrying a delivery that waits for it, due or not', async ({ bus }) => {
+    await down(bus);
+    const ids = await deliveryIdsOf(bus.db);
+    const handed: number[] = [];
+    const attached = waiting((number) => (handed.push(number), nobody()));
+    for (const [index, deliveryId] of [ids[0]!, ids[4]!].entries()) {
+      const now = after((10 + index) * SECOND);
+      await retryNow(bus.db, { deliveryId, by: 'kari', now });
+      await drain(bus.db, [attached], { now: now.getTime() });
+      expect(handed).toHaveLength(index + 1);
+    }
+    expect(await rows(bus.db, 'select probes from outages')).toEqual([{ probes: 2 }]);
+  });
+
+  test('can’t probe a subscriber that answers, or one that nothing names', async ({ bus, operators }) => {
+    await emitKeys(bus.db, 1, 1);
+    const refused = await operators.ask('/subscribers/ledger/probe', { json: {} });
+    expect(refused.json).toMatchObject({
+      status: 409,
+      code: 'not_silent',
+      detail: 'ledger has no outage: there is nothing to probe. Its deliveries are retried as they are due.',
+    });
+    expect((await operators.ask('/subscribers/postcards/probe', { json: {} })).status).toBe(404);
+    expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
+  });
+});

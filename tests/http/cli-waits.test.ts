@@ -1,0 +1,146 @@
+import { describe, expect } from 'vitest';
+
+import { deliveryIdsOf, drainLive, emitPayments, numbers, rows, statesOf } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/cli-test.ts';
+import { ledger, refuse } from '../support/ledger.ts';
+
+const words = (text: string) => text.replaceAll(/\s+/g, ' ');
+
+/** Finds the id of an incident in what `incidents` wrote. */
+const idIn = (out: string) => /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(out)![0];
+
+const halting = (then?: (number: number) => unknown) => ledger(then, { afterDeadLetter: 'halt' });
+
+/** Payment 1 is refused, and halts its lane: 2 and 3 wait. @returns the ids of the deliveries. */
+async function halted(bus: Bus): Promise<string[]> {
+  await emitPayments(bus.db, 1, 3);
+  await drainLive(bus.db, [halting((number) => number === 1 && refuse())]);
+  return await deliveryIdsOf(bus.db);
+}
+
+const waiting = (isThere: boolean) =>
+  ledger(
+    () => {
+      if (!isThere) throw Object.assign(new Error('nobody is there'), { code: 'unreachable' });
+    },
+    { outage: 'wait' },
+  );
+
+async function down(bus: Bus): Promise<void> {
+  for (const number of numbers(1, 5))
+    await emitPayments(bus.db, number, number, { orderingKey: `booking ${number}` });
+  await drainLive(bus.db, [waiting(false)]);
+}
+
+describe('a halted lane at a terminal', () => {
+  test('is said by why, topics, incidents and dead-letters, with the two ways out', async ({
+    bus,
+    postbud,
+  }) => {
+    const [dead, second] = await halted(bus);
+    const why = words((await postbud(`why ${second}`, { columns: 100 })).out);
+    expect(why).toMatch(/^Not delivered to ledger: halted behind [\da-f-]+…, which was dead-lettered at/);
+    expect(why).toContain(
+      `To let it go on: npx postbud replay --delivery ${dead}, or npx postbud dismiss ${dead} --reason <text>.`,
+    );
+    expect((await postbud('topics payment.captured')).out).toContain('1 lane halted by a dead letter');
+    const list = await postbud('incidents');
+    expect(list.out).toContain(
+      '✗ ledger refused deliveries on payment.captured: 1 lane is halted by its dead letter, 2 deliveries wait.',
+    );
+    const one = await postbud(`incidents ${idIn(list.out)}`);
+    expect(words(one.out)).toMatch(
+      new RegExp(`Halted lanes lane dead letter waiting since whole topic ${dead} 2`),
+    );
+    expect(one.out).toContain(
+      `To let a lane go on without its dead letter: npx postbud dismiss ${dead} --reason <text>`,
+    );
+    expect((await postbud('dead-letters')).out).toContain('halts its lane; permanent: refused');
+    expect(words((await postbud(`dead-letters ${dead}`)).out)).toContain(
+      'effect halts its lane: 2 deliveries wait until it is replayed or dismissed',
+    );
+  });
+
+  test('goes on when its dead letter is dismissed by its id, after a question', async ({ bus, postbud }) => {
+    const [dead, second] = await halted(bus);
+    const refused = await postbud(`retry ${second}`);
+    expect([refused.code, refused.err]).toEqual([
+      1,
+      `Dead letter ${dead} halts this lane. Replay or dismiss that one.`,
+    ]);
+    const unasked = await postbud(`dismiss ${dead} --reason booked`);
+    expect([unasked.code, unasked.err]).toEqual([2, expect.stringContaining('--yes')]);
+    const done = await postbud(`dismiss ${dead} --reason booked`, { answer: () => 'y' });
+    expect([done.code, done.out]).toEqual([0, `✓ Dismissed dead letter ${dead}. Its lane goes on.`]);
+    expect(words(done.err)).toContain(
+      'payment.captured to ledger: permanent: refused. It halts its lane: 2 deliveries wait until it is replayed or dismissed.',
+    );
+    await drainLive(bus.db, [halting()]);
+    expect(await statesOf(bus.db)).toEqual(['dead_lettered', 'delivered', 'delivered']);
+    const again = await postbud(`dismiss ${second} --reason booked --yes`);
+    expect([again.code, again.err]).toEqual([
+      1,
+      expect.stringContaining('This delivery is not a dead letter: it is pending, failing or delivered.'),
+    ]);
+  });
+});
+
+describe('an outage at a terminal', () => {
+  test('is said by incidents and health, with the next probe', async ({ bus, postbud }) => {
+    await down(bus);
+    const list = await postbud('incidents');
+    expect(list.out).toContain('✗ ledger is unreachable: 5 deliveries wait in 5 lanes until it answers.');
+    expect(list.out).toMatch(/next probe in \d+ s/);
+    const one = await postbud(`incidents ${idIn(list.out)}`);
+    expect(words(one.out)).toContain('What waits topic waiting payment.captured 5');
+    expect(one.out).toContain('To probe it now: npx postbud retry ledger --wait');
+    expect(words((await postbud('health ledger', { columns: 80 })).out)).toMatch(
+      /ledger has been unreachable since [\d:]+: 5 deliveries wait\. Next probe in \d+ s; to probe now: npx postbud retry ledger/,
+    );
+    const nothing = await postbud(`replay --incident ${idIn(list.out)} --yes`);
+    expect([nothing.code, nothing.err]).toEqual([
+      1,
+      expect.stringContaining('Nothing to replay: what waits follows when ledger answers again.'),
+    ]);
+  });
+
+  test.for(['retry ledger --wait', 'retry <incident> --wait'])(
+    'is probed by %s, which says whether somebody answered',
+    async (command, { bus, server, postbud }) => {
+      await down(bus);
+      const id = idIn((await postbud('incidents')).out);
+      const line = command.replace('<incident>', id);
+      /** Relays once the probe is asked for. */
+      const relayed = (isThere: boolean) => {
+        server.answerInstead = async ({ method }) => {
+          if (method === 'POST')
+            server.answerInstead = async () => void (await drainLive(bus.db, [waiting(isThere)]));
+          return undefined;
+        };
+      };
+      relayed(false);
+      const silent = await postbud(line);
+      expect(silent.code).toBe(1);
+      expect(words(silent.out)).toMatch(
+        /✓ The next probe of ledger is due now\. ✗ No answer: ledger has been unreachable since [\d:]+\. Next probe in/,
+      );
+      relayed(true);
+      const back = await postbud(line);
+      expect([back.code, back.out]).toEqual([
+        0,
+        '✓ The next probe of ledger is due now.\n✓ ledger answers again. Its deliveries follow, in order.',
+      ]);
+      expect(await rows(bus.db, `select from operator_actions where action = 'probe'`)).toHaveLength(2);
+    },
+  );
+
+  test.for([
+    ['retry ledger', 1, 'ledger has no outage: there is nothing to probe.'],
+    ['retry legder', 2, "Unknown subscriber 'legder'. Did you mean 'ledger'?"],
+    ['retry', 2, 'The delivery, the incident or the subscriber is missing.'],
+  ] as const)('%s ends with %i and the reason', async ([command, exitCode, reason], { postbud }) => {
+    const { code, err } = await postbud(command);
+    expect([code, err]).toEqual([exitCode, expect.stringContaining(reason)]);
+  });
+});
