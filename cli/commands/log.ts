@@ -99,10 +99,14 @@ function replayEntry(replay: ReplayRecord): Entry {
   };
 }
 
-function actionEntry({ at, action, topic, subscriber, deliveryId, operator, reason }: OperatorAction): Entry {
-  const where = [topic ?? 'all topics', subscriber === null ? '' : `to ${subscriber}`]
-    .filter(Boolean)
-    .join(' ');
+function actionEntry(acted: OperatorAction): Entry {
+  const { at, action, topic, subscriber, renamedTo, deliveryId, operator, reason } = acted;
+  const whom = [
+    topic ?? 'all topics',
+    subscriber === null ? '' : `to ${subscriber}`,
+    renamedTo === null ? '' : `, now ${renamedTo}`,
+  ];
+  const where = whom.filter(Boolean).join(' ').replace(' ,', ',');
   const what = deliveryId === null ? where : `${where}, delivery ${deliveryId}`;
   return { at, action: action.replaceAll('_', ' '), what, who: whoWords(operator, reason), id: null };
 }

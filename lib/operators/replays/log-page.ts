@@ -124,7 +124,8 @@ function actionRow(action: OperatorAction, now: string): Html {
 }
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
-function target({ topic, subscriber, deliveryId, eventId, incidentId, replayId }: OperatorAction): Html {
+function target(action: OperatorAction): Html {
+  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, renamedTo } = action;
   const where =
     topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
@@ -132,10 +133,11 @@ function target({ topic, subscriber, deliveryId, eventId, incidentId, replayId }
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
   const event =
     eventId !== null && html`event <a class="mono" href="${eventPath(eventId)}">${shortId(eventId)}</a>`;
+  const heir = renamedTo !== null && html`, now ${subscriberLink(renamedTo, topic ?? undefined)}`;
   const replay = replayId !== null && html`, <a href="${replayedPath(replayId)}">replay</a>`;
   const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
   return html`${where}<span class="s"
-      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${delivery}${event}${incident}${replay}</span
+      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${heir}${delivery}${event}${incident}${replay}</span
     >`;
 }
 

@@ -74,6 +74,7 @@ const logged = z
     reason: z.string().nullable(),
     incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
     replayId: z.string().nullable().meta({ description: 'The replay that was stopped.' }),
+    renamedTo: z.string().nullable().meta({ description: 'Of a rename: the new name of the subscriber.' }),
   })
   .meta({ id: 'OperatorAction' });
 
@@ -187,6 +188,7 @@ interface FoundAction {
   readonly reason: string | null;
   readonly incident_id: string | null;
   readonly replay_id: string | null;
+  readonly renamed_to: string | null;
 }
 
 interface FoundEntry {
@@ -261,6 +263,7 @@ function actionOf(found: FoundAction): OperatorAction {
     reason,
     incidentId: found.incident_id,
     replayId: found.replay_id,
+    renamedTo: found.renamed_to,
   };
 }
 
@@ -285,11 +288,14 @@ const LOG = `
     order by requested_at desc, id desc limit $1::int
   ),
   action as (
-    select id, at, null::jsonb as replay, to_jsonb(operator_actions) as action
-    from operator_actions, clock
+    select id, at, null::jsonb as replay,
+      to_jsonb(operator_actions) || jsonb_build_object('renamed_to', renamed_to) as action
+    from clock, operator_actions left join lateral (
+      select subscriber as renamed_to from backfills where backfills.id = operator_actions.id and action = 'rename'
+    ) as rename on true
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
-      and ($5::text is null or subscriber = $5::text)
+      and ($5::text is null or $5::text in (subscriber, renamed_to))
     order by at desc, id desc limit $1::int
   ),
   entry as (

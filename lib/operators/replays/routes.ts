@@ -236,6 +236,7 @@ export const listReplays = operatorRoute({
             reason: 'Accounting is moving to another host.',
             incidentId: null,
             replayId: null,
+            renamedTo: null,
           },
         ],
         nextCursor: null,
