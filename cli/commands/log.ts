@@ -100,10 +100,13 @@ function replayEntry(replay: ReplayRecord): Entry {
 }
 
 function actionEntry(acted: OperatorAction): Entry {
-  const { at, action, topic, subscriber, deliveryId, operator, reason, backfillId } = acted;
-  const where = [topic ?? 'all topics', subscriber === null ? '' : `to ${subscriber}`]
-    .filter(Boolean)
-    .join(' ');
+  const { at, action, topic, subscriber, renamedTo, deliveryId, operator, reason, backfillId } = acted;
+  const whom = [
+    topic ?? 'all topics',
+    subscriber === null ? '' : `to ${subscriber}`,
+    renamedTo === null ? '' : `, now ${renamedTo}`,
+  ];
+  const where = whom.filter(Boolean).join(' ').replace(' ,', ',');
   const what = deliveryId === null ? where : `${where}, delivery ${deliveryId}`;
   return { at, action: action.replaceAll('_', ' '), what, who: whoWords(operator, reason), id: backfillId };
 }

@@ -49,7 +49,8 @@ async function run(call: Call): Promise<number> {
   const { renameSubscriber } = await import('../../lib/operators/subscribers/rename.ts');
   const parameters = { subscriber };
   const body = { to, reason, ...(topic !== undefined && { topic }) };
-  const preview = await bus.ask(renameSubscriber, { parameters, body: { ...body, dryRun: true } });
+  const named = { to: 'the new name' };
+  const preview = await bus.ask(renameSubscriber, { parameters, body: { ...body, dryRun: true }, named });
   if (!isDry || !isJson) terminal.err.write(wrapTo(terminal.err.columns, previewOf(preview.view)));
   if (isDry && isJson) writeJson(call, preview.json);
   if (isDry || preview.view.topics.length === 0) return EXIT.ok;

@@ -5,7 +5,7 @@ import { nearest } from '../nearest.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import { openRename, openRenames } from './rename-open.ts';
 import { takeOver } from './rename-take-over.ts';
-import { StillListed } from './retire.ts';
+import { isKnown, StillListed } from './retire.ts';
 
 /** A subscriber's former name and its present one. */
 export interface Rename {
@@ -81,7 +81,7 @@ export async function rename(
 ): Promise<readonly RenamedTopic[] | null> {
   requireUnlisted(asked);
   const found = await count(db, asked);
-  if (found.length === 0) return (await isKnown(db, asked)) ? [] : null;
+  if (found.length === 0) return (await isKnown(db, asked.from)) ? [] : null;
   requireListed(asked, found);
   if (how.dryRun === true)
     return found.map((one) => ({ ...one, moved: 0, dismissed: 0, left: one.waiting + one.deadLettered }));
@@ -141,16 +141,6 @@ async function count(
   { from, topic }: Rename,
 ): Promise<readonly { readonly topic: string; readonly waiting: number; readonly deadLettered: number }[]> {
   return await run(driverOf(db), { text: COUNT, values: [from, topic] });
-}
-
-async function isKnown(db: Database, { from, topic }: Rename): Promise<boolean> {
-  const [row] = await run<{ is_known: boolean }>(driverOf(db), {
-    text: `select exists (
-      select from lanes where subscriber = $1::text and ($2::text is null or topic = $2::text)
-    ) as is_known`,
-    values: [from, topic],
-  });
-  return row!.is_known;
 }
 
 /** Ends a pause of all topics of the former name: each topic's was copied. */

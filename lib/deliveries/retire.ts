@@ -43,7 +43,7 @@ export async function retire(
 ): Promise<Retired | null> {
   requireUnlisted(subscriber, topic);
   const found = await run<{ topic: string }>(driverOf(db), { text: TOPICS, values: [subscriber, topic] });
-  if (found.length === 0) return (await isKnown(db, subscriber, topic)) ? NOTHING : null;
+  if (found.length === 0) return (await isKnown(db, subscriber)) ? NOTHING : null;
   let dismissed = 0;
   for (const one of found) {
     const subscription = { topic: one.topic, subscriber };
@@ -104,12 +104,11 @@ async function forget(
 /** What a second call finds. */
 const NOTHING: Retired = { topics: [], dismissed: 0, left: 0 };
 
-async function isKnown(db: Database, subscriber: string, topic: string | null): Promise<boolean> {
+/** Whether the subscriber ever had a delivery. */
+export async function isKnown(db: Database, subscriber: string): Promise<boolean> {
   const [row] = await run<{ is_known: boolean }>(driverOf(db), {
-    text: `select exists (
-      select from lanes where subscriber = $1::text and ($2::text is null or topic = $2::text)
-    ) as is_known`,
-    values: [subscriber, topic],
+    text: 'select exists (select from lanes where subscriber = $1::text) as is_known',
+    values: [subscriber],
   });
   return row!.is_known;
 }

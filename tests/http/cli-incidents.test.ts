@@ -110,7 +110,53 @@ describe('incidents', () => {
     ]);
   });
 
+  test('rename says what it would move, asks, and moves it', async ({ bus, operators, postbud }) => {
+    await operators.died(3);
+    await rows(
+      bus.db,
+      `with lane as (update lanes set subscriber = 'books' where subscriber = 'ledger'),
+         known as (update error_groups set subscriber = 'books', key = 'b00c500000000000' where subscriber = 'ledger'),
+         dead as (update deliveries set error_group = 'b00c500000000000' where error_group is not null),
+         event as (update events set subscribers = array_replace(subscribers, 'ledger', 'books'))
+       update backlog set subscriber = 'books' where subscriber = 'ledger'`,
+    );
+    const preview = await postbud('rename books ledger --dry-run');
+    expect([preview.code, preview.err]).toEqual([
+      0,
+      expect.stringContaining('payment.captured: 0 deliveries wait, 3 dead letters'),
+    ]);
+    const refused = await postbud('rename books ledger --reason renamed');
+    expect([refused.code, refused.err]).toEqual([2, expect.stringContaining('Nothing was renamed')]);
+    const no = await postbud('rename books ledger --reason renamed', { answer: () => 'n' });
+    expect([no.code, no.asked]).toEqual([
+      1,
+      [expect.stringContaining('Rename books to ledger, and move 3 deliveries? [y/N]')],
+    ]);
+    const done = await postbud('rename books ledger --reason renamed', { answer: () => 'y' });
+    expect([done.code, done.out, done.err]).toEqual([
+      0,
+      '✓ Renamed books to ledger on payment.captured: 3 deliveries moved.',
+    ]);
+    const again = await postbud('rename books ledger --reason renamed --yes');
+    expect([again.code, again.err]).toEqual([0, expect.stringContaining('Nothing is left of books.')]);
+    expect((await postbud('log')).out).toContain('payment.captured to books, now ledger');
+  });
+
   test.for([
+    ['rename ledger --reason renamed --yes', 2, 'The new name is missing.'],
+    ['rename ledger books --yes', 2, '--reason is missing'],
+    ['rename ledger accounting --reason renamed --yes', 1, 'This release’s catalog lists ledger for'],
+    ['rename books books --reason renamed --yes', 2, 'expected the new name, which is another'],
+    [
+      'rename legder accounting --reason renamed --yes',
+      2,
+      "Unknown subscriber 'legder'. Did you mean 'ledger'?",
+    ],
+    [
+      'rename books ledger --topic payment.captur --reason renamed --yes',
+      2,
+      "Unknown topic 'payment.captur'. Did you mean 'payment.captured'?",
+    ],
     ['incidents 12', 2, "'12' is not the id of an incident."],
     [`incidents ${UNKNOWN}`, 1, 'Unknown incident.'],
     [`incidents ${UNKNOWN} --state owed`, 2, '--state does not go with the id of one incident.'],

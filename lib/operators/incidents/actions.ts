@@ -44,7 +44,12 @@ export function dismissForm({ incidentId, owed }: Incident, { url }: PageContext
 }
 
 /** Ends a subscription that this release's catalog does not list. */
-export function retireForm(subscriber: string, topic: string, { url }: PageContext): Html {
+export function retireForm(
+  subscriber: string,
+  topic: string,
+  { url }: PageContext,
+  place: 'in a row' | 'alone' = 'alone',
+): Html {
   return reasonForm({
     button: html`Retire…<span class="vh"> ${subscriber}</span>`,
     path: `${subscriberPath(subscriber)}/retire`,
@@ -52,8 +57,8 @@ export function retireForm(subscriber: string, topic: string, { url }: PageConte
       subscription no longer shows up.`,
     fields: html`${nextField(url)} ${hiddenField('topic', topic)}
     ${reasonField('for example: replaced by accounting in March')}`,
-    submit: html`<button class="btn sm">Retire ${subscriber} on ${topic}</button>`,
-    isLeft: true,
+    submit: html`<button class="btn sm">Retire ${subscriber}<span class="vh"> on ${topic}</span></button>`,
+    isLeft: place === 'alone',
   });
 }
 

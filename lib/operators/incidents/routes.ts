@@ -282,7 +282,7 @@ async function retryIfWaiting(...asked: Parameters<typeof retryNow>): Promise<nu
 }
 
 const UNKNOWN_SUBSCRIBER =
-  'Unknown subscriber: it never had a delivery here, of that topic or of any. The overview shows those with deliveries that are not in the catalog.';
+  'Unknown subscriber: it never had a delivery here. The overview shows those with deliveries that are not in the catalog.';
 
 const retired = z
   .object({
@@ -348,9 +348,11 @@ export const retireSubscriber = operatorRoute({
     },
   },
   handle: async ({ parameters: { subscriber }, body: { topic, reason }, operator, bus }) => {
+    const db = await bus.database();
+    await requireKnownTopic(db, topic ?? undefined);
     const how = { by: operator.subject, reason, until: Date.now() + LONGEST_MS };
     try {
-      const done = await retire(await bus.database(), { subscriber, topic }, how);
+      const done = await retire(db, { subscriber, topic }, how);
       return done && { subscriber, ...done, topics: [...done.topics] };
     } catch (error) {
       if (!(error instanceof StillListed) && !(error instanceof NotActedOn)) throw error;

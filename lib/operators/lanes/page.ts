@@ -141,7 +141,7 @@ function subscriberActions(topic: string, one: SubscriberOverview, context: Page
     ${deadLettered > 0 && one.inCatalog && replayLinkTo({ topic, subscriber }, `to ${subscriber}`, { topic, subscriber, since: ALL_TIME }, context)}
     ${one.outage && probeForm(subscriber, context)}
     ${paused ? resumeForm(subscriber, pause?.topic ?? null, context) : one.inCatalog && pauseForm(subscriber, topic, context)}
-    ${!one.inCatalog && retireForm(subscriber, topic, context)}
+    ${!one.inCatalog && retireForm(subscriber, topic, context, 'in a row')}
   </div>`;
 }
 

@@ -128,7 +128,7 @@ function actionRow(action: OperatorAction, now: string): Html {
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
 function target(action: OperatorAction): Html {
-  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, backfillId } = action;
+  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, renamedTo, backfillId } = action;
   const where =
     topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
@@ -136,11 +136,12 @@ function target(action: OperatorAction): Html {
     html`, delivery <a class="mono" href="${deadLetterPath(deliveryId)}">${deliveryId}</a>`;
   const event =
     eventId !== null && html`event <a class="mono" href="${eventPath(eventId)}">${shortId(eventId)}</a>`;
+  const heir = renamedTo !== null && html`, now ${subscriberLink(renamedTo, topic ?? undefined)}`;
   const replay = replayId !== null && html`, <a href="${replayedPath(replayId)}">replay</a>`;
   const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
   const backfill = backfillId !== null && html`, <a href="${backfilledPath(backfillId)}">progress</a>`;
   return html`${where}<span class="s"
-      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${delivery}${event}${incident}${replay}${backfill}</span
+      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${heir}${delivery}${event}${incident}${replay}${backfill}</span
     >`;
 }
 

@@ -236,6 +236,7 @@ export const listReplays = operatorRoute({
             incidentId: null,
             backfillId: null,
             replayId: null,
+            renamedTo: null,
           },
         ],
         nextCursor: null,

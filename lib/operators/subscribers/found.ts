@@ -91,7 +91,9 @@ const HEALTH = `
   act as (
     select at, action, operator, topic, delivery_id, null::uuid as replay_id, reason
     from clock, operator_actions
-    where at >= from_at and subscriber = $1::text and (topic = $2::text or topic is null or $2::text = '')
+    where at >= from_at and (subscriber = $1::text or action = 'rename' and exists (
+        select from backfills where backfills.id = operator_actions.id and backfills.subscriber = $1::text
+      )) and (topic = $2::text or topic is null or $2::text = '')
       and action <> 'reveal'
     order by at desc limit ${LISTED_ACTIONS}
   ),

@@ -45,7 +45,7 @@ function leftRow(subscriber: string, { topic, waiting, deadLettered }: Unlisted,
       ${
         mayReplay(context.operator) &&
         html`<div class="acts">
-          ${renameForm(subscriber, topic)} ${retireForm(subscriber, topic, context)}
+          ${renameForm(subscriber, topic)} ${retireForm(subscriber, topic, context, 'in a row')}
         </div>`
       }
     </td>
@@ -66,7 +66,6 @@ function renameForm(subscriber: string, topic: string): Html {
       ...names.map((name) => [name, name] as const),
     ])}
     ${reasonField('for example: postcards are notifications since 2.4')}`,
-    submit: html`<button class="btn sm">Rename ${subscriber} on ${topic}</button>`,
-    isLeft: true,
+    submit: html`<button class="btn sm">Rename<span class="vh"> ${subscriber} on ${topic}</span></button>`,
   });
 }

@@ -10,6 +10,7 @@ import { requireValid } from '../../http/validated.ts';
 import { SECOND } from '../../time.ts';
 import { nextPath } from '../access/next-path.ts';
 import { operatorRoute } from '../access/route.ts';
+import { requireKnownTopic } from '../known-names.ts';
 import { followedPath } from '../page/following.ts';
 import { HOME, subscriberPath } from '../page/links.ts';
 import * as shape from '../shapes.ts';
@@ -19,7 +20,7 @@ import { renameName } from './follow-rename.ts';
 const LONGEST_MS = 20 * SECOND;
 
 const UNKNOWN =
-  'Unknown subscriber: it never had a delivery here, of that topic or of any. The overview shows those with deliveries that are not in the catalog.';
+  'Unknown subscriber: it never had a delivery here. The overview shows those with deliveries that are not in the catalog.';
 
 const NO_REASON = invalid('reason', 'too_small', 'expected a reason; it is kept in the operator log');
 
@@ -149,9 +150,11 @@ export const renameSubscriber = operatorRoute({
   },
   handle: async ({ parameters: { subscriber }, body: { to, topic, reason, dryRun }, operator, bus }) => {
     if (to === subscriber) requireValid({ to }, z.object({ to: z.never(ANOTHER) }));
+    const db = await bus.database();
+    await requireKnownTopic(db, topic ?? undefined);
     const how = { by: operator.subject, reason, dryRun, until: Date.now() + LONGEST_MS };
     try {
-      const topics = await rename(await bus.database(), { from: subscriber, to, topic }, how);
+      const topics = await rename(db, { from: subscriber, to, topic }, how);
       return topics && { subscriber, to, topics: [...topics], ...totalOf(topics) };
     } catch (error) {
       const isRefusal =
