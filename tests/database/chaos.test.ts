@@ -25,6 +25,9 @@ const ROLLOUTS = [3, 11, 19];
 /** The same, where a subscriber has another name in the next release. */
 const RENAMES = [23, 31];
 
+/** A replay in every third schedule or so; not each finds deliveries of the subscriber that refuses. */
+const REPLAYS = Array.from({ length: 40 }, (_, path) => path);
+
 /** The schedules that soon show a mutation, by their places among those of the seed; by default the first. */
 const PATHS: Readonly<Record<string, readonly number[]>> = {
   'no-fence': CROWDED,
@@ -32,8 +35,8 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'fan-out-without-lock': CROWDED,
   'settle-without-token': [0],
   'watermark-left-on-replay': [15, 29],
-  'replay-reaches-refusing': [15],
-  'refused-replay-handed-over': [39],
+  'replay-reaches-refusing': REPLAYS,
+  'refused-replay-handed-over': REPLAYS,
   'batch-settled-past-its-failure': [1],
   'innocent-burnt-by-shared-commit': [1],
   'rename-loses-waiting': RENAMES,
