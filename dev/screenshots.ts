@@ -52,6 +52,8 @@ async function takeScreenshots(): Promise<void> {
   try {
     const page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
     await walk(page, origin);
+    await haltAndGoSilent(db);
+    await walkAmongWaits(page, origin);
   } finally {
     await browser.close();
     await server.close(true);
@@ -105,6 +107,26 @@ async function liveThroughADay(db: Database): Promise<void> {
   await HealthRecorder.of(db).write();
   await run(driverOf(db), { text: PRETEND_TIMES, values: [] });
   await run(driverOf(db), { text: 'update last_pass set at = clock_timestamp()', values: [] });
+}
+
+/** Accounting does not answer any more, and a refused refund halts the ledger's lane of its booking. */
+async function haltAndGoSilent(db: Database): Promise<void> {
+  await emitSome(db, 'payment.refunded', 6);
+  for (const topic of ['payment.captured', 'invoice.delivered', 'invoice.paid'] as const)
+    await emitSome(db, topic, 40);
+  const refused = () => {
+    throw Object.assign(new Error('the payment was never booked'), { code: 'permanent' });
+  };
+  const silent = () => {
+    throw Object.assign(new Error('the subscriber cannot be reached: ECONNREFUSED'), { code: 'unreachable' });
+  };
+  const topics = (name: string, handler: () => void) =>
+    Object.fromEntries(topicsOf(name).map((topic) => [topic, handler]));
+  const subscribers = [
+    attach('ledger', { 'payment.refunded': refused }, { afterDeadLetter: 'halt' }),
+    attach('accounting', topics('accounting', silent), { outage: 'wait' }),
+  ];
+  for (const minutesAgo of [12, 10, 4, 0]) await deliver(db, Date.now() - minutesAgo * MINUTE, subscribers);
 }
 
 /** Somebody guessed signatures this morning, and a provider told of a payment that is not recorded yet. */
@@ -254,6 +276,19 @@ async function walk(page: Page, origin: string): Promise<void> {
   await shoot('overview-mobile', false);
   await page.goto(origin + event);
   await shoot('event-mobile', false);
+}
+
+async function walkAmongWaits(page: Page, origin: string): Promise<void> {
+  await page.setViewportSize({ width: 1280, height: 800 });
+  for (const [name, link] of [
+    ['outage', /^accounting is unreachable/],
+    ['halted', /^ledger refused deliveries on payment.refunded/],
+  ] as const) {
+    await page.goto(`${origin}/platform/event-bus/incidents`);
+    await page.getByRole('link', { name: link }).click();
+    await page.getByRole('heading', { name: 'When it is fixed' }).waitFor();
+    await page.screenshot({ path: new URL(`${name}.png`, FOLDER).pathname, fullPage: true });
+  }
 }
 
 await takeScreenshots();

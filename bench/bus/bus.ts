@@ -12,6 +12,7 @@ import { benchKeys } from './keys.ts';
 import { benchLimit } from './limit.ts';
 import { startServer } from './server.ts';
 import { benchBackfill, benchOutage } from './lives.ts';
+import { benchPacedReplay } from './paced-replay.ts';
 import { benchSteady } from './steady.ts';
 import { benchTransactional } from './transactional.ts';
 import type { Bench } from './turns.ts';
@@ -62,6 +63,10 @@ const SCENARIOS = {
   backfill: {
     title: 'A backfill of 100,000 events beside live traffic',
     measure: benchBackfill,
+  },
+  'paced-replay': {
+    title: 'A paced replay of 100,000 deliveries beside live traffic',
+    measure: benchPacedReplay,
   },
   outage: { title: 'A subscriber that is down for twelve hours', measure: benchOutage },
   emit: {

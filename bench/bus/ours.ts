@@ -15,6 +15,8 @@ import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscri
 import { DAY } from '../../lib/time.ts';
 import { measured, produced, serve, traffic } from '../peers/serve.mjs';
 import { backfillJoining, joining, standOutage, withoutJoining } from './ours-lives.ts';
+import { replayPaced } from './ours-paced.ts';
+import type { PacedReplay } from './ours-paced.ts';
 import { flood, pacedIntake } from './ours-intake.ts';
 import type { FloodOrder, PacedOrder } from './ours-intake.ts';
 import { drainTopics, topicNames } from './workload.ts';
@@ -256,6 +258,7 @@ await serve({
     }
   },
   backfillJoining: () => backfillJoining(db),
+  replayPaced: (order: PacedReplay) => replayPaced(db, order),
   fillOutage: ({ events, keys }: { events: number; keys: number }) =>
     fill({ events, keys, topics: [joining.topic] }),
   standOutage: (order: Parameters<typeof standOutage>[1]) => standOutage(db, order),

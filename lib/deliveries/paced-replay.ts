@@ -104,10 +104,10 @@ const NEXT = `
   from paced_replays where ended_at is null`;
 
 /**
- * How many deliveries one transaction puts back at most: it holds their lanes for about 20 ms, and the settlements of newer
- * deliveries in these lanes wait.
+ * How many deliveries one transaction puts back at most. It holds their lanes meanwhile, and newer deliveries in these
+ * lanes wait for it, and then for what it put back.
  */
-const STEP_DELIVERIES = 250;
+const STEP_DELIVERIES = 100;
 
 /** A step puts back a second's worth, so that a fast pace is smooth, and a slow one costs few transactions. */
 const STEP_SECONDS = 1;
@@ -193,6 +193,7 @@ const STEP = `
   ),
   recorded as (
     insert into replay_steps (replay_id, at) select $1::text::uuid, clock.now from clock, reached where put_back > 0
+    on conflict do nothing
   )
   select put_back from reached`;
 

@@ -16,9 +16,13 @@ export async function releaseLanes(
 ): Promise<void> {
   const [topic, subscriber] = [of?.topic ?? null, of?.subscriber ?? null];
   // In a statement of its own, so that the snapshot of the next one is no older than the locks.
-  const [found] = await run<{ ids: string[] | null }>(tx, { text: LOCK, values: [topic, subscriber] });
-  if (found?.ids)
-    await run(tx, { text: RELEASE, values: [JSON.stringify(found.ids), now?.toISOString() ?? null] });
+  const [found] = await run<{ ids: readonly string[]; are_over: boolean }>(tx, {
+    text: LOCK,
+    values: [topic, subscriber],
+  });
+  const { ids, are_over: areOver } = found!;
+  if (ids.length > 0 || areOver)
+    await run(tx, { text: RELEASE, values: [JSON.stringify(ids), now?.toISOString() ?? null] });
 }
 
 const LOCK = `
@@ -27,7 +31,12 @@ const LOCK = `
     where due_at = 'infinity' and ($1::text is null or topic = $1::text and subscriber = $2::text)
     order by id for update
   )
-  select json_agg(id::text) as ids from held`;
+  select coalesce(json_agg(id::text), '[]') as ids, exists (
+      -- Of a lane that a relay held when its dead letter was dealt with, and that has nothing more to deliver.
+      select from halts join deliveries using (lane_id, position)
+      where deliveries.state <> 'dead_lettered' or dismissed_at is not null
+    ) as are_over
+  from held`;
 
 const RELEASE = `
   with over as (

@@ -294,7 +294,13 @@ class Stage {
     const isPaced = limit % 3 === 0;
     const attached = isKnowing ? this.#attached() : [];
     try {
-      const request = { topic, since: '365d', include, limit, ...(isPaced && { perMinute: 300 }) };
+      const request = {
+        topic,
+        since: '365d',
+        include: limit % 2 === 0 ? ('all' as const) : include,
+        limit,
+        ...(isPaced && { perMinute: 300 }),
+      };
       const by = isKnowing ? KNOWING : 'an operator of another release';
       const { matched } = await replay(db, request, by, this.#operatorsNow(), attached);
       this.#note(`${by} replays ${matched} deliveries of ${topic}${isPaced ? ', little by little' : ''}`);

@@ -424,6 +424,29 @@ describe('a delivery behind a dead letter that halts its lane', () => {
   });
 });
 
+test('A delivery waits until older ones are backfilled: backfill, by whom, since when and why.', async ({
+  bus,
+}) => {
+  const [eventId] = await emitPayments(bus.db, 1, 1);
+  await drain(bus.db, []);
+  await rows(
+    bus.db,
+    `insert into backfills (id, topic, subscriber, since, requested_at, requested_by, reason, matched, front, until, next_at)
+     values (gen_random_uuid(), 'payment.captured', 'ledger', now(), $1::timestamptz, 'kari', 'The ledger is new.', 5, 0, 0,
+       now() + interval '1 hour')`,
+    [iso(START)],
+  );
+  expect(await why(bus, eventId!)).toMatchObject({
+    code: 'backfill',
+    by: 'kari',
+    reason: 'The ledger is new.',
+    since: iso(START),
+    text: 'Older events come first: kari has been backfilling them since 12:00:00 (The ledger is new).',
+  });
+  await rows(bus.db, 'update backfills set ended_at = now()');
+  expect(await why(bus, eventId!)).toMatchObject({ code: 'due' });
+});
+
 describe('a delivery to a subscriber that does not answer', () => {
   const absent = (kind = 'unreachable') => {
     throw Object.assign(new Error('nobody is there'), { code: kind });

@@ -1,5 +1,8 @@
 import { describe, expect } from 'vitest';
 
+import { claimAlerts } from '../../lib/alerts/claim-alerts.ts';
+import { incidentMessage } from '../../lib/alerts/message.ts';
+import { settleAlerts } from '../../lib/alerts/settle-alerts.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { probe } from '../../lib/deliveries/probe.ts';
 import { retryNow } from '../../lib/deliveries/retry-now.ts';
@@ -23,7 +26,7 @@ import {
 import type { Bus } from '../support/bus.ts';
 import { BROWSER, test } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
-import { ledger } from '../support/ledger.ts';
+import { ledger, refuse } from '../support/ledger.ts';
 
 const after = (ms: number) => new Date(START + ms);
 
@@ -287,6 +290,18 @@ describe('an operator', () => {
     expect(await rows(bus.db, 'select probes from outages')).toEqual([{ probes: 2 }]);
   });
 
+  test('who resumes it is told that it does not answer, and when it is probed', async ({
+    bus,
+    operators,
+  }) => {
+    await downNow(bus);
+    await operators.ask('/subscribers/ledger/pause', { json: { reason: 'moving' } });
+    await operators.ask('/subscribers/ledger/resume', { json: {} });
+    expect(await shown(operators, '?done=resume&of=ledger')).toMatch(
+      /Resumed ledger at [\d:]+ ?: it does not answer; 5 deliveries waiting, next probe [\d:]+ ?\./,
+    );
+  });
+
   test('can’t probe a subscriber that answers, or one that nothing names', async ({ bus, operators }) => {
     await emitKeys(bus.db, 1, 1);
     const refused = await operators.ask('/subscribers/ledger/probe', { json: {} });
@@ -297,5 +312,59 @@ describe('an operator', () => {
     });
     expect((await operators.ask('/subscribers/postcards/probe', { json: {} })).status).toBe(404);
     expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
+  });
+});
+
+describe('an alert', () => {
+  const origin = { environment: 'Production', publicUrl: 'https://bus.example.no' };
+
+  /** What is told at that time, as its subject and its text. */
+  async function told(db: Database, at: Date): Promise<readonly (readonly [string, string])[]> {
+    await watchIncidents(db, at);
+    const claimed = await claimAlerts(db, 'webhook', at);
+    if (claimed === null) return [];
+    await settleAlerts(db, claimed, null, at);
+    return claimed.incidents.map((one) => {
+      const { subject, entries } = incidentMessage([one], origin);
+      return [subject, entries[0]!.text];
+    });
+  }
+
+  test('tells of an outage once when it opens and once when it is over, whatever its lanes were told as', async ({
+    bus,
+  }) => {
+    await emitKeys(bus.db, 1, 2);
+    await drain(bus.db, [waiting()]);
+    expect(await told(bus.db, after(SECOND))).toEqual([
+      [expect.stringMatching(/^Blocked since .*: payment.captured to ledger$/), expect.any(String)],
+    ]);
+    await emitKeys(bus.db, 3, 5);
+    await drain(bus.db, [waiting()]);
+    expect(await told(bus.db, after(2 * MINUTE))).toEqual([
+      [
+        expect.stringMatching(/^No answer since 4 May 12:00: ledger$/),
+        expect.stringMatching(
+          /^ledger does not answer: unreachable: the subscriber cannot be reached\. 5 deliveries wait without using up attempts; one at a time probes\. The next probe is at 4 May 12:0\d\. When it answers, all follow\.$/,
+        ),
+      ],
+    ]);
+    await drain(bus.db, [waiting()], { now: START + 3 * MINUTE });
+    expect(await told(bus.db, after(4 * MINUTE))).toEqual([]);
+    await drain(bus.db, [waiting(() => undefined)], { now: START + 30 * MINUTE });
+    expect(await told(bus.db, after(30 * MINUTE))).toEqual([
+      [expect.stringMatching(/^Over: ledger answers again, 4 May 12:00 to 12:30$/), expect.any(String)],
+    ]);
+  });
+
+  test('tells of a halted lane, and what to do', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 3);
+    const halting = ledger((number) => number === 1 && refuse(), { afterDeadLetter: 'halt' });
+    await drain(bus.db, [halting]);
+    expect(await told(bus.db, after(SECOND))).toEqual([
+      [
+        expect.stringMatching(/^Halted since 4 May 12:00: payment.captured to ledger$/),
+        'A dead letter of ledger halts 1 lane until it is replayed or dismissed, 2 deliveries waiting. The error was permanent: refused.',
+      ],
+    ]);
   });
 });

@@ -1,4 +1,5 @@
-import { describe, expect } from 'vitest';
+import pg from 'pg';
+import { describe, expect, vi } from 'vitest';
 
 import { dismiss } from '../../lib/deliveries/dismiss.ts';
 import { advanceReplays, stepReplay, stopReplay } from '../../lib/deliveries/paced-replay.ts';
@@ -13,6 +14,7 @@ import { HOUR, MINUTE, SECOND } from '../../lib/time.ts';
 import { contradictions, drain, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
+import { PATIENTLY } from '../support/patience.ts';
 
 /** Ahead of the database's clock, so that what died is within the window. */
 const T0 = Date.now() + 10 * MINUTE;
@@ -38,6 +40,14 @@ const putBack = async (bus: Bus) => {
   );
   return row!.count;
 };
+
+/** The backends that wait for a row. */
+async function waiting(client: pg.Client): Promise<number[]> {
+  const { rows: found } = await client.query<{ pid: number }>(
+    `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  );
+  return found.map(({ pid }) => pid);
+}
 
 /** Delivers what is due by the moved clock. */
 const deliver = (bus: Bus, subscribers: readonly AttachedSubscriber[]) =>
@@ -87,34 +97,40 @@ describe('a paced replay (rule 15)', () => {
   }) => {
     handed.length = 0;
     await paced(bus, 60_000);
-    const others = await Promise.all(numbers(1, 4).map(() => connect(bus.url)));
-    const dying = others[0]!;
-    const killed = rows(
-      bus.db,
-      `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()
-         and query like '%planned_replays%' limit 1`,
+    const dying = await connect(bus.url);
+    const others = await Promise.all(numbers(1, 3).map(() => connect(bus.url)));
+    // The first process waits in the middle of a step, and the others leave its replay alone.
+    const holder = new pg.Client(bus.url);
+    await holder.connect();
+    await holder.query('begin');
+    await holder.query('select from lanes for update');
+    const dead = stepReplay(dying.db, { attached: [], now: after(5 * SECOND) }).then(
+      () => null,
+      (error: Error) => error,
     );
-    await Promise.allSettled([
-      killed,
-      ...others.map(({ db }) =>
-        advanceReplays(db, { attached: [], until: Infinity, now: after(5 * SECOND) }),
-      ),
-    ]);
-    await dying.close();
+    await vi.waitFor(async () => expect(await waiting(holder)).toHaveLength(1), PATIENTLY);
+    expect(await stepReplay(others[0]!.db, { attached: [], now: after(5 * SECOND) })).toBeNull();
+    await holder.query('select pg_terminate_backend($1)', await waiting(holder));
+    expect(await dead).toBeInstanceOf(Error);
+    await holder.query('commit');
+    await holder.end();
+    const until = Date.now() + 30 * SECOND;
+    await Promise.all(
+      others.map(({ db }) => advanceReplays(db, { attached: [], until, now: after(5 * SECOND) })),
+    );
     await advance(bus, 60 * SECOND);
     expect(await rows(bus.db, 'select put_back, passed_over, planned from paced_replays')).toEqual([
       { put_back: 600, passed_over: 0, planned: 600 },
     ]);
-    expect(
-      await rows(
-        bus.db,
-        'select distinct replays from deliveries join lanes on id = lane_id where subscriber = $1',
-        ['ledger'],
-      ),
-    ).toEqual([{ replays: 1 }]);
+    const counted = await rows(
+      bus.db,
+      `select replays, count(*)::int as count from deliveries join lanes on id = lane_id
+       where subscriber = 'ledger' group by replays`,
+    );
+    expect(counted).toEqual([{ replays: 1, count: 600 }]);
     await deliver(bus, [ledger()]);
     expect(handed).toEqual(numbers(1, 600));
-    await Promise.all(others.slice(1).map(({ close }) => close()));
+    await Promise.all([dying, ...others].map(({ close }) => close()));
   });
 
   test('passes over what was replayed, dismissed or pruned meanwhile, and what by then refuses replays', async ({

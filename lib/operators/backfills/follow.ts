@@ -17,6 +17,7 @@ export function backfillFollowing(view: BackfillProgress): Following {
     // A paced backfill takes its time, and is followed for as long as it does.
     since: endedAt === null ? generatedAt : requestedAt,
     now: generatedAt,
+    isLong: endedAt === null,
   };
 }
 

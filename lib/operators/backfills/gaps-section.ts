@@ -3,7 +3,7 @@ import type { Child, Html } from '../../markup.ts';
 import { KEEP_MS } from '../../deliveries/prune.ts';
 import { DAY } from '../../time.ts';
 import { span, timeToMinute } from '../page/instants.ts';
-import { backfilledPath, backfillPath, backfillsPath, topicPath } from '../page/links.ts';
+import { backfilledPath, backfillPath, topicPath } from '../page/links.ts';
 import { card, section } from '../page/sections.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
 import { count } from '../page/words.ts';
@@ -11,21 +11,21 @@ import type { Gap } from './gaps.ts';
 
 interface Shown {
   readonly gaps: readonly Gap[];
-  /** What the page is about. */
-  readonly of: { readonly topic: string } | { readonly subscriber: string };
+  /** Whether the page is about one topic; else about one subscriber. */
+  readonly isOfTopic: boolean;
   readonly now: string;
 }
 
 /** Draws which subscriptions lack older events, with the way to a backfill; null where none does. */
-export function gapsSection({ gaps, of, now }: Shown): Html | null {
+export function gapsSection({ gaps, isOfTopic, now }: Shown): Html | null {
   if (gaps.length === 0) return null;
   return section({
     id: 'older-events',
     title: 'Older events not delivered',
-    hint: html`from before it subscribed · <a href="${backfillsPath(of)}">backfills</a>`,
+    hint: 'from before it subscribed',
     content: card(
       html`<ul class="gaps">
-        ${gaps.map((gap) => item(gap, 'topic' in of, now))}
+        ${gaps.map((gap) => item(gap, isOfTopic, now))}
       </ul>`,
     ),
   });

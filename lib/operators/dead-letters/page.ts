@@ -37,7 +37,7 @@ function leadOf({ totalInAll }: DeadLetterPage): string {
   const definition = 'A dead letter is a delivery that was given up';
   return totalInAll === 0
     ? `${definition}.`
-    : `${quantity(totalInAll, 'dead letter')}. ${definition}: it stays here until someone replays it.`;
+    : `${quantity(totalInAll, 'dead letter')}. ${definition}: it stays here until someone replays or dismisses it.`;
 }
 
 function lists(view: DeadLetterPage, context: PageContext, topics: FilterTopics): Html {

@@ -87,11 +87,13 @@ function actions(delivery: EventDelivery, { event }: EventView, context: PageCon
     ${why.code === 'outage' && probeForm(subscriber, context)}
     ${
       why.behind &&
-      html`<a class="btn sm" href="${eventPath(why.behind.eventId)}#to-${subscriber}"
-        >${why.behind.code === 'halted' ? 'Open the dead letter' : 'Open the first in line'}<span class="vh">
-          of ${of}</span
-        ></a
-      >`
+      (why.behind.code === 'halted'
+        ? openLink(deadLetterPath(why.behind.deliveryId), 'Open the dead letter', of)
+        : openLink(`${eventPath(why.behind.eventId)}#to-${subscriber}`, 'Open the first in line', of))
     }
   </div>`;
+}
+
+function openLink(path: string, words: string, of: string): Html {
+  return html`<a class="btn sm" href="${path}">${words}<span class="vh"> of ${of}</span></a>`;
 }

@@ -77,8 +77,16 @@ export interface FoundDelivery extends FoundAttempts {
   readonly is_more_in_front: boolean;
   /** The dead letter that its lane, or its key, stands at. */
   readonly halt: (FoundFirst & { readonly halted_at: number }) | null;
+  /** A backfill of its subscription that older deliveries of its lane come with first. */
+  readonly backfill: FoundBackfill | null;
   /** Of a dead letter that halts its lane, or its key. */
   readonly halts: FoundHalt | null;
+}
+
+interface FoundBackfill {
+  readonly at: number;
+  readonly by: string;
+  readonly reason: string | null;
 }
 
 export interface FoundLane {
@@ -138,13 +146,13 @@ const EVENT = `
       and pg_locks.database = (select oid from pg_database where datname = current_database())
   ),
   delivery as materialized (
-    select deliveries.*, home.subscriber, coalesce(of_key.id, home.id) as delivered_by
+    select deliveries.*, home.topic, home.subscriber, coalesce(of_key.id, home.id) as delivered_by
     from deliveries join lanes as home on home.id = lane_id
       left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = lane_key
     where event_id = $1::uuid
   ),
   waiting as materialized (
-    select delivery.lane_id, delivery.lane_key, delivery.position, lanes.head, lanes.lease_token is not null as is_leased,
+    select delivery.lane_id, delivery.lane_key, delivery.position, delivery.topic, delivery.subscriber, lanes.head, lanes.lease_token is not null as is_leased,
       nullif(lanes.due_at, 'infinity') as due_at, lanes.held_version, (
         -- As of a lane of its own: in a shared one a key waits for itself alone.
         select next.position from postbud_next_1(lanes.id, case when lane_key is not null then delivery.lane_id end, null,
@@ -193,6 +201,12 @@ const EVENT = `
       order by halts.position limit 1
     ) as dead join events on events.id = dead.event_id
   ),
+  backfill as (
+    select waiting.lane_id, json_build_object('at', extract(epoch from requested_at) * 1000, 'by', requested_by,
+      'reason', reason) as backfill
+    from waiting join backfills on backfills.topic = waiting.topic and backfills.subscriber = waiting.subscriber
+    where ended_at is null and front < waiting.first_position
+  ),
   halts_own as (
     select halts.lane_id, ${HALT} as halts
     from delivery join halts using (lane_id, position) where state = 'dead_lettered' and dismissed_at is null
@@ -209,15 +223,16 @@ const EVENT = `
     'producers', (select coalesce(json_agg(emitter order by since), '[]') from emitter),
     'deliveries', (
       select coalesce(json_agg(json_build_object('delivery_id', delivery.lane_id || '-' || delivery.position,
-        'subscriber', subscriber, 'delivered_at', extract(epoch from delivered_at) * 1000,
+        'subscriber', delivery.subscriber, 'delivered_at', extract(epoch from delivered_at) * 1000,
         'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000,
         'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays, 'error_group', error_group,
         'lane', case when waiting.lane_id is not null then json_build_object('is_leased', is_leased,
           'due_at', extract(epoch from due_at) * 1000, 'held_version', held_version) end,
-        'first', first.first, 'halt', halt.halt, 'halts', halts_own.halts, 'in_front', coalesce(in_front.number, 0),
-        'is_more_in_front', coalesce(in_front.is_more, false), ${attemptColumns('delivery')}) order by subscriber), '[]')
+        'first', first.first, 'halt', halt.halt, 'backfill', backfill.backfill, 'halts', halts_own.halts, 'in_front', coalesce(in_front.number, 0),
+        'is_more_in_front', coalesce(in_front.is_more, false), ${attemptColumns('delivery')}) order by delivery.subscriber), '[]')
       from delivery left join waiting using (lane_id) left join in_front using (lane_id) left join first using (lane_id)
         left join halt using (lane_id) left join halts_own using (lane_id)
+        left join backfill using (lane_id)
     ),
     'outages', (
       select coalesce(json_agg(json_build_object('subscriber', subscriber, ${OUTAGE})), '[]') from outages

@@ -152,6 +152,12 @@ export function reasonWords(reason: Reason): Sentence {
       return [`paused by ${by}`, ...sinceWords(since), because(reason.reason)];
     case 'outage':
       return outageWords(reason);
+    case 'backfill':
+      return [
+        `older events come first: ${by} has been backfilling them`,
+        ...sinceWords(since),
+        reason.reason === null ? '' : ` (${reason.reason.replace(/\.+$/, '')})`,
+      ];
     case 'halted':
       return behind ? haltedWords(behind, since) : [];
     case 'behind':

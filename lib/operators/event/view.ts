@@ -20,6 +20,7 @@ const whyCode = z
     'unattached',
     'paused',
     'outage',
+    'backfill',
     'halted',
     'behind',
     'leased',
@@ -76,7 +77,10 @@ const why = z
     until: shape.instant
       .nullable()
       .meta({ description: 'The next attempt, the next probe, or the end of the lease.' }),
-    by: z.string().nullable().meta({ description: 'The operator who paused the subscriber.' }),
+    by: z
+      .string()
+      .nullable()
+      .meta({ description: 'The operator who paused the subscriber, or began the backfill.' }),
     reason: z.string().nullable().meta({ description: 'The operator’s reason.' }),
     pausedTopic: shape.topic.nullable().meta({ description: 'Of a pause: its topic; null for all topics.' }),
     behind: inFront.nullable(),

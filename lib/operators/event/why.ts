@@ -27,7 +27,7 @@ export interface Circumstances {
  * 1. nothing moves: `relay_stopped`
  * 2. the event: `producer_open`, else `not_fanned_out`
  * 3. the subscription: `not_in_catalog`, else `unattached`; then `paused`; then `outage`
- * 4. the lane: `halted`, else `behind`
+ * 4. the lane: `backfill`, else `halted`, else `behind`
  * 5. the delivery: `leased`, else `newer_version`, else `backoff`, else `due`
  *
  * A lease that has not run out proves that some relay hands the lane over, also one of another release. So under a lease
@@ -106,7 +106,10 @@ function outage(subscriber: string, { found, heedless }: Circumstances): Reason 
 
 /** @param isDown whether the subscriber does not answer. */
 function inLane(delivery: FoundDelivery, found: Found, isDown: boolean): Reason {
-  const { first, lane, halt } = delivery;
+  const { first, lane, halt, backfill } = delivery;
+  if (backfill !== null) {
+    return reasonOf('backfill', { since: instantOf(backfill.at), by: backfill.by, reason: backfill.reason });
+  }
   if (halt !== null) {
     const behind = haltInFront(delivery, halt, found);
     return reasonOf('halted', { since: instantOf(halt.halted_at), behind });

@@ -116,7 +116,9 @@ function confirmStep(view: IncidentView): Html {
     'Confirm',
     blockedLanes > 0
       ? 'This page shows when the lanes deliver again.'
-      : 'This page shows when all of them are delivered.',
+      : view.refusesReplays
+        ? 'The incident closes when all of them are dismissed.'
+        : 'This page shows when all of them are delivered.',
   );
 }
 

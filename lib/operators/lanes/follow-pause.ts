@@ -1,5 +1,6 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { HALTING } from '../../deliveries/halts.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { instantOf } from '../../time.ts';
@@ -58,9 +59,19 @@ function resumeOutcome(
     const words = html`, but it is still paused, by ${other.by}: ${other.reason}`;
     return { tone: 'fail', words, isSettled: true };
   }
+  if (found.next_probe !== null) {
+    const words = html`: it does not answer; ${quantity(pending + failing, 'delivery')} waiting, next probe
+    ${time(instantOf(found.next_probe), instantOf(found.now))}.`;
+    return { tone: 'fail', words, isSettled: true };
+  }
   const retries = failing > 0 && ` ${count(failing)} failed and will be retried.`;
   if (failing > 0 && failedAt !== null && failedAt > resumedAt) {
     return { tone: 'fail', words: html`.${retries} ${count(pending)} waiting.`, isSettled: true };
+  }
+  if (pending > 0 && found.held_by_dead_letter) {
+    const words = html`: ${quantity(pending, 'delivery')} waiting, some of them behind a dead letter that
+    halts their lane.`;
+    return { tone: 'fail', words, isSettled: found.held === 0 };
   }
   if (pending > 0) {
     return { tone: 'wait', words: html`: ${quantity(pending, 'delivery')} waiting …`, isSettled: false };
@@ -84,6 +95,9 @@ interface FoundSubscription {
   readonly failing: number;
   readonly last_delivered: number | null;
   readonly last_failed: number | null;
+  /** Of a subscriber that does not answer. */
+  readonly next_probe: number | null;
+  readonly held_by_dead_letter: boolean;
   /** Lanes that a relay has leased. */
   readonly held: number;
 }
@@ -134,5 +148,9 @@ const SUBSCRIPTION = `
   )
   select json_build_object('now', extract(epoch from clock.now) * 1000, 'pending', pending, 'failing', failing,
     'last_delivered', extract(epoch from last_delivered) * 1000, 'last_failed', extract(epoch from last_failed) * 1000,
-    'held', held, 'pause', (select row_to_json(held_by) from held_by), 'acted_at', (select at from act)) as found
+    'next_probe', (
+      select extract(epoch from next_probe_at) * 1000 from outages where subscriber = $1::text and recovered_at is null
+    ), 'held_by_dead_letter', exists (
+      select from (${HALTING}) as halting where subscriber = $1::text and $2::text in ('', topic)
+    ), 'held', held, 'pause', (select row_to_json(held_by) from held_by), 'acted_at', (select at from act)) as found
   from clock, backlog_now, leased`;

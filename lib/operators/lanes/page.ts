@@ -16,6 +16,7 @@ import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import {
   ALL_TIME,
+  backfillsPath,
   catalogPath,
   eventPath,
   eventsPath,
@@ -46,7 +47,7 @@ export function topicPage(view: TopicView, context: PageContext): Html {
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${topicFacts(view)} ${missingReplayScope(context.operator)} ${subscribersSection(view, context)}
-    ${gapsSection({ gaps: view.gaps, of: { topic: topic.topic }, now: generatedAt })}
+    ${gapsSection({ gaps: view.gaps, isOfTopic: true, now: generatedAt })}
     ${haltedLanesSection(view, context)} ${heldLanesSection(view, context)} ${errorsSection(view, context)}
     ${eventsSection(view)}`;
   return layout(
@@ -96,7 +97,8 @@ function subscribersSection({ topic, generatedAt }: TopicView, context: PageCont
   return section({
     id: 'subscribers',
     title: 'Subscribers',
-    hint: 'deliveries of this topic by state',
+    hint: html`deliveries of this topic by state ·
+      <a href="${backfillsPath({ topic: topic.topic })}">backfills</a>`,
     content: card(
       table({
         name: 'Subscribers',

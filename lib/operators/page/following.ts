@@ -13,6 +13,8 @@ export interface Following {
   /** When the operator acted. */
   readonly since: string;
   readonly now: string;
+  /** It goes on for long, so that a page without script, which would have to be loaded again, is left to its reader. */
+  readonly isLong?: boolean;
 }
 
 /** Reads how one kind of action goes on. @param of names what it acted on. @returns null if there is no such action. */

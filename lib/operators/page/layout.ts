@@ -84,7 +84,7 @@ export function layout(
       </main>
       <p id="said" class="vh" role="status"></p>
       ${keys()}`,
-    isWatched,
+    isWatched && following.isLong !== true,
   );
 }
 

@@ -4,7 +4,7 @@ import type { Database } from '../../db/connect.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import type { Follower, Following } from '../page/following.ts';
-import { time, timeToMinute } from '../page/instants.ts';
+import { time } from '../page/instants.ts';
 import { replayedPath } from '../page/links.ts';
 import { count, quantity } from '../page/words.ts';
 import { readReplay } from './read.ts';
@@ -50,8 +50,7 @@ function paceWords({ pace, generatedAt: now }: ReplayProgress): Html | null {
         ${left === 1 ? 'was' : 'were'} not put back.`
       : left > 0 &&
         endsAt !== null &&
-        html` ${count(left)} left to put back, ${count(perMinute)} a minute, until about
-        ${timeToMinute(endsAt, now)}.`;
+        html` ${count(left)} left to put back, ${count(perMinute)} a minute, until about ${time(endsAt, now)}.`;
   const passed =
     passedOver > 0 &&
     ` ${count(passedOver)} passed over: replayed, dismissed or pruned meanwhile, or refused by the handler.`;

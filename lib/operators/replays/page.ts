@@ -35,6 +35,7 @@ export function replayPage(view: ReplayProgress, context: PageContext): Html {
         ${stateCount('', CLOCK_ICON, 'pending', progress.pending)}
         ${stateCount('fail', RETRY_ICON, 'failing', progress.failing)}
         ${stateCount('dead', DEAD_ICON, 'dead-lettered again', progress.deadLettered)}
+        ${view.pace !== null && stateCount('', CLOCK_ICON, 'not put back', view.pace.left)}
         ${progress.replayedAgain > 0 && stateCount('', RETRY_ICON, 'replayed again', progress.replayedAgain)}
       </dl>
     </div>

@@ -1,7 +1,7 @@
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { timeAndAgo } from '../page/instants.ts';
-import { deadLetterPath, replayedPath, replaysPath, topicPath } from '../page/links.ts';
+import { backfillsPath, deadLetterPath, replayedPath, replaysPath, topicPath } from '../page/links.ts';
 import { card, emptyLine, section } from '../page/sections.ts';
 import { table } from '../page/table.ts';
 import { capitalize } from '../page/words.ts';
@@ -34,7 +34,7 @@ export function marksOf(view: SubscriberHealth): Mark[] {
 }
 
 /** Lists what operators did, numbered as in the charts. */
-export function actionsSection({ actions, generatedAt }: SubscriberHealth): Html {
+export function actionsSection({ actions, generatedAt, subscriber }: SubscriberHealth): Html {
   return section({
     id: 'actions',
     title: 'Operators’ actions',
@@ -50,7 +50,8 @@ export function actionsSection({ actions, generatedAt }: SubscriberHealth): Html
             }),
       )}
       <p class="muted small note">
-        Actions on all subscribers: <a href="${replaysPath()}">the operator log</a>.
+        Actions on all subscribers: <a href="${replaysPath()}">the operator log</a>. Its
+        <a href="${backfillsPath({ subscriber })}">backfills</a>.
       </p>`,
   });
 }

@@ -36,7 +36,7 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       hint: zoneWords(view),
       content: html`${chartsOf(view)} ${valuesTable(view)}`,
     })}
-    ${gapsSection({ gaps: view.gaps, of: { subscriber }, now: generatedAt })} ${subscriptionsSection(view)}
+    ${gapsSection({ gaps: view.gaps, isOfTopic: false, now: generatedAt })} ${subscriptionsSection(view)}
     ${actionsSection(view)}`;
   return layout(
     { title: subscriber, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },

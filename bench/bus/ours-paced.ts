@@ -1,0 +1,43 @@
+import { keepStepping } from '../../lib/cron/keep-stepping.ts';
+import { steppedWork } from '../../lib/cron/stepped-work.ts';
+import { onDue } from '../../lib/db/commits.ts';
+import type { Database } from '../../lib/db/connect.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { createKick } from '../../lib/relay/kick.ts';
+import { attach } from '../../lib/subscribers/subscriber.ts';
+import { sleep } from '../../lib/time.ts';
+import { joining } from './ours-lives.ts';
+
+export interface PacedReplay {
+  readonly deliveries: number;
+  readonly perMinute: number;
+}
+
+/** Replays delivered events at a pace, as an operator's request and the cron do, until all are delivered again. */
+export async function replayPaced(db: Database, { deliveries, perMinute }: PacedReplay) {
+  const { topic, subscriber } = joining;
+  const startedAt = performance.now();
+  let delivered = 0;
+  const subscribers = [attach(subscriber, { [topic]: async () => void (delivered += 1) })];
+  const lives: Promise<void>[] = [];
+  const stopListening = onDue(
+    db,
+    createKick({
+      db,
+      subscribers,
+      waitUntil: (life) => lives.push(life),
+      onError: (error) => console.error(error),
+    }),
+  );
+  const stopped = new AbortController();
+  const stepping = steppedWork(subscribers).map((work) =>
+    keepStepping(work, { db, until: Infinity, signal: stopped.signal }),
+  );
+  const request = { topic, subscriber, since: '1d', include: 'all', limit: deliveries, perMinute } as const;
+  const { matched } = await replay(db, request, 'bench');
+  while (delivered < matched) await sleep(20);
+  stopped.abort();
+  stopListening();
+  await Promise.all([...stepping, ...lives]);
+  return { delivered, ms: performance.now() - startedAt };
+}
