@@ -30,7 +30,8 @@ export class UnknownTopic extends Error {
   readonly topic: string;
 
   constructor(topic: string) {
-    const meant = nearest(String(topic), Object.keys(catalog));
+    // Without types, a caller may pass anything.
+    const meant = typeof topic === 'string' ? nearest(topic, Object.keys(catalog)) : null;
     const advice =
       meant === null ? 'npx postbud catalog lists the topics of this release' : `did you mean ${meant}?`;
     super(`unknown topic ${JSON.stringify(topic)}: ${advice}`);

@@ -150,6 +150,7 @@ export class TestBus {
   async #drain(): Promise<Drained> {
     const { db } = this.#database;
     const [now, recorder] = [this.clock.now(), this.#recorder];
+    await this.#clockIsSet;
     const report = await relayAll({
       db,
       subscribers: this.#subscribers,
