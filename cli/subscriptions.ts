@@ -24,6 +24,22 @@ export function namedIn(given: Given, example: string): Named {
   return { subscriber, topic: given.text('topic') ?? null };
 }
 
+/** The option of commands that take a subscription which no release lists yet. */
+export const AHEAD = {
+  ahead: { help: 'a subscription that only a later release lists: the name is not checked' },
+} as const;
+
+/** @throws Failure for `--ahead` without a topic: a name that is not checked must not stand for all topics. */
+export function isAhead(given: Given): boolean {
+  const isSet = given.isSet('ahead');
+  if (isSet && !given.isSet('topic'))
+    throw misused('--ahead needs --topic.', 'For example: --topic payment.captured --ahead');
+  return isSet;
+}
+
+/** What the server says of a subscription that it does not list. */
+export const UNKNOWN_YET: Awaited<ReturnType<typeof subscriptionsOf>> = { own: [], now: '' };
+
 /**
  * Reads a subscriber's subscriptions from the overview. It has the names that the server's release and its data have,
  * which may be more than this release's catalog has.
@@ -31,7 +47,10 @@ export function namedIn(given: Given, example: string): Named {
  * @returns all its subscriptions, whatever topic is named. @throws Failure for an unknown subscriber, an unknown topic,
  *   or a topic that the subscriber does not subscribe to.
  */
-export async function subscriptionsOf({ bus }: Call, { subscriber, topic }: Named) {
+export async function subscriptionsOf(
+  { bus }: Call,
+  { subscriber, topic }: Named,
+): Promise<{ readonly own: readonly Subscription[]; readonly now: string }> {
   const { showOverview } = await import('../lib/operators/overview/routes.ts');
   const { view } = await bus.ask(showOverview);
   const all: readonly Subscription[] = view.topics.flatMap((one) =>

@@ -84,6 +84,7 @@ async function liveThroughADay(db: Database): Promise<void> {
     const odd = hoursAgo === 7 ? { 'audit user.signed_in': ODD_POSTCODE } : {};
     const at = now - hoursAgo * HOUR - 4 * MINUTE;
     for (const [topic, count] of HOURLY) await emitSome(db, topic, isNight ? 1 : count + (hoursAgo % 3));
+    if (hoursAgo >= 10) await emitWithoutIntelligence(db);
     await deliver(db, at, everyone({ ...failures, ...more, ...odd }, 1));
     await backdate(db, at);
   }
@@ -143,6 +144,17 @@ const PRETEND_TIMES = `
 async function emitSome(db: Database, topic: TopicName, count: number): Promise<void> {
   for (let number = 0; number < count; number += 1)
     await emit(driverOf(db), topic, catalog[topic].example as never);
+}
+
+/** Until ten hours ago the running release did not list `intelligence` for new bookings. */
+async function emitWithoutIntelligence(db: Database): Promise<void> {
+  for (const text of [
+    `update events set subscribers = array_remove(subscribers, 'intelligence'), open = open - 1
+      where id in (select event_id from awaiting_fan_out where topic = 'booking.created')`,
+    `update awaiting_fan_out set subscribers = array_remove(subscribers, 'intelligence'), open = open - 1
+      where topic = 'booking.created'`,
+  ])
+    await run(driverOf(db), { text, values: [] });
 }
 
 async function deliver(db: Database, now: number, subscribers: readonly AttachedSubscriber[]): Promise<void> {
@@ -222,6 +234,13 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.waitForURL('**/replays/*');
   await page.waitForTimeout(1500);
   await shoot('replay');
+  await open('/backfill?topic=booking.created&subscriber=intelligence&since=60d&perMinute=600');
+  await shoot('backfill-preview', false);
+  await page.getByLabel('Reason').fill('new bookings are scored from now on');
+  await page.getByRole('button', { name: /^Backfill \d+ deliveries/ }).click();
+  await page.waitForURL('**/backfills/*');
+  await page.waitForTimeout(1500);
+  await shoot('backfill');
   await open('/subscribers/ledger');
   await shoot('subscriber');
   await open('/replays');

@@ -100,7 +100,7 @@ function replayEntry(replay: ReplayRecord): Entry {
 }
 
 function actionEntry(acted: OperatorAction): Entry {
-  const { at, action, topic, subscriber, renamedTo, deliveryId, operator, reason } = acted;
+  const { at, action, topic, subscriber, renamedTo, deliveryId, operator, reason, backfillId } = acted;
   const whom = [
     topic ?? 'all topics',
     subscriber === null ? '' : `to ${subscriber}`,
@@ -108,7 +108,7 @@ function actionEntry(acted: OperatorAction): Entry {
   ];
   const where = whom.filter(Boolean).join(' ').replace(' ,', ',');
   const what = deliveryId === null ? where : `${where}, delivery ${deliveryId}`;
-  return { at, action: action.replaceAll('_', ' '), what, who: whoWords(operator, reason), id: null };
+  return { at, action: action.replaceAll('_', ' '), what, who: whoWords(operator, reason), id: backfillId };
 }
 
 const whoWords = (operator: string, reason: string | null) =>

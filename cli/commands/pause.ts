@@ -6,7 +6,7 @@ import { YES, confirm, requireConfirmable } from '../confirm.ts';
 import { EXIT } from '../failure.ts';
 import { writeOutcome } from '../held-delivery.ts';
 import { REASON, requireReason } from '../reason.ts';
-import { namedIn, subscriptionsOf } from '../subscriptions.ts';
+import { AHEAD, isAhead, namedIn, subscriptionsOf, UNKNOWN_YET } from '../subscriptions.ts';
 import type { Subscription } from '../subscriptions.ts';
 import { wrapTo } from '../text.ts';
 import { inZone } from '../times.ts';
@@ -17,14 +17,18 @@ const NOTHING = 'Nothing was paused.';
 export const command: Command = {
   name: 'pause',
   summary: 'make a subscriber’s deliveries wait',
-  usage: ['pause <subscriber> --reason <text> [--topic <topic>] [--yes]'],
+  usage: ['pause <subscriber> --reason <text> [--topic <topic> [--ahead]] [--yes]'],
   notes: [
     'Its deliveries wait, in order, until someone resumes it; none fails meanwhile. Without --topic all its topics are paused, after confirmation.',
   ],
-  options: { topic: { value: '<topic>', help: 'only this topic' }, ...REASON, ...YES },
+  options: { topic: { value: '<topic>', help: 'only this topic' }, ...AHEAD, ...REASON, ...YES },
   examples: [
     [EXAMPLE, 'one topic'],
     ['pause ledger --reason "maintenance until 18:00" --yes', 'all its topics, from a script'],
+    [
+      'pause ledger --topic payment.captured --ahead --reason "backfill first"',
+      'before the release that lists it',
+    ],
   ],
   run,
 };
@@ -34,8 +38,9 @@ async function run(call: Call): Promise<number> {
   const named = namedIn(given, EXAMPLE);
   const { subscriber, topic } = named;
   const reason = requireReason(given, `pause ${subscriber} --reason "maintenance until 18:00"`);
+  const ahead = isAhead(given);
   if (topic === null) requireConfirmable(call, NOTHING, ', or --topic <topic>');
-  const { own, now } = await subscriptionsOf(call, named);
+  const { own, now } = ahead ? UNKNOWN_YET : await subscriptionsOf(call, named);
   if (topic === null && !given.isSet('yes')) {
     const { err } = terminal;
     err.write(err.paint('bold', `Pause ${subscriber} for all its topics?`));
@@ -43,7 +48,10 @@ async function run(call: Call): Promise<number> {
     await confirm(call, { action: 'Pause it', count: 1, nothing: NOTHING });
   }
   const { pauseSubscriber } = await import('../../lib/operators/lanes/routes.ts');
-  const { json } = await bus.ask(pauseSubscriber, { parameters: { subscriber }, body: { topic, reason } });
+  const { json } = await bus.ask(pauseSubscriber, {
+    parameters: { subscriber },
+    body: { topic, reason, ahead },
+  });
   if (isJson) {
     writeJson(call, json);
     return EXIT.ok;
@@ -60,7 +68,10 @@ async function run(call: Call): Promise<number> {
       ),
     );
   } else writeOutcome(call, true, `Paused ${subscriber} for ${topic ?? 'all its topics'}.`);
-  out.write(out.paint('dim', wrapTo(out.columns, `To end it: npx postbud resume ${subscriber}${of}`)));
+  const end = `To end it: npx postbud resume ${subscriber}${of}`;
+  out.write(
+    out.paint('dim', wrapTo(out.columns, ahead ? `${end} (--ahead before a release lists it)` : end)),
+  );
   return EXIT.ok;
 }
 

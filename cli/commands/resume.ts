@@ -4,18 +4,18 @@ import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
 import { writeOutcome } from '../held-delivery.ts';
 import { REASON } from '../reason.ts';
-import { namedIn, subscriptionsOf } from '../subscriptions.ts';
+import { AHEAD, isAhead, namedIn, subscriptionsOf } from '../subscriptions.ts';
 import type { Subscription } from '../subscriptions.ts';
 import { wrapTo } from '../text.ts';
 
 export const command: Command = {
   name: 'resume',
   summary: 'end a pause',
-  usage: ['resume <subscriber> [--topic <topic>] [--reason <text>]'],
+  usage: ['resume <subscriber> [--topic <topic> [--ahead]] [--reason <text>]'],
   notes: [
     'A pause of one topic ends with --topic, a pause of all topics without. Exits with 1 while the subscriber is still paused.',
   ],
-  options: { topic: { value: '<topic>', help: 'end the pause of this topic' }, ...REASON },
+  options: { topic: { value: '<topic>', help: 'end the pause of this topic' }, ...AHEAD, ...REASON },
   examples: [
     ['resume ledger', 'ends its pause of all topics'],
     ['resume ledger --topic payment.captured', 'ends its pause of one topic'],
@@ -27,11 +27,12 @@ async function run(call: Call): Promise<number> {
   const { given, terminal, bus, isJson } = call;
   const named = namedIn(given, 'resume ledger');
   const { subscriber, topic } = named;
-  const before = (await subscriptionsOf(call, named)).own;
+  const ahead = isAhead(given);
+  const before = ahead ? [] : (await subscriptionsOf(call, named)).own;
   const { resumeSubscriber } = await import('../../lib/operators/lanes/routes.ts');
   const body = { topic, reason: given.text('reason') };
   const { json } = await bus.ask(resumeSubscriber, { parameters: { subscriber }, body });
-  const after = (await subscriptionsOf(call, named)).own;
+  const after = ahead ? [] : (await subscriptionsOf(call, named)).own;
   const left = pausesIn(after).filter(
     (pausedTopic) => topic === null || pausedTopic === null || pausedTopic === topic,
   );
@@ -47,7 +48,8 @@ async function run(call: Call): Promise<number> {
     terminal.out.write(
       wrapTo(terminal.out.columns, `To end that too: npx postbud resume ${subscriber}${of}`),
     );
-  } else writeOutcome(call, true, resumedWords(subscriber, topic, before, after));
+  } else if (ahead) writeOutcome(call, true, `Resumed ${subscriber} for ${topic}.`);
+  else writeOutcome(call, true, resumedWords(subscriber, topic, before, after));
   return left.length > 0 ? EXIT.failed : EXIT.ok;
 }
 

@@ -112,14 +112,21 @@ export async function previewBackfill(db: Database, of: Backfilling): Promise<Ba
  * @throws the driver's error; what was written stays.
  */
 export async function advanceBackfills(db: Database, until: number, now?: Date): Promise<void> {
-  const found = await run<{ id: string; per_minute: number | null }>(driverOf(db), {
-    text: `select id::text, per_minute from backfills
-      where ended_at is null and renamed_from is null and next_at <= coalesce($1::text::timestamptz, clock_timestamp())
-      order by next_at`,
-    values: [now?.toISOString() ?? null],
-  });
-  for (const { id, per_minute: perMinute } of found) await advance(db, { id, perMinute }, until, now);
+  // A fast pace makes a backfill due again while its step is taken.
+  do {
+    const found = await run<{ id: string; per_minute: number | null }>(driverOf(db), {
+      text: DUE,
+      values: [now?.toISOString() ?? null],
+    });
+    if (found.length === 0) return;
+    for (const { id, per_minute: perMinute } of found) await advance(db, { id, perMinute }, until, now);
+  } while (Date.now() < until);
 }
+
+const DUE = `
+  select id::text, per_minute from backfills
+  where ended_at is null and renamed_from is null and next_at <= coalesce($1::text::timestamptz, clock_timestamp())
+  order by next_at`;
 
 /**
  * Stops a backfill: what it has not written stays unwritten, and the newer deliveries of the subscription follow.
@@ -316,10 +323,12 @@ const OPEN = `
 
 const STOP = `
   with stopped as (
-    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null returning topic, subscriber
+    update backfills set ended_at = clock_timestamp() where id = $1::uuid and ended_at is null and renamed_from is null
+    returning topic, subscriber, ended_at
   ),
   recorded as (
+    -- At the same moment, by which the two belong together.
     insert into operator_actions (id, at, operator, action, topic, subscriber, reason)
-    select $4::uuid, clock_timestamp(), $2::text, 'stop_backfill', topic, subscriber, $3::text from stopped
+    select $4::uuid, ended_at, $2::text, 'stop_backfill', topic, subscriber, $3::text from stopped
   )
   select topic, subscriber from stopped`;

@@ -138,8 +138,11 @@ export const replayRequest = z
 export type ReplayRequest = z.input<typeof replayRequest>;
 export type ParsedReplayRequest = z.output<typeof replayRequest>;
 
-/** The same request from a form or a query: all fields are texts, empty ones are left out, ids are separated by commas. */
-export const replayForm = z.preprocess(fromTexts, replayRequest);
+/** A request from a form or a query: all fields are texts, empty ones are left out, ids are separated by commas. */
+export const asForm = <Request extends z.ZodType>(request: Request) => z.preprocess(fromTexts, request);
+
+/** The same request from a form or a query. */
+export const replayForm = asForm(replayRequest);
 
 const texts = z.record(z.string(), z.string());
 

@@ -84,6 +84,11 @@ export const problemCodes = {
     example:
       'This release’s catalog does not list accounting for payment.captured: ask a release that does, or list it again. Nothing was replayed.',
   },
+  backfill_under_way: {
+    status: 409,
+    example:
+      'A backfill of payment.captured to ledger is under way: 019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21. Wait until it has ended, or stop it. Nothing was written.',
+  },
   replay_refused: {
     status: 409,
     example:

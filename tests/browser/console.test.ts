@@ -1,49 +1,26 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createRequire } from 'node:module';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import type axeCore from 'axe-core';
-import type { AxeResults } from 'axe-core';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 
 import { launchBrowser } from '../support/browser.ts';
 import { runProgram, startLocalServer } from '../support/local-server.ts';
 import type { LocalServer } from '../support/local-server.ts';
+import { pageFaults } from '../support/page-faults.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { freePort } from '../support/postgres.ts';
-
-/** The page, and each part of it that would have to be scrolled sideways. */
-const WIDER_THAN_ITS_PLACE = `[...document.querySelectorAll('html, main, header, main *, header *')]
-  .filter((element) => element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 1)
-  .filter((element) => element.localName === 'html' || /auto|scroll/.test(getComputedStyle(element).overflowX))
-  .map((element) => element.localName + '.' + element.className + ' is ' + element.scrollWidth + ' px wide')`;
-
-/** The names that several buttons, or links to several pages, have in common. */
-const BUTTONS_OF_ONE_NAME = `(() => {
-  const places = new Map();
-  for (const element of document.querySelectorAll('button, summary, a.btn')) {
-    const name = (element.ariaLabel ?? element.textContent).replaceAll(/\\s+/g, ' ').trim();
-    const place = element.href ?? element;
-    if (getComputedStyle(element).display !== 'none') places.set(name, (places.get(name) ?? new Set()).add(place));
-  }
-  return [...places].filter(([, { size }]) => size > 1).map(([name]) => name);
-})()`;
-
-const WCAG = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'];
 
 let folder: string;
 let server: LocalServer;
 let browser: Browser;
-let axe: string;
 let link: string;
 let mistakes: string[];
 let context: BrowserContext | undefined;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'postbud-console-'));
-  axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   server = await startLocalServer({ PORT: String(await freePort()), DATA_DIR: folder });
   await vi.waitUntil(() => server.output().includes('Next: npm run demo'), PATIENTLY);
   link = /\S+\/platform\/event-bus\/sign-in#token=\S+/.exec(server.output())?.[0] ?? '';
@@ -345,29 +322,7 @@ describe('every page', () => {
     const page = await newPage();
     await openConsole(page);
     const violations: string[] = [];
-    for (const path of await paths(page)) {
-      for (const colorScheme of ['light', 'dark'] as const) {
-        // Without motion: a page that is open already would be judged in the middle of its change of colours.
-        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-        await page.setViewportSize({ width: 1280, height: 900 });
-        await page.goto(at(path));
-        await page.evaluate(axe);
-        const { violations: found } = await page.evaluate<AxeResults, string[]>(
-          (tags) => (globalThis as never as { axe: typeof axeCore }).axe.run({ runOnly: tags }),
-          WCAG,
-        );
-        const twice = await page.evaluate<string[]>(BUTTONS_OF_ONE_NAME);
-        violations.push(...twice.map((name) => `${path}: two buttons are called ${name}`));
-        for (const { id, nodes } of found) {
-          violations.push(`${path} ${colorScheme}: ${id} ${nodes.map(({ html }) => html).join(' ')}`);
-        }
-      }
-      for (const width of [390, 320]) {
-        await page.setViewportSize({ width, height: 640 });
-        const wide = await page.evaluate<string[]>(WIDER_THAN_ITS_PLACE);
-        violations.push(...wide.map((element) => `${path} at ${width} px: ${element}`));
-      }
-    }
+    for (const path of await paths(page)) violations.push(...(await pageFaults(page, at(path))));
     expect(violations).toEqual([]);
     mistakes = mistakes.filter((mistake) => !/40[014]/.test(mistake));
   }, 300_000);

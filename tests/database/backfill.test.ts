@@ -189,6 +189,15 @@ describe('a backfill', () => {
     expect(handed).toEqual(numbers(1, 34));
   });
 
+  test('keeps up with a pace of more than one step at a time', async ({ bus }) => {
+    await emitBefore(bus, 1, 4000);
+    const start = Date.now() + MINUTE;
+    await filled(bus.db, { perMinute: 60_000, now: new Date(start) });
+    await advanceBackfills(bus.db, Date.now() + MINUTE, new Date(start + 3000));
+    const [row] = await rows<{ written: number }>(bus.db, 'select written::int from backfills');
+    expect(row!.written).toBeGreaterThanOrEqual(3000);
+  });
+
   test('is continued by the cron when its process died', async ({ bus, handed, ledger }) => {
     await emitBefore(bus, 1, 1500);
     await emitPayments(bus.db, 1501, 1502);

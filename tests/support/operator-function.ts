@@ -7,6 +7,7 @@ import { operatorEndpoint } from '../../lib/operators/access/endpoint.ts';
 import { alertRoutes } from '../../lib/operators/alerts/routes.ts';
 import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import type { Bus, Route } from '../../lib/operators/access/route.ts';
+import { backfillRoutes } from '../../lib/operators/backfills/routes.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
@@ -37,6 +38,7 @@ export const operatorRoutes: readonly Route[] = [
   ...eventRoutes,
   ...catalogRoutes,
   ...logRoutes,
+  ...backfillRoutes,
   ...doctorRoutes,
   ...webhookRoutes,
   ...alertRoutes,

@@ -1,6 +1,7 @@
 import { operators } from '../../../lib/operator-console.ts';
 import { accessRoutes } from '../../../lib/operators/access/routes.ts';
 import { alertRoutes } from '../../../lib/operators/alerts/routes.ts';
+import { backfillRoutes } from '../../../lib/operators/backfills/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
 import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
@@ -18,6 +19,7 @@ export default operators(
     ...subscriberRoutes,
     ...catalogRoutes,
     ...logRoutes,
+    ...backfillRoutes,
     ...doctorRoutes,
     ...webhookRoutes,
     ...alertRoutes,

@@ -77,7 +77,7 @@ const COMMON = `
       count(*) filter (where state = 'dead_lettered' and dismissed_at is null) as dead_lettered,
       -- A dismissed dead letter no longer counts.
       max(case when dismissed_at is null then state else 'delivered' end) as worst,
-      array_agg(subscriber) as subscribers
+      array_agg(subscriber) as subscribers, min(position) as position
     from delivery group by event_id
   )`;
 
@@ -108,6 +108,26 @@ const CHECKS: readonly Check[] = [
     // Events of releases up to 0.1 do not record their subscribers.
     text: `select event.id::text as example from event join truth on event_id = event.id
       where not (event.subscribers @> truth.subscribers and truth.subscribers @> event.subscribers)`,
+  },
+  {
+    promise: 'every event that a backfill reached has its delivery',
+    what: [
+      'event lacks the delivery that a backfill should have written',
+      'events lack the delivery that a backfill should have written',
+    ],
+    // What a stopped backfill left is not lost, and a subscriber with another name has its deliveries under that.
+    text: `select event.id::text as example from event join truth on event_id = event.id, backfills
+      where event.topic = backfills.topic and created_at >= since and truth.position <= until
+        and ended_at is not null and renamed_from is null
+        and not truth.subscribers @> array[backfills.subscriber]
+        and not exists (
+          select from operator_actions as stop where at = ended_at and action = 'stop_backfill'
+            and stop.topic = backfills.topic and stop.subscriber = backfills.subscriber
+        )
+        and not exists (
+          select from backfills as later
+          where later.topic = backfills.topic and later.renamed_from = backfills.subscriber
+        )`,
   },
   {
     promise: 'no event has two deliveries for one subscriber',
@@ -148,14 +168,23 @@ const CHECKS: readonly Check[] = [
       'delivery began before one ahead in its lane ended',
       'deliveries began before one ahead in their lane ended',
     ],
-    // A replay runs an older delivery after newer ones, which is not a violation.
+    // A replay runs an older delivery after newer ones, which is not a violation. Nor is a backfill of events that are
+    // older than what relays had claimed before it began.
     text: `select example from (
-        select lane_id || '-' || position as example, state = 'delivered' and replays = 0
+        select lane_id || '-' || position as example, lane_topic, subscriber, attempted_at,
+          state = 'delivered' and replays = 0
           and attempted_at + interval '1 millisecond' < lag(coalesce(delivered_at, dead_lettered_at))
             over (partition by lane_id, lane_key order by position)
-          and lag(replays) over (partition by lane_id, lane_key order by position) = 0 as is_early
+          and lag(replays) over (partition by lane_id, lane_key order by position) = 0 as is_early,
+          lag(case when backfilled then attempt_log end) over (partition by lane_id, lane_key order by position)
+            as log_ahead
         from delivery
-      ) as placed where is_early`,
+      ) as placed where is_early and not exists (
+        select from backfills, jsonb_array_elements(log_ahead) as entry
+        where backfills.topic = lane_topic and backfills.subscriber = placed.subscriber
+          and attempted_at < begun_at and entry ->> 'outcome' = 'backfilled'
+          and begun_at <= (entry ->> 'at')::timestamptz
+      )`,
   },
   {
     promise: 'no lane skipped an unfinished delivery or stopped at one',

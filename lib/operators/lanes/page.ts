@@ -1,3 +1,4 @@
+import { gapsSection } from '../backfills/gaps-section.ts';
 import { errorGroupTable } from '../dead-letters/error-groups.ts';
 import { countCells, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';
 import type { SubscriberOverview, TopicOverview } from '../overview/read.ts';
@@ -45,6 +46,7 @@ export function topicPage(view: TopicView, context: PageContext): Html {
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
     ${topicFacts(view)} ${missingReplayScope(context.operator)} ${subscribersSection(view, context)}
+    ${gapsSection({ gaps: view.gaps, of: { topic: topic.topic }, now: generatedAt })}
     ${haltedLanesSection(view, context)} ${heldLanesSection(view, context)} ${errorsSection(view, context)}
     ${eventsSection(view)}`;
   return layout(

@@ -10,6 +10,7 @@ import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf } from '../../time.ts';
 import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
+import { gap, readGaps } from '../backfills/gaps.ts';
 import { groupOfErrors, readDeadLetters } from '../dead-letters/read.ts';
 import * as shape from '../shapes.ts';
 import { readOverview, topicOverview } from '../overview/read.ts';
@@ -68,6 +69,7 @@ export const topicView = z
       )
       .max(10)
       .meta({ description: 'The newest events.' }),
+    gaps: z.array(gap).meta({ description: 'Its subscribers that lack older events.' }),
   })
   .meta({ id: 'TopicView', description: 'The state of one topic.' });
 
@@ -87,9 +89,10 @@ export async function readTopic(
   topic: string,
   now?: Date,
 ): Promise<TopicView> {
-  const [overview, deadLetters, [row]] = await Promise.all([
+  const [overview, deadLetters, gaps, [row]] = await Promise.all([
     readOverview(db, attached, now),
     readDeadLetters(db, { topic, limit: 1 }, now),
+    readGaps(db, rowOf(topic)?.subscribers.map((subscriber) => ({ topic, subscriber })) ?? []),
     run<{ found: Found }>(driverOf(db), { text: TOPIC, values: [topic, now?.toISOString() ?? null] }),
   ]);
   const { description, version, orderedBy = null } = rowOf(topic) ?? UNLISTED;
@@ -104,6 +107,7 @@ export async function readTopic(
     heldLanes: held.map((lane) => heldLaneOf(lane, shown)),
     haltedLanes: halted.map((lane) => haltedLaneOf(lane, topic)),
     errors: deadLetters.groups,
+    gaps,
     events: events.map((event) => ({
       eventId: event.id,
       createdAt: instantOf(event.created_at),

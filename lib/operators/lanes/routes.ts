@@ -71,6 +71,7 @@ export const showTopic = operatorRoute({
         ],
         haltedLanes: [],
         errors: [],
+        gaps: [],
         events: [
           {
             eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
@@ -202,7 +203,15 @@ export const pauseSubscriber = operatorRoute({
   description:
     'Its deliveries wait until someone resumes it. None fails meanwhile. An existing pause stays as it is.',
   parameters: { subscriber },
-  body: withReason.extend({ topic: oneTopicOrAll(topicName) }).meta(shape.needsReason),
+  body: withReason
+    .extend({
+      topic: oneTopicOrAll(topicName),
+      ahead: z.boolean().default(false).meta({
+        description:
+          'Also pauses a subscription that only a later release lists, so that it is handed nothing before its backfill.',
+      }),
+    })
+    .meta(shape.needsReason),
   answer: paused,
   unknown: UNKNOWN_SUBSCRIBER,
   examples: {
@@ -217,6 +226,12 @@ export const pauseSubscriber = operatorRoute({
       parameters: { subscriber: 'reviews' },
       json: { reason: 'Reviews is moving to another host.' },
       answer: answered({ subscriber: 'reviews', topic: null, paused: true }),
+    },
+    'ahead-of-a-release': {
+      summary: 'A subscription that the next release will list',
+      parameters: { subscriber: 'reviews' },
+      json: { topic: 'payment.captured', ahead: true, reason: 'Reviews will be backfilled first.' },
+      answer: answered({ subscriber: 'reviews', topic: 'payment.captured', paused: true }),
     },
     'by-a-browser': {
       summary: 'The same, as a form of the console',
@@ -239,7 +254,7 @@ export const pauseSubscriber = operatorRoute({
   },
   handle: async ({ parameters, body, operator, bus }) => {
     const subscription = { subscriber: parameters.subscriber, topic: body.topic };
-    if (!isListed(subscription)) return null;
+    if (!body.ahead && !isListed(subscription)) return null;
     await pause(await bus.database(), subscription, operator.subject, body.reason);
     return { ...subscription, paused: true };
   },

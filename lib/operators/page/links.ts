@@ -36,6 +36,13 @@ export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, q
 
 export const replayedPath = (replayId: string) => `${HOME}/replays/${encodeURIComponent(replayId)}`;
 
+/** The preview of a backfill. */
+export const backfillPath = (query: Query) => withQuery(`${HOME}/backfill`, query);
+
+export const backfillsPath = (query: Query = {}) => withQuery(`${HOME}/backfills`, query);
+
+export const backfilledPath = (backfillId: string) => `${HOME}/backfills/${encodeURIComponent(backfillId)}`;
+
 export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
 
 export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeURIComponent(incidentId)}`;

@@ -2,6 +2,8 @@ import { timeAndAgo, timeText } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import {
+  backfilledPath,
+  backfillsPath,
   deadLetterPath,
   eventPath,
   incidentPath,
@@ -26,7 +28,8 @@ const REFRESH_SECONDS = 15;
 export function logPage(view: OperatorLog, context: PageContext): Html {
   const content = html`${heading({
     title: 'Replays',
-    lead: 'Who replayed what, and why. Newest first. “Replayed” counts deliveries when they were re-queued.',
+    lead: html`Who replayed what, and why. Newest first. “Replayed” counts deliveries when they were
+      re-queued. <a href="${backfillsPath()}">Backfills</a> have a page of their own.`,
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
   ${filterLine(context)} ${replaysCard(view, context)} ${actionsSection(view)} ${logPager(view, context)}`;
@@ -125,7 +128,7 @@ function actionRow(action: OperatorAction, now: string): Html {
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
 function target(action: OperatorAction): Html {
-  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, renamedTo } = action;
+  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, backfillId, renamedTo } = action;
   const where =
     topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
@@ -136,8 +139,9 @@ function target(action: OperatorAction): Html {
   const heir = renamedTo !== null && html`, now ${subscriberLink(renamedTo, topic ?? undefined)}`;
   const replay = replayId !== null && html`, <a href="${replayedPath(replayId)}">replay</a>`;
   const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
+  const backfill = backfillId !== null && html`, <a href="${backfilledPath(backfillId)}">progress</a>`;
   return html`${where}<span class="s"
-      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${heir}${delivery}${event}${incident}${replay}</span
+      >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${heir}${delivery}${event}${incident}${replay}${backfill}</span
     >`;
 }
 

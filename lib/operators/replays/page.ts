@@ -7,6 +7,7 @@ import type { PageContext } from '../page/layout.ts';
 import { deadLetterPath, deadLettersPath, replayedPath, replaysPath, topicPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
+import { shareBar, stateCount } from '../page/progress.ts';
 import { card, factList, section } from '../page/sections.ts';
 import { count } from '../page/words.ts';
 import { isUnderWay, replayFollowing } from './follow.ts';
@@ -67,37 +68,19 @@ function reviewLink(view: ReplayProgress): Html | null {
 
 /** Draws the shares in the order of the counts below. */
 function progressBar({ progress, replayed, pace }: ReplayProgress): Html {
-  const parts = [
-    ['ok', progress.delivered],
-    ['wait', progress.pending],
-    ['fail', progress.failing],
-    ['dead', progress.deadLettered],
-    ['wait', progress.replayedAgain],
-  ] as const;
-  const label = `${count(progress.delivered)} of ${count(replayed)} delivered, ${count(progress.pending)} pending, ${count(progress.failing)} failing, ${count(progress.deadLettered)} dead-lettered again`;
-  // What a paced replay has not put back yet is the empty part.
-  const whole = Math.max(1, replayed + (pace?.left ?? 0));
-  let from = 0;
-  return html`<svg
-    class="share"
-    viewBox="0 0 1000 12"
-    preserveAspectRatio="none"
-    role="img"
-    aria-label="${label}"
-  >
-    ${parts.map(([tone, number]) => {
-      const x = from;
-      from += (number / whole) * 1000;
-      return number > 0 && html`<rect class="${tone}" x="${x}" width="${from - x}" height="12" />`;
-    })}
-  </svg>`;
-}
-
-function stateCount(tone: string, icon: Html, name: string, number: number): Html {
-  return html`<div class="${number > 0 ? tone : ''}">
-    <dt>${icon}${name}</dt>
-    <dd>${count(number)}</dd>
-  </div>`;
+  const { delivered, pending, failing, deadLettered, replayedAgain } = progress;
+  return shareBar({
+    label: `${count(delivered)} of ${count(replayed)} delivered, ${count(pending)} pending, ${count(failing)} failing, ${count(deadLettered)} dead-lettered again`,
+    // What a paced replay has not put back yet is the empty part.
+    whole: replayed + (pace?.left ?? 0),
+    parts: [
+      ['ok', delivered],
+      ['wait', pending],
+      ['fail', failing],
+      ['dead', deadLettered],
+      ['wait', replayedAgain],
+    ],
+  });
 }
 
 function requestSection(view: ReplayProgress): Html {

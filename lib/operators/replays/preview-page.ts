@@ -1,20 +1,18 @@
-import { hiddenField, mayReplay, missingReplayScope, reasonField } from '../page/actions.ts';
-import { CHECK_ICON, WARNING_ICON } from '../page/icons.ts';
+import { mayReplay, missingReplayScope, reasonField } from '../page/actions.ts';
+import { CHECK_ICON } from '../page/icons.ts';
 import { duration, span, time, timeToMinute } from '../page/instants.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { ALL_TIME, deadLettersPath, HOME, incidentPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
-import { alert, factList } from '../page/sections.ts';
+import { confirmField, requestFields, warning } from '../page/preview.ts';
+import { factList } from '../page/sections.ts';
 import { failureLabel, lastFailureClause } from '../page/states.ts';
 import { count, quantity, lastPeriod } from '../page/words.ts';
 import { SECOND } from '../../time.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
 import type { LeftOut, PreviewedSubscription, ReplayPreview } from './preview.ts';
-
-/** More than fits on a screen: typing the number proves that it was read. */
-const CONFIRMED_ABOVE = 100;
 
 /** Draws what a replay would do, and the form that starts it. */
 export function previewPage(view: ReplayPreview, context: PageContext): Html {
@@ -32,9 +30,9 @@ function confirmation(view: ReplayPreview, { operator }: PageContext): Html {
     ${previewFacts(view)} ${missingReplayScope(operator)}
     ${
       mayReplay(operator) &&
-      html`${requestFields(view)} ${view.matched > 1 && paceField(view)}
-      ${reasonField('for example: ledger is back after INC-4411')}
-      ${view.matched > CONFIRMED_ABOVE && confirmField(view.matched)}`
+      html`${requestFields({ ...view.request, perMinute: null, replayId: view.replayId, expectedCount: view.matched })}
+      ${view.matched > 1 && paceField(view)} ${reasonField('for example: ledger is back after INC-4411')}
+      ${confirmField(view.matched, 'replay')}`
     }
     <div class="end">
       <a class="btn" href="${cancelPath(view)}">Cancel</a>
@@ -58,21 +56,6 @@ function paceField({ matched, request: { perMinute } }: ReplayPreview): Html {
       pattern="[0-9]{1,7}"
       title="A whole number, 1 to 1000000, or nothing"
       value="${perMinute ?? ''}"
-    />
-  </label>`;
-}
-
-function confirmField(matched: number): Html {
-  return html`<label class="f">
-    Type ${matched} to confirm
-    <span class="hint">Required to replay more than ${CONFIRMED_ABOVE}</span>
-    <input
-      name="confirm"
-      inputmode="numeric"
-      autocomplete="off"
-      required
-      pattern="${matched}"
-      title="Type ${matched}, without spaces or commas"
     />
   </label>`;
 }
@@ -173,29 +156,6 @@ function stillFailing(
     html`, and ${lastFailureClause(lastError)} at ${time(lastFailedAt, now)}`;
   return html`<b>${subscriber} is still failing.</b> ${accepted}${failed}. A replay now will probably fail
     too.`;
-}
-
-function warning(words: Html): Html {
-  return alert('fail', WARNING_ICON, words);
-}
-
-/** The previewed request as hidden fields, so that the replay is exactly the previewed one. */
-function requestFields({ request, replayId, matched }: ReplayPreview): Html {
-  const fields = { ...request, replayId, expectedCount: matched };
-  return html`${Object.entries(fields).map(([name, value]) => {
-    const text = fieldText(value);
-    return name === 'dryRun' || name === 'reason' || name === 'perMinute' || text === null
-      ? null
-      : hiddenField(name, text);
-  })}`;
-}
-
-/** Joins a list with commas. @returns null for a field that the request does not have. */
-function fieldText(value: unknown): string | null {
-  if (Array.isArray(value)) return value.length === 0 ? null : value.map(String).join(',');
-  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
-    ? String(value)
-    : null;
 }
 
 function nothingToReplay({ topic, request, leftOut }: ReplayPreview): Html {

@@ -8,8 +8,7 @@ import type { ParsedReplayRequest } from '../../deliveries/replay-request.ts';
 import { stopReplay } from '../../deliveries/paced-replay.ts';
 import { answered, invalid, refused } from '../../http/operation.ts';
 import { Problem } from '../../http/problem.ts';
-import { requireValid, validated } from '../../http/validated.ts';
-import type { Content } from '../../http/validated.ts';
+import { readConfirmedForm } from '../access/confirmed-form.ts';
 import { operatorRoute } from '../access/route.ts';
 import type { Bus } from '../access/route.ts';
 import { requireKnownSubscriber, requireKnownTopic } from '../known-names.ts';
@@ -110,7 +109,7 @@ export const requestReplay = operatorRoute({
   description:
     'Returns deliveries to pending, with fresh attempts. They keep their events, their places and their histories. The operator, the time, the reason and the request are recorded.',
   body: replayRequest,
-  readForm: readConfirmedForm,
+  readForm: (content) => readConfirmedForm(content, replayForm),
   answer: z
     .union([replayed, dryRun])
     .meta({ description: 'The replay; for a dry run, what it would have done.' }),
@@ -235,6 +234,7 @@ export const listReplays = operatorRoute({
             eventId: null,
             reason: 'Accounting is moving to another host.',
             incidentId: null,
+            backfillId: null,
             replayId: null,
             renamedTo: null,
           },
@@ -323,24 +323,6 @@ async function preview(bus: Bus, request: ParsedReplayRequest): Promise<ReplayPr
   await requireKnownTopic(db, request.topic);
   await requireKnownSubscriber(db, request.subscriber);
   return await previewReplay(db, bus.subscribers(), request);
-}
-
-/** A form that replays more than this requires the number to be typed. */
-const UNCONFIRMED = 100;
-
-/** Fields of the form beyond the request: the page it came from, and the number typed to confirm. */
-const confirmedForm = z.looseObject({ confirm: z.string().optional(), next: z.string().optional() });
-
-/** @throws Problem 400 `validation_failed` or `not_confirmed`. */
-function readConfirmedForm(content: Content): ParsedReplayRequest {
-  const { confirm, next: _, ...fields } = validated(content, confirmedForm);
-  const request = requireValid(fields, replayForm);
-  const { expectedCount = 0 } = request;
-  const isTyped = confirm?.replaceAll(/\D/g, '') === String(expectedCount);
-  if (!isTyped && (confirm !== undefined || expectedCount > UNCONFIRMED)) {
-    throw new Problem('not_confirmed', { detail: `Type ${expectedCount} to confirm.` });
-  }
-  return request;
 }
 
 /** @throws Problem 409 if another number matches, or nothing that the catalog lists and that takes replays. */

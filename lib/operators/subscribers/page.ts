@@ -1,5 +1,6 @@
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
+import { gapsSection } from '../backfills/gaps-section.ts';
 import { silenceWords } from '../incidents/outage.ts';
 import { hiddenField, mayReplay, probeForm } from '../page/actions.ts';
 import { SILENT_ICON } from '../page/icons.ts';
@@ -35,7 +36,8 @@ export function subscriberPage(view: SubscriberHealth, context: PageContext): Ht
       hint: zoneWords(view),
       content: html`${chartsOf(view)} ${valuesTable(view)}`,
     })}
-    ${subscriptionsSection(view)} ${actionsSection(view)}`;
+    ${gapsSection({ gaps: view.gaps, of: { subscriber }, now: generatedAt })} ${subscriptionsSection(view)}
+    ${actionsSection(view)}`;
   return layout(
     { title: subscriber, section: 'overview', refreshSeconds: REFRESH_SECONDS, content },
     context,

@@ -4,6 +4,7 @@ import { subscriberNames, topics as catalogTopics } from '../../catalog/catalog.
 import type { Database } from '../../db/connect.ts';
 import { addHistograms, quantileMs } from '../../subscriber-health/buckets.ts';
 import { DAY, HOUR, SECOND, instantOf } from '../../time.ts';
+import { gap, readGaps } from '../backfills/gaps.ts';
 import { subscriptionFields, subscriptionsIn } from '../page/subscription.ts';
 import type { Attachments } from '../page/subscription.ts';
 import { outage, outageOf } from '../incidents/outage.ts';
@@ -85,6 +86,7 @@ export const subscriberHealth = z
       description: 'The oldest first. The last is not over. Hours and days are those of UTC.',
     }),
     actions: z.array(action).meta({ description: 'Newest first, at most 100.' }),
+    gaps: z.array(gap).meta({ description: 'Its topics of which it lacks older events.' }),
   })
   .meta({ id: 'SubscriberHealth', description: 'The health of a subscriber over time.' });
 
@@ -104,8 +106,8 @@ export interface HealthRequest {
 }
 
 /**
- * Reads how a subscriber did in the last 48 hours or 30 days. One statement whose cost does not grow with the number of
- * deliveries.
+ * Reads how a subscriber did in the last 48 hours or 30 days, and what it lacks. The cost does not grow with the number
+ * of deliveries.
  *
  * @param now overrides the database's clock in tests.
  * @returns null for a subscriber that neither the catalog nor any delivery names.
@@ -118,7 +120,14 @@ export async function readSubscriberHealth(
   const listed = catalogTopics().flatMap(([name, { subscribers }]) =>
     subscribers.some((one) => one === subscriber) ? [name] : [],
   );
-  const found = await findHealth(db, { subscriber, topic: topic ?? '', listed, ...SPANS[span] }, now);
+  const asked = listed.filter((name) => topic === undefined || name === topic);
+  const [found, gaps] = await Promise.all([
+    findHealth(db, { subscriber, topic: topic ?? '', listed, ...SPANS[span] }, now),
+    readGaps(
+      db,
+      asked.map((name) => ({ topic: name, subscriber })),
+    ),
+  ]);
   const inCatalog = subscriberNames().some((name) => name === subscriber);
   const topics = [...new Set([...listed, ...found.topics])].toSorted();
   if (!inCatalog && topics.length === 0) return null;
@@ -137,6 +146,7 @@ export async function readSubscriberHealth(
     whole: measuredOf(found.periods),
     intervals: intervalsOf(found, SPANS[span]),
     actions: found.actions.map(({ at, ...acted }) => ({ ...acted, at: instantOf(at) })),
+    gaps,
   };
 }
 

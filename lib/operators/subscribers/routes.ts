@@ -114,6 +114,7 @@ export const showSubscriber = operatorRoute({
             reason: 'Accounting is being moved.',
           },
         ],
+        gaps: [],
       }),
     },
     'of-a-topic': {

@@ -1,0 +1,60 @@
+// The answers that OpenAPI shows.
+
+export const UNKNOWN =
+  'Unknown backfill. Copy its id from the list of backfills: /platform/event-bus/backfills.';
+
+export const SINCE =
+  'expected a time span such as 30d or 12h (units s, m, h, d, w), at most ten years, or a past instant in UTC such as 2026-02-21T09:35:00Z';
+
+export const NOT_LISTED =
+  'This release’s catalog does not list leger for payment.captured. Did you mean ledger? Nothing was written.';
+
+const ID = '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21';
+const SUBSCRIPTION = { topic: 'payment.captured', subscriber: 'ledger', since: '2026-01-22T09:31:00.000Z' };
+
+export const PREVIEW = {
+  generatedAt: '2026-02-21T09:31:00.000Z',
+  request: { ...SUBSCRIPTION, perMinute: 1000, expectedCount: 12_000 },
+  backfillId: ID,
+  ...SUBSCRIPTION,
+  matched: 12_000,
+  oldestAt: '2026-01-22T09:40:00.000Z',
+  newestAt: '2026-02-21T08:12:00.000Z',
+  perMinute: 1000,
+  estimatedSeconds: 720,
+  newerDelivered: 0,
+  newerWaiting: 12,
+  others: 3,
+  attached: true,
+  paused: true,
+  underWay: null,
+  pruned: { events: 340, firstDay: '2026-01-22', lastDay: '2026-01-22', uncountedBefore: null },
+};
+
+export const STARTED = {
+  backfillId: ID,
+  ...SUBSCRIPTION,
+  matched: 12_000,
+  written: 1000,
+  perMinute: 1000,
+  endedAt: null,
+};
+
+export const LIST = {
+  generatedAt: '2026-02-21T09:33:10.000Z',
+  items: [
+    {
+      backfillId: ID,
+      ...SUBSCRIPTION,
+      requestedAt: '2026-02-21T09:31:20.000Z',
+      requestedBy: 'kari@solvik.example.no',
+      reason: 'The ledger is new on this topic.',
+      perMinute: 1000,
+      matched: 12_000,
+      written: 2000,
+      endedAt: null,
+      stopped: null,
+    },
+  ],
+  nextCursor: null,
+};
