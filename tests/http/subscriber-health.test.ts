@@ -74,6 +74,20 @@ describe('the health of a subscriber', () => {
     expect(await wholeOf('?topic=payment.refunded')).toBe(4);
   });
 
+  test('lists what is left of it where the catalog does not list it, to be renamed or retired', async ({
+    bus,
+    operators,
+  }) => {
+    await operators.died(3);
+    expect((await operators.ask('/subscribers/ledger')).json['unlisted']).toEqual([]);
+    await rows(bus.db, `update backlog set subscriber = 'books' where subscriber = 'ledger'`);
+    const { json } = await operators.ask('/subscribers/books');
+    expect(json['unlisted']).toEqual([{ topic: 'payment.captured', waiting: 0, deadLettered: 3 }]);
+    const { text } = await operators.ask('/subscribers/books', { accept: BROWSER });
+    for (const action of ['rename', 'retire'])
+      expect(text).toContain(`action="/platform/event-bus/subscribers/books/${action}"`);
+  });
+
   test('follows what a relay did, with failures and dead letters', async ({ bus, operators }) => {
     await operators.died(3);
     await drainLive(bus.db, [ledger()]);

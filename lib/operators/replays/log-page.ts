@@ -128,7 +128,7 @@ function actionRow(action: OperatorAction, now: string): Html {
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
 function target(action: OperatorAction): Html {
-  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, renamedTo, backfillId } = action;
+  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, backfillId, renamedTo } = action;
   const where =
     topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =

@@ -74,8 +74,8 @@ const logged = z
     reason: z.string().nullable(),
     incidentId: z.string().nullable().meta({ description: 'The incident that it was done on.' }),
     replayId: z.string().nullable().meta({ description: 'The replay that was stopped.' }),
-    backfillId: z.uuid().nullable().meta({ description: 'The backfill that it began or stopped.' }),
     renamedTo: z.string().nullable().meta({ description: 'Of a rename: the new name of the subscriber.' }),
+    backfillId: z.uuid().nullable().meta({ description: 'The backfill that it began or stopped.' }),
   })
   .meta({ id: 'OperatorAction' });
 
@@ -189,8 +189,8 @@ interface FoundAction {
   readonly reason: string | null;
   readonly incident_id: string | null;
   readonly replay_id: string | null;
-  readonly backfill_id: string | null;
   readonly renamed_to: string | null;
+  readonly backfill_id: string | null;
 }
 
 interface FoundEntry {
@@ -265,8 +265,8 @@ function actionOf(found: FoundAction): OperatorAction {
     reason,
     incidentId: found.incident_id,
     replayId: found.replay_id,
-    backfillId: found.backfill_id,
     renamedTo: found.renamed_to,
+    backfillId: found.backfill_id,
   };
 }
 
@@ -293,15 +293,15 @@ const LOG = `
   action as (
     select id, at, null::jsonb as replay, to_jsonb(acted) as action
     from clock, (
-      select operator_actions.*, began.id as backfill_id, renamed_to
-      from operator_actions left join lateral (
+      select operator_actions.*, (
         -- Recorded with the moment at which the backfill was requested or stopped.
         select backfills.id from backfills
         where (action = 'backfill' and requested_at = at or action = 'stop_backfill' and ended_at = at)
           and backfills.topic = operator_actions.topic and backfills.subscriber = operator_actions.subscriber limit 1
-      ) as began on true left join lateral (
-        select subscriber as renamed_to from backfills where backfills.id = operator_actions.id and action = 'rename'
-      ) as rename on true
+      ) as backfill_id, (
+        select backfills.subscriber from backfills where action = 'rename' and backfills.id = operator_actions.id
+      ) as renamed_to
+      from operator_actions
     ) as acted
     where ($2::text is null or (at, id) < ($2::text::timestamptz, $3::text::uuid)) and at >= clock.since
       and ($6::text is null or operator = $6::text) and ($4::text is null or topic = $4::text)
