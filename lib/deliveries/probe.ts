@@ -71,7 +71,7 @@ const PROBE = `
   first as materialized (
     select lanes.id, coalesce(home_id, lanes.id) as home, next.position
     from clock, lanes, lateral (
-      select position from postbud_next_1(lanes.id, home_id, slot, held_key, head, 1) limit 1
+      select position from postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) limit 1
     ) as next
     where lanes.id = $3::text::bigint and due_at > clock.now and lease_token is null
   ),

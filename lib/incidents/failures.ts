@@ -156,7 +156,7 @@ const FAILURES = `
         where entry ->> 'outcome' = 'failed' order by number desc limit 1
       ) as last
     from lane cross join lateral (
-      select min(position) as position, count(*) from postbud_next_1(lane.id, home_id, slot, held_key, lane.head,
+      select min(position) as position, count(*) from postbud_next_2(lane.id, home_id, slot, held_key, lane.head,
         case when lane.waiting is null then ${COUNTED} else 1 end)
     ) as next join deliveries on lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position
     where state = 'failing'

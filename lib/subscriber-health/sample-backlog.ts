@@ -46,7 +46,7 @@ const SAMPLE_BACKLOG = `
     ) as lane, lateral (
       select created_at, replayed_at
       -- The limits keep the planner from joining whole tables: it expects far more lanes than there are.
-      from postbud_next_1(lane.id, home_id, slot, held_key, lane.head, 1) as next, lateral (
+      from postbud_next_2(lane.id, home_id, slot, held_key, lane.head, 1) as next, lateral (
         select replayed_at from deliveries
         where lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position limit 1
       ) as put_back, lateral (select created_at from events where id = next.event_id limit 1) as event

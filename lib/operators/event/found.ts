@@ -155,7 +155,7 @@ const EVENT = `
     select delivery.lane_id, delivery.lane_key, delivery.position, delivery.topic, delivery.subscriber, lanes.head, lanes.lease_token is not null as is_leased,
       nullif(lanes.due_at, 'infinity') as due_at, lanes.held_version, (
         -- As of a lane of its own: in a shared one a key waits for itself alone.
-        select next.position from postbud_next_1(lanes.id, case when lane_key is not null then delivery.lane_id end, null,
+        select next.position from postbud_next_2(lanes.id, case when lane_key is not null then delivery.lane_id end, null,
           lane_key, lanes.head, 1) as next
       ) as first_position
     from delivery join lanes on lanes.id = delivered_by where delivery.state in ('pending', 'failing')

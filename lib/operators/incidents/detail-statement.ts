@@ -88,7 +88,7 @@ export const DETAIL = `
         order by due_at
       ) as lanes cross join lateral (
         select min(position) as position, count(*)
-        from postbud_next_1(lanes.id, home_id, slot, held_key, lanes.head, 100)
+        from postbud_next_2(lanes.id, home_id, slot, held_key, lanes.head, 100)
       ) as next join deliveries on lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position
       where deliveries.state = 'failing'
     ) as head_of_lane join events on events.id = event_id

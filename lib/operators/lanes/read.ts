@@ -240,7 +240,7 @@ const TOPIC = `
           and other.id <> lanes.id
       ) then (
         select count(*) - 1
-        from postbud_next_1(lanes.id, home_id, slot, held_key, head, ${COUNTED_BEHIND + 2})
+        from postbud_next_2(lanes.id, home_id, slot, held_key, head, ${COUNTED_BEHIND + 2})
       ) end as behind
     from (
       select lanes.* from clock, lanes
@@ -248,7 +248,7 @@ const TOPIC = `
       order by due_at limit ${LISTED_LANES}
     ) as lanes, lateral (
       select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log
-      from postbud_next_1(lanes.id, home_id, slot, held_key, head, 1) as next join deliveries
+      from postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) as next join deliveries
         on lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position
     ) as first join events on events.id = first.event_id
   ),

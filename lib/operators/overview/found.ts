@@ -145,7 +145,7 @@ const OVERVIEW = `
     select due_lane.topic, due_lane.subscriber, min(greatest(created_at, next_attempt_at, replayed_at)) as since
     from due_lane, lateral (
       select event_id, next_attempt_at, replayed_at
-      from postbud_next_1(due_lane.id, home_id, slot, held_key, due_lane.head, 1) as next
+      from postbud_next_2(due_lane.id, home_id, slot, held_key, due_lane.head, 1) as next
         join lateral (
           select replayed_at from deliveries
           where lane_id = coalesce(home_id, due_lane.id) and deliveries.position = next.position

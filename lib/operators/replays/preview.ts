@@ -211,7 +211,7 @@ const FAILURES = `
       order by due_at limit ${READ_LANES}
     ) as waiting, lateral (
       select deliveries.event_id, attempt_log
-      from postbud_next_1(waiting.id, home_id, slot, held_key, head, 1) as next join deliveries
+      from postbud_next_2(waiting.id, home_id, slot, held_key, head, 1) as next join deliveries
         on lane_id = coalesce(home_id, waiting.id) and deliveries.position = next.position
     ) as first
     union all
