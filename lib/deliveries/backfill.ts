@@ -157,7 +157,8 @@ async function open(
   request: BackfillRequest & { readonly id: string },
 ): Promise<{ readonly matched: number; readonly isKnown: boolean }> {
   const { id, topic, subscriber, since, by, reason = null, perMinute = null, expectedCount, now } = request;
-  // Before the lock, for which everything else would wait. What is fanned out meanwhile has its delivery.
+  // Before the lock, for which everything else would wait. What another release's relay fans out meanwhile is behind the
+  // front, and is written too.
   const missing = await missingOf(driverOf(db), request);
   const matched = missing.matched + missing.awaiting;
   return await db.transaction(async (tx) => {

@@ -54,5 +54,6 @@ const MISSING = `
       where topic = $1::text and created_at >= $3::text::timestamptz and not $2::text = any (subscribers)
     ) as awaiting, to_char(oldest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as oldest,
     to_char(newest at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as newest, delivered::float8, waiting::float8,
-    coalesce(front, 9223372036854775807)::text as front
+    -- Where nothing is missing, events may be fanned out from here on before the backfill is opened.
+    coalesce(front, (select max(tail) from lanes join source using (id)), 0)::text as front
   from span, newer`;

@@ -40,7 +40,7 @@ function* nothingMissing(
 }
 
 function* beforeNewer(
-  { begunAt }: StoredBackfill,
+  { begunAt, endedAt }: StoredBackfill,
   strand: readonly DeliveryHistory[],
   read: Reading,
 ): Generator<Violation> {
@@ -48,7 +48,9 @@ function* beforeNewer(
   for (const [index, delivery] of inOrder.entries()) {
     const before = inOrder[index - 1];
     const [call] = delivery.calls;
-    if (begunAt === null || !call || !before?.versions[0]!.backfilled) continue;
+    const written = before?.versions[0];
+    if (begunAt === null || !call || !before || !written?.backfilled) continue;
+    if (written.at < begunAt || written.at > (endedAt ?? Infinity)) continue;
     const { start } = call;
     const claimedAt = read.lease(call, start.t)?.claim.at ?? 0;
     if (claimedAt <= begunAt || start.t + ROUNDING_MS >= firstSettledAt(before, start.relay)) continue;
