@@ -169,9 +169,11 @@ export class Progress {
 
   /** Gives the position up to which all deliveries are done, when all before this place are. */
   #positionAt(place: number): number {
-    // After the last claimed delivery there may be settled ones: a replay once moved the head back over them.
-    if (place === this.claimed.length && this.#lane.isWhole) return Math.max(this.#from, this.#lane.newest);
-    return place === 0 ? this.#from : this.claimed[place - 1]!.position;
+    const last = place === 0 ? this.#from : this.claimed[place - 1]!.position;
+    if (place < this.claimed.length || !this.#lane.isWhole) return last;
+    // After the last claimed delivery there may be settled ones: a replay once moved the head back over them. The lane of
+    // a key does not know of its newest delivery.
+    return Math.max(this.#from, last, this.#lane.newest);
   }
 
   /** Gives the version of the next delivery, if this release can't read it. */

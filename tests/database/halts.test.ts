@@ -188,6 +188,26 @@ describe('a halt', () => {
     expect(await rows(bus.db, 'select 1 as halt from halts')).toEqual([{ halt: 1 }]);
   });
 
+  test('of a key lasts where its lane was made for an earlier event', async ({ bus, handed, ledger }) => {
+    const orderingKey = 'booking 1';
+    let isDown = true;
+    const attached = ledger(
+      (number) => {
+        if (number === 1 && isDown) fail();
+        if (number === 2) refuse();
+      },
+      { afterDeadLetter: 'halt' },
+    );
+    await emitPayments(bus.db, 1, 2, { orderingKey });
+    await drain(bus.db, [attached]);
+    isDown = false;
+    await drain(bus.db, [attached], { now: START + MINUTE });
+    await emitPayments(bus.db, 3, 3, { orderingKey });
+    await drain(bus.db, [attached], { now: START + HOUR });
+    expect(handed).toEqual([1, 1, 2]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
   test('is not made by a skip: the operator has decided that the lane goes on', async ({
     bus,
     handed,
