@@ -57,7 +57,7 @@ declare
   found_positions bigint[] := '{}';
   found_events uuid[] := '{}';
   is_down boolean := exists (select from outages where recovered_at is null);
-  is_bounded boolean := exists (select from halts) or exists (select from backfills where ended_at is null);
+  is_bounded boolean;
   silent text;
   probe record;
   probes bigint[] := '{}';
@@ -143,6 +143,10 @@ begin
   loop
     if lane.head < lane.careful_to or lane.id = any (probes) then
       lane.asked := 1;
+    end if;
+    -- Once all lanes are leased: a backfill that begins later waits for them.
+    if is_bounded is null then
+      is_bounded := exists (select from halts) or exists (select from backfills where ended_at is null);
     end if;
     if is_bounded then
       lane.front := postbud_front_1(
