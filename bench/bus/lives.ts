@@ -11,6 +11,7 @@ import { singleTopic } from './workload.ts';
 
 const EVENTS = 100_000;
 const SECONDS = 8;
+const PER_MINUTE = 60_000;
 
 /** Live traffic in one process, the backfill and its subscriber in another, on one database. */
 export async function benchBackfill(bench: Bench): Promise<Figure[]> {
@@ -27,19 +28,23 @@ export async function benchBackfill(bench: Bench): Promise<Figure[]> {
     await warmUp([live], [singleTopic]);
     const alone: number[] = [];
     const beside: number[] = [];
+    const paced: number[] = [];
     const writing: number[] = [];
     const delivering: number[] = [];
     for (let round = 1; round <= bench.rounds; round += 1) {
       await other.call('fillJoining', { events });
       alone.push(quantile((await send([live], traffic)).times, 0.99));
-      const { times, found } = await besideBackfill(live, other, traffic);
+      const { times, found } = await besideBackfill(live, other, traffic, null);
       if (found.outOfOrder > 0 || found.written !== events)
         throw new Error(`${found.written} of ${events} events, ${found.outOfOrder} out of order`);
       beside.push(quantile(times, 0.99));
       writing.push((events * 1000) / found.writtenInMs);
       delivering.push((events * 1000) / found.deliveredInMs);
+      const few = Math.round(events / 5);
+      await other.call('fillJoining', { events: few });
+      paced.push(quantile((await besideBackfill(live, other, traffic, PER_MINUTE)).times, 0.99));
       bench.tell(
-        `round ${round}: p99 ${number(alone.at(-1)!)} ms alone, ${number(beside.at(-1)!)} ms beside, ${number(writing.at(-1)!)}/s written, ${number(delivering.at(-1)!)}/s delivered`,
+        `round ${round}: p99 ${number(alone.at(-1)!)} ms alone, ${number(beside.at(-1)!)} ms beside, ${number(paced.at(-1)!)} ms beside a paced one, ${number(writing.at(-1)!)}/s written, ${number(delivering.at(-1)!)}/s delivered`,
       );
     }
     return [
@@ -51,17 +56,22 @@ export async function benchBackfill(bench: Bench): Promise<Figure[]> {
       ),
       measured('live traffic at 200/s, p99: without a backfill', spreadOf(alone), ' ms'),
       measured('live traffic at 200/s, p99: beside the backfill', spreadOf(beside), ' ms'),
-      atMost(
-        'live p99 beside the backfill, relative to none',
-        spreadOf(beside).median / spreadOf(alone).median,
-        null,
+      measured(
+        `live traffic at 200/s, p99: beside one at ${number(PER_MINUTE)} a minute`,
+        spreadOf(paced),
+        ' ms',
       ),
+      atMost('live p99 beside the backfill, relative to none', besideNone(beside, alone), null),
+      atMost('live p99 beside the paced backfill, relative to none', besideNone(paced, alone), null),
     ];
   } finally {
     await live.stop();
     await other.stop();
   }
 }
+
+const besideNone = (beside: readonly number[], alone: readonly number[]) =>
+  spreadOf(beside).median / spreadOf(alone).median;
 
 interface Backfilled {
   readonly written: number;
@@ -71,9 +81,9 @@ interface Backfilled {
 }
 
 /** Sends traffic for as long as the backfill lasts. @returns the times of what was sent meanwhile. */
-async function besideBackfill(live: Contender, other: Contender, traffic: Traffic) {
+async function besideBackfill(live: Contender, other: Contender, traffic: Traffic, perMinute: number | null) {
   let isOver = false;
-  const backfilling = other.call<Backfilled>('backfillJoining').finally(() => (isOver = true));
+  const backfilling = other.call<Backfilled>('backfillJoining', { perMinute }).finally(() => (isOver = true));
   const times: number[] = [];
   while (!isOver) {
     const slice = await send([live], { ...traffic, seconds: 1 });

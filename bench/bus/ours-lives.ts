@@ -2,10 +2,10 @@ import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
-import { backfill } from '../../lib/deliveries/backfill.ts';
+import { advanceBackfills, backfill } from '../../lib/deliveries/backfill.ts';
 import { relay } from '../../lib/relay/relay.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
-import { DAY, MINUTE } from '../../lib/time.ts';
+import { DAY, MINUTE, sleep } from '../../lib/time.ts';
 
 // A subscriber that joins late, and one that is down for half a day.
 
@@ -30,8 +30,8 @@ export async function withoutJoining(db: Database): Promise<void> {
   await relay({ db, subscribers, until: Date.now() + 10 * MINUTE });
 }
 
-/** Backfills the joining subscriber, and delivers what is written. Its handler checks the order. */
-export async function backfillJoining(db: Database) {
+/** Backfills the joining subscriber and delivers what is written, in order. @param perMinute null: at once. */
+export async function backfillJoining(db: Database, { perMinute }: { perMinute: number | null }) {
   const { topic, subscriber } = joining;
   let last = 0;
   let delivered = 0;
@@ -46,15 +46,31 @@ export async function backfillJoining(db: Database) {
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
   let writtenInMs = 0;
-  const filling = backfill(db, { topic, subscriber, since: new Date(Date.now() - DAY), by: 'bench' }).finally(
-    () => (writtenInMs = elapsedMs()),
-  );
-  const isDone = async (written: number) => {
-    while (delivered < written) await relay({ db, subscribers: [attached], until: Date.now() + 10 * MINUTE });
-  };
-  await Promise.all([filling, isDone(1)]);
-  const { written } = await filling;
-  await isDone(written);
+  const filling = (async () => {
+    const { matched } = await backfill(db, {
+      topic,
+      subscriber,
+      since: new Date(Date.now() - DAY),
+      by: 'bench',
+      perMinute,
+    });
+    // As the cron does.
+    for (let inMs = perMinute === null ? null : 0; inMs !== null;) {
+      await sleep(Math.max(inMs, 100));
+      inMs = await advanceBackfills(db, Date.now() + 200);
+    }
+    writtenInMs = elapsedMs();
+    return matched;
+  })();
+  let written = Infinity;
+  const relaying = (async () => {
+    while (delivered < written) {
+      await relay({ db, subscribers: [attached], until: Date.now() + 10 * MINUTE });
+      await sleep(5);
+    }
+  })();
+  written = await filling;
+  await relaying;
   return { written, writtenInMs, deliveredInMs: elapsedMs(), outOfOrder };
 }
 

@@ -257,7 +257,7 @@ await serve({
       await withoutJoining(db);
     }
   },
-  backfillJoining: () => backfillJoining(db),
+  backfillJoining: (order: Parameters<typeof backfillJoining>[1]) => backfillJoining(db, order),
   replayPaced: (order: PacedReplay) => replayPaced(db, order),
   fillOutage: ({ events, keys }: { events: number; keys: number }) =>
     fill({ events, keys, topics: [joining.topic] }),

@@ -15,10 +15,7 @@ export const indexing: SteppedWork = {
 
 const backfills: SteppedWork = {
   name: 'backfills',
-  step: async (db, { until }) => {
-    await advanceBackfills(db, until);
-    return null;
-  },
+  step: (db, { until }) => advanceBackfills(db, until),
 };
 
 /** Lists the work that goes on in steps. @param attached the subscribers of this process. */

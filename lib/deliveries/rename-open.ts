@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { driverOf, limitStatements, run } from '../db/statement.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
 
@@ -68,10 +68,13 @@ const underWay = (what: string) => `${what}. Nothing was renamed. Try again once
 
 /** Lists the renames that are under way. */
 export async function openRenames(db: Database): Promise<readonly OpenRename[]> {
-  return await run<OpenRename>(driverOf(db), {
-    text: `select id::text, topic, renamed_from as from, subscriber as to, requested_by as by, reason from backfills
-      where renamed_from is not null and ended_at is null order by requested_at, id`,
-    values: [],
+  return await db.transaction(async (tx) => {
+    await limitStatements(tx);
+    return await run<OpenRename>(tx, {
+      text: `select id::text, topic, renamed_from as from, subscriber as to, requested_by as by, reason from backfills
+        where renamed_from is not null and ended_at is null order by requested_at, id`,
+      values: [],
+    });
   });
 }
 

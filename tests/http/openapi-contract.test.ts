@@ -99,6 +99,7 @@ async function startAccounting(): Promise<Server> {
 }
 
 const HOPELESS = 'dsp_hopeless';
+const PACED_REPLAY = '019c7f41-2c3d-7e10-8a6b-0d4f5e6a7b90';
 
 /** Dead letters, and a lane that waits for a retry: what operators come for. */
 async function makeTrouble({ db }: Connection): Promise<void> {
@@ -119,6 +120,15 @@ async function makeTrouble({ db }: Connection): Promise<void> {
     db,
     `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
      values ('reviews', 'unreachable', '', now(), now() + interval '1 hour')`,
+  );
+  await rows(
+    db,
+    `with replay as (
+       insert into replays (id, topic, requested_at, requested_by, request, matched, replayed)
+       values ($1, 'payment.dispute.closed', now(), 'kari', '{}', 5, 0)
+     )
+     insert into paced_replays (replay_id, per_minute, planned, next_at) values ($1, 1, 5, now() + interval '1 hour')`,
+    [PACED_REPLAY],
   );
 }
 
@@ -277,6 +287,19 @@ describe('a request that no example can be', () => {
       ['text/html', 303],
     ] as const) {
       const response = await send(target, operation, { ...sent, accept });
+      expect([response.status, (await faultsOf(operation, response)).faults]).toEqual([status, []]);
+    }
+  });
+
+  test('a paced replay that is under way can be stopped once', async () => {
+    const operation = operationOf('stopReplay');
+    const sent = {
+      parameters: [{ place: 'path', parameter: 'replayId', text: PACED_REPLAY }],
+      contentType: JSON_TYPE,
+      body: { reason: 'The ledger is slow.' },
+    };
+    for (const status of [200, 409]) {
+      const response = await send(target, operation, sent);
       expect([response.status, (await faultsOf(operation, response)).faults]).toEqual([status, []]);
     }
   });
