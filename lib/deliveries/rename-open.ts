@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import type { Database } from '../db/connect.ts';
-import { driverOf, limitStatements, run } from '../db/statement.ts';
+import { limitStatements, run } from '../db/statement.ts';
 import { NotActedOn } from './first-of-lane.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
 
