@@ -2,6 +2,7 @@ import { keepStepping } from '../../lib/cron/keep-stepping.ts';
 import { steppedWork } from '../../lib/cron/stepped-work.ts';
 import { onDue } from '../../lib/db/commits.ts';
 import type { Database } from '../../lib/db/connect.ts';
+import { stopReplay } from '../../lib/deliveries/paced-replay.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
@@ -11,10 +12,12 @@ import { joining } from './ours-lives.ts';
 export interface PacedReplay {
   readonly deliveries: number;
   readonly perMinute: number;
+  /** After this time it is stopped. */
+  readonly seconds: number;
 }
 
 /** Replays delivered events at a pace, as an operator's request and the cron do, until all are delivered again. */
-export async function replayPaced(db: Database, { deliveries, perMinute }: PacedReplay) {
+export async function replayPaced(db: Database, { deliveries, perMinute, seconds }: PacedReplay) {
   const { topic, subscriber } = joining;
   const startedAt = performance.now();
   let delivered = 0;
@@ -34,10 +37,12 @@ export async function replayPaced(db: Database, { deliveries, perMinute }: Paced
     keepStepping(work, { db, until: Infinity, signal: stopped.signal }),
   );
   const request = { topic, subscriber, since: '1d', include: 'all', limit: deliveries, perMinute } as const;
-  const { matched } = await replay(db, request, 'bench');
-  while (delivered < matched) await sleep(20);
+  const { replayId, matched } = await replay(db, request, 'bench');
+  while (delivered < matched && performance.now() - startedAt < seconds * 1000) await sleep(20);
+  if (delivered < matched) await stopReplay(db, { replayId: replayId!, by: 'bench', reason: 'measured' });
+  const ms = performance.now() - startedAt;
   stopped.abort();
   stopListening();
   await Promise.all([...stepping, ...lives]);
-  return { delivered, ms: performance.now() - startedAt };
+  return { delivered, ms };
 }
