@@ -41,9 +41,10 @@ const putBack = async (bus: Bus) => {
   return row!.count;
 };
 
-/** The backends that wait for a row. */
-async function waiting(client: pg.Client): Promise<number[]> {
-  const { rows: found } = await client.query<{ pid: number }>(
+/** The backends that wait for a row. Not asked in a transaction, which would see the first answer again and again. */
+async function waiting({ db }: Bus): Promise<number[]> {
+  const found = await rows<{ pid: number }>(
+    db,
     `select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
   );
   return found.map(({ pid }) => pid);
@@ -108,9 +109,9 @@ describe('a paced replay (rule 15)', () => {
       () => null,
       (error: Error) => error,
     );
-    await vi.waitFor(async () => expect(await waiting(holder)).toHaveLength(1), PATIENTLY);
+    await vi.waitFor(async () => expect(await waiting(bus)).toHaveLength(1), PATIENTLY);
     expect(await stepReplay(others[0]!.db, { attached: [], now: after(5 * SECOND) })).toBeNull();
-    await holder.query('select pg_terminate_backend($1)', await waiting(holder));
+    await holder.query('select pg_terminate_backend($1)', await waiting(bus));
     expect(await dead).toBeInstanceOf(Error);
     await holder.query('commit');
     await holder.end();
