@@ -35,7 +35,9 @@ const built: TestProjectConfiguration[] = [
       name: 'wire',
       include: [
         'tests/artefact/**/*.test.ts',
-        'tests/browser/**/*.test.ts',
+        // The others need the subscribers that a local server attaches.
+        'tests/browser/console.test.ts',
+        'tests/browser/site.test.ts',
         'tests/http/openapi-contract.test.ts',
       ],
       ...withPostgres,

@@ -21,7 +21,8 @@ export async function endOutages(db: Database, now: string | null = null): Promi
       text: END,
       values: [now, JSON.stringify(ABSENT_KINDS)],
     });
-    noteDue(tx);
+    // Else the cron's look would set a relay going each minute.
+    if (row!.hurried > 0) noteDue(tx);
     return row!.hurried;
   });
 }
