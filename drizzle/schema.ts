@@ -51,6 +51,8 @@ export const events = pgTable(
     correlationId: text('correlation_id'),
     causationId: text('causation_id'),
     traceparent: text('traceparent'),
+    /** When its personal data was overwritten, at an operator's word. */
+    erasedAt: at('erased_at'),
     /** The topic's subscribers in the catalog of the emitting release. Null for releases that did not record them. */
     subscribers: text('subscribers').array(),
     /** Deliveries that are neither delivered nor dead-lettered; before fan-out, the number of `subscribers`. */

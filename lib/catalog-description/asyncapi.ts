@@ -122,6 +122,10 @@ const envelope = z
     causationid: z.string().optional().meta({ description: 'The id of the event that caused this one.' }),
     partitionkey: z.string().optional().meta({ description: 'The ordering key, where the topic has one.' }),
     traceparent: z.string().optional().meta({ description: 'The event’s trace (W3C Trace Context).' }),
+    erased: z
+      .literal(true)
+      .optional()
+      .meta({ description: 'Present where personal data in the payload was overwritten.' }),
   })
   .meta({ title: 'CloudEvents 1.0 in JSON, without its data' });
 

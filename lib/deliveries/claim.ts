@@ -142,6 +142,7 @@ type FoundEvent = readonly [
   correlationId: string,
   causationId: string | null,
   traceparent: string | null,
+  erased: boolean,
 ];
 
 function readEvent(found: FoundEvent): BusEvent {
@@ -158,6 +159,7 @@ function readEvent(found: FoundEvent): BusEvent {
     correlationId,
     causationId,
     traceparent,
+    erased,
   ] = found;
   // All subscribers of the event share one object, so none of them may change it.
   return deepFreeze({
@@ -175,6 +177,7 @@ function readEvent(found: FoundEvent): BusEvent {
     correlationId,
     causationId,
     traceparent,
+    erased,
   });
 }
 

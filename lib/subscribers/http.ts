@@ -216,6 +216,7 @@ export function cloudEvent(event: BusEvent) {
     ...(event.orderingKey && { partitionkey: event.orderingKey }),
     ...(event.causationId && { causationid: event.causationId }),
     ...(event.traceparent && { traceparent: event.traceparent }),
+    ...(event.erased && { erased: true }),
     data: event.payload,
   };
 }

@@ -26,6 +26,8 @@ export interface BusEvent<Name extends TopicName = TopicName> {
   readonly correlationId: string;
   readonly causationId: string | null;
   readonly traceparent: string | null;
+  /** Whether the personal data in the payload was overwritten, because a person is to be forgotten. */
+  readonly erased: boolean;
 }
 
 /** The attempt that a handler is called for. */

@@ -3,7 +3,7 @@ import type { Rule } from './promises/promises.ts';
 
 const FAN_OUT = 'drizzle/migrations/0015_fan_out.sql';
 const SETTLE = 'drizzle/migrations/0029_settle_2.sql';
-const CLAIM = 'drizzle/migrations/0030_claim_2.sql';
+const CLAIM = 'drizzle/migrations/0035_erased_events.sql';
 
 /** A mistake that is built into the bus for some runs, and that the checker must find. */
 export interface Mutation {

@@ -82,6 +82,7 @@ describe('the relay hands an event to every subscriber in the catalog, each inde
       correlationId: 'request-1',
       causationId: 'event-0',
       traceparent: null,
+      erased: false,
     });
   });
 

@@ -96,10 +96,12 @@ describe('the request to a component elsewhere', () => {
       correlationId: 'id',
       causationId: null,
       traceparent: null,
+      erased: false,
     });
     expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['partitionkey']));
     expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['causationid']));
     expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['traceparent']));
+    expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['erased']));
   });
 });
 
