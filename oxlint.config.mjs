@@ -67,7 +67,6 @@ export const STRANGERS = {
   api: ['drizzle', 'lib/db', 'lib/config.ts', 'lib/environment.ts'],
   'lib/chat': ['lib/operators', ...EVENTS],
   'lib/cron': ['lib/operators', 'lib/chat', 'lib/inquiry'],
-  'lib/db': ['lib/catalog'],
   'lib/deliveries': ['lib/http'],
   'lib/health': ['lib/operators', ...EVENTS],
   'lib/http': ['drizzle', 'lib/catalog'],
