@@ -10,7 +10,7 @@ import type { Topic } from '../../lib/catalog/topic.ts';
 import { waitAfter } from '../../lib/relay/backoff.ts';
 import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
 import type { BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
-import { contextOf } from '../../lib/trace-context.ts';
+import { contextOf } from '../../lib/telemetry/continued-trace.ts';
 import { HOUR, MINUTE } from '../../lib/time.ts';
 
 const rows = topics();
