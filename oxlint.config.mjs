@@ -39,7 +39,7 @@ export const LAYERS = [
   ['lib/telemetry'],
   ['lib/log.ts', 'drizzle'],
   ['lib/config.ts'],
-  ['lib/remote-subscribers.ts'],
+  ['lib/remote-subscribers.ts', 'lib/webhook-settings.ts'],
   ['lib/environment.ts', 'lib/origin-pattern.ts', 'lib/lifetime.ts', 'lib/catalog-description'],
   [
     'lib/catalog',
