@@ -12,7 +12,7 @@ create table catalog_topics (
 --
 -- `parsed` is the value without the fields that its schema does not name, as `emit` stores it. `issues` says where and why
 -- it does not fit: [{ "path": "lines.0.amountMinor", "message": "…" }]. No message repeats a value, which may be personal.
-create function postbud_parse_1(schema jsonb, value jsonb, path text, out parsed jsonb, out issues jsonb)
+create or replace function postbud_parse_1(schema jsonb, value jsonb, path text, out parsed jsonb, out issues jsonb)
 language plpgsql immutable as $$
 declare
   is_of text := jsonb_typeof(value);
@@ -104,7 +104,7 @@ begin
 end
 $$;--> statement-breakpoint
 -- Counts the single-letter changes between two names (Levenshtein).
-create function postbud_edits_1(one text, other text) returns int language plpgsql immutable as $$
+create or replace function postbud_edits_1(one text, other text) returns int language plpgsql immutable as $$
 declare
   costs int[] := array(select generate_series(0, length(other)));
   row int[];
@@ -130,7 +130,7 @@ $$;--> statement-breakpoint
 -- Returns the event's id, a UUIDv7. Raises PB001 for an unknown topic and PB002 for a payload or a key that does not fit:
 -- the message names each wrong field by its path, and the detail has the same as JSON. The transaction is aborted then, as
 -- by any error.
-create function postbud_emit(topic text, payload jsonb, ordering_key text default null, dedupe_key text default null)
+create or replace function postbud_emit(topic text, payload jsonb, ordering_key text default null, dedupe_key text default null)
 returns uuid language plpgsql
 -- The tables are found whatever path the producer has set.
 set search_path from current as $$
