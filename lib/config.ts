@@ -3,12 +3,12 @@ import type { Environment, Source } from './environment.ts';
 import { wrongInOrigin } from './origin-pattern.ts';
 import { remoteSubscribers } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
-import { webhookSettings } from './webhook-settings.ts';
+import { reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
 export { InvalidConfiguration, readable } from './environment.ts';
 export type { RemoteSubscriber } from './remote-subscribers.ts';
 export { providers, providersWithSharedSecrets, schemes } from './webhook-settings.ts';
-export type { Provider, Scheme } from './webhook-settings.ts';
+export type { Provider, ReconciliationSettings, Scheme } from './webhook-settings.ts';
 
 /** The parsed environment. */
 export type Config = ReturnType<typeof readConfig>;
@@ -92,6 +92,7 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
       return operators(env);
     },
     webhooks: webhookSettings(source),
+    reconciliations: reconciliationSettings(source),
     remoteSubscribers: remoteSubscribers(source),
   };
 }
@@ -109,6 +110,7 @@ export function wrongVariables(): InvalidConfiguration[] {
     config.rates,
     config.alerts,
     config.webhooks,
+    config.reconciliations,
     ...config.remoteSubscribers,
   ];
   const found = new Map<string, InvalidConfiguration>();
