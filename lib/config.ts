@@ -46,6 +46,10 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     get cronSecret() {
       return env.CRON_SECRET;
     },
+    /** Of the producers elsewhere that kick the relay. Several during a rotation; empty if they cannot. */
+    get kickSecrets() {
+      return env.KICK_SECRET ?? [];
+    },
     get standIns() {
       return env.STAND_INS !== 'off';
     },
