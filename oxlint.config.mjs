@@ -39,7 +39,7 @@ export const LAYERS = [
   ['lib/telemetry'],
   ['lib/log.ts', 'drizzle'],
   ['lib/config.ts'],
-  ['lib/remote-subscribers.ts'],
+  ['lib/remote-subscribers.ts', 'lib/webhook-settings.ts'],
   ['lib/environment.ts', 'lib/origin-pattern.ts', 'lib/lifetime.ts', 'lib/catalog-description'],
   [
     'lib/catalog',
@@ -68,7 +68,6 @@ export const STRANGERS = {
   api: ['drizzle', 'lib/db', 'lib/config.ts', 'lib/environment.ts'],
   'lib/chat': ['lib/operators', ...EVENTS],
   'lib/cron': ['lib/operators', 'lib/chat', 'lib/inquiry'],
-  'lib/db': ['lib/catalog'],
   'lib/deliveries': ['lib/http'],
   'lib/health': ['lib/operators', ...EVENTS],
   'lib/http': ['drizzle', 'lib/catalog'],

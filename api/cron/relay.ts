@@ -1,5 +1,6 @@
 import { alertDuty, duties, outageDuty } from '../../lib/cron/duties.ts';
 import { beat } from '../../lib/alerts/heartbeat.ts';
+import { reconciling } from '../../lib/cron/reconciling.ts';
 import { cronRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cron.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
@@ -15,6 +16,7 @@ export default endpoint(cronRoute, {
       db: await database(),
       subscribers: subscribers(),
       duties: [...duties, outageDuty(subscribers), alertDuty(() => config().alerts)],
+      work: [reconciling(() => config().reconciliations)],
       heartbeat: async () => await beat(config().alerts),
       handlersUntil: handlersUntil(),
       isLogged: true,
