@@ -52,7 +52,8 @@ export function ruleOf(topic: string, version: number): Rule | null {
 export function compile(schema: z.core.$ZodType): Rule {
   const mark = z.globalRegistry.get(schema)?.['personal'];
   const fits = (value: unknown) => z.safeParse(schema, value).success;
-  if (mark === true) return { is: 'hidden', because: 'personal', kind: kindOf(schema), erased: erasedOf(fits) };
+  if (mark === true)
+    return { is: 'hidden', because: 'personal', kind: kindOf(schema), erased: erasedOf(fits) };
   if (isWrapper(schema)) {
     const rule = compile(schema.unwrap());
     return rule.is === 'hidden' || rule.is === 'shown' ? { ...rule, erased: erasedOf(fits) } : rule;

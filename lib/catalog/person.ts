@@ -49,5 +49,7 @@ function hasHidden(rule: Rule): boolean {
   if (rule.is === 'list') return [...rule.items, ...(rule.rest ? [rule.rest] : [])].some(hasHidden);
   if (rule.is === 'one of') return rule.options.some((option) => hasHidden(option.rule));
   if (rule.is !== 'object') return false;
-  return [...rule.fields.values()].some(hasHidden) || (rule.entries !== null && hasHidden(rule.entries.value));
+  return (
+    [...rule.fields.values()].some(hasHidden) || (rule.entries !== null && hasHidden(rule.entries.value))
+  );
 }

@@ -93,9 +93,9 @@ describe('an erased payload', () => {
     );
     expect(payload).toEqual({ userId: 'usr_3071', name: 'erased', changed: ['phone'] });
     expect(texts).toEqual(['Kari Lunde', '+47 400 00 123', 'kari.lunde@example.no', 'Kari']);
-    expect(erasePersonalData('notification.bounced', catalog['notification.bounced'].example, 1).payload).toEqual(
-      { ...catalog['notification.bounced'].example, bouncedEmail: 'erased@erased.invalid' },
-    );
+    expect(
+      erasePersonalData('notification.bounced', catalog['notification.bounced'].example, 1).payload,
+    ).toEqual({ ...catalog['notification.bounced'].example, bouncedEmail: 'erased@erased.invalid' });
   });
 
   test('loses an id that is no id but an e-mail address', () => {
