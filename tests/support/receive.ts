@@ -77,5 +77,5 @@ export async function listen(
 ): Promise<{ readonly url: string; readonly close: () => Promise<void> }> {
   const server = serve({ fetch, port: 0, hostname: '127.0.0.1', silent: true });
   await server.ready();
-  return { url: new URL('/events', server.url).href, close: async () => void (await server.close(true)) };
+  return { url: new URL('/events', server.url).href, close: () => server.close(true) };
 }
