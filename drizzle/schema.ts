@@ -75,6 +75,22 @@ export const events = pgTable(
   ],
 );
 
+/** The catalog of the release that migrated last, as the SQL function `postbud_emit` reads it. */
+export const catalogTopics = pgTable(
+  'catalog_topics',
+  {
+    topic: text('topic').primaryKey(),
+    producer: text('producer').notNull(),
+    subscribers: text('subscribers').array().notNull(),
+    version: smallint('version').notNull(),
+    /** The field that is the ordering key. Null when the topic is one order. */
+    orderedBy: text('ordered_by'),
+    /** JSON Schemas by payload version: this one's, and those of earlier catalogs, which producers may still write. */
+    schemas: jsonb('schemas').$type<Readonly<Record<string, object>>>().notNull(),
+  },
+  () => [check('catalog_topics_version', sql`version > 0 and schemas ? version::text`)],
+);
+
 /** Marks the events without deliveries: `emit` writes a row, fan-out deletes it. */
 export const awaitingFanOut = pgTable(
   'awaiting_fan_out',

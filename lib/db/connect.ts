@@ -13,7 +13,7 @@ import { reportDue, trackTransaction } from './commits.ts';
 import type { OpenTransaction } from './commits.ts';
 import { beginLate } from './late-begin.ts';
 import type { LateConnection } from './late-begin.ts';
-import { runsOn } from './statement.ts';
+import { driverOf, runsOn } from './statement.ts';
 
 /**
  * A Drizzle database on any of the three drivers. Its `transaction` begins together with its first statement, in one
@@ -85,13 +85,17 @@ function track(tx: Transaction, open: OpenTransaction): Transaction {
 }
 
 /**
- * Runs the missing migrations. Safe to call at every start, from several processes at once, and while functions run: the
- * migrations are one transaction, which gives up on a table that is in use instead of making other statements wait.
+ * Runs the missing migrations and publishes the catalog for `postbud_emit`. Safe to call at every start, from several
+ * processes at once, and while functions run: the migrations are one transaction, which gives up on a table that is in use
+ * instead of making other statements wait.
  *
  * @throws an error with the code 55P03 when it gave up; nothing has changed then.
  */
 export async function migrate(db: Database): Promise<void> {
   await driverFor(db).migrate(fileURLToPath(new URL('../../drizzle/migrations', import.meta.url)));
+  // Functions, which never migrate, do not load it.
+  const { publishCatalog } = await import('./publish-catalog.ts');
+  await publishCatalog(driverOf(db));
 }
 
 /**

@@ -4,8 +4,8 @@ import type { Provider } from '../config.ts';
 import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
-import { recordingStatement } from '../outbox/emit.ts';
-import type { OutboxEvent } from '../outbox/emit.ts';
+import { recordingStatement } from '../outbox/record.ts';
+import type { OutboxEvent } from '../outbox/record.ts';
 import { SECOND } from '../time.ts';
 
 /** A provider's event with a body that can be stored: from a verified webhook, or from the provider's API. */

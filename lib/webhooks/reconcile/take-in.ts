@@ -1,7 +1,7 @@
 import type { Provider } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { outboxEvent } from '../../outbox/emit.ts';
+import { outboxEvent } from '../../outbox/record.ts';
 import { inSendSpan } from '../../telemetry/event.ts';
 import { parseWebhookBody } from '../body.ts';
 import { payloadOf, sha256, storeWebhook, topicOf } from '../store.ts';
