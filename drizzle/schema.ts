@@ -686,6 +686,40 @@ export const webhookRejections = pgTable(
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
 );
 
+/** A webhook of a smoke test, as its endpoint answered it. */
+export interface TestWebhook {
+  readonly provider: string;
+  /** Null without an answer. */
+  readonly status: number | null;
+  readonly durationMs: number;
+  /** The provider's id of it, under which its receipt is stored; null where it was not accepted. */
+  readonly receiptId: string | null;
+  readonly problem: string | null;
+}
+
+/** Smoke tests, for a month. The id is also that of the test's event, if there is one. */
+export const smokeTests = pgTable(
+  'smoke_tests',
+  {
+    id: uuid('id').primaryKey(),
+    startedAt: at('started_at').notNull(),
+    startedBy: text('started_by').notNull(),
+    /** Where the webhooks were sent to. */
+    origin: text('origin').notNull(),
+    /** Whom the event is for: who was attached where it was started, and not paused. Empty: there is no event. */
+    subscribers: text('subscribers').array().notNull(),
+    /** Null until all were sent. */
+    webhooks: jsonb('webhooks').$type<readonly TestWebhook[]>(),
+    /** When what had not arrived was dismissed; see `endSmokeTests`. */
+    endedAt: at('ended_at'),
+  },
+  (table) => [
+    index('smoke_tests_open')
+      .on(table.startedAt)
+      .where(sql`ended_at is null`),
+  ],
+);
+
 /** A subscription, and how many of its deliveries a replay put back. */
 export interface Recipient {
   readonly topic: string;
