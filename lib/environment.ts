@@ -105,6 +105,7 @@ export const variables = z.object({
   HEARTBEAT_URL: httpUrl,
   PUBLIC_URL: httpUrl,
   VERCEL_PROJECT_PRODUCTION_URL: optional(z.string().trim()),
+  VERCEL_URL: optional(z.string().trim()),
   UPSTASH_REDIS_REST_URL: httpUrl,
   UPSTASH_REDIS_REST_TOKEN: optional(z.string().trim()),
   STAND_INS: onOrOff,

@@ -15,6 +15,7 @@ import type { VisitorLimit, Visitors } from './rate-limit/visitors.ts';
 import { createKick } from './relay/kick.ts';
 import { refusalsOf, subscribersOf } from './subscribers/registry.ts';
 import type { Refusal } from './subscribers/registry.ts';
+import { withSmokeTests } from './subscribers/smoke-test.ts';
 import type { AttachedSubscriber } from './subscribers/subscriber.ts';
 
 // Shared by the functions of one process, which serves many requests at the same time: one pool, one kick.
@@ -41,7 +42,7 @@ export function config(): Config {
 
 /** The subscribers attached in this process. @throws InvalidConfiguration for an invalid database setting. */
 export function subscribers(): readonly AttachedSubscriber[] {
-  return (attached ??= subscribersOf(config()));
+  return (attached ??= withSmokeTests(subscribersOf(config())));
 }
 
 /** The components, or parts of them, that are not attached because a variable is invalid. @throws InvalidConfiguration */
