@@ -47,7 +47,7 @@ export interface Outside {
   remove(): void;
 }
 
-export interface Started {
+interface Started {
   readonly output: string;
   readonly found: RegExpExecArray;
   readonly stop: () => void;
