@@ -47,7 +47,7 @@ export async function dueProviders(
 ): Promise<readonly Provider[]> {
   const due = await run<{ provider: Provider }>(driverOf(db), {
     text: `
-      select provider from jsonb_array_elements_text($1::text::jsonb) as provider
+      select provider from jsonb_array_elements_text($1::text::jsonb) as asked (provider)
         left join reconciliations using (provider)
       where coalesce(next_at, '-infinity') <= coalesce($2::text::timestamptz, clock_timestamp())
       order by next_at nulls first`,
