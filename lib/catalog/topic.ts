@@ -45,7 +45,7 @@ export interface Topic<
 }
 
 /** A field of a payload that may hold a text, or a dotted path into a value whose fields the schema does not name. */
-export type FieldOf<Payload> = unknown extends Payload
+type FieldOf<Payload> = unknown extends Payload
   ? string
   : {
       [Name in keyof Payload & string]: NonNullable<Payload[Name]> extends string
