@@ -76,6 +76,22 @@ export const events = pgTable(
   ],
 );
 
+/** The catalog of the release that migrated last, as the SQL function `postbud_emit` reads it. */
+export const catalogTopics = pgTable(
+  'catalog_topics',
+  {
+    topic: text('topic').primaryKey(),
+    producer: text('producer').notNull(),
+    subscribers: text('subscribers').array().notNull(),
+    version: smallint('version').notNull(),
+    /** The field that is the ordering key. Null when the topic is one order. */
+    orderedBy: text('ordered_by'),
+    /** JSON Schemas by payload version: this one's, and those of earlier catalogs, which producers may still write. */
+    schemas: jsonb('schemas').$type<Readonly<Record<string, object>>>().notNull(),
+  },
+  () => [check('catalog_topics_version', sql`version > 0 and schemas ? version::text`)],
+);
+
 /** Marks the events without deliveries: `emit` writes a row, fan-out deletes it. */
 export const awaitingFanOut = pgTable(
   'awaiting_fan_out',
@@ -607,10 +623,48 @@ export const webhookReceipts = pgTable(
     /** Duplicates with another body; not emitted. */
     bodyMismatches: integer('body_mismatches').notNull().default(0),
     lastDuplicateAt: at('last_duplicate_at'),
+    /** When its event was found in the provider's API, before any webhook of it had come. */
+    reconciledAt: at('reconciled_at'),
   },
   (table) => [
     primaryKey({ columns: [table.provider, table.eventId] }),
     check('webhook_receipts_event_id', sql`octet_length(event_id) between 1 and 255`),
+  ],
+);
+
+/** How far each provider has been asked for the webhooks that never came (lib/webhooks/reconcile/). */
+export const reconciliations = pgTable(
+  'reconciliations',
+  {
+    provider: text('provider').primaryKey(),
+    begunAt: at('begun_at').notNull().defaultNow(),
+    /** Counts the steps begun. Only the process that began the last one may record how it ended. */
+    step: bigint('step', { mode: 'number' }).notNull().default(0),
+    /** When the next step is due; while one is under way, when it is given up. */
+    nextAt: at('next_at').notNull(),
+    /** The time of the events that an unfinished walk over pages asks for. */
+    walkFrom: at('walk_from'),
+    walkUntil: at('walk_until'),
+    /** The provider's id of the last event that the walk has come to. */
+    cursor: text('cursor'),
+    /** All events created before this have been asked for. Null for a provider that is asked intent by intent. */
+    checkedUntil: at('checked_until'),
+    succeededAt: at('succeeded_at'),
+    failedAt: at('failed_at'),
+    /** Why the last step failed: words of ours, nothing that the provider sent. */
+    error: text('error'),
+    /** Failed steps in a row. */
+    failures: integer('failures').notNull().default(0),
+    /** Events found since `begunAt` whose webhook had not come. */
+    found: bigint('found', { mode: 'number' }).notNull().default(0),
+    foundAt: at('found_at'),
+  },
+  () => [
+    check(
+      'reconciliations_walk',
+      sql`(walk_from is null) = (walk_until is null) and (cursor is null or walk_from is not null)`,
+    ),
+    check('reconciliations_numbers', sql`failures >= 0 and found >= 0`),
   ],
 );
 
@@ -630,6 +684,40 @@ export const webhookRejections = pgTable(
       .default(sql`'{}'`),
   },
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
+);
+
+/** A webhook of a smoke test, as its endpoint answered it. */
+export interface TestWebhook {
+  readonly provider: string;
+  /** Null without an answer. */
+  readonly status: number | null;
+  readonly durationMs: number;
+  /** The provider's id of it, under which its receipt is stored; null where it was not accepted. */
+  readonly receiptId: string | null;
+  readonly problem: string | null;
+}
+
+/** Smoke tests, for a month. The id is also that of the test's event, if there is one. */
+export const smokeTests = pgTable(
+  'smoke_tests',
+  {
+    id: uuid('id').primaryKey(),
+    startedAt: at('started_at').notNull(),
+    startedBy: text('started_by').notNull(),
+    /** Where the webhooks were sent to. */
+    origin: text('origin').notNull(),
+    /** Whom the event is for: who was attached where it was started, and not paused. Empty: there is no event. */
+    subscribers: text('subscribers').array().notNull(),
+    /** Null until all were sent. */
+    webhooks: jsonb('webhooks').$type<readonly TestWebhook[]>(),
+    /** When what had not arrived was dismissed; see `endSmokeTests`. */
+    endedAt: at('ended_at'),
+  },
+  (table) => [
+    index('smoke_tests_open')
+      .on(table.startedAt)
+      .where(sql`ended_at is null`),
+  ],
 );
 
 /** A subscription, and how many of its deliveries a replay put back. */
@@ -826,8 +914,13 @@ export const paymentIntents = pgTable(
     parts: jsonb('parts').$type<readonly PaymentPart[]>().notNull().default([]),
     createdAt: at('created_at').notNull().defaultNow(),
     changedAt: at('changed_at').notNull().defaultNow(),
+    /** When its provider is next asked about it (lib/webhooks/reconcile/). Null: nothing more can happen to it. */
+    askAt: at('ask_at').default(sql`now() + interval '15 minutes'`),
   },
-  () => [
+  (table) => [
+    index('payment_intents_asks')
+      .on(table.provider, table.state, table.askAt)
+      .where(sql`ask_at is not null and state <> 'failed'`),
     check('payment_intents_amount', sql`amount_minor >= 0`),
     check('payment_intents_state', sql`state in ('created', 'captured', 'failed', 'refunded')`),
   ],

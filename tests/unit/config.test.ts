@@ -437,7 +437,7 @@ describe('in a deployment', () => {
   test('every variable that ends in URL or ENDPOINT needs https:// in a deployment', () => {
     const names = Object.keys(environmentOf({})).filter((name) => /_(URL|ENDPOINT)$/.test(name));
     // Vercel's has no scheme.
-    const others = ['DATABASE_URL', 'VERCEL_PROJECT_PRODUCTION_URL'];
+    const others = ['DATABASE_URL', 'VERCEL_PROJECT_PRODUCTION_URL', 'VERCEL_URL'];
     expect(names.toSorted()).toEqual([...SERVICES.slice(0, -1), ...others].toSorted());
   });
 
