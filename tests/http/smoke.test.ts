@@ -101,7 +101,7 @@ describe('the test event', () => {
     expect(of(view, 'ledger')).toMatchObject({
       place: null,
       state: 'unattached',
-      problem: 'set SUBSCRIBER_LEDGER_URL and SUBSCRIBER_LEDGER_SECRET',
+      toAttach: 'set SUBSCRIBER_LEDGER_URL and SUBSCRIBER_LEDGER_SECRET',
     });
     expect(receiver.got).toHaveLength(1);
     expect(JSON.parse(receiver.got[0]!.body)).toMatchObject({
