@@ -8,6 +8,7 @@ import type { ServerRequest } from 'srvx';
 import { InvalidConfiguration, readConfig, wrongVariables } from '../lib/config.ts';
 import { alertDuty, duties, outageDuty, perform } from '../lib/cron/duties.ts';
 import { keepStepping } from '../lib/cron/keep-stepping.ts';
+import { reconciling } from '../lib/cron/reconciling.ts';
 import { steppedWork } from '../lib/cron/stepped-work.ts';
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
@@ -87,7 +88,7 @@ async function start(): Promise<void> {
   if (relays()) {
     void relayForever(db, stopped.signal);
     void performForever(db, stopped.signal);
-    for (const work of steppedWork(subscribers()))
+    for (const work of [...steppedWork(subscribers()), reconciling(() => config().reconciliations)])
       void keepStepping(work, { db, until: Infinity, signal: stopped.signal });
   } else console.log('RELAY=off: this server does not relay. Events wait for a server that does.\n');
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

@@ -27,7 +27,8 @@ export const stateEnum = pgEnum('delivery_state', ['delivered', 'pending', 'fail
 const at = (name: string) => timestamp(name, { withTimezone: true });
 
 /**
- * The outbox: one row per event. Written by `emit` in the producer's transaction; only the three counters change later.
+ * The outbox: one row per event. Written by `emit` in the producer's transaction; later only the three
+ * counters change, and what an erasure overwrites.
  *
  * No index has a column that a settlement changes, so that settling is a HOT update (docs/design.md).
  */
@@ -73,6 +74,22 @@ export const events = pgTable(
       .where(sql`dedupe_key is not null`),
     check('events_counters', sql`open >= 0 and failing between 0 and open and dead_lettered >= 0`),
   ],
+);
+
+/** The catalog of the release that migrated last, as the SQL function `postbud_emit` reads it. */
+export const catalogTopics = pgTable(
+  'catalog_topics',
+  {
+    topic: text('topic').primaryKey(),
+    producer: text('producer').notNull(),
+    subscribers: text('subscribers').array().notNull(),
+    version: smallint('version').notNull(),
+    /** The field that is the ordering key. Null when the topic is one order. */
+    orderedBy: text('ordered_by'),
+    /** JSON Schemas by payload version: this one's, and those of earlier catalogs, which producers may still write. */
+    schemas: jsonb('schemas').$type<Readonly<Record<string, object>>>().notNull(),
+  },
+  () => [check('catalog_topics_version', sql`version > 0 and schemas ? version::text`)],
 );
 
 /** Marks the events without deliveries: `emit` writes a row, fan-out deletes it. */
@@ -521,6 +538,8 @@ export const operatorActions = pgTable(
     incidentId: uuid('incident_id'),
     /** Of a paced replay that was stopped. */
     replayId: uuid('replay_id'),
+    /** The log never changes, so it has this and not the subject. */
+    erasureId: uuid('erasure_id'),
   },
   (table) => [
     index('operator_actions_at').on(table.at, table.id),
@@ -604,10 +623,48 @@ export const webhookReceipts = pgTable(
     /** Duplicates with another body; not emitted. */
     bodyMismatches: integer('body_mismatches').notNull().default(0),
     lastDuplicateAt: at('last_duplicate_at'),
+    /** When its event was found in the provider's API, before any webhook of it had come. */
+    reconciledAt: at('reconciled_at'),
   },
   (table) => [
     primaryKey({ columns: [table.provider, table.eventId] }),
     check('webhook_receipts_event_id', sql`octet_length(event_id) between 1 and 255`),
+  ],
+);
+
+/** How far each provider has been asked for the webhooks that never came (lib/webhooks/reconcile/). */
+export const reconciliations = pgTable(
+  'reconciliations',
+  {
+    provider: text('provider').primaryKey(),
+    begunAt: at('begun_at').notNull().defaultNow(),
+    /** Counts the steps begun. Only the process that began the last one may record how it ended. */
+    step: bigint('step', { mode: 'number' }).notNull().default(0),
+    /** When the next step is due; while one is under way, when it is given up. */
+    nextAt: at('next_at').notNull(),
+    /** The time of the events that an unfinished walk over pages asks for. */
+    walkFrom: at('walk_from'),
+    walkUntil: at('walk_until'),
+    /** The provider's id of the last event that the walk has come to. */
+    cursor: text('cursor'),
+    /** All events created before this have been asked for. Null for a provider that is asked intent by intent. */
+    checkedUntil: at('checked_until'),
+    succeededAt: at('succeeded_at'),
+    failedAt: at('failed_at'),
+    /** Why the last step failed: words of ours, nothing that the provider sent. */
+    error: text('error'),
+    /** Failed steps in a row. */
+    failures: integer('failures').notNull().default(0),
+    /** Events found since `begunAt` whose webhook had not come. */
+    found: bigint('found', { mode: 'number' }).notNull().default(0),
+    foundAt: at('found_at'),
+  },
+  () => [
+    check(
+      'reconciliations_walk',
+      sql`(walk_from is null) = (walk_until is null) and (cursor is null or walk_from is not null)`,
+    ),
+    check('reconciliations_numbers', sql`failures >= 0 and found >= 0`),
   ],
 );
 
@@ -857,8 +914,13 @@ export const paymentIntents = pgTable(
     parts: jsonb('parts').$type<readonly PaymentPart[]>().notNull().default([]),
     createdAt: at('created_at').notNull().defaultNow(),
     changedAt: at('changed_at').notNull().defaultNow(),
+    /** When its provider is next asked about it (lib/webhooks/reconcile/). Null: nothing more can happen to it. */
+    askAt: at('ask_at').default(sql`now() + interval '15 minutes'`),
   },
-  () => [
+  (table) => [
+    index('payment_intents_asks')
+      .on(table.provider, table.state, table.askAt)
+      .where(sql`ask_at is not null and state <> 'failed'`),
     check('payment_intents_amount', sql`amount_minor >= 0`),
     check('payment_intents_state', sql`state in ('created', 'captured', 'failed', 'refunded')`),
   ],
@@ -936,6 +998,94 @@ export const notifications = pgTable(
       .on(table.recordedAt)
       .where(sql`${table.email} is not null`),
   ],
+);
+
+/**
+ * Erasures of a person's data. They go on in steps (lib/deliveries/erase.ts), in these states:
+ *
+ * - `waiting` for the producers whose transactions were open when it was requested;
+ * - `gathering` the person's other names from the events that name them, until there is none more;
+ * - `finding` the events that any of the names is in;
+ * - `erasing` them and their deliveries;
+ * - `settling`: waiting for the relays that hold lanes which they claimed before, and may still settle with an error that
+ *   quotes the person;
+ * - `checking` the deliveries again for what these settled, and the texts of incidents and error groups;
+ * - `ended`.
+ */
+export const erasures = pgTable(
+  'erasures',
+  {
+    id: uuid('id').primaryKey(),
+    /** Events created later are not erased. */
+    requestedAt: at('requested_at').notNull(),
+    requestedBy: text('requested_by').notNull(),
+    reason: text('reason').notNull(),
+    /** As they were asked for; the personal ones are masked at the end. */
+    subjects: text('subjects').array().notNull(),
+    /** Whether to look for the subjects alone, and not for the person's other names. */
+    isExact: boolean('is_exact').notNull(),
+    /** What it looks for. Null at the end. */
+    names: jsonb('names').$type<readonly unknown[]>(),
+    /** How many of them were known when the search for more began to read the events. */
+    namesBefore: smallint('names_before').notNull().default(0),
+    state: text('state')
+      .$type<'waiting' | 'gathering' | 'finding' | 'erasing' | 'settling' | 'checking' | 'ended'>()
+      .notNull()
+      .default('waiting'),
+    /** The producers' transactions that were open when it was requested, as `pg_locks` has them. */
+    producers: text('producers').array().notNull(),
+    /** The leases of lanes at the end of `erasing`. */
+    leases: uuid('leases')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
+    /** The newest event when the search began. */
+    lastId: uuid('last_id'),
+    /** How far the present state has come. */
+    reachedId: uuid('reached_id').notNull().default('00000000-0000-0000-0000-000000000000'),
+    /** Events that the present state has read. */
+    searched: bigint('searched', { mode: 'number' }).notNull().default(0),
+    /** Events that name the person. */
+    found: bigint('found', { mode: 'number' }).notNull().default(0),
+    /** Events whose payload had personal data. */
+    events: bigint('events', { mode: 'number' }).notNull().default(0),
+    /** Deliveries whose attempts had errors, answers or reasons. */
+    deliveries: bigint('deliveries', { mode: 'number' }).notNull().default(0),
+    notifications: bigint('notifications', { mode: 'number' }).notNull().default(0),
+    /** Other texts that held the person: of error groups, incidents and the like. */
+    texts: bigint('texts', { mode: 'number' }).notNull().default(0),
+    /** Events whose ordering key holds the person and had to stay, because deliveries depend on it. */
+    keysKept: bigint('keys_kept', { mode: 'number' }).notNull().default(0),
+    /** When the next step may be taken. */
+    nextAt: at('next_at').notNull(),
+    endedAt: at('ended_at'),
+  },
+  (table) => [
+    index('erasures_requested').on(table.requestedAt, table.id),
+    index('erasures_open')
+      .on(table.nextAt)
+      .where(sql`ended_at is null`),
+    check(
+      'erasures_state',
+      sql`state in ('waiting', 'gathering', 'finding', 'erasing', 'settling', 'checking', 'ended')
+        and (state = 'ended') = (ended_at is not null) and (ended_at is null or names is null)`,
+    ),
+  ],
+);
+
+/** The events that an erasure under way has found. Deleted at its end. */
+export const erasedEvents = pgTable(
+  'erased_events',
+  {
+    erasureId: uuid('erasure_id').notNull(),
+    eventId: uuid('event_id').notNull(),
+    /** The personal data that it had. */
+    texts: text('texts')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
+  },
+  (table) => [primaryKey({ columns: [table.erasureId, table.eventId] })],
 );
 
 /** The events that the stand-in of each unattached subscriber received, in the embedded mode. */

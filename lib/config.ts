@@ -1,33 +1,14 @@
-import * as z from 'zod';
-
-import {
-  environmentOf,
-  InvalidConfiguration,
-  isDeployed,
-  oneOf,
-  optional,
-  parsed,
-  readable,
-  readOnDemand,
-} from './environment.ts';
+import { environmentOf, InvalidConfiguration, isDeployed, readable } from './environment.ts';
 import type { Environment, Source } from './environment.ts';
 import { wrongInOrigin } from './origin-pattern.ts';
 import { remoteSubscribers } from './remote-subscribers.ts';
 import { SECOND, msOf } from './time.ts';
+import { reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
 export { InvalidConfiguration, readable } from './environment.ts';
 export type { RemoteSubscriber } from './remote-subscribers.ts';
-
-/**
- * The outside senders of webhooks. A name here is its endpoint, `/webhooks/<provider>`, its variables,
- * `WEBHOOK_<PROVIDER>_SECRET` and `_SCHEME`, and its topic, `webhook.<provider>.received`, which the catalog holds.
- */
-export const providers = ['cardpayments', 'walletpayments', 'identityprovider'] as const;
-export type Provider = (typeof providers)[number];
-
-/** The ways to sign webhooks; `lib/webhooks/schemes` implements each. */
-export const schemes = ['standard', 'stripe', 'vipps', 'criipto', 'github-style'] as const;
-export type Scheme = (typeof schemes)[number];
+export { providers, providersWithSharedSecrets, schemes } from './webhook-settings.ts';
+export type { Provider, ReconciliationSettings, Scheme } from './webhook-settings.ts';
 
 /** The parsed environment. */
 export type Config = ReturnType<typeof readConfig>;
@@ -68,6 +49,10 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     },
     get cronSecret() {
       return env.CRON_SECRET;
+    },
+    /** Of the producers elsewhere that kick the relay. Several during a rotation; empty if they cannot. */
+    get kickSecrets() {
+      return env.KICK_SECRET ?? [];
     },
     get standIns() {
       return env.STAND_INS !== 'off';
@@ -110,7 +95,8 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     get operators() {
       return operators(env);
     },
-    webhooks: webhooks(source),
+    webhooks: webhookSettings(source),
+    reconciliations: reconciliationSettings(source),
     remoteSubscribers: remoteSubscribers(source),
   };
 }
@@ -128,6 +114,7 @@ export function wrongVariables(): InvalidConfiguration[] {
     config.rates,
     config.alerts,
     config.webhooks,
+    config.reconciliations,
     ...config.remoteSubscribers,
   ];
   const found = new Map<string, InvalidConfiguration>();
@@ -173,47 +160,6 @@ function environmentName(env: Environment): 'Production' | 'Preview' | 'Local' {
   if (env.VERCEL_ENV === 'preview') return 'Preview';
   if (env.VERCEL_ENV === 'development') return 'Local';
   return env.VERCEL_ENV === 'production' || env.VERCEL === '1' ? 'Production' : 'Local';
-}
-
-/** How a provider's webhooks are verified. */
-export interface WebhookSettings {
-  readonly scheme: Scheme;
-  /** Several during a rotation; empty if the endpoint is not configured. */
-  readonly secrets: readonly string[];
-}
-
-const secrets = optional(z.string().transform((value) => value.split(/\s+/).filter(Boolean)));
-const scheme = oneOf(schemes);
-
-function webhooks(source: Source): Readonly<Record<Provider, WebhookSettings>> {
-  return readOnDemand(providers, (provider) => {
-    const prefix = `WEBHOOK_${provider.toUpperCase()}`;
-    return {
-      secrets: parsed(`${prefix}_SECRET`, secrets, source) ?? [],
-      scheme: parsed(`${prefix}_SCHEME`, scheme, source) ?? 'standard',
-    };
-  });
-}
-
-/**
- * Finds the providers that share both a secret and a scheme with another one. Both endpoints work, but a request signed
- * for one also passes at the other, which is seldom intended.
- */
-export function providersWithSharedSecrets(settings: Config['webhooks']): Provider[] {
-  const usable = providers.flatMap((provider) => {
-    const own = readable(() => settings[provider]);
-    return own ? [{ provider, ...own }] : [];
-  });
-  return usable
-    .filter((own) =>
-      usable.some(
-        (other) =>
-          other !== own &&
-          other.scheme === own.scheme &&
-          other.secrets.some((secret) => own.secrets.includes(secret)),
-      ),
-    )
-    .map(({ provider }) => provider);
 }
 
 /** The origins whose pages may call the public functions. */

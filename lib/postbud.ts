@@ -2,7 +2,7 @@ import { getDeadline, waitUntil } from '@vercel/functions';
 
 import { providersWithSharedSecrets, readConfig, readable, wrongVariables } from './config.ts';
 import type { Config } from './config.ts';
-import { onDue } from './db/commits.ts';
+import { onDue, reportDue } from './db/commits.ts';
 import { connect } from './db/connect.ts';
 import type { Database } from './db/connect.ts';
 import { handlersUntil as untilLifeEnds } from './lifetime.ts';
@@ -87,10 +87,15 @@ export function handlersUntil(): number {
   return untilLifeEnds(getDeadline());
 }
 
+/** Has the relay of this process look for due deliveries at once, as an emit does. @throws InvalidConfiguration */
+export async function kick(): Promise<void> {
+  reportDue(await database());
+}
+
 async function open(): Promise<Database> {
   const { db } = await connect();
   if (!relays()) return db;
-  const kick = createKick({
+  const kickOwn = createKick({
     db,
     subscribers: subscribers(),
     waitUntil,
@@ -99,6 +104,6 @@ async function open(): Promise<Database> {
     // On a laptop the terminal is for people, who use the console.
     isLogged: config().deployed,
   });
-  onDue(db, kick);
+  onDue(db, kickOwn);
   return db;
 }

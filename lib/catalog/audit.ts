@@ -11,6 +11,7 @@ export const audit = {
     description: "An export of a data subject's data was started.",
     version: 1,
     listed: true,
+    person: ['userId', 'email'],
     payload: z.object({
       exportId: id,
       userId: id,
@@ -35,6 +36,7 @@ export const audit = {
     description: 'A deletion is scheduled after its grace period.',
     version: 1,
     listed: true,
+    person: ['userId', 'email'],
     payload: z.object({
       deletionId: id,
       userId: id,
@@ -57,6 +59,7 @@ export const audit = {
     description: "An export of a data subject's data is ready for download.",
     version: 1,
     listed: false,
+    person: ['userId', 'email'],
     payload: z.object({
       exportId: id,
       userId: id,
@@ -81,6 +84,7 @@ export const audit = {
     description: 'A scheduled deletion was cancelled within its grace period.',
     version: 1,
     listed: false,
+    person: ['userId', 'email'],
     payload: z.object({ deletionId: id, userId: id, cancelledAt: instant, email: email.optional() }),
     example: {
       deletionId: 'gdl_40',
@@ -96,6 +100,7 @@ export const audit = {
     description: "A data subject's data was deleted or anonymized.",
     version: 1,
     listed: false,
+    person: ['userId'],
     payload: z.object({
       deletionId: id,
       userId: id,
@@ -118,6 +123,7 @@ export const audit = {
     description: 'A user consented to a use of their data.',
     version: 1,
     listed: false,
+    person: ['userId'],
     payload: z.object({ userId: id, purpose, wordingVersion: code(z.string().min(1)), givenAt: instant }),
     example: {
       userId: 'usr_3071',
@@ -133,6 +139,7 @@ export const audit = {
     description: 'A user withdrew a consent.',
     version: 1,
     listed: false,
+    person: ['userId'],
     payload: z.object({ userId: id, purpose, withdrawnAt: instant }),
     example: { userId: 'usr_3071', purpose: 'sms', withdrawnAt: '2026-02-26T20:16:00Z' },
   }),

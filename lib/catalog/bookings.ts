@@ -9,6 +9,7 @@ export const bookings = {
     description: 'A new booking exists, in any state, pending_approval included.',
     version: 1,
     listed: true,
+    person: ['citizenId', 'email'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -43,6 +44,7 @@ export const bookings = {
     description: 'A case handler approved a booking.',
     version: 1,
     listed: true,
+    person: ['email'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -73,6 +75,7 @@ export const bookings = {
     description: 'A case handler rejected a booking.',
     version: 1,
     listed: true,
+    person: ['email'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -97,6 +100,7 @@ export const bookings = {
     description: 'A citizen or a case handler cancelled a booking.',
     version: 1,
     listed: true,
+    person: ['email'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -127,6 +131,7 @@ export const bookings = {
     listed: false,
     orderingKey: ({ bookingId }) => bookingId,
     orderedBy: 'bookingId',
+    person: ['email'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -155,6 +160,7 @@ export const bookings = {
     listed: false,
     orderingKey: ({ bookingId }) => bookingId,
     orderedBy: 'bookingId',
+    person: ['email'],
     payload: z.object({
       bookingId: id,
       previousAmountMinor: amountMinor,
@@ -181,6 +187,7 @@ export const bookings = {
     description: 'A booking awaiting approval was assigned to a case handler.',
     version: 1,
     listed: false,
+    person: ['caseHandlerId', 'email'],
     payload: z.object({ bookingId: id, caseHandlerId: id, assignedAt: instant, email: email.optional() }),
     example: {
       bookingId: 'bkg_48213',
@@ -196,6 +203,7 @@ export const bookings = {
     description: 'A booking expired because it was not paid or not answered in time.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -238,6 +246,7 @@ export const bookings = {
     description: 'The guests of a booking did not arrive.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -262,6 +271,7 @@ export const bookings = {
     description: 'The time of a booking is over and the venue is handed back.',
     version: 1,
     listed: false,
+    person: ['citizenId'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -288,6 +298,7 @@ export const bookings = {
     description: 'A series of recurring bookings was created together.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       seriesId: id,
       resourceId: id,
@@ -312,6 +323,7 @@ export const bookings = {
     description: 'A citizen joined the waiting list for an occupied time.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       waitlistEntryId: id,
       resourceId: id,
@@ -338,6 +350,7 @@ export const bookings = {
     description: 'A time became free and was offered to the first person on its waiting list.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       waitlistEntryId: id,
       resourceId: id,

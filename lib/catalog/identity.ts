@@ -16,6 +16,7 @@ export const identity = {
     description: 'A new user registered by national identity login, bank identity login or magic link.',
     version: 1,
     listed: true,
+    person: ['subject', 'email'],
     payload: z.object({ subject, method, email: email.optional() }),
     example: {
       subject: '7f1c2a9e-5b0d-4e52-9a37-1d4f6c8be210',
@@ -30,6 +31,7 @@ export const identity = {
     description: 'A user signed in; feeds risk detection.',
     version: 1,
     listed: true,
+    person: ['subject', 'email'],
     payload: z.object({ subject, method, email: email.optional() }),
     example: { subject: '7f1c2a9e-5b0d-4e52-9a37-1d4f6c8be210', method: 'national-id' },
   }),
@@ -40,6 +42,7 @@ export const identity = {
     description: 'A sensitive action needs step-up authentication.',
     version: 1,
     listed: true,
+    person: ['userId', 'email'],
     payload: z.object({
       challengeId: id,
       userId: id,
@@ -62,6 +65,7 @@ export const identity = {
     description: 'A user passed step-up authentication.',
     version: 1,
     listed: false,
+    person: ['userId'],
     payload: z.object({ challengeId: id, userId: id, method, completedAt: instant }),
     example: {
       challengeId: 'chl_60021',
@@ -79,6 +83,7 @@ export const identity = {
     listed: false,
     orderingKey: ({ userId }) => userId,
     orderedBy: 'userId',
+    person: ['userId', 'email'],
     payload: z.object({
       userId: id,
       name: personName,
@@ -101,6 +106,7 @@ export const identity = {
     description: 'A user was given a role in a tenant.',
     version: 1,
     listed: false,
+    person: ['userId', 'email'],
     payload: z.object({ userId: id, tenantId: id, role, grantedBy: id, email: email.optional() }),
     example: {
       userId: 'usr_118',
@@ -117,6 +123,7 @@ export const identity = {
     description: 'A user lost a role in a tenant.',
     version: 1,
     listed: false,
+    person: ['userId'],
     payload: z.object({ userId: id, tenantId: id, role, revokedBy: id }),
     example: { userId: 'usr_109', tenantId: 'tnt_solvik', role: 'driftsleder', revokedBy: 'usr_101' },
   }),
@@ -127,6 +134,7 @@ export const identity = {
     description: 'A user was confirmed as a representative of an organization in the business register.',
     version: 1,
     listed: false,
+    person: ['userId'],
     payload: z.object({
       userId: id,
       organizationNumber: code(z.string().regex(/^\d{9}$/, 'expected an organization number of nine digits')),
@@ -148,6 +156,7 @@ export const identity = {
     description: 'A user was locked out after suspicious sign-ins or by a case handler.',
     version: 1,
     listed: false,
+    person: ['userId', 'email'],
     payload: z.object({
       userId: id,
       cause: z.enum(['risk', 'abuse', 'requested']),

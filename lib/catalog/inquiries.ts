@@ -9,6 +9,7 @@ export const inquiries = {
     description: 'A visitor of the marketing site sent an inquiry and its mail was accepted.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       inquiryId: id,
       // Open lists: a visitor may have typed anything here.
@@ -39,6 +40,7 @@ export const inquiries = {
     description: 'An inquiry was assigned to a person.',
     version: 1,
     listed: false,
+    person: ['assignedTo', 'email'],
     payload: z.object({ inquiryId: id, assignedTo: id, assignedAt: instant, email: email.optional() }),
     example: {
       inquiryId: 'inq_5521',

@@ -28,6 +28,7 @@ export const integrations = {
       "A tenant's system was disconnected by a person, or because it refused the platform's requests.",
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       integrationId: id,
       tenantId: id,
@@ -69,6 +70,7 @@ export const integrations = {
     description: "An exchange of records with a tenant's system failed.",
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       integrationId: id,
       tenantId: id,
@@ -93,6 +95,7 @@ export const integrations = {
     description: 'The key or certificate of an integration expires within 30 days.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       integrationId: id,
       tenantId: id,
@@ -137,6 +140,7 @@ export const integrations = {
     description: "A venue's door lock stopped answering, so door codes may not open it.",
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       integrationId: id,
       lockId: id,

@@ -23,6 +23,7 @@ export const invoicing = {
     description: 'An invoice was issued to a citizen or an association.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       invoiceId: id,
       tenantId: id,
@@ -86,6 +87,7 @@ export const invoicing = {
     description: 'The due date of an invoice passed without full payment.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       invoiceId: id,
       outstandingMinor: amountMinor,
@@ -132,6 +134,7 @@ export const invoicing = {
     description: 'A credit note cancelled an invoice in whole or in part.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       creditNoteId: id,
       invoiceId: id,

@@ -4,8 +4,14 @@ import { catalog, isTopicName } from './catalog.ts';
 
 /** The parts of a value that people without the reveal scope may see, compiled from its schema. */
 export type Rule =
-  | { readonly is: 'hidden'; readonly because: 'personal' | 'undecided'; readonly kind: string | null }
-  | { readonly is: 'shown'; readonly fits: (value: unknown) => boolean }
+  | {
+      readonly is: 'hidden';
+      readonly because: 'personal' | 'undecided';
+      readonly kind: string | null;
+      /** What fits the schema once the value is erased; undefined where it may be left out. */
+      readonly erased: unknown;
+    }
+  | { readonly is: 'shown'; readonly fits: (value: unknown) => boolean; readonly erased: unknown }
   | {
       readonly is: 'object';
       readonly fields: ReadonlyMap<string, Rule>;
@@ -45,9 +51,13 @@ export function ruleOf(topic: string, version: number): Rule | null {
  */
 export function compile(schema: z.core.$ZodType): Rule {
   const mark = z.globalRegistry.get(schema)?.['personal'];
-  if (mark === true) return { is: 'hidden', because: 'personal', kind: kindOf(schema) };
   const fits = (value: unknown) => z.safeParse(schema, value).success;
-  if (isWrapper(schema)) return compile(schema.unwrap());
+  if (mark === true)
+    return { is: 'hidden', because: 'personal', kind: kindOf(schema), erased: erasedOf(fits) };
+  if (isWrapper(schema)) {
+    const rule = compile(schema.unwrap());
+    return rule.is === 'hidden' || rule.is === 'shown' ? { ...rule, erased: erasedOf(fits) } : rule;
+  }
   if (schema instanceof z.ZodPipe) return compile(schema.in);
   if (schema instanceof z.ZodObject) {
     const shape: Readonly<Record<string, z.core.$ZodType>> = schema.shape;
@@ -70,9 +80,19 @@ export function compile(schema: z.core.$ZodType): Rule {
     }));
     return { is: 'one of', options };
   }
-  if (isClosed(schema)) return { is: 'shown', fits };
-  if (mark === false) return { is: 'shown', fits: (value) => looksLikeCode(value) && fits(value) };
-  return { is: 'hidden', because: 'undecided', kind: null };
+  const erased = erasedOf(fits);
+  if (isClosed(schema)) return { is: 'shown', fits, erased };
+  if (mark === false) return { is: 'shown', fits: (value) => looksLikeCode(value) && fits(value), erased };
+  return { is: 'hidden', because: 'undecided', kind: null, erased };
+}
+
+/** The texts that erased values become: they identify nobody. `.invalid` belongs to nobody (RFC 2606). */
+export const ERASED = 'erased';
+export const ERASED_EMAIL = 'erased@erased.invalid';
+
+/** Finds what an erased value becomes: the first of these that the schema takes. */
+function erasedOf(fits: (value: unknown) => boolean): unknown {
+  return [undefined, null, ERASED, ERASED_EMAIL, {}, [], 0].find(fits);
 }
 
 type Wrapper =
@@ -119,6 +139,11 @@ const OF_A_PERSON = /^(?:\p{L}+[:=])?(?:(?:\d{2}[.-]?){3}\d{3}[.-]?\d{2}|\+\d(?:
 function looksLikeCode(value: unknown): boolean {
   // NFKC finds full-width digits too.
   return typeof value === 'string' && CODE.test(value) && !OF_A_PERSON.test(value.normalize('NFKC'));
+}
+
+/** Whether a text looks like an id where no schema says so: a code with a letter and a digit. */
+export function looksLikeId(text: string): boolean {
+  return looksLikeCode(text) && /\p{L}/u.test(text) && /\p{N}/u.test(text);
 }
 
 function kindOf(schema: z.core.$ZodType): string | null {

@@ -11,6 +11,8 @@ export const messaging = {
     description: 'A new message stands in a thread between a citizen and a case handler.',
     version: 1,
     listed: true,
+    person: ['authorId'],
+    otherPeople: ['email'],
     payload: z.object({
       messageId: id,
       threadId: id,
@@ -39,6 +41,7 @@ export const messaging = {
     description: 'The author of a message retracted it.',
     version: 1,
     listed: false,
+    person: ['authorId'],
     payload: z.object({ messageId: id, threadId: id, authorId: id, withdrawnAt: instant }),
     example: {
       messageId: 'msg_120333',
@@ -54,6 +57,7 @@ export const messaging = {
     description: 'An attachment was refused because of its size, its type or the result of a scan.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       attachmentId: id,
       threadId: id,
@@ -102,6 +106,7 @@ export const messaging = {
     listed: false,
     orderingKey: ({ threadId }) => threadId,
     orderedBy: 'threadId',
+    person: ['caseHandlerId', 'email'],
     payload: z.object({ threadId: id, caseHandlerId: id, assignedAt: instant, email: email.optional() }),
     example: {
       threadId: 'thr_8842',

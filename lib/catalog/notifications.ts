@@ -11,6 +11,7 @@ export const notifications = {
     description: 'A notification was accepted by the carrier of its channel.',
     version: 1,
     listed: false,
+    person: ['userId'],
     payload: z.object({ notificationId: id, userId: id.optional(), channel, template: id, sentAt: instant }),
     example: {
       notificationId: 'ntf_700412',
@@ -27,6 +28,7 @@ export const notifications = {
     description: 'A notification could not be sent on any channel.',
     version: 1,
     listed: false,
+    person: ['userId'],
     payload: z.object({
       notificationId: id,
       userId: id.optional(),
@@ -49,6 +51,7 @@ export const notifications = {
     description: 'A mail bounced because its address does not exist or refuses it.',
     version: 1,
     listed: false,
+    person: ['userId', 'bouncedEmail'],
     payload: z.object({
       notificationId: id,
       userId: id.optional(),
@@ -74,6 +77,7 @@ export const notifications = {
     listed: false,
     orderingKey: ({ userId }) => userId,
     orderedBy: 'userId',
+    person: ['userId'],
     payload: z.object({
       userId: id,
       channels: z.array(channel),

@@ -158,6 +158,7 @@ export const payments = {
     description: 'A payment link was created for a booking that was not paid at once.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       bookingId: id,
       intentId: id,
@@ -198,6 +199,7 @@ export const payments = {
     description: 'A deposit was returned, less any amount kept for damage.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       depositId: id,
       bookingId: id,

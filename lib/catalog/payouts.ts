@@ -9,6 +9,7 @@ export const payouts = {
     description: 'A payout to the tenant is complete.',
     version: 1,
     listed: true,
+    person: ['email'],
     payload: z.object({
       payoutId: id,
       tenantId: id,
@@ -75,6 +76,7 @@ export const payouts = {
     description: 'The bank returned a payout.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       payoutId: id,
       tenantId: id,
@@ -101,6 +103,7 @@ export const payouts = {
     description: 'A payout was withheld until a risk check or an account check is complete.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       payoutId: id,
       tenantId: id,

@@ -1,7 +1,7 @@
 import { catalog, isTopicName } from './catalog.ts';
 import type { TopicName } from './catalog.ts';
 import { knownSpans } from './known-texts.ts';
-import { ruleOf } from './marks.ts';
+import { ERASED, ERASED_EMAIL, looksLikeId, ruleOf } from './marks.ts';
 import type { Rule } from './marks.ts';
 import { patternSpans } from './personal-patterns.ts';
 import { readable } from './readable.ts';
@@ -47,6 +47,37 @@ export function hidePersonalData(topic: string, payload: unknown, version: numbe
   return { payload: shown, hidden, isValid };
 }
 
+/**
+ * Copies a payload with its personal data overwritten, so that it still fits its topic's schema if it did before.
+ * Optional values, and fields that the schema does not name, are left out.
+ *
+ * @param topic the event's topic. If this catalog lacks it, or the payload is newer, all texts but ids are overwritten.
+ * @returns the payload, and its personal texts as they were.
+ */
+export function erasePersonalData(
+  topic: string,
+  payload: unknown,
+  version: number,
+): { readonly payload: unknown; readonly texts: readonly string[] } {
+  const texts: string[] = [];
+  const rule = ruleOf(topic, version);
+  const erased = redact(rule, payload, '', (value, _pointer, _kind, instead) => {
+    texts.push(...textsIn(value));
+    return rule === null ? withoutTexts(value) : instead;
+  });
+  return { payload: erased, texts: texts.filter((text) => text !== ERASED && text !== ERASED_EMAIL) };
+}
+
+/** Overwrites all that is no id, where nothing is known about the schema. */
+function withoutTexts(value: unknown): unknown {
+  if (typeof value === 'string') return looksLikeId(value) ? value : ERASED;
+  if (typeof value === 'number') return Math.abs(value) < SMALLEST_NUMBER ? value : 0;
+  if (Array.isArray(value)) return value.map(withoutTexts);
+  if (!isRecord(value)) return value;
+  const named = Object.entries(value).filter(([name]) => FIELD_NAME.test(name));
+  return Object.fromEntries(named.map(([name, inner]) => [name, withoutTexts(inner)]));
+}
+
 /** Lists the personal texts of a payload, which an error message must not repeat. */
 export function personalTexts(topic: string, payload: unknown, version: number): string[] {
   const texts: string[] = [];
@@ -82,14 +113,14 @@ function maskSpans(text: string, places: readonly Span[]): string {
   return masked + text.slice(from);
 }
 
-/** Writes the placeholder of a hidden value; undefined leaves the value out. */
-type Hide = (value: unknown, pointer: string, kind: string | null) => unknown;
+/** Writes the placeholder of a hidden value; undefined leaves the value out. @param erased as in `Rule`. */
+type Hide = (value: unknown, pointer: string, kind: string | null, erased?: unknown) => unknown;
 
 function redact(rule: Rule | null, value: unknown, pointer: string, hide: Hide): unknown {
   if (rule === null) return hide(value, pointer, null);
-  if (rule.is === 'hidden') return hide(value, pointer, rule.kind);
+  if (rule.is === 'hidden') return hide(value, pointer, rule.kind, rule.erased);
   if (value === null) return null;
-  if (rule.is === 'shown') return rule.fits(value) ? value : hide(value, pointer, null);
+  if (rule.is === 'shown') return rule.fits(value) ? value : hide(value, pointer, null, rule.erased);
   if (rule.is === 'one of') {
     // Where several options fit, prefer one that hides the value.
     const fitting = rule.options.filter(({ fits }) => fits(value)).map((option) => option.rule);

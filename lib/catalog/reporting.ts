@@ -35,6 +35,7 @@ export const reporting = {
     description: 'A report is ready.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       reportId: id,
       tenantId: id,
@@ -61,6 +62,7 @@ export const reporting = {
     description: 'A report could not be generated.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       reportId: id,
       tenantId: id,

@@ -11,6 +11,7 @@ export const reviews = {
     description: 'A citizen was asked to review a venue after a booking.',
     version: 1,
     listed: false,
+    person: ['citizenId', 'email'],
     payload: z.object({
       bookingId: id,
       resourceId: id,
@@ -57,6 +58,7 @@ export const reviews = {
     description: 'A review passed moderation and is shown on the marketplace.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       reviewId: id,
       resourceId: id,
@@ -99,6 +101,7 @@ export const reviews = {
     description: 'The tenant answered a review in public.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       reviewId: id,
       answeredBy: id,

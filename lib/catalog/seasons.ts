@@ -9,6 +9,7 @@ export const seasons = {
     description: 'The allocation of seasonal leases has run; teams and associations are to be told.',
     version: 1,
     listed: true,
+    person: ['email'],
     payload: z.object({
       seasonId: id,
       allocationId: id,
@@ -82,6 +83,7 @@ export const seasons = {
     description: 'An association applied for a seasonal lease.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       applicationId: id,
       seasonId: id,
@@ -172,6 +174,7 @@ export const seasons = {
     description: 'An association declined the seasonal lease it was offered.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       leaseId: id,
       seasonId: id,
@@ -196,6 +199,7 @@ export const seasons = {
     description: 'A seasonal lease ended before its season did.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       leaseId: id,
       seasonId: id,

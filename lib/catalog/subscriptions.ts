@@ -11,6 +11,7 @@ export const subscriptions = {
     description: 'A tenant moved to a higher plan.',
     version: 1,
     listed: true,
+    person: ['email'],
     payload: z.object({
       subscriptionId: id,
       tenantId: id,
@@ -39,6 +40,7 @@ export const subscriptions = {
     description: "A tenant's first subscription began.",
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       subscriptionId: id,
       tenantId: id,
@@ -107,6 +109,7 @@ export const subscriptions = {
     description: 'A tenant cancelled its subscription, which runs until its last day.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       subscriptionId: id,
       tenantId: id,
@@ -131,6 +134,7 @@ export const subscriptions = {
     description: 'A tenant reached a limit of its plan.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       subscriptionId: id,
       tenantId: id,

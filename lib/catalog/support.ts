@@ -11,6 +11,7 @@ export const support = {
     description: 'A support case was opened by a citizen, a tenant or another component.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       caseId: id,
       tenantId: id.optional(),
@@ -37,6 +38,7 @@ export const support = {
     description: 'Support answered a case.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       caseId: id,
       answeredBy: id,
@@ -59,6 +61,7 @@ export const support = {
     description: 'A support case was escalated to people who can decide or fix it.',
     version: 1,
     listed: false,
+    person: ['escalatedTo', 'email'],
     payload: z.object({
       caseId: id,
       fromSeverity: severity,
@@ -83,6 +86,7 @@ export const support = {
     description: 'A support case was resolved, or closed without a solution.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       caseId: id,
       outcome: z.enum(['resolved', 'duplicate', 'no_reply', 'not_ours']),

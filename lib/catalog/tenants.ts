@@ -9,6 +9,7 @@ export const tenants = {
     description: 'A municipality has all it needs to take bookings.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       tenantId: id,
       name: title,
@@ -69,6 +70,7 @@ export const tenants = {
     description: 'Someone was invited to work for a tenant on the platform.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       invitationId: id,
       tenantId: id,
@@ -95,6 +97,7 @@ export const tenants = {
     description: 'A tenant was suspended: it takes no new bookings until further notice.',
     version: 1,
     listed: false,
+    person: ['email'],
     payload: z.object({
       tenantId: id,
       cause: z.enum(['unpaid_subscription', 'security', 'requested']),

@@ -33,7 +33,27 @@ export interface Topic<
   orderingKey?(payload: z.output<Payload>): string;
   /** The field that is the ordering key, for example `bookingId`. Set exactly when `orderingKey` is. */
   readonly orderedBy?: string;
+  /**
+   * The fields that name the person whose personal data the payload holds: their id, or personal data that nobody else
+   * has, such as an e-mail address. All name the same person. By these an erasure finds the events of a person.
+   *
+   * An id of someone else, for example who granted a role, is not among them.
+   */
+  readonly person?: readonly FieldOf<z.output<Payload>>[];
+  /** Fields that name others whose personal data the payload holds. */
+  readonly otherPeople?: readonly FieldOf<z.output<Payload>>[];
 }
+
+/** A field of a payload that may hold a text, or a dotted path into a value whose fields the schema does not name. */
+type FieldOf<Payload> = unknown extends Payload
+  ? string
+  : {
+      [Name in keyof Payload & string]: NonNullable<Payload[Name]> extends string
+        ? Name
+        : string extends keyof NonNullable<Payload[Name]>
+          ? `${Name}.${string}`
+          : never;
+    }[keyof Payload & string];
 
 /** Declares a topic. It returns the row as it is; its type ties `example` and `orderingKey` to `payload`. */
 export function topic<

@@ -68,6 +68,7 @@ export const webhooks = {
       "An identity provider's callback (national or bank identity) was received; deduplicated on the event id.",
     version: 1,
     listed: true,
+    person: ['body.data.subject', 'body.data.email'],
     payload: received,
     example: {
       eventId: 'idp_01J9ZK3V7Q',

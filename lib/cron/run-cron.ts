@@ -8,6 +8,7 @@ import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { perform } from './duties.ts';
 import type { Duty } from './duties.ts';
 import { keepStepping } from './keep-stepping.ts';
+import type { SteppedWork } from './keep-stepping.ts';
 import { steppedWork } from './stepped-work.ts';
 
 /**
@@ -46,6 +47,8 @@ export async function runCron(options: {
   readonly db: Database;
   readonly subscribers: readonly AttachedSubscriber[];
   readonly duties: readonly Duty[];
+  /** Work in steps that this deployment takes besides that of `steppedWork`. */
+  readonly work?: readonly SteppedWork[];
   /** When handlers must have ended; see `RelayOptions`. */
   readonly handlersUntil?: number;
   readonly budgetMs?: number;
@@ -54,11 +57,11 @@ export async function runCron(options: {
   /** Called once, after the relay's first turn. Must not reject. */
   readonly heartbeat?: () => Promise<void>;
 }): Promise<Response> {
-  const { duties, budgetMs = CRON_BUDGET_MS, heartbeat, ...relaying } = options;
+  const { duties, work: further = [], budgetMs = CRON_BUDGET_MS, heartbeat, ...relaying } = options;
   const until = Date.now() + budgetMs;
   let beating: Promise<void> | undefined;
   const onTurn = () => void (beating ??= heartbeat?.());
-  const work = steppedWork(options.subscribers);
+  const work = [...steppedWork(options.subscribers), ...further];
   const [report, { undone, ...performed }, succeeded] = await Promise.all([
     keepRelaying({ ...relaying, onTurn, until }),
     perform(duties, options.db),

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
 import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
 import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
+import pTimeout from 'p-timeout';
 import type { PoolClient } from 'pg';
 
 import { InvalidConfiguration, readConfig } from '../config.ts';
@@ -13,7 +14,7 @@ import { reportDue, trackTransaction } from './commits.ts';
 import type { OpenTransaction } from './commits.ts';
 import { beginLate } from './late-begin.ts';
 import type { LateConnection } from './late-begin.ts';
-import { runsOn } from './statement.ts';
+import { driverOf, runsOn } from './statement.ts';
 
 /**
  * A Drizzle database on any of the three drivers. Its `transaction` begins together with its first statement, in one
@@ -85,13 +86,17 @@ function track(tx: Transaction, open: OpenTransaction): Transaction {
 }
 
 /**
- * Runs the missing migrations. Safe to call at every start, from several processes at once, and while functions run: the
- * migrations are one transaction, which gives up on a table that is in use instead of making other statements wait.
+ * Runs the missing migrations and publishes the catalog for `postbud_emit`. Safe to call at every start, from several
+ * processes at once, and while functions run: the migrations are one transaction, which gives up on a table that is in use
+ * instead of making other statements wait.
  *
  * @throws an error with the code 55P03 when it gave up; nothing has changed then.
  */
 export async function migrate(db: Database): Promise<void> {
   await driverFor(db).migrate(fileURLToPath(new URL('../../drizzle/migrations', import.meta.url)));
+  // Functions, which never migrate, do not load it.
+  const { publishCatalog } = await import('./publish-catalog.ts');
+  await publishCatalog(driverOf(db));
 }
 
 /**
@@ -232,15 +237,12 @@ async function pooled<
       signal?.throwIfAborted();
       const connection = await pool.connect();
       const { client, handle, lost } = lateOf(connection);
-      const cut = new Promise<never>((_, reject) => {
-        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
-      });
       try {
         const transacted = handle.transaction(async (tx) => {
           runsOn(tx, client);
           return await body(tx);
         }, config);
-        const result = await Promise.race([transacted, cut]);
+        const result = await cutOff(transacted, signal);
         connection.release();
         return result;
       } catch (error) {
@@ -269,10 +271,12 @@ async function embedded(dataDir: string): Promise<Driver> {
     transact: (body, signal, config) =>
       transaction((tx) => {
         signal?.throwIfAborted();
-        const cut = new Promise<never>((_, reject) => {
-          signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
-        });
-        return Promise.race([body(tx), cut]);
+        return cutOff(body(tx), signal);
       }, config),
   };
+}
+
+/** Rejects with the signal's reason when it aborts first. */
+async function cutOff<Result>(running: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
+  return await (signal ? pTimeout(running, { milliseconds: Infinity, signal }) : running);
 }

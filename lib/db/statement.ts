@@ -1,6 +1,3 @@
-import { sql } from 'drizzle-orm/sql';
-import type { SQL } from 'drizzle-orm/sql';
-
 import { SECOND } from '../time.ts';
 
 /** One SQL statement and its parameters, `$1` first. */
@@ -14,11 +11,16 @@ export interface Statement {
   readonly values: readonly unknown[];
 }
 
-/** A Drizzle database or transaction, or the bare client, pool or transaction of `pg`, of Neon's driver or of PGlite. */
+/**
+ * A Drizzle database or transaction, or the bare client, pool or transaction of `pg`, of Neon's driver or of PGlite.
+ *
+ * Described by their methods, because a component in another repository has its own copies of these packages.
+ */
 export type Executor = DrizzleExecutor | DriverExecutor;
 
 interface DrizzleExecutor {
-  execute(query: SQL): PromiseLike<unknown>;
+  /** Every copy of Drizzle takes an `SQLWrapper` of its own; the `never` accepts them all. */
+  execute(query: never): PromiseLike<unknown>;
 }
 
 interface DriverExecutor {
@@ -56,8 +58,9 @@ export async function run<Row>(on: Executor, statement: Statement): Promise<Row[
     throw new TypeError('expected a database, client or transaction of Drizzle, pg, Neon or PGlite');
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
-  const result = (await on.execute(asDrizzle(statement))) as { rows: Row[] };
-  return result.rows;
+  const result = (await on.execute(asDrizzle(statement) as never)) as { rows: Row[] } | Row[];
+  // Drizzle's result is the driver's, and that of postgres.js is the rows themselves.
+  return Array.isArray(result) ? result : result.rows;
 }
 
 /**
@@ -88,16 +91,19 @@ export function runsOn(tx: object, client: DriverExecutor): void {
   clients.set(tx, client);
 }
 
-const pieces = new Map<string, { strings: TemplateStringsArray; order: readonly number[] }>();
-
-/** Converts a statement to Drizzle's form, so that it runs inside a Drizzle transaction. */
-function asDrizzle({ text, values }: Statement): SQL {
-  let piece = pieces.get(text);
-  if (!piece) {
-    const strings = text.split(/\$\d+/);
-    const order = Array.from(text.matchAll(/\$(\d+)/g), (match) => Number(match[1]) - 1);
-    piece = { strings: Object.assign(strings, { raw: strings }), order };
-    pieces.set(text, piece);
-  }
-  return sql(piece.strings, ...piece.order.map((index) => values[index]));
+/**
+ * Converts a statement to what Drizzle's `execute` asks for, so that it runs inside a Drizzle transaction: the two
+ * methods of its `SQL` that are called. `sql` of our own copy of Drizzle would do the same, at the cost of splitting the
+ * text at its parameters and of having that copy in the package that producers elsewhere install.
+ *
+ * @see https://github.com/drizzle-team/drizzle-orm/blob/main/drizzle-orm/src/pg-core/dialect.ts `sqlToQuery`
+ */
+function asDrizzle({ text, values }: Statement) {
+  const query = { sql: text, params: [...values] };
+  return {
+    getSQL() {
+      return this;
+    },
+    toQuery: () => query,
+  };
 }

@@ -32,8 +32,7 @@ export class UnknownTopic extends Error {
   constructor(topic: string) {
     // Without types, a caller may pass anything.
     const meant = typeof topic === 'string' ? nearest(topic, Object.keys(catalog)) : null;
-    const advice =
-      meant === null ? 'npx postbud catalog lists the topics of this release' : `did you mean ${meant}?`;
+    const advice = meant === null ? 'the catalog of this release does not have it' : `did you mean ${meant}?`;
     super(`unknown topic ${JSON.stringify(topic)}: ${advice}`);
     this.name = 'UnknownTopic';
     this.topic = topic;

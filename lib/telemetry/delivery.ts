@@ -2,7 +2,7 @@ import { SpanKind, context, trace } from '@opentelemetry/api';
 import type { Span } from '@opentelemetry/api';
 
 import type { LogBatch, LogFields, LogLevel } from '../log.ts';
-import { contextOf } from '../trace-context.ts';
+import { contextOf } from './continued-trace.ts';
 import { endFailed, isTracing, safeKind, tracer } from './tracing.ts';
 
 /** One attempt to deliver an event to a subscriber. */

@@ -2,7 +2,7 @@ import { SpanKind, context, trace } from '@opentelemetry/api';
 import type { Attributes } from '@opentelemetry/api';
 
 import { endFailed, isTracing, sendSpans, startTracing, tracer } from './tracing.ts';
-import { contextOf } from '../trace-context.ts';
+import { contextOf } from './continued-trace.ts';
 
 /** The parts of a request that its span shows: not its path, query and headers, which the caller chooses. */
 export interface TracedRequest {

@@ -1,6 +1,7 @@
 import { connect, migrate } from '../db/connect.ts';
 import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
+import { codeOf } from '../log.ts';
 import { HealthRecorder } from '../subscriber-health/recorder.ts';
 
 /** An embedded database in memory with all tables and without rows, whose clock only the test moves. */
@@ -40,7 +41,9 @@ export async function giveBack(database: TestDatabase): Promise<void> {
 }
 
 async function openDatabase(): Promise<TestDatabase> {
-  const { db, close } = await connect('memory://');
+  const { db, close } = await connect('memory://').catch((error: unknown) => {
+    throw codeOf(error) === 'ERR_MODULE_NOT_FOUND' ? new DatabaseMissing({ cause: error }) : error;
+  });
   // Before the migrations, whose defaults then read the clock of the test.
   await executeAll(db, CLOCK);
   await migrate(db);
@@ -55,6 +58,19 @@ async function openDatabase(): Promise<TestDatabase> {
       });
     },
   };
+}
+
+/** Only a test needs the embedded database, so the package does not install it. */
+class DatabaseMissing extends Error {
+  readonly code = 'database_missing';
+
+  constructor(options: ErrorOptions) {
+    super(
+      'a test bus runs on @electric-sql/pglite, which is not installed: npm install --save-dev @electric-sql/pglite',
+      options,
+    );
+    this.name = 'DatabaseMissing';
+  }
 }
 
 async function executeAll(db: Database, statements: readonly string[]): Promise<void> {

@@ -6,9 +6,8 @@ import { replay } from '../deliveries/replay.ts';
 import type { Replay } from '../deliveries/replay.ts';
 import type { ReplayRequest } from '../deliveries/replay-request.ts';
 import { nearest } from '../nearest.ts';
-import { emit } from '../outbox/emit.ts';
+import { emit, UnknownTopic } from '../outbox/emit.ts';
 import type { EmitOptions } from '../outbox/emit.ts';
-import { UnknownTopic } from '../outbox/errors.ts';
 import { attach, topicsOf } from '../subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { SECOND } from '../time.ts';
@@ -22,6 +21,8 @@ import type { AnyEvent } from './events.ts';
 import { Recorder } from './recorder.ts';
 import type { Received } from './received.ts';
 
+export { PermanentError, RetryAfter } from '../subscribers/outcome.ts';
+export { subscriber } from '../subscribers/subscriber.ts';
 export type { Received };
 
 export interface TestBusOptions {

@@ -1,23 +1,21 @@
-import { createHash } from 'node:crypto';
-
 import pTimeout from 'p-timeout';
 
 import { InvalidConfiguration, providers } from '../config.ts';
 import type { Config, Provider } from '../config.ts';
-import { noteDue } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
 import { readBody, requireJson } from '../http/body.ts';
 import { Problem } from '../http/problem.ts';
 import { codeOf, log, logError } from '../log.ts';
-import { outboxEvent, recordingStatement } from '../outbox/emit.ts';
-import type { OutboxEvent } from '../outbox/emit.ts';
+import { outboxEvent } from '../outbox/record.ts';
+import type { OutboxEvent } from '../outbox/record.ts';
 import { inSendSpan } from '../telemetry/event.ts';
 import { SECOND } from '../time.ts';
 import { parseWebhookBody } from './body.ts';
 import type { Rejections } from './rejections.ts';
 import { webhookRoute } from './route.ts';
 import type { Received } from './route.ts';
+import { payloadOf, sha256, storeWebhook, topicOf } from './store.ts';
+import type { Stored, Webhook } from './store.ts';
 import { isUsableSecret, verifyWebhook } from './verify.ts';
 
 export interface WebhookIntake {
@@ -53,16 +51,6 @@ export async function receiveWebhook(intake: WebhookIntake): Promise<Received> {
     });
   }
   return { received: true, duplicate: !isNew, eventId };
-}
-
-/** A webhook with a valid signature and a body that can be stored. */
-interface Webhook {
-  readonly provider: Provider;
-  readonly eventId: string;
-  readonly eventType: string | null;
-  readonly body: Record<string, unknown>;
-  /** The hash of the received bytes, in hexadecimal. */
-  readonly bodySha256: string;
 }
 
 /** Runs all checks. A refusal is counted and leaves a log line. @throws Problem */
@@ -153,10 +141,6 @@ function requireId({ eventId }: { readonly eventId: string | null }): string {
   throw new Problem('invalid_event_id');
 }
 
-function sha256(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
-}
-
 /** Providers give up on a request after five to thirty seconds. */
 const DATABASE_LIMIT_MS = 5 * SECOND;
 
@@ -165,12 +149,11 @@ const DATABASE_RETRY_SECONDS = 5;
 
 /** @throws Problem 503 when the database fails or does not answer in time */
 async function store(intake: WebhookIntake, webhook: Webhook): Promise<Stored> {
-  const { provider, eventId, eventType, body } = webhook;
-  const payload = { eventId, eventType, body };
-  const topic = `webhook.${provider}.received`;
+  const { provider, eventId } = webhook;
+  const topic = topicOf(webhook);
   try {
     return await inSendSpan(topic, async (sent) => {
-      const event = outboxEvent(topic, payload, { correlationId: intake.requestId });
+      const event = outboxEvent(topic, payloadOf(webhook), { correlationId: intake.requestId });
       const stored = await pTimeout(write(intake, webhook, event), {
         milliseconds: DATABASE_LIMIT_MS,
         fallback: () => {
@@ -203,54 +186,6 @@ class DatabaseTimeout extends Error {
   }
 }
 
-interface Stored {
-  readonly isNew: boolean;
-  readonly isSameBody: boolean;
+async function write({ database }: WebhookIntake, webhook: Webhook, event: OutboxEvent): Promise<Stored> {
+  return await storeWebhook(await database(), webhook, event);
 }
-
-/**
- * Calls `noteDue` here and not in the caller, so that an event that is stored after the time limit is delivered at once
- * too.
- */
-async function write(
-  { database }: WebhookIntake,
-  { provider, eventId, eventType, bodySha256 }: Webhook,
-  event: OutboxEvent,
-): Promise<Stored> {
-  const db = await database();
-  const statement = storeWebhook(event, [provider, eventId, eventType, bodySha256]);
-  const [stored] = await run<Stored>(driverOf(db), statement);
-  if (stored!.isNew) noteDue(db);
-  return stored!;
-}
-
-/** The longest wait for the same webhook in another transaction. The rest of the five seconds is for the network. */
-const LOCK_LIMIT_MS = 2 * SECOND;
-
-/**
- * Writes receipt, event and marker in one statement: one transaction, one round trip. If the same webhook is being
- * stored by another transaction, it waits for that one. If that one commits, this webhook is a duplicate; if it rolls
- * back, this webhook is the first. A duplicate only updates its receipt: it writes no event and does not take the
- * emitter lock, which would hold back the topic's fan-out.
- *
- * The statement sets the time limit for locks itself, because a pooler keeps no session settings.
- */
-const storeWebhook = recordingStatement({
-  name: 'receive_webhook',
-  ctes: `
-    lock_limit as materialized (
-      select set_config('lock_timeout', '${LOCK_LIMIT_MS}ms', true)
-    ),
-    receipt as (
-      insert into webhook_receipts as known (provider, event_id, event_type, body_sha256, received_at)
-      select $1::text, $2::text, $3::text, $4::text, clock_timestamp() from lock_limit
-      on conflict (provider, event_id) do update set
-        duplicates = known.duplicates + 1,
-        body_mismatches = known.body_mismatches + (known.body_sha256 <> excluded.body_sha256)::int,
-        last_duplicate_at = excluded.received_at
-      returning duplicates = 0 as is_new, body_sha256 = $4::text as is_same_body
-    ),`,
-  parameters: 4,
-  from: 'from receipt where is_new',
-  select: 'select is_new as "isNew", is_same_body as "isSameBody" from receipt',
-});

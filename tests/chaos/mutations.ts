@@ -3,6 +3,8 @@ import type { Rule } from './promises/promises.ts';
 
 const FAN_OUT = 'drizzle/migrations/0015_fan_out.sql';
 const SETTLE = 'drizzle/migrations/0029_settle_2.sql';
+const SQL_EMIT = 'drizzle/migrations/0036_sql_emit.sql';
+const NEXT = 'drizzle/migrations/0030_claim_2.sql';
 const CLAIM = 'drizzle/migrations/0035_erased_events.sql';
 
 /** A mistake that is built into the bus for some runs, and that the checker must find. */
@@ -44,6 +46,17 @@ export const MUTATIONS: readonly Mutation[] = [
   perform pg_sleep(0.05);
   at := clock_timestamp();
 `,
+      },
+    ],
+  },
+  {
+    name: 'sql-emit-without-lock',
+    breaks: ['order'],
+    changes: [
+      {
+        file: SQL_EMIT,
+        from: '  perform pg_advisory_xact_lock_shared(36951, hashtext(known.topic));\n',
+        to: '',
       },
     ],
   },
@@ -262,7 +275,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['order', 'overlap', 'holder'],
     changes: [
       {
-        file: CLAIM,
+        file: NEXT,
         from: 'and (in_trouble is null or next.lane_key <> all (in_trouble))',
         to: '',
       },

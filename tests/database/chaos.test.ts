@@ -32,6 +32,7 @@ const REPLAYS = Array.from({ length: 40 }, (_, path) => path);
 const PATHS: Readonly<Record<string, readonly number[]>> = {
   'no-fence': CROWDED,
   'fence-clock-after-locks': CROWDED,
+  'sql-emit-without-lock': [9, ...CROWDED],
   'fan-out-without-lock': CROWDED,
   'settle-without-token': [5, 0],
   'lease-shorter-than-limit': [1, 0],

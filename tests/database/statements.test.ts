@@ -123,18 +123,18 @@ describe('the statements that run again and again', () => {
     const prepared = async (on: Executor) =>
       await run<{ name: string; uses: number }>(on, {
         text: `select name, (generic_plans + custom_plans)::int as uses from pg_prepared_statements
-          where name in ('emit', 'settle') order by name`,
+          where name in ('postbud_emit', 'settle') order by name`,
         values: [],
       });
     const client = new pg.Client(bus.url);
     await client.connect();
     const payload = catalog['payment.captured'].example;
     for (let event = 0; event < 3; event += 1) await emit(client, 'payment.captured', payload);
-    expect(await prepared(client)).toEqual([{ name: 'emit', uses: 3 }]);
+    expect(await prepared(client)).toEqual([{ name: 'postbud_emit', uses: 3 }]);
     await client.end();
     await bus.db.transaction(async (tx) => {
       await emit(tx, 'payment.captured', payload);
-      expect(await prepared(tx)).toContainEqual({ name: 'emit', uses: expect.any(Number) });
+      expect(await prepared(tx)).toContainEqual({ name: 'postbud_emit', uses: expect.any(Number) });
     });
     const found: unknown[] = [];
     const bookings = subscriber(

@@ -1,15 +1,11 @@
 import { spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
 
 import { freePort } from './postgres.ts';
+import { programPath } from './programs.ts';
 
 /** Where a Redis server is on this machine; undefined says that tests which need one cannot run. */
-export const redisServerPath = (process.env['PATH'] ?? '')
-  .split(delimiter)
-  .map((folder) => join(folder, 'redis-server'))
-  .find((path) => existsSync(path));
+export const redisServerPath = programPath('redis-server');
 
 export interface RedisServer {
   readonly port: number;

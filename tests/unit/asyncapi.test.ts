@@ -10,7 +10,7 @@ import type { Topic } from '../../lib/catalog/topic.ts';
 import { waitAfter } from '../../lib/relay/backoff.ts';
 import { cloudEvent, remoteSubscriber } from '../../lib/subscribers/http.ts';
 import type { BusEvent, DeliveryContext } from '../../lib/subscribers/subscriber.ts';
-import { contextOf } from '../../lib/trace-context.ts';
+import { contextOf } from '../../lib/telemetry/continued-trace.ts';
 import { HOUR, MINUTE } from '../../lib/time.ts';
 
 const rows = topics();
@@ -122,6 +122,7 @@ describe('a message', () => {
       correlationId: '5f0a4d3c-8a3e-4c55-9a35-0c7c4d0f3b1e',
       causationId: null,
       traceparent: null,
+      erased: false,
     } as BusEvent;
   };
   const sent: Record<string, object> = {};
@@ -138,12 +139,14 @@ describe('a message', () => {
   });
 
   test('a message with every attribute has just the described names', () => {
-    const event = cloudEvent({
+    const all = {
       ...eventOf('payment.captured', catalog['payment.captured']),
       causationId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
       orderingKey: 'bkg_48213',
       traceparent: TRACEPARENT,
-    });
+      erased: true,
+    };
+    const event = cloudEvent(all, { id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a76', wasSkipped: true });
     expect(validatorOf('payment.captured')(event)).toEqual([]);
     const { data: _, ...attributes } = event;
     const { properties } = document.components.schemas.CloudEvent;

@@ -5,7 +5,8 @@ import { wrongVariables } from '../../lib/config.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { logTo } from '../../lib/log.ts';
 import type { LogLine } from '../../lib/log.ts';
-import { contextOf, traceId, traceparent } from '../../lib/trace-context.ts';
+import { contextOf } from '../../lib/telemetry/continued-trace.ts';
+import { traceId, traceparent } from '../../lib/trace-context.ts';
 import { classOf, safeKind } from '../../lib/telemetry/tracing.ts';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';

@@ -5,8 +5,8 @@ import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import { noteDue } from '../../db/commits.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { recordingStatement } from '../../outbox/emit.ts';
-import type { OutboxEvent } from '../../outbox/emit.ts';
+import { recordingStatement } from '../../outbox/record.ts';
+import type { OutboxEvent } from '../../outbox/record.ts';
 
 export interface SmokeTestPlan {
   readonly by: string;

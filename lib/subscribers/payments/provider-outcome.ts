@@ -64,7 +64,7 @@ const cardBody = z.discriminatedUnion('type', [
   }),
 ]);
 
-const CARD_TYPES = ['payment_intent.succeeded', 'payment_intent.payment_failed', 'charge.refunded'];
+const CARD_TYPES = cardBody.options.map(({ shape }) => shape.type.value);
 
 /** Stripe's amounts are cumulative: `amount_received` of the intent, `amount_refunded` of each of its charges. */
 function cardOutcome(body: Record<string, unknown>): PaymentOutcome | null {
@@ -113,6 +113,12 @@ const walletBody = z.object({
   amount: z.object({ value: amountMinor, currency: currencyCode }).optional(),
   success: z.boolean().optional(),
 });
+
+/** The types of webhooks that can have an outcome; all others mean nothing here. */
+export const OUTCOME_TYPES: Readonly<Record<PaymentProvider, readonly string[]>> = {
+  cardpayments: CARD_TYPES,
+  walletpayments: walletBody.shape.name.options,
+};
 
 /**
  * Vipps' amounts are those of a single capture or refund, each with a `pspReference` of its own.

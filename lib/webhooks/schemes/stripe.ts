@@ -5,6 +5,8 @@ import {
   Refusal,
   requireHeader,
   type SignedRequest,
+  type VerifiedRequest,
+  type WebhookEvent,
   type WebhookScheme,
 } from './scheme.ts';
 import { textKey } from './secret.ts';
@@ -19,10 +21,12 @@ export const stripe: WebhookScheme = {
   // Unlike Standard Webhooks, whose prefix it shares, Stripe uses the whole text as the key, `whsec_` included.
   keyOf: textKey,
   claimOf,
-  eventOf: ({ fields: { id, type } }) => {
-    return { eventId: eventIdFrom(id), eventType: eventTypeFrom(type) };
-  },
+  eventOf: stripeEvent,
 };
+
+export function stripeEvent({ fields: { id, type } }: Pick<VerifiedRequest, 'fields'>): WebhookEvent {
+  return { eventId: eventIdFrom(id), eventType: eventTypeFrom(type) };
+}
 
 function claimOf({ headers, body }: SignedRequest): Claim {
   const items = parseItems(requireHeader(headers, 'stripe-signature'));

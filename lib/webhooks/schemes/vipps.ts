@@ -21,7 +21,7 @@ export const vipps: WebhookScheme = {
   // The secret looks like base64, but its text is the key.
   keyOf: textKey,
   claimOf,
-  eventOf,
+  eventOf: vippsEvent,
 };
 
 /** The form that signs method, path and host. Accepting the shorter legacy form would be a downgrade. */
@@ -59,7 +59,9 @@ function parseHttpDate(text: string): number {
  * Makes the event id from name, reference and `pspReference`, because Vipps sends none: one reference has several
  * captures and refunds, each with its own `pspReference`, and one `pspReference` may occur under several names.
  */
-function eventOf({ fields: { name, reference, pspReference } }: VerifiedRequest): WebhookEvent {
+export function vippsEvent({
+  fields: { name, reference, pspReference },
+}: Pick<VerifiedRequest, 'fields'>): WebhookEvent {
   const parts = [name, reference, pspReference];
   return {
     eventId: parts.every(isIdPart) ? parts.join(':') : null,

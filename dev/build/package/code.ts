@@ -1,0 +1,130 @@
+import { posix, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { build } from 'esbuild';
+import type { Metafile, Plugin } from 'esbuild';
+
+/** A file of JavaScript in the package. */
+export interface CodeFile {
+  /** From the package's folder. */
+  readonly path: string;
+  readonly code: string;
+  /** The files that are loaded with it. */
+  readonly imports: readonly string[];
+}
+
+/**
+ * What the package's code imports and never runs there, and what stands in its place. A test bus opens only the embedded
+ * database, and leaves it to the component's own OpenTelemetry to export spans.
+ */
+const LEFT_OUT: Readonly<Record<string, string>> = {
+  pg: '',
+  ws: '',
+  '@neondatabase/serverless': '',
+  '@vercel/functions': 'export const waitUntil = () => undefined;',
+  'drizzle-orm/node-postgres': '',
+  'drizzle-orm/node-postgres/migrator': '',
+  'drizzle-orm/neon-serverless': '',
+  'drizzle-orm/neon-serverless/migrator': '',
+  './export.ts': 'export const exportTraces = () => () => undefined;',
+};
+
+/**
+ * Bundles each entry with what it needs, as modules for the oldest Node that the package supports. They stay readable:
+ * those who install the package read them in stack traces and reviews.
+ *
+ * An entry imports the other entries, so that a class or a topic is the same one for all. What is in no entry is in each
+ * that needs it: shared between them, `emit` would load all that only `testing` needs of it. All files lie two folders
+ * deep, as in this repository, so that the migrations are at the same place for each.
+ *
+ * @param files from `root`.
+ * @param installed packages that stay imports.
+ * @param plugins for tests, which package another catalog.
+ */
+export async function codeOf(
+  root: URL,
+  files: readonly string[],
+  installed: readonly string[],
+  plugins: readonly Plugin[] = [],
+): Promise<CodeFile[]> {
+  const bundled = await Promise.all(files.map((file) => bundleOf(root, file, files, installed, plugins)));
+  return bundled.flat();
+}
+
+async function bundleOf(
+  root: URL,
+  file: string,
+  entries: readonly string[],
+  installed: readonly string[],
+  plugins: readonly Plugin[],
+): Promise<CodeFile[]> {
+  const folder = fileURLToPath(root);
+  const { outputFiles, metafile } = await build({
+    absWorkingDir: folder,
+    entryPoints: [file],
+    outbase: '.',
+    outdir: '.',
+    chunkNames: `${posix.dirname(file)}/[name]-[hash]`,
+    splitting: true,
+    write: false,
+    bundle: true,
+    metafile: true,
+    platform: 'node',
+    target: 'node20.19',
+    format: 'esm',
+    mainFields: ['module', 'main'],
+    external: installed.flatMap((name) => [name, `${name}/*`]),
+    plugins: [...plugins, otherEntries(root, entries), leaveOut],
+    logLevel: 'warning',
+  });
+  return outputFiles.map(({ path, text }) => {
+    const name = relative(folder, path);
+    return { path: name, code: text, imports: importsOf(name, metafile.outputs[name]) };
+  });
+}
+
+/** Adds up the bytes that `import` of a file loads from the package. */
+export function bytesOf(files: readonly CodeFile[], path: string): number {
+  const loaded = new Set([path]);
+  for (const name of loaded) {
+    for (const other of files.find((file) => file.path === name)!.imports) loaded.add(other);
+  }
+  return files
+    .filter((file) => loaded.has(file.path))
+    .reduce((sum, { code }) => sum + Buffer.byteLength(code), 0);
+}
+
+/** The files of the package that load with a file. */
+function importsOf(name: string, output: Metafile['outputs'][string] | undefined): string[] {
+  return (output?.imports ?? [])
+    .filter(({ kind }) => kind === 'import-statement')
+    .flatMap(({ path, external }) => {
+      if (!external) return path;
+      return path.startsWith('.') ? posix.join(posix.dirname(name), path) : [];
+    });
+}
+
+function otherEntries(root: URL, entries: readonly string[]): Plugin {
+  const paths = new Map(entries.map((file) => [fileURLToPath(new URL(file, root)), file] as const));
+  return {
+    name: 'other-entries',
+    setup(build) {
+      build.onResolve({ filter: /^\./ }, ({ path, resolveDir, kind }) => {
+        if (kind === 'entry-point') return undefined;
+        const file = paths.get(resolve(resolveDir, path));
+        if (file === undefined) return undefined;
+        return { path: `../../${file.replace(/\.ts$/, '.js')}`, external: true };
+      });
+    },
+  };
+}
+
+const leaveOut: Plugin = {
+  name: 'left-out',
+  setup(build) {
+    build.onResolve({ filter: /.*/ }, ({ path }) =>
+      Object.hasOwn(LEFT_OUT, path) ? { path, namespace: 'left-out' } : undefined,
+    );
+    build.onLoad({ filter: /.*/, namespace: 'left-out' }, ({ path }) => ({ contents: LEFT_OUT[path]! }));
+  },
+};
