@@ -160,16 +160,11 @@ function handlerOf({ subscriber, handlers }: Receiving, { topic, version }: Rece
   }
   const handler = handlers.get(topic);
   if (handler) return handler;
-  const type: string = topic;
-  if (type === SMOKE_TEST.topic) return NOTHING;
   const advice = isTopicName(topic)
     ? `Add one, or leave the topic out of SUBSCRIBER_${subscriber.toUpperCase()}_TOPICS at the bus.`
     : 'The installed catalog does not know the topic: update the package postbud.';
   throw new Refused(501, 'no_handler', `${subscriber} has no handler for this topic. ${advice}`);
 }
-
-/** A smoke test of the bus: that it was verified and remembered is all it asks for. */
-const NOTHING = () => undefined;
 
 function gapBefore(event: ReceivedEvent): GapOf<TopicName> {
   const { topic, orderingKey, previousId, previousSkipped } = event;
