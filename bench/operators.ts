@@ -306,7 +306,7 @@ async function views(db: Database): Promise<Figure[]> {
 
 /** Measures the list of webhooks, beside as many receipts as there are deliveries. */
 async function webhooks(db: Database): Promise<Figure[]> {
-  const endpoints = endpointsOf(readConfig().webhooks);
+  const endpoints = endpointsOf(readConfig());
   tell('webhook_receipts');
   await run(driverOf(db), { text: RECEIPTS, values: [DELIVERED] });
   const list = (query: object) => () => readWebhooks(db, endpoints, webhookQuery.parse(query));
@@ -409,7 +409,7 @@ async function pages(db: Database): Promise<Figure[]> {
     refusals: () => [],
     relays: () => true,
     alerts: () => readConfig().alerts,
-    webhooks: () => endpointsOf(readConfig().webhooks),
+    webhooks: () => endpointsOf(readConfig()),
   };
   const console = operatorEndpoint({
     settings: () => settings,

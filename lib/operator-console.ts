@@ -28,7 +28,7 @@ export function operators(
       refusals,
       relays,
       alerts: () => config().alerts,
-      webhooks: () => endpointsOf(config().webhooks),
+      webhooks: () => endpointsOf(config()),
     },
     routes,
   });

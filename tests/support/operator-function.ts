@@ -83,7 +83,7 @@ export function operatorFunction({
       refusals,
       relays: () => true,
       alerts,
-      webhooks: () => endpointsOf(readConfig().webhooks),
+      webhooks: () => endpointsOf(readConfig()),
     },
     routes,
   });
