@@ -1,6 +1,7 @@
 import pg from 'pg';
 
 import { errorGroupOf } from '../lib/deliveries/error-group.ts';
+import { untilAutovacuumHasRun } from './autovacuum.ts';
 import { topics as catalogTopics } from '../lib/catalog/catalog.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { driverOf, run } from '../lib/db/statement.ts';
@@ -148,9 +149,8 @@ export async function fillLargeBus(
       tell(/\b(?:update|insert into|setval) *\(?'?(\w+)/.exec(statement)?.[1] ?? '…');
       await client.query(statement);
     }
-    // Autovacuum would have done this in the three months.
-    tell('analyze');
-    await client.query('analyze');
+    tell('autovacuum');
+    await untilAutovacuumHasRun(async (text) => (await client.query<{ waiting: number }>(text)).rows);
     await client.query("select brin_summarize_new_values('deliveries_event')");
     const { rows } = await client.query<LargeBus>(COUNTED);
     return rows[0]!;
@@ -363,7 +363,7 @@ async function storePlan(client: pg.Client, { topics, plan, graves }: Plan): Pro
     [JSON.stringify(graves)],
   );
   await client.query(LANES);
-  await client.query('analyze topic, slot, plan, grave, lanes');
+  await client.query('analyze topic, slot, plan, grave, lanes'); // for the fill itself; autovacuum leaves temporary tables alone
 }
 
 /** Maps an event's number to its topic, and to its rank among the topic's events of that round. */

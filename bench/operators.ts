@@ -36,6 +36,7 @@ import { emit } from '../lib/outbox/emit.ts';
 import { relay } from '../lib/relay/relay.ts';
 import { sampleBacklog } from '../lib/subscriber-health/sample-backlog.ts';
 import { SECOND } from '../lib/time.ts';
+import { testSender } from '../lib/webhooks/send-test.ts';
 import { endpointsOf } from '../lib/webhooks/endpoints.ts';
 import { createDatabase, startPostgres } from '../tests/support/postgres.ts';
 import { goal, ms, quantile, timed } from './figures.ts';
@@ -409,6 +410,8 @@ async function pages(db: Database): Promise<Figure[]> {
     refusals: () => [],
     relays: () => true,
     alerts: () => readConfig().alerts,
+    ownUrl: () => undefined,
+    testWebhooks: () => testSender(readConfig().webhooks),
     webhooks: () => endpointsOf(readConfig()),
   };
   const console = operatorEndpoint({

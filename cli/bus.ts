@@ -10,7 +10,7 @@ import { printable } from './text.ts';
 
 /** The part of a route's declaration that commands use. */
 export interface Route<View> extends Pick<Operation, 'method' | 'path'> {
-  readonly access: Exclude<Access, 'anyone' | 'provider'>;
+  readonly access: Exclude<Access, 'anyone' | 'provider' | 'producer'>;
   readonly answer: z.ZodType<View>;
 }
 

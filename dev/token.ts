@@ -14,7 +14,12 @@ const USAGE = `npm run token -- [--sub kari] [--scope "event-bus:read event-bus:
 
 Mints an operator’s token with OPERATOR_JWT_SECRET, or with the secret that npm start generated.`;
 
-const SCOPES: readonly Scope[] = ['event-bus:read', 'event-bus:replay', 'event-bus:reveal'];
+const SCOPES: readonly Scope[] = [
+  'event-bus:read',
+  'event-bus:replay',
+  'event-bus:reveal',
+  'event-bus:erase',
+];
 
 /** `npm run token`. */
 await runProgram({

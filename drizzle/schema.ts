@@ -27,7 +27,8 @@ export const stateEnum = pgEnum('delivery_state', ['delivered', 'pending', 'fail
 const at = (name: string) => timestamp(name, { withTimezone: true });
 
 /**
- * The outbox: one row per event. Written by `emit` in the producer's transaction; only the three counters change later.
+ * The outbox: one row per event. Written by `emit` in the producer's transaction; later only the three
+ * counters change, and what an erasure overwrites.
  *
  * No index has a column that a settlement changes, so that settling is a HOT update (docs/design.md).
  */
@@ -537,6 +538,8 @@ export const operatorActions = pgTable(
     incidentId: uuid('incident_id'),
     /** Of a paced replay that was stopped. */
     replayId: uuid('replay_id'),
+    /** The log never changes, so it has this and not the subject. */
+    erasureId: uuid('erasure_id'),
   },
   (table) => [
     index('operator_actions_at').on(table.at, table.id),
@@ -681,6 +684,40 @@ export const webhookRejections = pgTable(
       .default(sql`'{}'`),
   },
   (table) => [primaryKey({ columns: [table.provider, table.reason, table.day] })],
+);
+
+/** A webhook of a smoke test, as its endpoint answered it. */
+export interface TestWebhook {
+  readonly provider: string;
+  /** Null without an answer. */
+  readonly status: number | null;
+  readonly durationMs: number;
+  /** The provider's id of it, under which its receipt is stored; null where it was not accepted. */
+  readonly receiptId: string | null;
+  readonly problem: string | null;
+}
+
+/** Smoke tests, for a month. The id is also that of the test's event, if there is one. */
+export const smokeTests = pgTable(
+  'smoke_tests',
+  {
+    id: uuid('id').primaryKey(),
+    startedAt: at('started_at').notNull(),
+    startedBy: text('started_by').notNull(),
+    /** Where the webhooks were sent to. */
+    origin: text('origin').notNull(),
+    /** Whom the event is for: who was attached where it was started, and not paused. Empty: there is no event. */
+    subscribers: text('subscribers').array().notNull(),
+    /** Null until all were sent. */
+    webhooks: jsonb('webhooks').$type<readonly TestWebhook[]>(),
+    /** When what had not arrived was dismissed; see `endSmokeTests`. */
+    endedAt: at('ended_at'),
+  },
+  (table) => [
+    index('smoke_tests_open')
+      .on(table.startedAt)
+      .where(sql`ended_at is null`),
+  ],
 );
 
 /** A subscription, and how many of its deliveries a replay put back. */
@@ -961,6 +998,94 @@ export const notifications = pgTable(
       .on(table.recordedAt)
       .where(sql`${table.email} is not null`),
   ],
+);
+
+/**
+ * Erasures of a person's data. They go on in steps (lib/deliveries/erase.ts), in these states:
+ *
+ * - `waiting` for the producers whose transactions were open when it was requested;
+ * - `gathering` the person's other names from the events that name them, until there is none more;
+ * - `finding` the events that any of the names is in;
+ * - `erasing` them and their deliveries;
+ * - `settling`: waiting for the relays that hold lanes which they claimed before, and may still settle with an error that
+ *   quotes the person;
+ * - `checking` the deliveries again for what these settled, and the texts of incidents and error groups;
+ * - `ended`.
+ */
+export const erasures = pgTable(
+  'erasures',
+  {
+    id: uuid('id').primaryKey(),
+    /** Events created later are not erased. */
+    requestedAt: at('requested_at').notNull(),
+    requestedBy: text('requested_by').notNull(),
+    reason: text('reason').notNull(),
+    /** As they were asked for; the personal ones are masked at the end. */
+    subjects: text('subjects').array().notNull(),
+    /** Whether to look for the subjects alone, and not for the person's other names. */
+    isExact: boolean('is_exact').notNull(),
+    /** What it looks for. Null at the end. */
+    names: jsonb('names').$type<readonly unknown[]>(),
+    /** How many of them were known when the search for more began to read the events. */
+    namesBefore: smallint('names_before').notNull().default(0),
+    state: text('state')
+      .$type<'waiting' | 'gathering' | 'finding' | 'erasing' | 'settling' | 'checking' | 'ended'>()
+      .notNull()
+      .default('waiting'),
+    /** The producers' transactions that were open when it was requested, as `pg_locks` has them. */
+    producers: text('producers').array().notNull(),
+    /** The leases of lanes at the end of `erasing`. */
+    leases: uuid('leases')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
+    /** The newest event when the search began. */
+    lastId: uuid('last_id'),
+    /** How far the present state has come. */
+    reachedId: uuid('reached_id').notNull().default('00000000-0000-0000-0000-000000000000'),
+    /** Events that the present state has read. */
+    searched: bigint('searched', { mode: 'number' }).notNull().default(0),
+    /** Events that name the person. */
+    found: bigint('found', { mode: 'number' }).notNull().default(0),
+    /** Events whose payload had personal data. */
+    events: bigint('events', { mode: 'number' }).notNull().default(0),
+    /** Deliveries whose attempts had errors, answers or reasons. */
+    deliveries: bigint('deliveries', { mode: 'number' }).notNull().default(0),
+    notifications: bigint('notifications', { mode: 'number' }).notNull().default(0),
+    /** Other texts that held the person: of error groups, incidents and the like. */
+    texts: bigint('texts', { mode: 'number' }).notNull().default(0),
+    /** Events whose ordering key holds the person and had to stay, because deliveries depend on it. */
+    keysKept: bigint('keys_kept', { mode: 'number' }).notNull().default(0),
+    /** When the next step may be taken. */
+    nextAt: at('next_at').notNull(),
+    endedAt: at('ended_at'),
+  },
+  (table) => [
+    index('erasures_requested').on(table.requestedAt, table.id),
+    index('erasures_open')
+      .on(table.nextAt)
+      .where(sql`ended_at is null`),
+    check(
+      'erasures_state',
+      sql`state in ('waiting', 'gathering', 'finding', 'erasing', 'settling', 'checking', 'ended')
+        and (state = 'ended') = (ended_at is not null) and (ended_at is null or names is null)`,
+    ),
+  ],
+);
+
+/** The events that an erasure under way has found. Deleted at its end. */
+export const erasedEvents = pgTable(
+  'erased_events',
+  {
+    erasureId: uuid('erasure_id').notNull(),
+    eventId: uuid('event_id').notNull(),
+    /** The personal data that it had. */
+    texts: text('texts')
+      .array()
+      .notNull()
+      .default(sql`'{}'`),
+  },
+  (table) => [primaryKey({ columns: [table.erasureId, table.eventId] })],
 );
 
 /** The events that the stand-in of each unattached subscriber received, in the embedded mode. */

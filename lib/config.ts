@@ -43,8 +43,16 @@ export function readConfig(overrides: Readonly<Record<string, string>> = {}) {
     get relays() {
       return env.RELAY === undefined ? env.VERCEL_ENV !== 'preview' : env.RELAY === 'on';
     },
+    /** Where providers reach this deployment; undefined: at the address of the request, on a laptop. */
+    get ownUrl() {
+      return ownUrl(env);
+    },
     get cronSecret() {
       return env.CRON_SECRET;
+    },
+    /** Of the producers elsewhere that kick the relay. Several during a rotation; empty if they cannot. */
+    get kickSecrets() {
+      return env.KICK_SECRET ?? [];
     },
     get standIns() {
       return env.STAND_INS !== 'off';
@@ -193,6 +201,21 @@ function mail(env: Environment, admin = env.ADMIN_EMAIL): MailSettings | undefin
   };
 }
 
+/** Never from a request's headers, which the caller writes. A preview may have been given production's `PUBLIC_URL`. */
+function ownUrl(env: Environment): string | undefined {
+  const preview = env.VERCEL_URL === undefined ? undefined : `https://${env.VERCEL_URL}`;
+  return env.VERCEL_ENV === 'preview' ? preview : (publicUrl(env) ?? preview);
+}
+
+/** Reads the address of the deployment; undefined where nothing says it. */
+function publicUrl(env: Environment): string | undefined {
+  const url = withoutUser('PUBLIC_URL', env.PUBLIC_URL)?.replace(/\/+$/, '');
+  if (url !== undefined) return url;
+  const host = env.VERCEL_PROJECT_PRODUCTION_URL;
+  // A preview knows this host too, but its incidents are not there.
+  return host !== undefined && env.VERCEL_ENV === 'production' ? `https://${host}` : undefined;
+}
+
 /** Where operators are alerted. Each part is read by itself, so that a wrong variable silences one channel, not both. */
 export type AlertSettings = ReturnType<typeof alerts>;
 
@@ -202,11 +225,7 @@ function alerts(env: Environment, source: Source) {
     environment: environmentName(env),
     /** The address of the console, for links; without one a link is its path alone. */
     get publicUrl() {
-      const url = withoutUser('PUBLIC_URL', env.PUBLIC_URL)?.replace(/\/+$/, '');
-      if (url !== undefined) return url;
-      const host = env.VERCEL_PROJECT_PRODUCTION_URL;
-      // A preview knows this host too, but its incidents are not there.
-      return host !== undefined && env.VERCEL_ENV === 'production' ? `https://${host}` : undefined;
+      return publicUrl(env);
     },
     /** The mail to operators; undefined without `ALERT_EMAIL`, or where the server sends no mail. */
     get mail() {

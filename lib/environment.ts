@@ -39,6 +39,9 @@ export const onOrOff = oneOf(['on', 'off']);
 
 const shareOfTraces = 'must be the share of traces to keep, from 0 to 1, for example 0.1';
 
+/** A secret that signs by Standard Webhooks. */
+const SIGNING_SECRET = /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/;
+
 /** The variables of providers and of components elsewhere carry a name in theirs: `lib/config.ts` reads those. */
 export const variables = z.object({
   DATABASE_URL: optional(
@@ -64,6 +67,15 @@ export const variables = z.object({
         'must be at least 16 characters without spaces, for example the output of openssl rand -hex 16',
       ),
   ),
+  KICK_SECRET: optional(
+    z
+      .string()
+      .transform((value) => value.split(/\s+/).filter(Boolean))
+      .refine(
+        (secrets) => secrets.every((secret) => SIGNING_SECRET.test(secret)),
+        'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the producers; several with spaces between them during a rotation',
+      ),
+  ),
   CORS_ORIGINS: optional(z.string()),
   ANTHROPIC_API_KEY: optional(z.string().trim()),
   ANTHROPIC_BASE_URL: httpUrl,
@@ -86,13 +98,14 @@ export const variables = z.object({
     z
       .string()
       .regex(
-        /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/,
+        SIGNING_SECRET,
         'must be whsec_ and the base64 of 24 to 64 random bytes, the same as at the receiver',
       ),
   ),
   HEARTBEAT_URL: httpUrl,
   PUBLIC_URL: httpUrl,
   VERCEL_PROJECT_PRODUCTION_URL: optional(z.string().trim()),
+  VERCEL_URL: optional(z.string().trim()),
   UPSTASH_REDIS_REST_URL: httpUrl,
   UPSTASH_REDIS_REST_TOKEN: optional(z.string().trim()),
   STAND_INS: onOrOff,

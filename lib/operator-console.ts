@@ -5,6 +5,7 @@ import type { Route } from './operators/access/route.ts';
 import { countBadges } from './operators/dead-letters/count.ts';
 import { followers } from './operators/following/followers.ts';
 import { endpointsOf } from './webhooks/endpoints.ts';
+import { testSender } from './webhooks/send-test.ts';
 import { config, database, refusals, relays, subscribers } from './postbud.ts';
 
 /**
@@ -28,6 +29,8 @@ export function operators(
       refusals,
       relays,
       alerts: () => config().alerts,
+      ownUrl: () => config().ownUrl,
+      testWebhooks: () => testSender(config().webhooks),
       webhooks: () => endpointsOf(config()),
     },
     routes,

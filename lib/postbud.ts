@@ -2,7 +2,7 @@ import { getDeadline, waitUntil } from '@vercel/functions';
 
 import { providersWithSharedSecrets, readConfig, readable, wrongVariables } from './config.ts';
 import type { Config } from './config.ts';
-import { onDue } from './db/commits.ts';
+import { onDue, reportDue } from './db/commits.ts';
 import { connect } from './db/connect.ts';
 import type { Database } from './db/connect.ts';
 import { handlersUntil as untilLifeEnds } from './lifetime.ts';
@@ -15,6 +15,7 @@ import type { VisitorLimit, Visitors } from './rate-limit/visitors.ts';
 import { createKick } from './relay/kick.ts';
 import { refusalsOf, subscribersOf } from './subscribers/registry.ts';
 import type { Refusal } from './subscribers/registry.ts';
+import { withSmokeTests } from './subscribers/smoke-test.ts';
 import type { AttachedSubscriber } from './subscribers/subscriber.ts';
 
 // Shared by the functions of one process, which serves many requests at the same time: one pool, one kick.
@@ -41,7 +42,7 @@ export function config(): Config {
 
 /** The subscribers attached in this process. @throws InvalidConfiguration for an invalid database setting. */
 export function subscribers(): readonly AttachedSubscriber[] {
-  return (attached ??= subscribersOf(config()));
+  return (attached ??= withSmokeTests(subscribersOf(config())));
 }
 
 /** The components, or parts of them, that are not attached because a variable is invalid. @throws InvalidConfiguration */
@@ -86,10 +87,15 @@ export function handlersUntil(): number {
   return untilLifeEnds(getDeadline());
 }
 
+/** Has the relay of this process look for due deliveries at once, as an emit does. @throws InvalidConfiguration */
+export async function kick(): Promise<void> {
+  reportDue(await database());
+}
+
 async function open(): Promise<Database> {
   const { db } = await connect();
   if (!relays()) return db;
-  const kick = createKick({
+  const kickOwn = createKick({
     db,
     subscribers: subscribers(),
     waitUntil,
@@ -98,6 +104,6 @@ async function open(): Promise<Database> {
     // On a laptop the terminal is for people, who use the console.
     isLogged: config().deployed,
   });
-  onDue(db, kick);
+  onDue(db, kickOwn);
   return db;
 }

@@ -1,13 +1,14 @@
 import { alertDuty, duties, outageDuty } from '../../lib/cron/duties.ts';
 import { beat } from '../../lib/alerts/heartbeat.ts';
 import { reconciling } from '../../lib/cron/reconciling.ts';
-import { cronRoute } from '../../lib/cron/route.ts';
+import { cronRoute, kickRoute } from '../../lib/cron/route.ts';
 import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cron.ts';
+import { takeKick } from '../../lib/cron/take-kick.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { CRON_LIFE_MS } from '../../lib/lifetime.ts';
-import { config, database, handlersUntil, subscribers } from '../../lib/postbud.ts';
+import { config, database, handlersUntil, kick, limiter, subscribers } from '../../lib/postbud.ts';
 
-export default endpoint(cronRoute, {
+const cron = endpoint(cronRoute, {
   lifeMs: CRON_LIFE_MS,
   handle: async (request) => {
     requireCronSecret(request, config().cronSecret);
@@ -23,3 +24,15 @@ export default endpoint(cronRoute, {
     });
   },
 });
+
+const kicked = endpoint(kickRoute, {
+  lifeMs: CRON_LIFE_MS,
+  handle: async (request) =>
+    await takeKick({ request, secrets: config().kickSecrets, relays: () => config().relays, limiter, kick }),
+});
+
+// The cron's function also takes kicks: its process mostly runs already, and the relay in it then hears them at once.
+export default {
+  fetch: async (request: Request): Promise<Response> =>
+    await (new URL(request.url).pathname === kickRoute.path ? kicked : cron).fetch(request),
+};

@@ -13,6 +13,7 @@ import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber, BusEvent } from '../../lib/subscribers/subscriber.ts';
 import { DAY } from '../../lib/time.ts';
+import { untilAutovacuumHasRun } from '../autovacuum.ts';
 import { measured, produced, serve, traffic } from '../peers/serve.mjs';
 import { backfillJoining, joining, standOutage, withoutJoining } from './ours-lives.ts';
 import { replayPaced } from './ours-paced.ts';
@@ -153,8 +154,7 @@ async function storeHistory({ delivered, waiting, everyTopic }: History): Promis
       throw new RetryAfter(DAY, 'until after the measurement');
     },
   );
-  // Autovacuum would have done this over the months.
-  await rows('analyze');
+  await untilAutovacuumHasRun(rows);
 }
 
 /** Emits events and delivers them, as far as the handlers allow. */

@@ -126,6 +126,14 @@ const envelope = z
       .literal(true)
       .optional()
       .meta({ description: 'Present where personal data in the payload was overwritten.' }),
+    previousid: z.uuid().optional().meta({
+      description:
+        'The id of the event just before this one in its order, whatever became of it. Absent for the first one, and where those before it are no longer kept.',
+    }),
+    previousskipped: z.literal(true).optional().meta({
+      description:
+        'Present where the event before this one was given up: it is a dead letter, or an operator skipped or dismissed it.',
+    }),
   })
   .meta({ title: 'CloudEvents 1.0 in JSON, without its data' });
 

@@ -7,6 +7,7 @@ import type { AlertSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
 import { limitStatements } from '../db/statement.ts';
 import { logError } from '../log.ts';
+import { endSmokeTests } from '../deliveries/end-smoke-tests.ts';
 import { leaveOutages } from '../deliveries/leave-outages.ts';
 import { endOutages } from '../deliveries/outage.ts';
 import { KEEP_MS, prune } from '../deliveries/prune.ts';
@@ -97,6 +98,13 @@ export const duties: readonly Duty[] = [
     name: 'renames',
     run: async (db) => {
       await advanceRenames(db, Date.now() + RENAME_BUDGET_MS);
+      return {};
+    },
+  },
+  {
+    name: 'smoke tests',
+    run: async (db) => {
+      await endSmokeTests(db);
       return {};
     },
   },

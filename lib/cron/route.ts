@@ -55,3 +55,48 @@ export const cronRoute = {
     },
   },
 } satisfies Operation;
+
+const accepted = z
+  .object({ accepted: z.literal(true) })
+  .meta({ id: 'KickAccepted', description: 'The relay looks for due deliveries now.' });
+
+export const kickRoute = {
+  id: 'kickRelay',
+  method: 'post',
+  path: '/api/kick',
+  tag: 'Relay',
+  summary: 'Relay at once',
+  description:
+    'A producer in another repository calls it after a commit, so that its event does not wait for the relay’s next tick. Answers before anything is delivered. Send no body: a kick says nothing about its event. It is signed by Standard Webhooks, of which the timestamp may be off by 300 seconds.',
+  access: 'producer',
+  parameters: [
+    { in: 'header', name: 'webhook-id', description: 'The kick’s own id.', schema: z.string().max(255) },
+    {
+      in: 'header',
+      name: 'webhook-timestamp',
+      description: 'The time of signing, in Unix seconds.',
+      schema: z.string().regex(/^\d+$/),
+    },
+  ],
+  answers: [{ status: 202, description: 'The relay looks now.', content: { [JSON_TYPE]: accepted } }],
+  problems: [
+    'incomplete_body',
+    'invalid_signature',
+    'relay_off',
+    'body_too_large',
+    'rate_limited',
+    'kick_not_configured',
+  ],
+  examples: {
+    'after-a-commit': {
+      summary: 'After a commit',
+      parameters: { 'webhook-id': 'kick_01J9ZK3V7Q' },
+      answer: { status: 202, type: JSON_TYPE, value: { accepted: true } },
+    },
+    unsigned: {
+      summary: 'Without a signature',
+      parameters: { 'webhook-id': 'kick_01J9ZK3V7R' },
+      answer: refused('invalid_signature'),
+    },
+  },
+} satisfies Operation;

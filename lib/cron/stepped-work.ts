@@ -1,4 +1,5 @@
 import { advanceBackfills } from '../deliveries/backfill.ts';
+import { advanceErasures } from '../deliveries/erase.ts';
 import { advanceReplays } from '../deliveries/paced-replay.ts';
 import { indexEvents } from '../identifiers/index-events.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
@@ -23,6 +24,7 @@ export function steppedWork(attached: readonly AttachedSubscriber[]): readonly S
   return [
     indexing,
     backfills,
+    { name: 'erasures', step: (db, { until }) => advanceErasures(db, until) },
     { name: 'paced replays', step: (db, { until }) => advanceReplays(db, { attached, until }) },
   ];
 }

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core';
 import type { PoolClient as NeonPoolClient } from '@neondatabase/serverless';
 import type { attachDatabasePool as AttachDatabasePool } from '@vercel/functions';
+import pTimeout from 'p-timeout';
 import type { PoolClient } from 'pg';
 
 import { InvalidConfiguration, readConfig } from '../config.ts';
@@ -236,15 +237,12 @@ async function pooled<
       signal?.throwIfAborted();
       const connection = await pool.connect();
       const { client, handle, lost } = lateOf(connection);
-      const cut = new Promise<never>((_, reject) => {
-        signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
-      });
       try {
         const transacted = handle.transaction(async (tx) => {
           runsOn(tx, client);
           return await body(tx);
         }, config);
-        const result = await Promise.race([transacted, cut]);
+        const result = await cutOff(transacted, signal);
         connection.release();
         return result;
       } catch (error) {
@@ -273,10 +271,12 @@ async function embedded(dataDir: string): Promise<Driver> {
     transact: (body, signal, config) =>
       transaction((tx) => {
         signal?.throwIfAborted();
-        const cut = new Promise<never>((_, reject) => {
-          signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
-        });
-        return Promise.race([body(tx), cut]);
+        return cutOff(body(tx), signal);
       }, config),
   };
+}
+
+/** Rejects with the signal's reason when it aborts first. */
+async function cutOff<Result>(running: Promise<Result>, signal: AbortSignal | undefined): Promise<Result> {
+  return await (signal ? pTimeout(running, { milliseconds: Infinity, signal }) : running);
 }

@@ -1,4 +1,5 @@
 import { catalog, isTopicName } from '../catalog/catalog.ts';
+import { SMOKE_TEST } from '../catalog/smoke-test.ts';
 import type { AttachedSubscriber, Handler } from '../subscribers/subscriber.ts';
 import { SECOND } from '../time.ts';
 
@@ -54,6 +55,7 @@ function readSubscriptions(subscribers: readonly AttachedSubscriber[]): Readonly
 }
 
 function versionOf(topic: string): number {
+  if (topic === SMOKE_TEST.topic) return SMOKE_TEST.version;
   // A subscriber can only be attached to topics of the catalog.
   return isTopicName(topic) ? catalog[topic].version : 0;
 }

@@ -43,10 +43,10 @@ export type Tag =
   | 'Descriptions';
 
 /** A right that an operator's token gives. */
-export type Scope = 'event-bus:read' | 'event-bus:replay' | 'event-bus:reveal';
+export type Scope = 'event-bus:read' | 'event-bus:replay' | 'event-bus:reveal' | 'event-bus:erase';
 
-/** Who may call: anyone, providers that sign, the cron, or operators whose token has the scope. */
-export type Access = 'anyone' | 'provider' | 'cron' | Scope;
+/** Who may call: anyone, providers and producers that sign, the cron, or operators whose token has the scope. */
+export type Access = 'anyone' | 'provider' | 'producer' | 'cron' | Scope;
 
 export interface Parameter {
   readonly in: 'path' | 'query' | 'header';

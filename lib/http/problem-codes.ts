@@ -196,6 +196,7 @@ export const problemCodes = {
   },
   webhook_not_configured: { status: 503, detail: 'This webhook endpoint has no usable secret yet.' },
   cron_not_configured: { status: 503, detail: 'CRON_SECRET is not set.' },
+  kick_not_configured: { status: 503, detail: 'KICK_SECRET is not set: events wait for the next tick.' },
   operators_not_configured: { status: 503, detail: 'No key for operators’ tokens is configured.' },
   key_server_unavailable: { status: 503, detail: 'The key server does not answer.' },
   database_unavailable: { status: 503, detail: 'The webhook could not be stored. Send it again.' },

@@ -8,6 +8,8 @@ import type { EmitOptions, OutboxEvent } from './record.ts';
 
 export { InvalidPayload, UnknownTopic } from './errors.ts';
 export type { EmitOptions } from './record.ts';
+export { createKick, KickFailed } from './remote-kick.ts';
+export type { RemoteKickOptions } from './remote-kick.ts';
 
 /**
  * Records an event in the outbox, in the caller's transaction and in one statement.

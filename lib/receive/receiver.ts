@@ -15,8 +15,10 @@ import type { ReceiverDatabase, TransactionOf } from './transaction.ts';
 export { PermanentError, RECEIVED_TABLE, RetryAfter };
 export type { ReceivedEvent, ReceiverDatabase, TransactionOf };
 
-/** An event that should have come before another one, and did not. */
-export interface Gap<Name extends TopicName = TopicName> {
+/** An event that should have come before another one, and did not. Of several topics, one for each. */
+export type Gap<Name extends TopicName = TopicName> = Name extends TopicName ? GapOf<Name> : never;
+
+interface GapOf<Name extends TopicName> {
   readonly topic: Name;
   readonly orderingKey: string;
   /** The id of the event that is missing. The bus's console shows what became of it. */
@@ -97,7 +99,7 @@ interface Receiving {
   readonly keys: readonly KeyObject[];
   readonly database: ReceiverDatabase;
   readonly handlers: ReadonlyMap<string, Handler>;
-  readonly onGap: (gap: Gap, tx: unknown) => unknown;
+  readonly onGap: (gap: GapOf<TopicName>, tx: unknown) => unknown;
   readonly onError: (error: unknown, event: ReceivedEvent) => void;
   readonly maxBytes: number;
 }
@@ -154,12 +156,12 @@ function handlerOf({ subscriber, handlers }: Receiving, { topic, version }: Rece
   throw new Refused(501, 'no_handler', `${subscriber} has no handler for this topic. ${advice}`);
 }
 
-function gapBefore(event: ReceivedEvent): Gap {
+function gapBefore(event: ReceivedEvent): GapOf<TopicName> {
   const { topic, orderingKey, previousId, previousSkipped } = event;
   return { topic, orderingKey, missingId: previousId!, wasSkipped: previousSkipped, event };
 }
 
-function logGap({ topic, missingId, wasSkipped, event }: Gap): void {
+function logGap({ topic, missingId, wasSkipped, event }: GapOf<TopicName>): void {
   const why = wasSkipped
     ? 'the bus gave it up, see its console'
     : 'the bus delivered it, but it is not among the remembered events: was the database restored?';
@@ -185,6 +187,8 @@ function readOptions<Name extends Subscriber, Database extends ReceiverDatabase>
   );
   const handlers = new Map<string, Handler>();
   for (const [topic, handler] of Object.entries<unknown>(options.handlers)) {
+    if (isTopicName(topic) && !known.includes(topic))
+      throw new TypeError(`The catalog does not list ${subscriber} for ${topic}: remove the handler.`);
     requireKnown('topic', topic, known, ` of ${subscriber}`);
     if (typeof handler !== 'function') throw new TypeError(`handlers: expected a function for ${topic}`);
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it is called with events of its topic only

@@ -1,7 +1,7 @@
 import type { Transaction } from '../db/connect.ts';
 import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
-import type { BatchContext, BatchLimits } from '../subscribers/subscriber.ts';
+import type { BatchContext, BatchLimits, PreviousEvent } from '../subscribers/subscriber.ts';
 import { beginAttempt } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
 import type { LeasedLane } from './leased-lane.ts';
@@ -120,13 +120,14 @@ async function takeInTransaction(leased: LeasedLane, attempts: readonly Attempt[
 }
 
 function callHandler(
-  { lane }: LeasedLane,
+  leased: LeasedLane,
   attempts: readonly Attempt[],
   limit: HandlerLimit,
   tx?: Transaction,
 ): unknown {
+  const { lane } = leased;
   const [first] = attempts;
-  const context: BatchContext & { tx?: Transaction } = {
+  const context: BatchContext & { tx?: Transaction; previous?: readonly (PreviousEvent | null)[] } = {
     attemptedAt: new Date(first!.atMs),
     deliveries: attempts.map(({ delivery }) => ({
       deliveryId: deliveryIdOf(lane, delivery),
@@ -137,6 +138,7 @@ function callHandler(
       return limit.signal;
     },
     ...(tx && { tx }),
+    ...(leased.knowsPrevious && { previous: attempts.map(({ place }) => leased.previousOf(place)) }),
   };
   const events = attempts.map(({ delivery }) => delivery.event);
   const hand = () => lane.subscription.handler(events, context);

@@ -98,7 +98,8 @@ export class LaneRun {
   async #deliver(): Promise<void> {
     const { progress } = this.#leased;
     if (this.#recordLapse()) return;
-    const { batch, transactional } = this.lane.subscription.subscriber;
+    const { batch, transactional, place } = this.lane.subscription.subscriber;
+    if (place === 'elsewhere' && !(await this.#leased.readPrevious())) return;
     if (batch) progress.isThrough = await inBatches(this.#leased, batch);
     else progress.isThrough = await (transactional ? inSharedCommits : oneByOne)(this.#leased);
   }

@@ -2,10 +2,12 @@ import type { LimitFunction } from 'p-limit';
 
 import type { Database } from '../db/connect.ts';
 import type { ClaimedDelivery, ClaimedLane } from '../deliveries/claim.ts';
+import { previousOf } from '../deliveries/previous.ts';
+import type { PreviousDelivery } from '../deliveries/previous.ts';
 import type { DeliveredAttempt } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { LogBatch } from '../log.ts';
-import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
+import type { AttachedSubscriber, PreviousEvent } from '../subscribers/subscriber.ts';
 import { SECOND } from '../time.ts';
 import { Lease } from './lease.ts';
 import type { Absences } from './presence.ts';
@@ -69,6 +71,8 @@ export class LeasedLane {
   isCutShort = false;
   /** Whether no further handler starts, because keys with running handlers have moved to lanes of their own. */
   isLeft = false;
+  /** Read for components elsewhere only: handlers in process share the bus's database. */
+  #previous: ReadonlyMap<number, PreviousDelivery> | null = null;
   readonly #whenWaiting: () => void;
   readonly #beganAt = performance.now();
 
@@ -93,6 +97,32 @@ export class LeasedLane {
   /** Whether this release can read a delivery's payload. */
   isReadable({ event }: ClaimedDelivery): boolean {
     return event.version <= this.lane.subscription.version;
+  }
+
+  /**
+   * Reads which deliveries come before the claimed ones.
+   *
+   * @returns false when the database did not answer. Nothing has begun then, and the lane is released.
+   */
+  async readPrevious(): Promise<boolean> {
+    try {
+      this.#previous = await previousOf(this.options.db, this.lane);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  get knowsPrevious(): boolean {
+    return this.#previous !== null;
+  }
+
+  /** Gives the event before a claimed one in its order. What this run gave up is not in the database yet. */
+  previousOf(place: number): PreviousEvent | null {
+    const previous = this.#previous?.get(this.progress.claimed[place]!.position);
+    if (!previous) return null;
+    const { eventId: id, isDead, position } = previous;
+    return { id, wasSkipped: isDead || this.progress.isGivenUp(position) };
   }
 
   /** Whether there is time to start a handler. Once there is not, none starts for the rest of the run. */

@@ -55,9 +55,9 @@ function deliver(leased: LeasedLane, place: number): Promise<void> | undefined {
   const limit = new HandlerLimit();
   const fail = (error: unknown) => (leased.isAborted ? attempt.drop() : attempt.fail(error));
   try {
-    const handled = attempt.within(() =>
-      handler(attempt.delivery.event, contextOf(leased.lane, attempt, limit)),
-    );
+    const context = contextOf(leased.lane, attempt, limit);
+    if (leased.knowsPrevious) Object.assign(context, { previous: leased.previousOf(place) });
+    const handled = attempt.within(() => handler(attempt.delivery.event, context));
     if (isPromise(handled)) {
       const limited = withinLimit(handled, limit, subscriber.timeoutMs, leased.options.signal);
       return untilRecorded(

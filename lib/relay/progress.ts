@@ -33,6 +33,8 @@ export class Progress {
   readonly #lane: ClaimedLane;
   readonly #states: Uint8Array;
   readonly #blocks = new Map<string, Block>();
+  /** Positions of the dead letters that the run has recorded. */
+  readonly #givenUp = new Set<number>();
   /** All places before this one are done. */
   #place = 0;
   #from: number;
@@ -74,6 +76,10 @@ export class Progress {
     return this.#blocks.has(key);
   }
 
+  isGivenUp(position: number): boolean {
+    return this.#givenUp.has(position);
+  }
+
   /** Makes a key wait, because its delivery is not due yet. */
   wait(place: number, untilMs: number): void {
     this.#blocks.set(this.keyOf(place), 'stays');
@@ -103,6 +109,7 @@ export class Progress {
     this.#unfinished.push(attempt);
     if (attempt.nextAttemptAtMs === null) {
       this.#states[place] = RECORDED;
+      this.#givenUp.add(attempt.position);
       // Its later events wait until an operator has dealt with it.
       if (attempt.halts) this.#blocks.set(key, isShared ? 'moves' : 'stays');
       // The key's next transaction would commit before the dead letter is recorded.

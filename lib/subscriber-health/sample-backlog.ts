@@ -1,3 +1,4 @@
+import { SMOKE_TEST } from '../catalog/smoke-test.ts';
 import type { Database } from '../db/connect.ts';
 import { limitStatements, run } from '../db/statement.ts';
 
@@ -26,7 +27,7 @@ const SAMPLE_BACKLOG = `
     select coalesce($1::text::timestamptz, clock_timestamp()) as now
   ),
   waiting as materialized (
-    select distinct topic, subscriber from lanes where due_at is not null
+    select distinct topic, subscriber from lanes where due_at is not null and topic <> '${SMOKE_TEST.topic}'
   ),
   oldest_of_lane as (
     select lane.topic, lane.subscriber, greatest(created_at, replayed_at) as since
@@ -55,7 +56,8 @@ const SAMPLE_BACKLOG = `
   awaiting as (
     select topic, subscriber, oldest as since
     from (
-      select topic, subscribers, min(created_at) as oldest from awaiting_fan_out group by topic, subscribers
+      select topic, subscribers, min(created_at) as oldest from awaiting_fan_out
+      where topic <> '${SMOKE_TEST.topic}' group by topic, subscribers
     ) as addressed_alike, unnest(subscribers) as subscriber
   ),
   age as (

@@ -7,10 +7,19 @@ import { beginningOf, refusalIn } from './answer.ts';
 import { PermanentError, RetryAfter } from './outcome.ts';
 import { topicsSentOut } from './sent-out.ts';
 import { attach, attachBatches } from './subscriber.ts';
-import type { AttachedSubscriber, BatchContext, BusEvent, DeliveryContext } from './subscriber.ts';
+import type {
+  AttachedSubscriber,
+  BatchContext,
+  BusEvent,
+  DeliveryContext,
+  PreviousEvent,
+} from './subscriber.ts';
 
 /** Most bytes of a batch's documents: receivers accept this much by default. A single event may be larger. */
 const BATCH_BYTES = 1024 * 1024;
+
+/** Most bytes that the attributes of `previousOf` add to a document. */
+const PREVIOUS_BYTES = 80;
 
 /** Most bytes of an answer to a batch: many times the size of a count. */
 const ANSWER_BYTES = 4096;
@@ -35,20 +44,29 @@ export function remoteSubscriber(component: RemoteSubscriber): AttachedSubscribe
   const toAll = <Handler>(handler: Handler) => Object.fromEntries(topics.map((topic) => [topic, handler]));
   const options = { place: 'elsewhere', outage } as const;
   if (!isBatch) {
-    const deliver = (event: BusEvent, context: DeliveryContext) => postEvent(receiver, event, context);
+    const deliver = (event: BusEvent, context: DeliveryContext & PreviousOfEvent) =>
+      postEvent(receiver, event, context);
     return attach(name, toAll(deliver), options);
   }
   const documents = new Documents();
-  const deliver = (events: readonly BusEvent[], context: BatchContext) =>
+  const deliver = (events: readonly BusEvent[], context: BatchContext & PreviousOfBatch) =>
     postBatch(
       receiver,
-      events.map((event) => documents.of(event)),
+      events.map((event, index) => documents.of(event, context.previous?.[index])),
       events,
       context,
     );
   // Two more for the comma between two documents, or the brackets.
-  const bytesOf = (event: BusEvent) => Buffer.byteLength(documents.of(event)) + 2;
+  const bytesOf = (event: BusEvent) => Buffer.byteLength(documents.of(event)) + PREVIOUS_BYTES + 2;
   return attachBatches(name, toAll(deliver), options, { bytesOf, maxBytes: BATCH_BYTES });
+}
+
+interface PreviousOfEvent {
+  readonly previous?: PreviousEvent | null;
+}
+
+interface PreviousOfBatch {
+  readonly previous?: readonly (PreviousEvent | null)[];
 }
 
 interface Receiver {
@@ -61,19 +79,23 @@ interface Receiver {
 class Documents {
   readonly #known = new WeakMap<BusEvent, string>();
 
-  of(event: BusEvent): string {
+  of(event: BusEvent, previous: PreviousEvent | null = null): string {
     const document = this.#known.get(event) ?? JSON.stringify(cloudEvent(event));
     this.#known.set(event, document);
-    return document;
+    // Known only once the batch is made up.
+    return previous ? `${JSON.stringify(previousOf(previous)).slice(0, -1)},${document.slice(1)}` : document;
   }
 }
 
-async function postEvent(receiver: Receiver, event: BusEvent, context: DeliveryContext): Promise<void> {
-  const { signal, attempt } = context;
+async function postEvent(
+  receiver: Receiver,
+  event: BusEvent,
+  { signal, attempt, previous = null }: DeliveryContext & PreviousOfEvent,
+): Promise<void> {
   const content = {
     type: 'application/cloudevents+json',
     id: event.id,
-    body: JSON.stringify(cloudEvent(event)),
+    body: JSON.stringify(cloudEvent(event, previous)),
   };
   const response = await post(receiver, content, [event], attempt, signal);
   await response.body?.cancel();
@@ -202,7 +224,7 @@ async function reach(url: string, init: RequestInit): Promise<Response> {
 }
 
 /** Writes an event as a CloudEvent. @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md */
-export function cloudEvent(event: BusEvent) {
+export function cloudEvent(event: BusEvent, previous: PreviousEvent | null = null) {
   return {
     specversion: '1.0',
     id: event.id,
@@ -217,8 +239,13 @@ export function cloudEvent(event: BusEvent) {
     ...(event.causationId && { causationid: event.causationId }),
     ...(event.traceparent && { traceparent: event.traceparent }),
     ...(event.erased && { erased: true }),
+    ...(previous && previousOf(previous)),
     data: event.payload,
   };
+}
+
+function previousOf({ id, wasSkipped }: PreviousEvent) {
+  return { previousid: id, ...(wasSkipped && { previousskipped: true }) };
 }
 
 /**

@@ -27,7 +27,8 @@ const NOT_MAILED: ReadonlySet<TopicName> = new Set(['inquiry.submitted']);
 export function notificationsBy(mail: MailSettings | undefined): AttachedSubscriber {
   const record = async (event: BusEvent, { tx }: TransactionalContext) => {
     const { id: eventId, topic, payload } = event;
-    const email = 'email' in payload && typeof payload.email === 'string' ? payload.email : null;
+    const named = 'email' in payload && typeof payload.email === 'string' ? payload.email : null;
+    const email = event.erased ? null : named;
     const subject = catalog[topic].description;
     const recorded = await tx
       .insert(table)

@@ -59,6 +59,13 @@ export interface TransactionalBatchContext extends BatchContext {
   readonly tx: Transaction;
 }
 
+/** The event just before another one in its order. */
+export interface PreviousEvent {
+  readonly id: string;
+  /** Whether it was given up: it is a dead letter, dismissed or not. */
+  readonly wasSkipped: boolean;
+}
+
 /** How many events a handler of batches took, counted from the first; undefined for all. */
 type Taken = number | undefined | void;
 
@@ -136,13 +143,19 @@ export type Handler = {
   ): unknown;
 }['handle'];
 
-/** A handler of single events. */
+/** A handler of single events. Where it is attached elsewhere, it learns which event came before. */
 type EventHandler = {
-  handle(event: BusEvent, context: DeliveryContext & { tx?: Transaction }): unknown;
+  handle(
+    event: BusEvent,
+    context: DeliveryContext & { tx?: Transaction; previous?: PreviousEvent | null },
+  ): unknown;
 }['handle'];
 
 type BatchHandler = {
-  handle(events: readonly BusEvent[], context: BatchContext & { tx?: Transaction }): unknown;
+  handle(
+    events: readonly BusEvent[],
+    context: BatchContext & { tx?: Transaction; previous?: readonly (PreviousEvent | null)[] },
+  ): unknown;
 }['handle'];
 
 /** Events that stay in the process have no size. */

@@ -60,6 +60,9 @@ const asked: Readonly<Record<string, readonly Asked[]>> = {
   'api/cron/relay': [
     ['GET', '/api/cron/relay', 401],
     ['POST', '/api/cron/relay', 405],
+    ['POST', '/api/kick', 202, { by: 'provider' }],
+    ['POST', '/api/kick', 401],
+    ['GET', '/api/kick', 405],
   ],
   'api/health': [
     ['GET', '/api/health', 200],
@@ -134,6 +137,7 @@ beforeAll(async () => {
     CRON_SECRET: randomBytes(18).toString('base64url'),
     OPERATOR_JWT_SECRET: operatorSecret,
     WEBHOOK_IDENTITYPROVIDER_SECRET: webhookSecret,
+    KICK_SECRET: webhookSecret,
   };
   deployed = await secured(variables);
   ours = await startLocalServer({

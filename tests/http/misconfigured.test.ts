@@ -1,3 +1,4 @@
+import { Webhook } from 'standardwebhooks';
 import Stripe from 'stripe';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 
@@ -21,6 +22,7 @@ const names = [
   'walletpayments',
   'identityprovider',
   'cron',
+  'kick',
   'overview',
   'dead-letters',
   'events',
@@ -32,11 +34,11 @@ const names = [
 type Name = (typeof names)[number];
 
 const PUBLIC: Name[] = ['chat', 'inquiry'];
-const COUNTED: Name[] = [...PUBLIC, 'sign-in'];
+const COUNTED: Name[] = [...PUBLIC, 'sign-in', 'kick'];
 const WEBHOOKS: Name[] = ['cardpayments', 'walletpayments', 'identityprovider'];
 const BUS: Name[] = ['overview', 'dead-letters', 'events', 'replay', 'console', 'metrics'];
 const OPERATORS: Name[] = [...BUS, 'sign-in'];
-const DATABASE: Name[] = [...WEBHOOKS, 'cron', ...BUS];
+const DATABASE: Name[] = [...WEBHOOKS, 'cron', 'kick', ...BUS];
 
 /** A wrong value for each variable that can have one, and what it stops. Nothing else may answer `misconfigured`. */
 const table: readonly (readonly [variable: string, value: string, stopped: readonly Name[]])[] = [
@@ -44,8 +46,9 @@ const table: readonly (readonly [variable: string, value: string, stopped: reado
   ['DATABASE_URL', 'memory://', DATABASE],
   ['DATABASE_URL', '', DATABASE],
   ['DATABASE_DRIVER', 'mysql', DATABASE],
-  ['RELAY', 'maybe', ['cron']],
+  ['RELAY', 'maybe', ['cron', 'kick']],
   ['CRON_SECRET', 'short', ['cron']],
+  ['KICK_SECRET', 'short', ['kick']],
   ['CORS_ORIGINS', '*', PUBLIC],
   ['ANTHROPIC_BASE_URL', 'http://127.0.0.1:1', ['chat']],
   ['CHAT_MAX_TOKENS', 'many', ['chat']],
@@ -69,6 +72,9 @@ const table: readonly (readonly [variable: string, value: string, stopped: reado
   ['WEBHOOK_CARDPAYMENTS_SCHEME', 'foo', ['cardpayments']],
   ['WEBHOOK_WALLETPAYMENTS_SCHEME', 'foo', ['walletpayments']],
   ['WEBHOOK_IDENTITYPROVIDER_SCHEME', 'foo', ['identityprovider']],
+  ['WEBHOOK_CARDPAYMENTS_RECONCILE_KEY', 'pk_live_public', []],
+  ['WEBHOOK_IDENTITYPROVIDER_RECONCILE_KEY', 'rk_live_key_of_stripe', []],
+  ['WEBHOOK_CARDPAYMENTS_RECONCILE_URL', 'http://127.0.0.1:1', []],
   ['SUBSCRIBER_LEDGER_URL', 'http://127.0.0.1:1', []],
   ['SUBSCRIBER_LEDGER_SECRET', 'short', []],
   ['SUBSCRIBER_LEGDER_URL', 'https://127.0.0.1:1', []],
@@ -103,6 +109,7 @@ beforeAll(async () => {
     VERCEL: '1',
     DATABASE_URL: `postgres://nobody@${nowhere}/none`,
     CRON_SECRET,
+    KICK_SECRET: WEBHOOK_SECRET,
     CORS_ORIGINS: 'https://www.example.no',
     ANTHROPIC_API_KEY: 'sk-ant-test',
     ANTHROPIC_BASE_URL: `https://${nowhere}`,
@@ -144,6 +151,7 @@ async function functionOf(name: Name): Promise<Endpoint> {
     case 'openapi':
       return (await import('../../api/openapi.ts')).default;
     case 'cron':
+    case 'kick':
       return (await import('../../api/cron/relay.ts')).default;
     case 'overview':
       return (await import('../../api/platform/event-bus/index.ts')).default;
@@ -172,6 +180,15 @@ const post = (path: string, body: unknown, headers: Record<string, string> = {})
     body: typeof body === 'string' ? body : JSON.stringify(body),
   });
 
+function kickHeaders(): Record<string, string> {
+  const at = new Date();
+  return {
+    'webhook-id': 'kick_1',
+    'webhook-timestamp': `${Math.floor(at.getTime() / 1000)}`,
+    'webhook-signature': new Webhook(WEBHOOK_SECRET).sign('kick_1', at, ''),
+  };
+}
+
 /** A request that gets as far as there are variables. */
 async function requestFor(name: Name): Promise<Request> {
   const token = await operatorToken();
@@ -195,6 +212,11 @@ async function requestFor(name: Name): Promise<Request> {
       return get('/api/openapi.json');
     case 'cron':
       return new Request(`${ORIGIN}/api/cron/relay`, { headers: { authorization: `Bearer ${CRON_SECRET}` } });
+    case 'kick':
+      return new Request(`${ORIGIN}/api/kick`, {
+        method: 'POST',
+        headers: kickHeaders(),
+      });
     case 'overview':
       return get('/platform/event-bus');
     case 'events':

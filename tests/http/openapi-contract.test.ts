@@ -69,6 +69,7 @@ beforeAll(async () => {
     FROM_EMAIL: 'noreply@example.no',
     CRON_SECRET: randomBytes(18).toString('base64url'),
     OPERATOR_JWT_SECRET: OPERATOR_SECRET,
+    KICK_SECRET: webhookSecret,
     WEBHOOK_IDENTITYPROVIDER_SECRET: webhookSecret,
     SUBSCRIBER_ACCOUNTING_URL: `http://127.0.0.1:${(accounting.address() as AddressInfo).port}/`,
     SUBSCRIBER_ACCOUNTING_SECRET: secret(),

@@ -44,6 +44,7 @@ describe('where nothing is configured', () => {
     ['sendInquiry', inquiry],
     ['receiveWebhook', webhooks],
     ['runRelay', relay],
+    ['kickRelay', relay],
     ['readOverview', overview],
     ['readMetrics', metrics],
   ])('%s answers 503 as described', async (id, endpoint) => {

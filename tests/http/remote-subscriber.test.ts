@@ -102,6 +102,8 @@ describe('the request to a component elsewhere', () => {
     expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['causationid']));
     expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['traceparent']));
     expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['erased']));
+    expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['previousid']));
+    expect(Object.keys(event)).not.toEqual(expect.arrayContaining(['previousskipped']));
   });
 });
 

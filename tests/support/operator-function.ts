@@ -16,12 +16,14 @@ import { eventsRoutes } from '../../lib/operators/events/routes.ts';
 import { followers } from '../../lib/operators/following/followers.ts';
 import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
+import { smokeRoutes } from '../../lib/operators/smoke/routes.ts';
 import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
 import type { Badges } from '../../lib/operators/page/layout.ts';
 import { overviewRoutes } from '../../lib/operators/overview/routes.ts';
 import { logRoutes, replayRoutes } from '../../lib/operators/replays/routes.ts';
 import { webhookRoutes } from '../../lib/operators/webhooks/routes.ts';
 import { MemoryLimiter } from '../../lib/rate-limit/memory.ts';
+import { testSender } from '../../lib/webhooks/send-test.ts';
 import { createVisitors } from '../../lib/rate-limit/visitors.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 
@@ -42,6 +44,7 @@ export const operatorRoutes: readonly Route[] = [
   ...doctorRoutes,
   ...webhookRoutes,
   ...alertRoutes,
+  ...smokeRoutes,
 ];
 
 interface OperatorFunctionOptions {
@@ -50,6 +53,8 @@ interface OperatorFunctionOptions {
   readonly subscribers?: () => readonly AttachedSubscriber[];
   readonly refusals?: Bus['refusals'];
   readonly alerts?: () => AlertSettings;
+  readonly ownUrl?: Bus['ownUrl'];
+  readonly relays?: Bus['relays'];
   readonly environment?: string;
   readonly badges?: () => Promise<Badges | null>;
   readonly limiter?: MemoryLimiter;
@@ -65,6 +70,8 @@ export function operatorFunction({
   subscribers = () => [],
   refusals = () => [],
   alerts = () => readConfig().alerts,
+  ownUrl = () => undefined,
+  relays = () => true,
   environment = 'Local',
   badges = async () => null,
   limiter = new MemoryLimiter(),
@@ -81,8 +88,10 @@ export function operatorFunction({
       database: async () => db(),
       subscribers,
       refusals,
-      relays: () => true,
+      relays,
       alerts,
+      ownUrl,
+      testWebhooks: () => testSender(readConfig().webhooks),
       webhooks: () => endpointsOf(readConfig()),
     },
     routes,

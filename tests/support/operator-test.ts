@@ -53,6 +53,9 @@ export class Operators {
   kicks = 0;
   attached: readonly AttachedSubscriber[] = [ledger()];
   refusals: readonly Refusal[] = [];
+  /** Where the webhooks of smoke tests are sent to. */
+  ownUrl: string | undefined;
+  relays = true;
   readonly fetch: Endpoint['fetch'];
   readonly #bus: Bus;
 
@@ -63,6 +66,8 @@ export class Operators {
       db: () => bus.db,
       subscribers: () => this.attached,
       refusals: () => this.refusals,
+      ownUrl: () => this.ownUrl,
+      relays: () => this.relays,
     });
     this.fetch = fetch;
     onDue(bus.db, () => (this.kicks += 1));

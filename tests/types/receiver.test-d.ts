@@ -2,7 +2,7 @@ import type { Pool as NeonPool, PoolClient as NeonClient } from '@neondatabase/s
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Pool, PoolClient } from 'pg';
 import { receiver } from 'postbud/receive';
-import type { Gap, ReceivedEvent, TransactionOf } from 'postbud/receive';
+import type { ReceivedEvent, TransactionOf } from 'postbud/receive';
 import { expectTypeOf, test } from 'vitest';
 
 import type { Payload } from '../../lib/catalog/catalog.ts';
@@ -29,7 +29,8 @@ test('a handler gets the event of its topic, and the transaction of its database
       },
     },
     onGap: (gap, tx) => {
-      expectTypeOf(gap.event.topic).toEqualTypeOf<Gap['topic'] & typeof gap.topic>();
+      if (gap.topic === 'payment.captured')
+        expectTypeOf(gap.event).toEqualTypeOf<ReceivedEvent<'payment.captured'>>();
       expectTypeOf(tx).toEqualTypeOf<PoolClient>();
     },
   });

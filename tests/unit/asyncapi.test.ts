@@ -139,13 +139,14 @@ describe('a message', () => {
   });
 
   test('a message with every attribute has just the described names', () => {
-    const event = cloudEvent({
+    const all = {
       ...eventOf('payment.captured', catalog['payment.captured']),
       causationId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
       orderingKey: 'bkg_48213',
       traceparent: TRACEPARENT,
       erased: true,
-    });
+    };
+    const event = cloudEvent(all, { id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a76', wasSkipped: true });
     expect(validatorOf('payment.captured')(event)).toEqual([]);
     const { data: _, ...attributes } = event;
     const { properties } = document.components.schemas.CloudEvent;

@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { verifyWebhook } from '../../lib/webhooks/verify.ts';
 import type { Scheme } from '../../lib/config.ts';
-import { hmac, sign } from '../support/webhook-senders.ts';
+import { hmac } from '../../lib/webhooks/sign.ts';
+import { sign } from '../support/webhook-senders.ts';
 import type { Signing } from '../support/webhook-senders.ts';
 
 // How each scheme writes its headers. The verdicts of Stripe's and Standard Webhooks' own SDKs are asked here and now;

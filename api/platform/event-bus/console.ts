@@ -7,6 +7,7 @@ import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
 import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
+import { smokeRoutes } from '../../../lib/operators/smoke/routes.ts';
 import { subscriberRoutes } from '../../../lib/operators/subscribers/routes.ts';
 import { webhookRoutes } from '../../../lib/operators/webhooks/routes.ts';
 import { perVisitor } from '../../../lib/postbud.ts';
@@ -23,6 +24,7 @@ export default operators(
     ...doctorRoutes,
     ...webhookRoutes,
     ...alertRoutes,
+    ...smokeRoutes,
   ],
   perVisitor,
 );

@@ -94,7 +94,7 @@ const TAGS: Readonly<Record<Tag, string>> = {
   Chat: 'Questions of the marketing site’s visitors to the language model.',
   Inquiry: 'The visitors’ inquiries to the administrator.',
   Webhooks: 'Notifications of payment and identity providers.',
-  Relay: 'The platform’s cron calls this.',
+  Relay: 'The platform’s cron and producers in other repositories call this.',
   'Event bus': 'The operators’ view of the bus, and their actions.',
   'Sign-in': 'Sessions of the operators’ console.',
 };
@@ -126,6 +126,6 @@ const SECURITY_SCHEMES = {
     in: 'header',
     name: 'webhook-signature',
     description:
-      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` with the provider’s secret. Other schemes use other headers.',
+      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` with the provider’s secret, or KICK_SECRET. Other schemes use other headers.',
   },
 };

@@ -131,6 +131,7 @@ function securityOf(access: Access): readonly Readonly<Record<string, readonly s
     case 'anyone':
       return [];
     case 'provider':
+    case 'producer':
       return [{ webhookSignature: [] }];
     case 'cron':
       return [{ cronSecret: [] }];
@@ -178,7 +179,7 @@ function problemHeaders(
   const limits = isLimited ? LIMITS : [];
   switch (status) {
     case 401:
-      return access === 'provider' ? [[], []] : [['WWW-Authenticate'], limits];
+      return access === 'provider' || access === 'producer' ? [[], []] : [['WWW-Authenticate'], limits];
     case 403:
       return [[], access === 'anyone' ? limits : ['WWW-Authenticate']];
     case 413:
@@ -186,7 +187,7 @@ function problemHeaders(
     case 415:
       return [[], ['Accept', 'Accept-Encoding', ...limits]];
     case 429:
-      return [['Retry-After', ...limits], []];
+      return [['Retry-After', ...LIMITS], []];
     case 502:
       return [[], ['Retry-After', ...limits]];
     case 503:

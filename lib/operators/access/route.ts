@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import type { TestWebhook } from '../../../drizzle/schema.ts';
 import type { AlertSettings, OperatorSettings, Provider } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
 import { mediaTypes } from '../../http/body.ts';
@@ -25,6 +26,17 @@ export interface Bus {
   readonly relays: () => boolean;
   /** Where operators are alerted. */
   readonly alerts: () => AlertSettings;
+  /** Where providers reach this deployment; undefined: at the address of the request. */
+  readonly ownUrl: () => string | undefined;
+  /** Sends the webhooks of smoke tests. */
+  readonly testWebhooks: () => {
+    readonly canSign: (provider: Provider) => boolean;
+    readonly send: (tested: {
+      readonly provider: Provider;
+      readonly origin: string;
+      readonly smokeTestId: string;
+    }) => Promise<TestWebhook>;
+  };
   /** Whether each provider's webhooks can be verified, and how. */
   readonly webhooks: () => readonly {
     readonly provider: Provider;

@@ -1,7 +1,7 @@
 import { CHECK_ICON, DEAD_ICON } from '../page/icons.ts';
 import { layout } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { deadLetterPath, eventPath } from '../page/links.ts';
+import { deadLetterPath, eventPath, smokePath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { count, quantity } from '../page/words.ts';
@@ -11,7 +11,9 @@ import type { Examination } from './read.ts';
 export function doctorPage(view: Examination, context: PageContext, alerts?: Html): Html {
   const content = html`<div class="panel">
     <h1>Doctor</h1>
-    <p class="muted">${leadOf(view)}</p>
+    <p class="muted">
+      ${leadOf(view)} After a deployment, a <a href="${smokePath()}">smoke test</a> shows what arrives where.
+    </p>
     <ul class="checks">
       ${view.checked.map((promise) => promiseItem(promise, view))}
     </ul>

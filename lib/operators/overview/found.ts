@@ -1,4 +1,5 @@
 import { topics } from '../../catalog/catalog.ts';
+import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { HALTING } from '../../deliveries/halts.ts';
@@ -125,7 +126,7 @@ const OVERVIEW = `
         as held_back_since
     from (
       select topic, subscribers, count(*) as events, min(created_at) as oldest
-      from awaiting_fan_out group by topic, subscribers
+      from awaiting_fan_out where topic <> '${SMOKE_TEST.topic}' group by topic, subscribers
     ) as addressed_alike, unnest(subscribers || ''::text) as subscriber
     group by topic, subscriber
   ),

@@ -30,6 +30,10 @@ export const deadLetterPath = (deliveryId: string) =>
 
 export const doctorPath = () => `${HOME}/doctor`;
 
+export const smokePath = () => `${HOME}/smoke`;
+
+export const smokeTestPath = (smokeTestId: string) => `${HOME}/smoke/${encodeURIComponent(smokeTestId)}`;
+
 export const replayPath = (query: Query) => withQuery(`${HOME}/replay`, query);
 
 export const replaysPath = (query: Query = {}) => withQuery(`${HOME}/replays`, query);

@@ -1,0 +1,48 @@
+import { readBody } from '../http/body.ts';
+import { Problem } from '../http/problem.ts';
+import { requireAllowed } from '../http/rate-limit.ts';
+import type { Limiter } from '../rate-limit/limiter.ts';
+import { SECOND } from '../time.ts';
+import { verifyWebhook } from '../webhooks/verify.ts';
+import { requireRelays } from './run-cron.ts';
+
+export interface KickIntake {
+  readonly request: Request;
+  /** `KICK_SECRET`: several during a rotation. */
+  readonly secrets: readonly string[];
+  /** Whether this deployment relays. */
+  readonly relays: () => boolean;
+  readonly limiter: () => Limiter;
+  /** Has the relay look, and does not wait for it. */
+  readonly kick: () => Promise<void>;
+}
+
+/**
+ * The kicks of all producers together. While a relay of this process looks, further kicks cost it nothing, and one that
+ * finds nothing sends one statement. Three a second keep every event of a steady stream below a second, whatever the
+ * number of producers: the relay of one kick finds the events of all. A kick that is refused costs its events at most the
+ * five seconds to the next tick, and who has stolen the secret gets no more than this.
+ */
+const LIMIT = { name: 'kick', limit: 30, windowMs: 10 * SECOND };
+
+/** Kicks have no body. One that a producer sends all the same is verified, and ignored. */
+const LIMIT_BYTES = 1024;
+
+/**
+ * Takes the kick of a producer that emits in another process: producer commits → POST /api/kick → 202 → the relay looks,
+ * as after an emit of this process.
+ *
+ * @throws Problem 503 `kick_not_configured`, 413, 401, 409 `relay_off` or 429, in this order of checks: a forged kick
+ *   uses up nothing of the producers' limit.
+ */
+export async function takeKick({ request, secrets, relays, limiter, kick }: KickIntake): Promise<Response> {
+  if (secrets.length === 0) throw new Problem('kick_not_configured', { retryAfterSeconds: 60 });
+  const body = await readBody(request, LIMIT_BYTES);
+  const { headers, url } = request;
+  const verification = verifyWebhook('standard', { secrets, headers, body, url, now: Date.now() / SECOND });
+  if (!verification.ok) throw new Problem('invalid_signature', { reason: verification.reason });
+  requireRelays(relays());
+  requireAllowed([LIMIT], await limiter().take([{ key: 'producers', limit: LIMIT }]));
+  await kick();
+  return Response.json({ accepted: true }, { status: 202 });
+}

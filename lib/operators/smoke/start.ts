@@ -1,0 +1,69 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import type { TestWebhook } from '../../../drizzle/schema.ts';
+import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
+import { noteDue } from '../../db/commits.ts';
+import type { Database } from '../../db/connect.ts';
+import { driverOf, run } from '../../db/statement.ts';
+import { recordingStatement } from '../../outbox/record.ts';
+import type { OutboxEvent } from '../../outbox/record.ts';
+
+export interface SmokeTestPlan {
+  readonly by: string;
+  /** Where the webhooks are sent to. */
+  readonly origin: string;
+  /** Whom the test event is for; without any there is none. */
+  readonly subscribers: readonly string[];
+  /** Sends the webhooks. */
+  readonly send: (smokeTestId: string) => Promise<readonly TestWebhook[]>;
+}
+
+/**
+ * Starts a smoke test: records it together with its event, which a relay hands over meanwhile, and sends the webhooks.
+ *
+ * @returns its id, once all webhooks are answered.
+ */
+export async function startSmokeTest(db: Database, plan: SmokeTestPlan): Promise<string> {
+  const { by, origin, subscribers, send } = plan;
+  const id = uuidv7();
+  await run(driverOf(db), recordTest(eventOf(id, subscribers), [id, by, origin]));
+  if (subscribers.length > 0) noteDue(db);
+  const webhooks = await send(id);
+  await run(driverOf(db), { text: RECORD_WEBHOOKS, values: [id, JSON.stringify(webhooks)] });
+  return id;
+}
+
+/** Each test has an ordering key of its own, so that none waits for the retry of another. */
+function eventOf(id: string, subscribers: readonly string[]): OutboxEvent {
+  const { topic, producer, version } = SMOKE_TEST;
+  const note = 'A smoke test of the deployment. Answer 2xx and do nothing.';
+  return {
+    id,
+    topic,
+    producer,
+    version,
+    payload: JSON.stringify({ smokeTestId: id, note }),
+    subscribers,
+    orderingKey: id,
+    dedupeKey: null,
+    correlationId: id,
+    causationId: null,
+    traceparent: null,
+  };
+}
+
+// The event's subscribers are its sixth parameter.
+const recordTest = recordingStatement({
+  name: 'start_smoke_test',
+  ctes: `
+    test as (
+      insert into smoke_tests (id, started_at, started_by, origin, subscribers)
+      values ($1::uuid, clock_timestamp(), $2::text, $3::text, $9::text::text[])
+      returning subscribers
+    ),`,
+  parameters: 3,
+  from: 'from test where cardinality(subscribers) > 0',
+  select: 'select from test',
+});
+
+const RECORD_WEBHOOKS = 'update smoke_tests set webhooks = $2::text::jsonb where id = $1::uuid';

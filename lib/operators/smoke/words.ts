@@ -1,0 +1,75 @@
+import { joinNames, quantity } from '../page/words.ts';
+import type { SmokeSubscriber, SmokeTest, SmokeWebhook } from './view.ts';
+
+/** Names that one sentence takes. */
+const MOST_NAMES = 6;
+
+/** Says how many topics can reach `delivered`, and whom the others wait for, those of most topics first. */
+export function topicWords({ topics: { total, deliverable, waitFor } }: SmokeTest): string {
+  const can = `${deliverable} of ${total} topics can reach “delivered” here`;
+  if (waitFor.length === 0) return `${can}.`;
+  const names = waitFor.slice(0, MOST_NAMES).map(({ subscriber }) => subscriber);
+  const more = waitFor.length - names.length;
+  return `${can}; ${total - deliverable} wait for ${joinNames(more > 0 ? [...names, `${more} more`] : names)}.`;
+}
+
+const STATES = {
+  arrived: 'arrived',
+  waiting: 'not yet',
+  failed: 'failed',
+  not_sent: 'not sent',
+  paused: 'paused',
+  unattached: 'not attached',
+  not_configured: 'not set up',
+  misconfigured: 'wrong variable',
+  not_tested: 'not tested',
+} as const satisfies Record<SmokeSubscriber['state'] | SmokeWebhook['state'], string>;
+
+export function stateWords(state: SmokeSubscriber['state'] | SmokeWebhook['state']): string {
+  return STATES[state];
+}
+
+export function placeWords(place: SmokeSubscriber['place']): string {
+  return place === 'elsewhere'
+    ? 'HTTP'
+    : place === 'in_process'
+      ? 'here'
+      : place === 'journal'
+        ? 'stand-in'
+        : '';
+}
+
+/** Who has the webhook's event: `payments and audit`, or who has it not yet, and why. */
+export function recipientWords({ deliveries }: SmokeWebhook): string {
+  const named = (state: string, clause: string) => {
+    const names = deliveries.filter((one) => one.state === state).map(({ subscriber }) => subscriber);
+    return names.length === 0 ? [] : [`${joinNames(names)}${clause}`];
+  };
+  return [
+    ...named('arrived', ''),
+    ...named('waiting', ' (not yet)'),
+    ...named('failed', ' (failed)'),
+    ...named('paused', ' (paused)'),
+    ...named('unattached', ' (not attached)'),
+  ].join(', ');
+}
+
+/** The time until the last subscriber that has the webhook's event had it. */
+export function deliveredAfterMs({ deliveries }: SmokeWebhook): number | null {
+  const times = deliveries.flatMap(({ afterMs }) => afterMs ?? []);
+  return times.length === 0 ? null : Math.max(...times);
+}
+
+/** What the test came to, in one sentence. */
+export function outcomeWords({ test, webhooks, subscribers }: SmokeTest): string {
+  const sent = [...webhooks, ...subscribers].filter(({ state }) => IS_SENT.has(state));
+  const arrived = sent.filter(({ state }) => state === 'arrived').length;
+  const failed = sent.length - arrived;
+  if (sent.length === 0) return 'Nothing was sent: no provider is set up, and no subscriber is attached.';
+  if (failed === 0) return `Everything arrived: ${quantity(sent.length, 'test')}.`;
+  return test?.state === 'waiting'
+    ? `${arrived} of ${quantity(sent.length, 'test')} arrived so far.`
+    : `${arrived} of ${quantity(sent.length, 'test')} arrived, ${failed} did not.`;
+}
+
+const IS_SENT: ReadonlySet<string> = new Set(['arrived', 'waiting', 'failed', 'misconfigured']);

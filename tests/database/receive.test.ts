@@ -1,0 +1,607 @@
+import { PGlite } from '@electric-sql/pglite';
+import { drizzle } from 'drizzle-orm/node-postgres';
+import pg from 'pg';
+import { PermanentError, RECEIVED_TABLE, RetryAfter, receiver } from 'postbud/receive';
+import type { Gap, ReceivedEvent } from 'postbud/receive';
+import { v7 as uuidv7 } from 'uuid';
+import { describe, expect, inject, vi } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import { gate, payloadOf } from '../support/bus.ts';
+import { test as base } from '../support/output-test.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
+import { SECRET, eventOf, requestOf } from '../support/receive.ts';
+import type { Difference } from '../support/receive.ts';
+
+type Then = (event: ReceivedEvent<'payment.captured'>, tx: pg.PoolClient) => unknown;
+
+interface Options {
+  readonly secrets?: string | readonly string[];
+  readonly onGap?: (gap: Gap) => unknown;
+  readonly onError?: (error: unknown) => void;
+  readonly maxBytes?: number;
+}
+
+const test = base
+  .extend('pool', { scope: 'file' }, async ({}, { onCleanup }) => {
+    const pool = new pg.Pool({ connectionString: await createDatabase(inject('postgresUrl')) });
+    onCleanup(() => pool.end());
+    await pool.query(RECEIVED_TABLE);
+    await pool.query('create table effects (event_id uuid not null, place bigserial)');
+    return pool;
+  })
+  .extend('empty', { auto: true }, async ({ pool }) => {
+    await pool.query('truncate postbud_received, effects');
+  })
+  /** The ids of the events whose effects are committed, in order. */
+  .extend('effects', ({ pool }) => async () => {
+    const { rows } = await pool.query<{ id: string }>('select event_id as id from effects order by place');
+    return rows.map(({ id }) => id);
+  })
+  .extend('remembered', ({ pool }) => async () => {
+    const { rows } = await pool.query<{ id: string }>(
+      'select event_id as id from postbud_received order by id',
+    );
+    return rows.map(({ id }) => id);
+  })
+  /** Makes a ledger; `then` is what its handler does after it has written its effect. */
+  .extend('ledger', ({ pool }) => (then: Then = () => undefined, options: Options = {}) => {
+    const answer = receiver({
+      subscriber: 'ledger',
+      secrets: SECRET,
+      database: pool,
+      handlers: {
+        'payment.captured': async (event, tx) => {
+          await tx.query('insert into effects values ($1)', [event.id]);
+          await then(event, tx);
+        },
+      },
+      onError: () => undefined,
+      ...options,
+    });
+    return async (content: unknown, difference?: Difference) =>
+      await read(await answer(requestOf(content, difference)));
+  });
+
+interface Read {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Record<string, unknown> | null;
+}
+
+async function read(response: Response): Promise<Read> {
+  const text = await response.text();
+  const body = text === '' ? null : (JSON.parse(text) as Record<string, unknown>);
+  return { status: response.status, headers: response.headers, body };
+}
+
+const ids = (count: number) => Array.from({ length: count }, () => uuidv7());
+
+const failing = (which: string, error: unknown) => (event: { readonly id: string }) => {
+  if (event.id === which) throw error;
+};
+
+describe('an event that arrives', () => {
+  test('an event is handed over with all that the bus tells of it', async ({ ledger }) => {
+    const [id, previousid] = ids(2) as [string, string];
+    const handed: unknown[] = [];
+    const answer = ledger((event) => handed.push(event));
+    const document = eventOf({ id, orderingKey: 'solvik', causationId: 'evt-0', erased: true, previousid });
+    expect(await answer(document)).toMatchObject({ status: 204, body: null });
+    expect(handed).toEqual([
+      {
+        id,
+        topic: 'payment.captured',
+        payload: payloadOf('payment.captured'),
+        version: 1,
+        producer: 'payments',
+        createdAt: new Date('2026-02-21T09:30:00Z'),
+        seq: 7,
+        orderingKey: 'solvik',
+        correlationId: 'req-1',
+        causationId: 'evt-0',
+        traceparent: null,
+        erased: true,
+        previousId: previousid,
+        previousSkipped: false,
+      },
+    ]);
+  });
+
+  test('an event that comes twice has its effect once', async ({ ledger, effects }) => {
+    const [id] = ids(1) as [string];
+    for (let time = 1; time <= 3; time += 1)
+      expect(await ledger()(eventOf({ id }))).toMatchObject({ status: 204 });
+    expect(await effects()).toEqual([id]);
+  });
+
+  test('a twin waits for the first delivery of its event, and is not handed over when that was committed', async ({
+    ledger,
+    effects,
+    pool,
+  }) => {
+    const [id] = ids(1) as [string];
+    const [begun, held] = [gate(), gate()];
+    const first = ledger(async () => {
+      begun.open();
+      await held.opened;
+    })(eventOf({ id }));
+    await begun.opened;
+    const twin = ledger()(eventOf({ id }));
+    await waitingForLock(pool);
+    held.open();
+    expect([(await first).status, (await twin).status]).toEqual([204, 204]);
+    expect(await effects()).toEqual([id]);
+  });
+
+  test('a twin is handed over when the first delivery of its event was rolled back', async ({
+    ledger,
+    effects,
+    pool,
+  }) => {
+    const [id] = ids(1) as [string];
+    const [begun, held] = [gate(), gate()];
+    const first = ledger(async () => {
+      begun.open();
+      await held.opened;
+      throw new Error('not today');
+    })(eventOf({ id }));
+    await begun.opened;
+    const twin = ledger()(eventOf({ id }));
+    await waitingForLock(pool);
+    held.open();
+    expect([(await first).status, (await twin).status]).toEqual([500, 204]);
+    expect(await effects()).toEqual([id]);
+  });
+
+  test('two components in one database remember the same event each for itself', async ({
+    pool,
+    remembered,
+  }) => {
+    const [id] = ids(1) as [string];
+    const handed: string[] = [];
+    for (const subscriber of ['ledger', 'accounting'] as const) {
+      const handlers = { 'payment.captured': () => void handed.push(subscriber) };
+      const answer = receiver({ subscriber, secrets: SECRET, database: pool, handlers });
+      await answer(requestOf(eventOf({ id })));
+    }
+    expect(handed).toEqual(['ledger', 'accounting']);
+    expect(await remembered()).toEqual([id, id]);
+  });
+
+  test('an older version of a payload is handed over with its version', async ({ ledger }) => {
+    const versions: number[] = [];
+    vi.spyOn(catalog['payment.captured'], 'version', 'get').mockReturnValue(3);
+    await ledger(({ version }) => versions.push(version))(eventOf({ id: uuidv7(), version: 2 }));
+    expect(versions).toEqual([2]);
+  });
+
+  test.for(['of Drizzle', 'PGlite'])(
+    'a handler writes in the transaction of a database %s',
+    async (kind, { pool }) => {
+      const embedded = kind === 'PGlite' ? new PGlite('memory://') : null;
+      await embedded?.exec(`${RECEIVED_TABLE} create table effects (event_id uuid not null, place serial)`);
+      const drizzled = drizzle({ client: pool });
+      let isFirst = true;
+      const effect = (id: string) => `insert into effects (event_id) values ('${id}')`;
+      const failOnce = () => {
+        if (!isFirst) return;
+        isFirst = false;
+        throw new Error('the first attempt fails');
+      };
+      const options = { subscriber: 'ledger', secrets: SECRET, onError: () => undefined } as const;
+      const answer = embedded
+        ? receiver({
+            ...options,
+            database: embedded,
+            handlers: {
+              'payment.captured': async ({ id }, tx) => {
+                await tx.exec(effect(id));
+                failOnce();
+              },
+            },
+          })
+        : receiver({
+            ...options,
+            database: drizzled,
+            handlers: {
+              'payment.captured': async ({ id }, tx) => {
+                await tx.execute(effect(id));
+                failOnce();
+              },
+            },
+          });
+      const [id, previousid] = ids(2) as [string, string];
+      const statuses: number[] = [];
+      for (let time = 1; time <= 3; time += 1)
+        statuses.push((await answer(requestOf(eventOf({ id, previousid })))).status);
+      expect(statuses).toEqual([500, 204, 204]);
+      const found = 'select event_id as id from effects';
+      expect((await (embedded ? embedded.query(found) : pool.query(found))).rows).toEqual([{ id }]);
+      await embedded?.close();
+    },
+  );
+});
+
+describe('a batch', () => {
+  test('a batch is taken in order, and answered without a count when all of it was taken', async ({
+    ledger,
+    effects,
+  }) => {
+    const all = ids(5);
+    expect(await ledger()(all.map((id) => eventOf({ id })))).toMatchObject({ status: 204 });
+    expect(await effects()).toEqual(all);
+  });
+
+  test('a batch is taken up to the event that fails, each in a transaction of its own, and the answer counts them', async ({
+    ledger,
+    effects,
+  }) => {
+    const all = ids(5);
+    const batch = all.map((id) => eventOf({ id }));
+    const answer = ledger(failing(all[2]!, new Error('not this one')));
+    expect(await answer(batch)).toMatchObject({ status: 200, body: { delivered: 2 } });
+    expect(await effects()).toEqual(all.slice(0, 2));
+    // As the bus sends it next.
+    expect(await answer(batch.slice(2))).toMatchObject({ status: 500 });
+    expect(await ledger()(batch.slice(2))).toMatchObject({ status: 204 });
+    expect(await effects()).toEqual(all);
+  });
+
+  test('a batch of which some events are known is taken without handing these over again', async ({
+    ledger,
+    effects,
+  }) => {
+    const all = ids(4);
+    await ledger()(eventOf({ id: all[1]! }));
+    expect(await ledger()(all.map((id) => eventOf({ id })))).toMatchObject({ status: 204 });
+    expect(await effects()).toEqual([all[1], all[0], all[2], all[3]]);
+  });
+
+  test('a batch whose first event fails is answered for that event', async ({ ledger }) => {
+    const all = ids(2);
+    const answer = ledger(failing(all[0]!, new PermanentError('no such account')));
+    expect(await answer(all.map((id) => eventOf({ id })))).toMatchObject({
+      status: 410,
+      body: { code: 'permanent', detail: 'no such account' },
+    });
+  });
+
+  test('an empty batch is taken', async ({ ledger }) => {
+    expect(await ledger()([])).toMatchObject({ status: 204 });
+  });
+});
+
+describe('the answer to an event that is not taken', () => {
+  test('a handler that throws is answered 500, without the words of its error, and nothing of it is committed', async ({
+    ledger,
+    effects,
+    remembered,
+  }) => {
+    const thrown: unknown[] = [];
+    const answer = ledger(
+      () => {
+        throw Object.assign(new RangeError('kari.lunde@example.no is not here'), { code: '23505' });
+      },
+      { onError: (error) => thrown.push(error) },
+    );
+    const { status, headers, body } = await answer(eventOf({ id: uuidv7() }));
+    expect([status, headers.get('content-type')]).toEqual([500, 'application/problem+json']);
+    expect(body).toEqual({
+      type: 'about:blank',
+      status: 500,
+      code: 'handler_failed',
+      detail: 'The handler threw RangeError 23505.',
+    });
+    expect(thrown).toEqual([expect.any(RangeError)]);
+    expect([await effects(), await remembered()]).toEqual([[], []]);
+  });
+
+  test.for(['no error', null, undefined, { status: 3 }])(
+    'a handler that throws %j is answered 500',
+    async (thrown, { ledger }) => {
+      const answer = ledger(() => {
+        throw thrown;
+      });
+      expect(await answer(eventOf({ id: uuidv7() }))).toMatchObject({ status: 500 });
+    },
+  );
+
+  test('a handler’s error is logged by default without the personal data of the event', async ({ pool }) => {
+    const said = vi.spyOn(console, 'error').mockReturnValue(undefined);
+    const handlers = {
+      'user.signed_up': () => {
+        throw new Error('no room for kari.lunde@example.no');
+      },
+    };
+    const answer = receiver({ subscriber: 'intelligence', secrets: SECRET, database: pool, handlers });
+    const event = eventOf<'user.signed_up'>({ id: uuidv7(), topic: 'user.signed_up' });
+    expect((await answer(requestOf(event))).status).toBe(500);
+    expect(said.mock.calls.flat().join()).toMatch(/user\.signed_up .*: Error: no room for \[hidden\]/);
+    expect(said.mock.calls.flat().join()).not.toContain('kari');
+  });
+
+  test('a PermanentError is answered 410, with its words but without personal data', async ({ ledger }) => {
+    const answer = ledger(() => {
+      throw new PermanentError('no account for kari.lunde@example.no');
+    });
+    expect(await answer(eventOf({ id: uuidv7() }))).toMatchObject({
+      status: 410,
+      body: { code: 'permanent', detail: 'no account for [hidden]' },
+    });
+  });
+
+  test.for([
+    [90_000, '90'],
+    [1, '1'],
+    [0, '1'],
+    [1500, '2'],
+  ] as const)(
+    'a RetryAfter of %i ms is answered 503 with Retry-After %s',
+    async ([ms, seconds], { ledger }) => {
+      const { status, headers } = await ledger(() => {
+        throw new RetryAfter(ms);
+      })(eventOf({ id: uuidv7() }));
+      expect([status, headers.get('retry-after')]).toEqual([503, seconds]);
+    },
+  );
+
+  test('a payload that is newer than the installed catalog waits, and the answer says what to update', async ({
+    ledger,
+    effects,
+  }) => {
+    const { status, headers, body } = await ledger()(eventOf({ id: uuidv7(), version: 2 }));
+    expect([status, headers.get('retry-after')]).toEqual([503, '60']);
+    expect(body).toMatchObject({
+      code: 'newer_version',
+      detail: expect.stringContaining('update the package') as string,
+    });
+    expect(await effects()).toEqual([]);
+  });
+
+  test('a topic without a handler is refused, and the answer says what to do', async ({
+    ledger,
+    remembered,
+  }) => {
+    const event = eventOf<'payment.failed'>({ id: uuidv7(), topic: 'payment.failed' });
+    expect(await ledger()(event)).toMatchObject({
+      status: 501,
+      body: {
+        code: 'no_handler',
+        detail:
+          'ledger has no handler for this topic. Add one, or leave the topic out of SUBSCRIBER_LEDGER_TOPICS at the bus.',
+      },
+    });
+    expect(await ledger()({ ...event, type: 'payment.doubled' })).toMatchObject({
+      status: 501,
+      body: { detail: expect.stringContaining('does not know the topic') as string },
+    });
+    expect(await ledger()({ ...event, type: 'toString' })).toMatchObject({ status: 501 });
+    expect(await remembered()).toEqual([]);
+  });
+
+  test('a database that is down is answered 503 without Retry-After, which the bus takes for an outage', async () => {
+    const pool = new pg.Pool({ port: await freePort(), host: '127.0.0.1' });
+    const handlers = { 'payment.captured': () => undefined };
+    for (const database of [pool, drizzle({ client: pool })]) {
+      const answer = receiver({ subscriber: 'ledger', secrets: SECRET, database, handlers });
+      const { status, headers, body } = await read(await answer(requestOf(eventOf({ id: uuidv7() }))));
+      expect([status, headers.get('retry-after'), body?.code]).toEqual([503, null, 'database_unreachable']);
+    }
+  });
+
+  test('a missing table is named', async ({ pool }) => {
+    const handlers = { 'payment.captured': () => undefined };
+    const answer = receiver({ subscriber: 'ledger', secrets: SECRET, database: pool, handlers });
+    await pool.query('alter table postbud_received rename to elsewhere');
+    const { status, body } = await read(await answer(requestOf(eventOf({ id: uuidv7() }))));
+    await pool.query('alter table elsewhere rename to postbud_received');
+    expect(status).toBe(500);
+    expect(body).toMatchObject({
+      code: 'no_table',
+      detail: expect.stringContaining('RECEIVED_TABLE') as string,
+    });
+  });
+
+  test.for(['pg', 'Drizzle'])(
+    'a handler that hides the error of a statement is not answered as if it were committed, on %s',
+    async (driver, { pool }) => {
+      const hide = async (failing: PromiseLike<unknown>) => {
+        await Promise.resolve(failing).catch(() => undefined);
+      };
+      const options = { subscriber: 'ledger', secrets: SECRET, onError: () => undefined } as const;
+      const answer =
+        driver === 'pg'
+          ? receiver({
+              ...options,
+              database: pool,
+              handlers: { 'payment.captured': (_, tx) => hide(tx.query('select * from nowhere')) },
+            })
+          : receiver({
+              ...options,
+              database: drizzle({ client: pool }),
+              handlers: { 'payment.captured': (_, tx) => hide(tx.execute('select * from nowhere')) },
+            });
+      const { status, body } = await read(await answer(requestOf(eventOf({ id: uuidv7() }))));
+      expect([status, body?.detail]).toEqual([
+        500,
+        'The handler threw TransactionAborted transaction_aborted.',
+      ]);
+    },
+  );
+
+  test('a connection that is lost in the middle of a handler is a failed attempt, and the process goes on', async ({
+    ledger,
+    pool,
+    effects,
+  }) => {
+    const [id] = ids(1) as [string];
+    const answer = ledger(async (_, tx) => {
+      const lost = new Promise((resolve) => tx.once('end', resolve));
+      const { rows } = await tx.query<{ pid: number }>('select pg_backend_pid() as pid');
+      await pool.query('select pg_terminate_backend($1)', [rows[0]!.pid]);
+      await lost;
+    });
+    expect(await answer(eventOf({ id }))).toMatchObject({ status: 500 });
+    expect(await ledger()(eventOf({ id }))).toMatchObject({ status: 204 });
+    expect(await effects()).toEqual([id]);
+  });
+});
+
+describe('a request that the bus did not make', () => {
+  const event = eventOf({ id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77' });
+  const other = `whsec_${Buffer.alloc(32, 8).toString('base64')}`;
+  const minutesAgo = (minutes: number) => new Date(Date.now() - minutes * 60_000);
+
+  test.for<[string, Difference]>([
+    ['signed with another secret', { secret: other }],
+    ['whose body was changed', { sent: JSON.stringify({ ...event, data: { amountMinor: 1 } }) }],
+    ['without a signature', { headers: { 'webhook-signature': '' } }],
+    ['with half a signature', { headers: { 'webhook-signature': 'v1,' } }],
+    ['with another id', { headers: { 'webhook-id': 'msg_2' } }],
+    ['from six minutes ago', { at: minutesAgo(6) }],
+    ['from in six minutes', { at: minutesAgo(-6) }],
+  ])(
+    'a request %s is answered 401, and always in the same words',
+    async ([, difference], { ledger, effects }) => {
+      const { status, body } = await ledger()(event, difference);
+      expect([status, body?.code]).toEqual([401, 'bad_signature']);
+      expect(body).toEqual((await ledger()(event, { secret: other })).body);
+      expect(await effects()).toEqual([]);
+    },
+  );
+
+  test.for([4, -4])('a request whose clock is %i minutes off is taken', async (minutes, { ledger }) => {
+    expect(await ledger()(event, { at: minutesAgo(minutes) })).toMatchObject({ status: 204 });
+  });
+
+  test('both the old and the new secret verify during a rotation', async ({ ledger }) => {
+    for (const secrets of [[SECRET, other], `${SECRET} ${other}`]) {
+      for (const secret of [SECRET, other])
+        expect(await ledger(undefined, { secrets })(event, { secret })).toMatchObject({ status: 204 });
+    }
+  });
+
+  test.for<[status: number, string, Difference]>([
+    [405, 'by GET', { method: 'GET' }],
+    [405, 'by PUT', { method: 'PUT' }],
+    [415, 'as plain JSON', { headers: { 'content-type': 'application/json' } }],
+    [415, 'without a type', { headers: { 'content-type': '' } }],
+    [
+      415,
+      'in another charset',
+      { headers: { 'content-type': 'application/cloudevents+json; charset=latin1' } },
+    ],
+    [415, 'compressed', { headers: { 'content-encoding': 'gzip' } }],
+    [413, 'longer than it may be', { sent: 'x'.repeat(3000) }],
+    [413, 'longer than it may be, in pieces', { sent: inPieces(40) }],
+    [400, 'whose body breaks off', { sent: broken() }],
+  ])('an answer %i is for a request %s', async ([status, , difference], { ledger }) => {
+    expect(await ledger(undefined, { maxBytes: 2000 })(event, difference)).toMatchObject({ status });
+  });
+
+  test('a declared length over the limit is refused before the body is read', async ({ ledger }) => {
+    const headers = { 'content-length': '9999' };
+    expect(await ledger(undefined, { maxBytes: 2000 })(event, { headers })).toMatchObject({ status: 413 });
+  });
+
+  test.for<[unknown, string]>([
+    ['{', 'The body is not JSON.'],
+    ['[]', 'expected object'],
+    [{ ...event, specversion: '0.3' }, 'specversion'],
+    [{ ...event, id: '1; drop table effects' }, 'id: Invalid'],
+    [{ ...event, previousid: "x' or true" }, 'previousid: Invalid'],
+    [{ ...event, data: 'text' }, 'data'],
+    [[event, { ...event, time: 'today' }], '1.time'],
+    [{ ...event, id: undefined, time: undefined }, 'id: '],
+  ])('a signed body %j is malformed, and the answer says where', async ([content, where], { ledger }) => {
+    const kind = content === '[]' ? { 'content-type': 'application/cloudevents+json' } : {};
+    const { status, body } = await ledger()(content, { headers: kind });
+    expect([status, body?.code]).toEqual([400, 'malformed']);
+    expect(body?.detail).toContain(where);
+  });
+
+  test('a signed body that is not UTF-8 is malformed', async ({ pool }) => {
+    const handlers = { 'payment.captured': () => undefined };
+    const answer = receiver({ subscriber: 'ledger', secrets: SECRET, database: pool, handlers });
+    const bytes = Buffer.from([0x22, 0xff, 0x22]);
+    const { createHmac } = await import('node:crypto');
+    const at = String(Math.floor(Date.now() / 1000));
+    const signed = Buffer.concat([Buffer.from(`a.${at}.`), bytes]);
+    const signature = createHmac('sha256', Buffer.alloc(32, 7)).update(signed).digest('base64');
+    const request = requestOf(event, {
+      sent: bytes,
+      headers: { 'webhook-id': 'a', 'webhook-timestamp': at, 'webhook-signature': `v1,${signature}` },
+    });
+    expect(await read(await answer(request))).toMatchObject({
+      status: 400,
+      body: { detail: 'The body is not UTF-8.' },
+    });
+  });
+});
+
+describe('a receiver that is set up wrongly', () => {
+  const handlers = { 'payment.captured': () => undefined };
+  const make = (options: object) => () =>
+    receiver({
+      subscriber: 'ledger',
+      secrets: SECRET,
+      database: { transaction: () => Promise.resolve() },
+      handlers,
+      ...options,
+    });
+
+  test.for<[object, string]>([
+    [{ subscriber: 'leger' }, "Unknown subscriber 'leger'. Did you mean 'ledger'?"],
+    [{ subscriber: undefined }, "Unknown subscriber 'undefined'. Known: "],
+    [
+      { handlers: { 'payment.capture': () => 1 } },
+      "Unknown topic 'payment.capture' of ledger. Did you mean 'payment.captured'?",
+    ],
+    [{ handlers: { 'user.signed_up': () => 1 } }, 'The catalog does not list ledger for user.signed_up'],
+    [{ handlers: { 'payment.captured': 'yes' } }, 'handlers: expected a function for payment.captured'],
+    [{ handlers: {} }, 'handlers: expected at least one'],
+    [{ secrets: [] }, 'secrets: expected the secret that SUBSCRIBER_<NAME>_SECRET has'],
+    [{ secrets: '' }, 'secrets: expected the secret'],
+    [{ secrets: undefined }, 'secrets: expected the secret'],
+    [{ secrets: [SECRET, 'hunter2'] }, 'secrets[1]: expected whsec_'],
+    [{ secrets: 'whsec_short' }, 'secrets[0]: expected whsec_'],
+    [{ secrets: `whpk_${Buffer.alloc(32, 1).toString('base64')}` }, 'secrets[0]: expected whsec_'],
+    [{ database: 'postgres://ledger.example.no' }, 'database: expected the Pool'],
+    [{ maxBytes: 0 }, 'maxBytes: expected a number of bytes'],
+  ])('%j is a TypeError at the start: %s', ([options, message]) => {
+    expect(make(options)).toThrow(TypeError);
+    expect(make(options)).toThrow(message);
+    expect(make(options)).not.toThrow(/hunter2|postgres:/);
+  });
+});
+
+function inPieces(count: number): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start(controller) {
+      for (let piece = 0; piece < count; piece += 1) controller.enqueue(Buffer.alloc(100, 'x'));
+      controller.close();
+    },
+  });
+}
+
+function broken(): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start(controller) {
+      controller.enqueue(Buffer.from('{'));
+      controller.error(new Error('reset'));
+    },
+  });
+}
+
+/** Waits until a connection waits for another one's row. */
+async function waitingForLock(pool: pg.Pool): Promise<void> {
+  await expect
+    .poll(async () => {
+      const { rows } = await pool.query(
+        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+      );
+      return rows.length;
+    })
+    .toBe(1);
+}

@@ -1,0 +1,475 @@
+import { serve } from 'srvx';
+import { describe, expect, vi } from 'vitest';
+
+import { SMOKE_TEST } from '../../lib/catalog/smoke-test.ts';
+import { readConfig, schemes } from '../../lib/config.ts';
+import type { Scheme } from '../../lib/config.ts';
+import { duties } from '../../lib/cron/duties.ts';
+import { endSmokeTests } from '../../lib/deliveries/end-smoke-tests.ts';
+import { endpoint } from '../../lib/http/endpoint.ts';
+import { readMetrics } from '../../lib/operators/metrics/read.ts';
+import type { SmokeTest } from '../../lib/operators/smoke/view.ts';
+import { HealthRecorder } from '../../lib/subscriber-health/recorder.ts';
+import { subscribersOf } from '../../lib/subscribers/registry.ts';
+import { withSmokeTests } from '../../lib/subscribers/smoke-test.ts';
+import { MINUTE } from '../../lib/time.ts';
+import { receiveWebhook } from '../../lib/webhooks/receive.ts';
+import { Rejections } from '../../lib/webhooks/rejections.ts';
+import { webhookRoute } from '../../lib/webhooks/route.ts';
+import { contradictions, drainLive, rows } from '../support/bus.ts';
+import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
+import type { Operators } from '../support/operator-test.ts';
+import { freePort } from '../support/postgres.ts';
+import { answer, openReceiver } from '../support/receiver.ts';
+import { CANARY, secretsOf } from '../support/webhook-senders.ts';
+
+const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+
+const test = operatorTest
+  .extend('receiver', async ({}, { onCleanup }) => {
+    const receiver = await openReceiver();
+    onCleanup(() => receiver.close());
+    return receiver;
+  })
+  /** The deployment's own address, with the webhooks' function behind it. */
+  .extend('edge', async ({ bus, operators }, { onCleanup }) => {
+    const intake = endpoint(webhookRoute, {
+      handle: async (request, { requestId }) =>
+        Response.json(
+          await receiveWebhook({
+            request,
+            requestId,
+            settings: readConfig().webhooks,
+            database: async () => bus.db,
+            rejections: new Rejections(async () => bus.db),
+          }),
+        ),
+    });
+    const edge = { instead: null as (() => Response) | null };
+    const server = serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      silent: true,
+      fetch: (request) => edge.instead?.() ?? intake.fetch(request),
+    });
+    await server.ready();
+    operators.ownUrl = server.url!.replace(/\/$/, '');
+    onCleanup(async () => {
+      vi.unstubAllEnvs();
+      await server.close(true);
+    });
+    return edge;
+  });
+
+/** Attaches what runs in this process, and components elsewhere at these addresses. */
+function attach(
+  operators: Operators,
+  elsewhere: Readonly<Record<string, string>> = {},
+  isBatch = false,
+): void {
+  const remoteSubscribers = Object.entries(elsewhere).map(([name, url]) => ({ name, url, secret, isBatch }));
+  operators.attached = withSmokeTests(subscribersOf({ remoteSubscribers, database: { kind: 'none' } }));
+}
+
+const start = async (operators: Operators) =>
+  (await operators.ask('/smoke', { json: {} })).json as unknown as SmokeTest;
+
+const read = async (operators: Operators, { test }: SmokeTest) =>
+  (await operators.ask(`/smoke/${test!.smokeTestId}`)).json as unknown as SmokeTest;
+
+const of = ({ subscribers }: SmokeTest, name: string) =>
+  subscribers.find(({ subscriber }) => subscriber === name)!;
+
+const webhookOf = ({ webhooks }: SmokeTest, name: string) =>
+  webhooks.find(({ provider }) => provider === name)!;
+
+function configure(provider: string, scheme: Scheme, secrets: string = secretsOf[scheme][0]): void {
+  vi.stubEnv(`WEBHOOK_${provider.toUpperCase()}_SECRET`, secrets);
+  vi.stubEnv(`WEBHOOK_${provider.toUpperCase()}_SCHEME`, scheme);
+}
+
+describe('the test event', () => {
+  test('every attached subscriber gets it, and others do not', async ({ bus, operators, receiver }) => {
+    attach(operators, { accounting: receiver.url });
+    const begun = await start(operators);
+    expect(begun.test).toMatchObject({ startedBy: 'kari@solvik.example.no', state: 'waiting' });
+    await drainLive(bus.db, operators.attached);
+    const view = await read(operators, begun);
+    expect(view.test!.state).toBe('arrived');
+    expect(of(view, 'audit')).toMatchObject({ place: 'in_process', state: 'arrived', attempts: 1 });
+    expect(of(view, 'accounting')).toMatchObject({ place: 'elsewhere', state: 'arrived', attempts: 1 });
+    expect(of(view, 'ledger')).toMatchObject({
+      place: null,
+      state: 'unattached',
+      problem: 'set SUBSCRIBER_LEDGER_URL and SUBSCRIBER_LEDGER_SECRET',
+    });
+    expect(receiver.got).toHaveLength(1);
+    expect(JSON.parse(receiver.got[0]!.body)).toMatchObject({
+      type: SMOKE_TEST.topic,
+      source: '/postbud/system',
+      data: { smokeTestId: view.test!.smokeTestId },
+    });
+    expect(await rows(bus.db, 'select from audit_log')).toEqual([]);
+  });
+
+  test('a component that takes batches gets it in one', async ({ bus, operators, receiver }) => {
+    attach(operators, { accounting: receiver.url }, true);
+    const begun = await start(operators);
+    await drainLive(bus.db, operators.attached);
+    expect(of(await read(operators, begun), 'accounting').state).toBe('arrived');
+    expect(receiver.got[0]!.headers['content-type']).toContain('cloudevents-batch');
+    expect(JSON.parse(receiver.got[0]!.body)).toHaveLength(1);
+  });
+
+  test.for([
+    ['refuses it', answer(401), /the subscriber answered 401: said/],
+    ['is gone', answer(410), /410 Gone: said/],
+    ['asks to wait for long', answer(503, { 'retry-after': '600' }), /answered 503 with Retry-After/],
+  ] as const)(
+    'a component elsewhere that %s is told of, and leaves nothing behind',
+    async ([, behave, problem], { bus, operators, receiver }) => {
+      receiver.behave = behave;
+      attach(operators, { accounting: receiver.url });
+      const begun = await start(operators);
+      await drainLive(bus.db, operators.attached);
+      const view = await read(operators, begun);
+      expect(view.test!.state).toBe('failed');
+      expect(of(view, 'accounting')).toMatchObject({
+        state: 'failed',
+        problem: expect.stringMatching(problem),
+      });
+      expect(of(view, 'audit').state).toBe('arrived');
+      await expectNothingBehind(operators, bus.db);
+    },
+  );
+
+  test('a component elsewhere that is down opens no outage, and an outage keeps no test from it', async ({
+    bus,
+    operators,
+    receiver,
+  }) => {
+    const down = `http://127.0.0.1:${await freePort()}/`;
+    attach(operators, { accounting: down });
+    for (let again = 0; again < 4; again += 1) {
+      const begun = await start(operators);
+      await drainLive(bus.db, operators.attached);
+      const view = await read(operators, begun);
+      expect(of(view, 'accounting')).toMatchObject({ state: 'failed', attempts: 1 });
+      expect(of(view, 'accounting').problem).toContain('cannot be reached');
+    }
+    expect(await rows(bus.db, 'select from outages')).toEqual([]);
+    expect(await rows(bus.db, 'select from absences')).toEqual([]);
+    await rows(
+      bus.db,
+      `insert into outages (subscriber, kind, message, opened_at, next_probe_at)
+       values ('accounting', 'unreachable', '', now(), now() + interval '1 hour')`,
+    );
+    attach(operators, { accounting: receiver.url });
+    const begun = await start(operators);
+    await drainLive(bus.db, operators.attached);
+    expect(of(await read(operators, begun), 'accounting').state).toBe('arrived');
+    expect(await rows(bus.db, 'select from outages where recovered_at is null')).toHaveLength(1);
+  });
+
+  test('a paused subscriber gets none, and is shown as paused', async ({ bus, operators }) => {
+    attach(operators);
+    await operators.ask('/subscribers/audit/pause', { json: { reason: 'a look at it' } });
+    const begun = await start(operators);
+    await drainLive(bus.db, operators.attached);
+    const view = await read(operators, begun);
+    expect(of(view, 'audit')).toMatchObject({ state: 'paused', problem: 'paused by kari@solvik.example.no' });
+    expect(view.test!.state).toBe('arrived');
+  });
+
+  test('without a relay the table says when one last ran', async ({ bus, operators }) => {
+    attach(operators);
+    const begun = await start(operators);
+    expect(of(begun, 'audit')).toMatchObject({
+      state: 'waiting',
+      problem: 'no relay has ever run: is the cron called, and CRON_SECRET set?',
+    });
+    await rows(bus.db, "update last_pass set at = clock_timestamp() - interval '4 minutes'");
+    expect(of(await read(operators, begun), 'audit').problem).toBe('the relay’s last run was 240 s ago');
+  });
+
+  test('a deployment that does not relay emits none, and says so', async ({ bus, operators }) => {
+    attach(operators);
+    operators.relays = false;
+    const view = await start(operators);
+    expect(view.relay.runsHere).toBe(false);
+    expect(of(view, 'audit')).toMatchObject({
+      state: 'not_sent',
+      problem: expect.stringContaining('RELAY=on'),
+    });
+    expect(view.test!.state).toBe('arrived');
+    expect(await rows(bus.db, 'select from events')).toEqual([]);
+  });
+});
+
+describe('what a test leaves behind', () => {
+  test('no figure, list or page of the operators shows it, whatever became of it', async ({
+    bus,
+    operators,
+    receiver,
+  }) => {
+    attach(operators, { accounting: receiver.url });
+    await operators.died(2);
+    await operators.held(2);
+    attach(operators, { accounting: receiver.url, bookings: `http://127.0.0.1:${await freePort()}/` });
+    // A relay has run.
+    await drainLive(bus.db, only(operators));
+    const before = await figures(operators, bus.db);
+    receiver.behave = answer(410);
+    await start(operators);
+    expect(await figures(operators, bus.db)).toEqual(before);
+    await drainLive(bus.db, only(operators));
+    expect(await figures(operators, bus.db)).toEqual(before);
+    await endSmokeTests(bus.db, new Date(Date.now() + 11 * MINUTE));
+    expect(await figures(operators, bus.db)).toEqual(before);
+  });
+
+  test('two tests at once do not wait for each other, and the cron ends both', async ({
+    bus,
+    operators,
+    receiver,
+  }) => {
+    receiver.behave = answer(500);
+    attach(operators, { accounting: receiver.url });
+    const tests = await Promise.all([start(operators), start(operators)]);
+    await drainLive(bus.db, operators.attached);
+    for (const begun of tests)
+      expect(of(await read(operators, begun), 'accounting')).toMatchObject({ state: 'failed', attempts: 1 });
+    receiver.behave = answer(204);
+    const third = await start(operators);
+    await drainLive(bus.db, operators.attached);
+    expect((await read(operators, third)).test!.state).toBe('arrived');
+    await expectNothingBehind(operators, bus.db);
+  });
+
+  test('what is not attached any more is ended too, and a test is forgotten after a month', async ({
+    bus,
+    operators,
+    receiver,
+  }) => {
+    attach(operators, { accounting: receiver.url });
+    const begun = await start(operators);
+    attach(operators);
+    await drainLive(bus.db, operators.attached);
+    await expectNothingBehind(operators, bus.db);
+    await endSmokeTests(bus.db, new Date(Date.now() + 31 * 24 * 60 * MINUTE));
+    expect((await operators.ask(`/smoke/${begun.test!.smokeTestId}`)).status).toBe(404);
+  });
+
+  test('the cron does it', () => {
+    expect(duties.map(({ name }) => name)).toContain('smoke tests');
+  });
+});
+
+describe('the test webhook', () => {
+  test.for(schemes.map((scheme) => [scheme] as const))(
+    'signed under %s it is stored and delivered like any other',
+    async ([scheme], { bus, operators, edge }) => {
+      expect(edge.instead).toBeNull();
+      attach(operators);
+      configure('cardpayments', scheme);
+      const begun = await start(operators);
+      expect(webhookOf(begun, 'cardpayments')).toMatchObject({
+        scheme,
+        state: 'waiting',
+        status: 200,
+        receiptStored: true,
+        eventId: expect.any(String),
+        problem: null,
+      });
+      await drainLive(bus.db, operators.attached);
+      const view = await read(operators, begun);
+      expect(webhookOf(view, 'cardpayments')).toMatchObject({
+        state: 'arrived',
+        deliveries: [{ subscriber: 'payments', state: 'arrived', afterMs: expect.any(Number) }],
+      });
+      expect(view.test!.state).toBe('arrived');
+      expect(JSON.stringify(view)).not.toContain(CANARY);
+    },
+  );
+
+  test('an endpoint that lacks a secret, has a wrong variable or a public key is not sent one', async ({
+    operators,
+    edge,
+  }) => {
+    expect(edge.instead).toBeNull();
+    attach(operators);
+    configure('cardpayments', 'standard', `whpk_${Buffer.alloc(32, 7).toString('base64')}`);
+    vi.stubEnv('WEBHOOK_IDENTITYPROVIDER_SCHEME', 'morse');
+    const view = await start(operators);
+    expect(view.webhooks.map(({ state, problem }) => [state, problem])).toEqual([
+      ['not_tested', expect.stringContaining('WEBHOOK_CARDPAYMENTS_SECRET is a public key')],
+      ['not_configured', 'set WEBHOOK_WALLETPAYMENTS_SECRET'],
+      ['misconfigured', expect.stringContaining('WEBHOOK_IDENTITYPROVIDER_SECRET or _SCHEME is wrong')],
+    ]);
+  });
+
+  test('during a rotation it is signed with the first secret that can sign', async ({ operators, edge }) => {
+    expect(edge.instead).toBeNull();
+    attach(operators);
+    const keys = [`whpk_${Buffer.alloc(32, 7).toString('base64')}`, ...secretsOf.standard];
+    configure('cardpayments', 'standard', keys.join(' '));
+    expect(webhookOf(await start(operators), 'cardpayments').status).toBe(200);
+  });
+
+  test.for([
+    ['deployment protection', () => page(401), /deployment protection .* allow \/webhooks/],
+    ['a redirect', () => redirect('https://www.postbud.example/x'), /redirects to www\.postbud\.example/],
+    ['another program', () => page(200), /something other than Postbud/],
+    ['a deployment without the secret', () => problem(503, 'webhook_not_configured'), /next deployment/],
+    ['another secret', () => problem(401, 'invalid_signature'), /does not accept the signature/],
+  ] as const)('the answer of %s is explained', async ([, instead, words], { operators, edge }) => {
+    edge.instead = instead;
+    attach(operators);
+    configure('cardpayments', 'stripe');
+    const begun = await start(operators);
+    expect(webhookOf(begun, 'cardpayments')).toMatchObject({
+      state: 'failed',
+      receiptStored: false,
+      problem: expect.stringMatching(words),
+    });
+    expect(JSON.stringify(begun)).not.toContain(CANARY);
+  });
+
+  test('an address that nobody listens at is explained', async ({ operators }) => {
+    operators.ownUrl = `http://127.0.0.1:${await freePort()}`;
+    attach(operators);
+    configure('cardpayments', 'stripe');
+    expect(webhookOf(await start(operators), 'cardpayments')).toMatchObject({
+      status: null,
+      problem: expect.stringMatching(/cannot be reached from the deployment \(ECONNREFUSED\)/),
+    });
+    vi.unstubAllEnvs();
+  });
+});
+
+describe('the deployment', () => {
+  test('the topics that can reach delivered are counted, and those whom the others wait for', async ({
+    operators,
+  }) => {
+    attach(operators);
+    const { json } = await operators.ask('/smoke');
+    const { test: none, topics } = json as unknown as SmokeTest;
+    expect(none).toBeNull();
+    expect(topics.total).toBeGreaterThan(110);
+    expect(topics.deliverable).toBeGreaterThan(0);
+    expect(topics.deliverable).toBeLessThan(topics.total);
+    attach(operators, { accounting: 'http://127.0.0.1:1/' });
+    const more = (await operators.ask('/smoke')).json as unknown as SmokeTest;
+    expect(more.topics.waitFor.map(({ subscriber }) => subscriber)).not.toContain('accounting');
+    expect(more.topics.deliverable).toBeGreaterThan(topics.deliverable);
+  });
+
+  test('what waits for an unattached subscriber is counted', async ({ operators }) => {
+    await operators.held(3);
+    attach(operators);
+    const { subscribers } = (await operators.ask('/smoke')).json as unknown as SmokeTest;
+    const ledger = subscribers.find(({ subscriber }) => subscriber === 'ledger')!;
+    expect(ledger.waiting).toEqual({ deliveries: 3, oldestAt: expect.any(String) });
+  });
+
+  test('the page shows the same and starts a test, and a viewer may not', async ({ operators, edge }) => {
+    expect(edge.instead).toBeNull();
+    attach(operators);
+    const page = await operators.ask('/smoke', { accept: BROWSER });
+    expect(page.text).toContain('Start a smoke test');
+    const viewer = await operators.ask('/smoke', { accept: BROWSER, scope: 'event-bus:read' });
+    expect(viewer.text).not.toContain('Start a smoke test');
+    const refused = await operators.ask('/smoke', { json: {}, scope: 'event-bus:read' });
+    expect(refused.status).toBe(403);
+    const started = await operators.ask('/smoke', { accept: BROWSER, form: {} });
+    expect(started.status).toBe(303);
+    const shown = await operators.ask(started.headers.get('location')!.replace('/platform/event-bus', ''), {
+      accept: BROWSER,
+    });
+    expect(shown.text).toContain('SUBSCRIBER_LEDGER_URL');
+  });
+});
+
+const page = (status: number) =>
+  new Response('<!doctype html><title>Sign in</title>', { status, headers: { 'content-type': 'text/html' } });
+const redirect = (location: string) => new Response(null, { status: 307, headers: { location } });
+const problem = (status: number, code: string) =>
+  Response.json({ code }, { status, headers: { 'content-type': 'application/problem+json' } });
+
+/** Only the tests: the other lanes have trouble of their own. */
+const only = ({ attached }: Operators) => attached.filter(({ handlers }) => handlers.has(SMOKE_TEST.topic));
+
+type Db = Parameters<typeof drainLive>[0];
+
+/** Everything that operators see of the bus, but for the times at which they look. */
+async function figures(operators: Operators, db: Db): Promise<unknown> {
+  await HealthRecorder.of(db).write();
+  for (const name of ['incidents', 'health of subscribers', 'alerts'])
+    await duties.find((duty) => duty.name === name)?.run(db);
+  const answers = await Promise.all(PATHS.map(async (path) => [path, (await operators.ask(path)).json]));
+  const tables = await Promise.all(
+    TABLES.map(async (name) => [name, (await rows(db, `select * from ${name}`)).length]),
+  );
+  const metrics = (await readMetrics(db, operators.attached)).split('\n');
+  const still = metrics.filter((line) => !/_(age|lag)_seconds/.test(line));
+  return JSON.parse(
+    JSON.stringify([answers, tables, still], (name, value: unknown) =>
+      MOVING.has(name) ? typeof value : value,
+    ),
+  );
+}
+
+const PATHS = [
+  '',
+  '/events',
+  '/events?state=pending',
+  '/events?state=failing',
+  '/events?subscriber=accounting',
+  '/dead-letters',
+  '/incidents',
+  '/replays',
+  '/webhooks',
+  '/doctor',
+  '/catalog',
+  '/subscribers/accounting',
+  '/subscribers/bookings',
+  '/backfills',
+  '/topics/payment.captured',
+];
+const TABLES = [
+  'backlog',
+  'throughput',
+  'subscriber_health',
+  'error_groups',
+  'incidents',
+  'alerts',
+  'audit_log',
+];
+/** Times, and how many events the doctor checked: tests are held to its promises too. */
+const MOVING = new Set([
+  'generatedAt',
+  'lastPassAt',
+  'lagSeconds',
+  'oldestDueAgeSeconds',
+  'backlogAgeSeconds',
+  'events',
+]);
+
+/** After the cron has ended what is over: nothing waits, nothing died, nobody is told. */
+async function expectNothingBehind(operators: Operators, db: Db): Promise<void> {
+  await endSmokeTests(db, new Date(Date.now() + 11 * MINUTE));
+  await duties.find(({ name }) => name === 'incidents')!.run(db);
+  for (const table of ['incidents', 'alerts', 'error_groups', 'backlog', 'awaiting_fan_out'])
+    expect([table, await rows(db, `select from ${table}`)]).toEqual([table, []]);
+  expect(
+    await rows(
+      db,
+      "select from deliveries where state in ('pending', 'failing') or dead_lettered_at is not null",
+    ),
+  ).toEqual([]);
+  expect(await rows(db, 'select from lanes where due_at is not null or home_id is not null')).toEqual([]);
+  expect(await rows(db, 'select from smoke_tests where ended_at is null')).toEqual([]);
+  const { json } = await operators.ask('/doctor');
+  expect(json['findings']).toEqual([]);
+  expect((await contradictions(db)).filter((what) => !what.startsWith('backlog'))).toEqual([]);
+}
