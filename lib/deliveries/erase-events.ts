@@ -195,7 +195,12 @@ const WRITE_EVENTS = `
 
 const WRITE_KEYS = `
   with rekeyed as materialized (
-    select * from jsonb_to_recordset($2::jsonb) as rekeyed(id uuid, pseudonym text)
+    -- Of the same shared lane.
+    select id, (
+      select pseudonym || ' ' || number from generate_series(0, 999) as number
+      where postbud_slot(pseudonym || ' ' || number) = postbud_slot(ordering_key) order by number limit 1
+    ) as pseudonym
+    from jsonb_to_recordset($2::jsonb) as rekeyed(id uuid, pseudonym text) join events using (id)
   ),
   delivery as (
     update deliveries set lane_key = pseudonym from ${PLACED} join rekeyed on rekeyed.id = placed.event_id

@@ -72,7 +72,7 @@ export function withMarks(names: readonly ErasedName[], events: readonly NamedEv
 /** Writes a name so that it stays in the log: an id as it is, personal data by its first letter. */
 export function maskedName({ text, isPersonal }: Pick<ErasedName, 'text' | 'isPersonal'>): string {
   if (!isPersonal && looksLikeId(text)) return text;
-  return `${[...text][0] ?? ''}…${text.includes('@') ? '@…' : ''}`;
+  return `${String.fromCodePoint(text.codePointAt(0) ?? 0)}…${text.includes('@') ? '@…' : ''}`;
 }
 
 /** Addresses are the same in any case. */

@@ -1,3 +1,5 @@
+import pg from 'pg';
+import { RECEIVED_TABLE, receiver } from 'postbud/receive';
 import { serve } from 'srvx';
 import { describe, expect, vi } from 'vitest';
 
@@ -20,6 +22,7 @@ import { contradictions, drainLive, rows } from '../support/bus.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 import { freePort } from '../support/postgres.ts';
+import { listen } from '../support/receive.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
 import { CANARY, secretsOf } from '../support/webhook-senders.ts';
 
@@ -101,7 +104,7 @@ describe('the test event', () => {
     expect(of(view, 'ledger')).toMatchObject({
       place: null,
       state: 'unattached',
-      problem: 'set SUBSCRIBER_LEDGER_URL and SUBSCRIBER_LEDGER_SECRET',
+      toAttach: 'set SUBSCRIBER_LEDGER_URL and SUBSCRIBER_LEDGER_SECRET',
     });
     expect(receiver.got).toHaveLength(1);
     expect(JSON.parse(receiver.got[0]!.body)).toMatchObject({
@@ -119,6 +122,26 @@ describe('the test event', () => {
     expect(of(await read(operators, begun), 'accounting').state).toBe('arrived');
     expect(receiver.got[0]!.headers['content-type']).toContain('cloudevents-batch');
     expect(JSON.parse(receiver.got[0]!.body)).toHaveLength(1);
+  });
+
+  test('a receiver of the package takes it without a handler of its own, once', async ({
+    bus,
+    operators,
+  }) => {
+    const pool = new pg.Pool({ connectionString: bus.url });
+    await pool.query(RECEIVED_TABLE);
+    const handlers = { 'payment.captured': () => expect.unreachable('it is no payment') };
+    const ledger = await listen(
+      receiver({ subscriber: 'ledger', secrets: secret, database: pool, handlers }),
+    );
+    attach(operators, { ledger: ledger.url });
+    const begun = await start(operators);
+    await drainLive(bus.db, operators.attached);
+    expect(of(await read(operators, begun), 'ledger').state).toBe('arrived');
+    const { rows: remembered } = await pool.query('select event_id from postbud_received');
+    expect(remembered).toEqual([{ event_id: begun.test!.smokeTestId }]);
+    await ledger.close();
+    await pool.end();
   });
 
   test.for([
