@@ -6,7 +6,15 @@ import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cr
 import { takeKick } from '../../lib/cron/take-kick.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { CRON_LIFE_MS } from '../../lib/lifetime.ts';
-import { config, database, handlersUntil, kick, limiter, subscribers } from '../../lib/postbud.ts';
+import {
+  config,
+  database,
+  handlersUntil,
+  kick,
+  limiter,
+  relayedSubscribers,
+  subscribers,
+} from '../../lib/postbud.ts';
 
 const cron = endpoint(cronRoute, {
   lifeMs: CRON_LIFE_MS,
@@ -15,7 +23,7 @@ const cron = endpoint(cronRoute, {
     requireRelays(config().relays);
     return await runCron({
       db: await database(),
-      subscribers: subscribers(),
+      subscribers: relayedSubscribers(),
       duties: [...duties, outageDuty(subscribers), alertDuty(() => config().alerts)],
       work: [reconciling(() => config().reconciliations)],
       heartbeat: async () => await beat(config().alerts),
