@@ -136,7 +136,7 @@ function webhookTable(webhooks: readonly SmokeWebhook[], pane: Pane): string {
     webhooks.map((webhook) => [
       webhook.provider,
       stateCell(webhook.state),
-      webhook.state === 'not_configured' ? '' : (webhook.scheme ?? ''),
+      webhook.scheme ?? '',
       webhook.status === null ? '' : String(webhook.status),
       durationCell(webhook.durationMs),
       recipientWords(webhook),

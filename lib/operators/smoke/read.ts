@@ -126,7 +126,7 @@ function webhookOf(reading: Reading, endpoint: ReturnType<Bus['webhooks']>[numbe
   const unsent = { ...none, eventId: null, deliveries: [], problem: null };
   const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
   if (sent === undefined) {
-    if (state === 'not_configured') return { ...unsent, state, problem: `set ${variable}` };
+    if (state === 'not_configured') return { ...unsent, scheme: null, state, problem: `set ${variable}` };
     if (state === 'misconfigured')
       return { ...unsent, state, problem: `${variable} or _SCHEME is wrong: see the log, or the doctor` };
     if (!bus.testWebhooks().canSign(provider))
