@@ -24,7 +24,12 @@ export const LAYERS = [
     'lib/operators/replays',
     'lib/operators/subscribers',
   ],
-  ['lib/operators/backfills', 'lib/operators/dead-letters', 'lib/operators/overview'],
+  [
+    'lib/operators/backfills',
+    'lib/operators/erasures',
+    'lib/operators/dead-letters',
+    'lib/operators/overview',
+  ],
   ['lib/operators/alerts', 'lib/operators/incidents'],
   ['lib/operators/access'],
   ['lib/operators/page'],
@@ -98,7 +103,7 @@ export const STRANGERS = {
 export const PACKAGES = {
   api: ['@vercel/functions'],
   'lib/catalog': ['zod'],
-  'lib/receive': ['zod', 'node:crypto'],
+  'lib/receive': ['zod', 'node:crypto', 'node:events'],
 };
 
 const isInner = (room) => /^lib\/\w+\//.test(room);

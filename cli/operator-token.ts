@@ -47,7 +47,7 @@ export function operatorSettings(secret?: string): OperatorSettings {
  * send, so no log has it.
  */
 export async function signInUrl(url: string): Promise<string> {
-  const scope = 'event-bus:read event-bus:replay event-bus:reveal';
+  const scope = 'event-bus:read event-bus:replay event-bus:reveal event-bus:erase';
   const token = await mintToken({ sub: 'developer', scope, expires: '8h' });
   return `${url}/platform/event-bus${token === null ? '' : `/sign-in#token=${token}`}`;
 }

@@ -219,7 +219,7 @@ async function walk(page: Page, origin: string): Promise<void> {
   const shoot = async (name: string, fullPage = true) =>
     await page.screenshot({ path: new URL(`${name}.png`, FOLDER).pathname, fullPage });
   const open = (path: string) => page.goto(`${origin}/platform/event-bus${path}`);
-  const scope = 'event-bus:read event-bus:replay event-bus:reveal';
+  const scope = 'event-bus:read event-bus:replay event-bus:reveal event-bus:erase';
   const token = await mintToken({ sub: 'Kari Nordmann', scope, expires: '1h' });
   await open(`/sign-in#token=${token}`);
   await shoot('sign-in', false);

@@ -1026,8 +1026,8 @@ export const erasures = pgTable(
     isExact: boolean('is_exact').notNull(),
     /** What it looks for. Null at the end. */
     names: jsonb('names').$type<readonly unknown[]>(),
-    /** How many of them were known when the search for more began to read the events. */
-    namesBefore: smallint('names_before').notNull().default(0),
+    /** Those that were known when `gathering` began to read the events. Null at the end. */
+    namesBefore: jsonb('names_before').$type<readonly unknown[]>(),
     state: text('state')
       .$type<'waiting' | 'gathering' | 'finding' | 'erasing' | 'settling' | 'checking' | 'ended'>()
       .notNull()
@@ -1068,7 +1068,7 @@ export const erasures = pgTable(
     check(
       'erasures_state',
       sql`state in ('waiting', 'gathering', 'finding', 'erasing', 'settling', 'checking', 'ended')
-        and (state = 'ended') = (ended_at is not null) and (ended_at is null or names is null)`,
+        and (state = 'ended') = (ended_at is not null) and (ended_at is null or names is null and names_before is null)`,
     ),
   ],
 );

@@ -39,7 +39,7 @@ const kicked = endpoint(kickRoute, {
     await takeKick({ request, secrets: config().kickSecrets, relays: () => config().relays, limiter, kick }),
 });
 
-// The cron's function also takes kicks: its process mostly runs already, and the relay in it then hears them at once.
+// The cron's function also takes kicks: its process mostly runs already, with its connections open.
 export default {
   fetch: async (request: Request): Promise<Response> =>
     await (new URL(request.url).pathname === kickRoute.path ? kicked : cron).fetch(request),

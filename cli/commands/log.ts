@@ -100,7 +100,8 @@ function replayEntry(replay: ReplayRecord): Entry {
 }
 
 function actionEntry(acted: OperatorAction): Entry {
-  const { at, action, topic, subscriber, renamedTo, deliveryId, operator, reason, backfillId } = acted;
+  const { at, action, topic, subscriber, renamedTo, deliveryId, operator, reason, backfillId, erasureId } =
+    acted;
   const whom = [
     topic ?? 'all topics',
     subscriber === null ? '' : `to ${subscriber}`,
@@ -108,7 +109,9 @@ function actionEntry(acted: OperatorAction): Entry {
   ];
   const where = whom.filter(Boolean).join(' ').replace(' ,', ',');
   const what = deliveryId === null ? where : `${where}, delivery ${deliveryId}`;
-  return { at, action: action.replaceAll('_', ' '), what, who: whoWords(operator, reason), id: backfillId };
+  const acts = { at, action: action.replaceAll('_', ' '), who: whoWords(operator, reason) };
+  if (erasureId !== null) return { ...acts, what: 'a person’s data', id: erasureId };
+  return { ...acts, what, id: backfillId };
 }
 
 const whoWords = (operator: string, reason: string | null) =>

@@ -35,7 +35,7 @@ export interface Hit extends NamedEvent {
 }
 
 /** Events that one statement reads: about 0.1 s. */
-export const SEARCHED_AT_ONCE = 10_000;
+const SEARCHED_AT_ONCE = 10_000;
 
 /**
  * Reads the next events by their primary key, and gives those that name the person: in a field that the catalog says, by

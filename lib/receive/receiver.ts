@@ -10,7 +10,7 @@ import { readEvents } from './event.ts';
 import type { ReceivedEvent } from './event.ts';
 import { RECEIVED_TABLE, remember } from './remember.ts';
 import { keysOf, verifiedBody } from './request.ts';
-import { inTransaction, requireDatabase } from './transaction.ts';
+import { inTransaction, outliveLostConnections, requireDatabase } from './transaction.ts';
 import type { ReceiverDatabase, TransactionOf } from './transaction.ts';
 
 export { PermanentError, RECEIVED_TABLE, RetryAfter };
@@ -130,6 +130,11 @@ async function take(
 
 async function takeOne(receiving: Receiving, event: ReceivedEvent): Promise<void> {
   const { subscriber, database, onGap } = receiving;
+  if (isSmokeTest(event)) {
+    // It shows that the database takes what is remembered, and is nothing to be handled.
+    await inTransaction(database, (open) => remember(open, subscriber, event));
+    return;
+  }
   const handler = handlerOf(receiving, event);
   await inTransaction(database, async (open) => {
     const { isDuplicate, isGap } = await remember(open, subscriber, event);
@@ -137,6 +142,10 @@ async function takeOne(receiving: Receiving, event: ReceivedEvent): Promise<void
     if (isGap) await onGap(gapBefore(event), open.tx);
     await handler(event, open.tx);
   });
+}
+
+function isSmokeTest({ topic }: { readonly topic: string }): boolean {
+  return topic === SMOKE_TEST.topic;
 }
 
 /** @throws Refused for an event that cannot be handled by this release. */
@@ -151,16 +160,11 @@ function handlerOf({ subscriber, handlers }: Receiving, { topic, version }: Rece
   }
   const handler = handlers.get(topic);
   if (handler) return handler;
-  const type: string = topic;
-  if (type === SMOKE_TEST.topic) return NOTHING;
   const advice = isTopicName(topic)
     ? `Add one, or leave the topic out of SUBSCRIBER_${subscriber.toUpperCase()}_TOPICS at the bus.`
     : 'The installed catalog does not know the topic: update the package postbud.';
   throw new Refused(501, 'no_handler', `${subscriber} has no handler for this topic. ${advice}`);
 }
-
-/** A smoke test of the bus: that it was verified and remembered is all it asks for. */
-const NOTHING = () => undefined;
 
 function gapBefore(event: ReceivedEvent): GapOf<TopicName> {
   const { topic, orderingKey, previousId, previousSkipped } = event;
@@ -188,6 +192,7 @@ function readOptions<Name extends Subscriber, Database extends ReceiverDatabase>
   const { subscriber, secrets, database, maxBytes = MAX_BYTES } = options;
   requireKnown('subscriber', subscriber, subscriberNames(), '');
   requireDatabase(database);
+  outliveLostConnections(database);
   const known = topics().flatMap(([topic, { subscribers }]) =>
     subscribers.some((name) => name === subscriber) ? [topic as string] : [],
   );

@@ -543,6 +543,7 @@ describe('one dead letter', () => {
       hidden: [],
       isValid: true,
       isRevealed: false,
+      erasedAt: null,
       siblings: [
         { subscriber: 'accounting', state: 'failing' },
         { subscriber: 'bookings', state: 'pending' },

@@ -8,6 +8,7 @@ import { alertRoutes } from '../../lib/operators/alerts/routes.ts';
 import { accessRoutes } from '../../lib/operators/access/routes.ts';
 import type { Bus, Route } from '../../lib/operators/access/route.ts';
 import { backfillRoutes } from '../../lib/operators/backfills/routes.ts';
+import { erasureRoutes } from '../../lib/operators/erasures/routes.ts';
 import { catalogRoutes } from '../../lib/operators/catalog/routes.ts';
 import { deadLetterRoutes } from '../../lib/operators/dead-letters/routes.ts';
 import { doctorRoutes } from '../../lib/operators/doctor/routes.ts';
@@ -41,6 +42,7 @@ export const operatorRoutes: readonly Route[] = [
   ...catalogRoutes,
   ...logRoutes,
   ...backfillRoutes,
+  ...erasureRoutes,
   ...doctorRoutes,
   ...webhookRoutes,
   ...alertRoutes,
@@ -92,7 +94,7 @@ export function operatorFunction({
       alerts,
       ownUrl,
       testWebhooks: () => testSender(readConfig().webhooks),
-      webhooks: () => endpointsOf(readConfig().webhooks),
+      webhooks: () => endpointsOf(readConfig()),
     },
     routes,
   });

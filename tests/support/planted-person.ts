@@ -86,7 +86,7 @@ export function quotingSubscribers(others: readonly AttachedSubscriber[] = []): 
     if (other) return other;
     const quote = (event: BusEvent) => {
       const said = `could not take ${JSON.stringify(event.payload)} (${encodeURIComponent(PERSON.name)})`;
-      const turn = Number(event.seq) % 3;
+      const turn = event.seq % 3;
       if (turn === 0) throw new PermanentError(said);
       if (turn === 1) throw new Error(said);
     };

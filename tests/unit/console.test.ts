@@ -292,6 +292,7 @@ function deadLetterOf(fields: Partial<DeadLetter> = {}): DeadLetter {
     hidden: [{ pointer: '/name', kind: 'name' }],
     isValid: true,
     isRevealed: false,
+    erasedAt: null,
     reveal: null,
     siblings: [],
     ...fields,

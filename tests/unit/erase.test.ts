@@ -148,6 +148,6 @@ const held = z.custom<Record<string, unknown>>((value) => typeof value === 'obje
 function shown(topic: TopicName, payload: unknown): unknown {
   const { payload: hidden } = hidePersonalData(topic, payload, catalog[topic].version);
   return JSON.parse(JSON.stringify(hidden), (_, value: unknown) =>
-    typeof value === 'string' && value.startsWith('[hidden') ? undefined : value,
+    typeof value === 'string' && /^(\[hidden|erased)/.test(value) ? undefined : value,
   );
 }

@@ -4,6 +4,7 @@ import { alertRoutes } from '../../../lib/operators/alerts/routes.ts';
 import { backfillRoutes } from '../../../lib/operators/backfills/routes.ts';
 import { catalogRoutes } from '../../../lib/operators/catalog/routes.ts';
 import { doctorRoutes } from '../../../lib/operators/doctor/routes.ts';
+import { erasureRoutes } from '../../../lib/operators/erasures/routes.ts';
 import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
@@ -21,6 +22,7 @@ export default operators(
     ...catalogRoutes,
     ...logRoutes,
     ...backfillRoutes,
+    ...erasureRoutes,
     ...doctorRoutes,
     ...webhookRoutes,
     ...alertRoutes,

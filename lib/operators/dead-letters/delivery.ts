@@ -63,6 +63,10 @@ export const payloadFields = {
   }),
   isRevealed: z.boolean(),
   reveal: reveal.nullable(),
+  erasedAt: shape.instant.nullable().meta({
+    description:
+      'When the personal data in it was overwritten, at an operator’s word. Nothing brings it back.',
+  }),
 };
 
 export const deadLetter = z
@@ -168,6 +172,7 @@ interface Found extends FoundAttempts {
   readonly correlation_id: string | null;
   readonly causation_id: string | null;
   readonly traceparent: string | null;
+  readonly erased_at: number | null;
   readonly halts: FoundHalt | null;
   readonly siblings:
     | readonly { readonly deliveryId: string; readonly subscriber: string; readonly state: State }[]
@@ -213,6 +218,7 @@ function deadLetterOf(deliveryId: string, found: Found, revealed: Reveal | null)
     isValid: shown.isValid,
     isRevealed,
     reveal: revealed,
+    erasedAt: instantOrNull(found.erased_at),
     siblings: [...(found.siblings ?? [])],
   };
 }
@@ -296,6 +302,7 @@ const READ = `
     'ordering_key', events.ordering_key, 'event_id', event_id, 'event_state', events.state, 'payload', payload,
     'version', version, 'producer', producer, 'created_at', extract(epoch from created_at) * 1000,
     'correlation_id', correlation_id, 'causation_id', causation_id, 'traceparent', traceparent,
+    'erased_at', extract(epoch from erased_at) * 1000,
     'halts', (
       select ${HALT}
       from halts

@@ -9,7 +9,10 @@ import { quantity } from '../page/words.ts';
 import type { DeadLetter } from './delivery.ts';
 import { payload } from './payload.ts';
 
-interface ShownPayload extends Pick<DeadLetter, 'payload' | 'hidden' | 'isValid' | 'isRevealed' | 'reveal'> {
+interface ShownPayload extends Pick<
+  DeadLetter,
+  'payload' | 'hidden' | 'isValid' | 'isRevealed' | 'reveal' | 'erasedAt'
+> {
   readonly generatedAt: string;
   /** Of the payload's schema. */
   readonly version: number;
@@ -34,6 +37,13 @@ export function payloadSection(view: ShownPayload, { operator }: PageContext): H
         ${COPY_ICON}<span>Copy</span>
       </button>
     </div>
+    ${
+      view.erasedAt !== null &&
+      html`<p class="muted small">
+        The personal data of this event was erased at ${time(view.erasedAt, generatedAt)}. Nothing brings it
+        back.
+      </p>`
+    }
     ${!isValid && unknownSchemaWarning(isRevealed)}
     <pre class="code" id="payload" tabindex="0" role="region" aria-label="Payload as JSON">
 ${payload(view.payload, hidden)}</pre>

@@ -43,6 +43,7 @@ interface FoundEvent {
   readonly correlation_id: string | null;
   readonly causation_id: string | null;
   readonly traceparent: string | null;
+  readonly erased_at: number | null;
   /** Null for an event of a release that did not record them. */
   readonly subscribers: readonly string[] | null;
 }
@@ -218,7 +219,7 @@ const EVENT = `
       'state', event.state, 'created_at', extract(epoch from event.created_at) * 1000,
       'ordering_key', event.ordering_key, 'producer', event.producer, 'dedupe_key', event.dedupe_key,
       'correlation_id', event.correlation_id, 'causation_id', event.causation_id, 'traceparent', event.traceparent,
-      'subscribers', event.subscribers),
+      'subscribers', event.subscribers, 'erased_at', extract(epoch from event.erased_at) * 1000),
     'is_awaiting', exists (select from awaiting),
     'producers', (select coalesce(json_agg(emitter order by since), '[]') from emitter),
     'deliveries', (

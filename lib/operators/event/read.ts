@@ -82,6 +82,7 @@ function viewOf(circumstances: Circumstances, family: Family, reveal: Reveal | n
       isValid: shown.isValid,
       isRevealed,
       reveal,
+      erasedAt: instantOrNull(event.erased_at),
     },
     verdict: written(verdictOf(deliveries), generatedAt),
     deliveries,

@@ -47,6 +47,10 @@ export const backfillsPath = (query: Query = {}) => withQuery(`${HOME}/backfills
 
 export const backfilledPath = (backfillId: string) => `${HOME}/backfills/${encodeURIComponent(backfillId)}`;
 
+export const erasuresPath = (query: Query = {}) => withQuery(`${HOME}/erasures`, query);
+
+export const erasurePath = (erasureId: string) => `${HOME}/erasures/${encodeURIComponent(erasureId)}`;
+
 export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
 
 export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeURIComponent(incidentId)}`;

@@ -5,6 +5,8 @@ import {
   backfilledPath,
   backfillsPath,
   deadLetterPath,
+  erasurePath,
+  erasuresPath,
   eventPath,
   incidentPath,
   replayedPath,
@@ -29,7 +31,8 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
   const content = html`${heading({
     title: 'Replays',
     lead: html`Who replayed what, and why. Newest first. “Replayed” counts deliveries when they were
-      re-queued. <a href="${backfillsPath()}">Backfills</a> have a page of their own.`,
+      re-queued. <a href="${backfillsPath()}">Backfills</a> and <a href="${erasuresPath()}">erasures</a> have
+      pages of their own.`,
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
   ${filterLine(context)} ${replaysCard(view, context)} ${actionsSection(view)} ${logPager(view, context)}`;
@@ -128,7 +131,8 @@ function actionRow(action: OperatorAction, now: string): Html {
 
 /** Names a delivery, an event, or a subscriber of one topic or of all. */
 function target(action: OperatorAction): Html {
-  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, backfillId, renamedTo } = action;
+  const { topic, subscriber, deliveryId, eventId, incidentId, replayId, backfillId, renamedTo, erasureId } =
+    action;
   const where =
     topic === null ? 'all topics' : html`<a class="mono roomy" href="${topicPath(topic)}">${topic}</a>`;
   const delivery =
@@ -140,6 +144,7 @@ function target(action: OperatorAction): Html {
   const replay = replayId !== null && html`, <a href="${replayedPath(replayId)}">replay</a>`;
   const incident = incidentId !== null && html`, <a href="${incidentPath(incidentId)}">incident</a>`;
   const backfill = backfillId !== null && html`, <a href="${backfilledPath(backfillId)}">progress</a>`;
+  if (erasureId !== null) return html`<a href="${erasurePath(erasureId)}">a person’s data</a>`;
   return html`${where}<span class="s"
       >${subscriber !== null && html`to ${subscriberLink(subscriber, topic ?? undefined)}`}${heir}${delivery}${event}${incident}${replay}${backfill}</span
     >`;

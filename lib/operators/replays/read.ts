@@ -76,6 +76,10 @@ const logged = z
     replayId: z.string().nullable().meta({ description: 'The replay that was stopped.' }),
     renamedTo: z.string().nullable().meta({ description: 'Of a rename: the new name of the subscriber.' }),
     backfillId: z.uuid().nullable().meta({ description: 'The backfill that it began or stopped.' }),
+    erasureId: z
+      .uuid()
+      .nullable()
+      .meta({ description: 'The erasure that it began. Whose data it erased is not in the log.' }),
   })
   .meta({ id: 'OperatorAction' });
 
@@ -191,6 +195,7 @@ interface FoundAction {
   readonly replay_id: string | null;
   readonly renamed_to: string | null;
   readonly backfill_id: string | null;
+  readonly erasure_id: string | null;
 }
 
 interface FoundEntry {
@@ -267,6 +272,7 @@ function actionOf(found: FoundAction): OperatorAction {
     replayId: found.replay_id,
     renamedTo: found.renamed_to,
     backfillId: found.backfill_id,
+    erasureId: found.erasure_id,
   };
 }
 

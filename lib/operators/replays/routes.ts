@@ -235,6 +235,7 @@ export const listReplays = operatorRoute({
             reason: 'Accounting is moving to another host.',
             incidentId: null,
             backfillId: null,
+            erasureId: null,
             replayId: null,
             renamedTo: null,
           },

@@ -1,0 +1,102 @@
+import { html } from '../../markup.ts';
+import type { Child, Html } from '../../markup.ts';
+import { hiddenField, missingScope } from '../page/actions.ts';
+import { timeAndAgo, timeText } from '../page/instants.ts';
+import { heading, layout, liveness } from '../page/layout.ts';
+import type { PageContext } from '../page/layout.ts';
+import { erasurePath, erasuresPath, withParameters } from '../page/links.ts';
+import { pager } from '../page/pager.ts';
+import { card, emptyCard, section } from '../page/sections.ts';
+import { ACTIONS, table } from '../page/table.ts';
+import { count, joinNames } from '../page/words.ts';
+import type { ErasureList, ErasureRecord } from './read.ts';
+
+const REFRESH_SECONDS = 15;
+
+/** Draws whose data was erased, by whom, when and why, and a form that previews an erasure. */
+export function erasuresPage(view: ErasureList, context: PageContext): Html {
+  const content = html`${heading({
+    title: 'Erasures',
+    lead: 'People whose data was overwritten in every event that named them. Newest first.',
+    live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
+  })}
+  ${listCard(view)} ${listPager(view, context)} ${newErasure(context)}`;
+  return layout({ title: 'Erasures', section: 'replays', refreshSeconds: REFRESH_SECONDS, content }, context);
+}
+
+function listCard({ items, generatedAt }: ErasureList): Html {
+  if (items.length === 0)
+    return emptyCard({
+      title: 'No erasures yet',
+      text: 'Each erasure is listed here, with its operator, its reason and what it overwrote.',
+    });
+  return card(
+    table({
+      name: 'Erasures',
+      caption: 'Erasures, newest first',
+      columns: ['When', 'Whom', 'Who', 'Why', ['Events', 'num'], 'State', ACTIONS],
+      rows: items.map((item) => row(item, generatedAt)),
+    }),
+  );
+}
+
+function row(item: ErasureRecord, now: string): Html {
+  const path = erasurePath(item.erasureId);
+  return html`<tr class="r">
+    <td class="nowrap">${timeAndAgo(item.requestedAt, now)}</td>
+    <td><a class="t mono" href="${path}">${joinNames(item.subjects)}</a></td>
+    <td class="nowrap">${item.requestedBy}</td>
+    <td class="message">${item.reason}</td>
+    <td class="num">${count(item.events)}</td>
+    <td class="nowrap">
+      ${item.endedAt === null ? 'under way' : html`ended ${timeAndAgo(item.endedAt, now)}`}
+    </td>
+    <td class="end">
+      <div class="acts">
+        <a class="btn sm quiet" href="${path}"
+          >Details<span class="vh"> of the erasure at ${timeText(item.requestedAt, now)}</span></a
+        >
+      </div>
+    </td>
+  </tr>`;
+}
+
+function newErasure({ operator }: PageContext): Html {
+  return section({
+    id: 'new',
+    title: 'New erasure',
+    hint: 'previewed before anything is overwritten',
+    content: operator.scopes.has('event-bus:erase')
+      ? html`<form class="filters" method="post" action="${erasuresPath()}">
+          ${hiddenField('dryRun', 'true')}
+          <label class="f">
+            Names of the person
+            <input
+              name="subjects"
+              required
+              size="44"
+              autocomplete="off"
+              spellcheck="false"
+              placeholder="usr_3071, kari.lunde@example.no"
+              title="Ids, e-mail addresses or event ids, with commas between them"
+            />
+          </label>
+          <label class="check"><input type="checkbox" name="exact" value="true" /> These names alone</label>
+          <button class="btn">Preview</button>
+        </form>`
+      : missingScope('Erase', 'event-bus:erase'),
+  });
+}
+
+function listPager({ nextCursor }: ErasureList, { url }: PageContext): Child {
+  const isFirst = !url.searchParams.has('cursor');
+  if (isFirst && nextCursor === null) return null;
+  return pager(null, [
+    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
+    {
+      words: 'Older',
+      path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),
+      relation: 'next',
+    },
+  ]);
+}
