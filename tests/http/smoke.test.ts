@@ -283,6 +283,30 @@ describe('what a test leaves behind', () => {
     expect((await operators.ask(`/smoke/${begun.test!.smokeTestId}`)).status).toBe(404);
   });
 
+  test('a lane that a relay holds is left to the next minute', async ({ bus, operators, receiver }) => {
+    receiver.behave = answer(500);
+    attach(operators, { accounting: receiver.url });
+    const begun = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    const held = `update lanes set lease_token = $1, due_at = clock_timestamp() + interval '12 minutes'
+      where home_id is not null`;
+    await rows(bus.db, held, [begun.test!.smokeTestId]);
+    await endSmokeTests(bus.db, new Date(Date.now() + 11 * MINUTE));
+    expect(await rows(bus.db, 'select from smoke_tests where ended_at is null')).toHaveLength(1);
+    expect(await rows(bus.db, "select from deliveries where state = 'failing'")).toHaveLength(1);
+    await endSmokeTests(bus.db, new Date(Date.now() + 13 * MINUTE));
+    await expectNothingBehind(operators, bus.db);
+  });
+
+  test('a test that is still awaited is left alone', async ({ bus, operators, receiver }) => {
+    receiver.behave = answer(500);
+    attach(operators, { accounting: receiver.url });
+    await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    await endSmokeTests(bus.db, new Date(Date.now() + 9 * MINUTE));
+    expect(await rows(bus.db, "select from deliveries where state = 'failing'")).toHaveLength(1);
+  });
+
   test('the cron does it', () => {
     expect(duties.map(({ name }) => name)).toContain('smoke tests');
   });
