@@ -144,6 +144,19 @@ describe('the test event', () => {
     await pool.end();
   });
 
+  test('a component that runs here in part is sent it elsewhere', async ({ bus, operators, receiver }) => {
+    const topics = ['booking.approved'];
+    const payments = { name: 'payments', url: receiver.url, secret, topics };
+    operators.attached = subscribersOf({ remoteSubscribers: [payments], database: { kind: 'none' } });
+    const begun = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    expect(of(await read(operators, begun), 'payments')).toMatchObject({
+      place: 'elsewhere',
+      state: 'arrived',
+    });
+    expect(receiver.got).toHaveLength(1);
+  });
+
   test.for([
     ['refuses it', answer(401), /the subscriber answered 401: said/],
     ['is gone', answer(410), /410 Gone: said/],
@@ -380,6 +393,20 @@ describe('the test webhook', () => {
       problem: expect.stringMatching(words),
     });
     expect(JSON.stringify(begun)).not.toContain(CANARY);
+  });
+
+  test('without an address of its own, a deployment sends none to the one that was asked', async ({
+    operators,
+  }) => {
+    attach(operators);
+    configure('cardpayments', 'stripe');
+    const begun = await start(operators);
+    expect(begun.test!.origin).toBeNull();
+    expect(webhookOf(begun, 'cardpayments')).toMatchObject({
+      state: 'failed',
+      problem: expect.stringContaining('set PUBLIC_URL'),
+    });
+    vi.unstubAllEnvs();
   });
 
   test('an address that nobody listens at is explained', async ({ operators }) => {

@@ -39,7 +39,7 @@ export function smokePage(view: SmokeTest, context: PageContext): Html {
   ${section({
     id: 'webhooks',
     title: 'Webhooks',
-    hint: test === null ? 'of each provider' : `sent to ${test.origin}`,
+    hint: test?.origin ? `sent to ${test.origin}` : 'of each provider',
     content: card(webhookTable(view)),
   })}
   ${section({

@@ -10,8 +10,8 @@ import type { OutboxEvent } from '../../outbox/record.ts';
 
 export interface SmokeTestPlan {
   readonly by: string;
-  /** Where the webhooks are sent to. */
-  readonly origin: string;
+  /** Where the webhooks are sent to; null: nowhere. */
+  readonly origin: string | null;
   /** Whom the test event is for; without any there is none. */
   readonly subscribers: readonly string[];
   /** Sends the webhooks. */
