@@ -103,7 +103,7 @@ export const STRANGERS = {
 export const PACKAGES = {
   api: ['@vercel/functions'],
   'lib/catalog': ['zod'],
-  'lib/receive': ['zod', 'node:crypto'],
+  'lib/receive': ['zod', 'node:crypto', 'node:events'],
 };
 
 const isInner = (room) => /^lib\/\w+\//.test(room);

@@ -19,6 +19,7 @@ const sources: TestProjectConfiguration[] = [
     },
   },
   { extends: true, test: { name: 'database', include: ['tests/database/**/*.test.ts'], ...withPostgres } },
+  { extends: true, test: { name: 'package', include: ['tests/package/**/*.test.ts'], ...withPostgres } },
   { extends: true, test: { name: 'browser', include: ['tests/browser/**/*.test.ts'], ...withPostgres } },
   { extends: true, test: { name: 'http', include: ['tests/http/**/*.test.ts'], ...withPostgres } },
 ];

@@ -31,7 +31,7 @@ export function operators(
       alerts: () => config().alerts,
       ownUrl: () => config().ownUrl,
       testWebhooks: () => testSender(config().webhooks),
-      webhooks: () => endpointsOf(config().webhooks),
+      webhooks: () => endpointsOf(config()),
     },
     routes,
   });

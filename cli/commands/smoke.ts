@@ -1,5 +1,5 @@
 import { ago, duration } from '../../lib/operators/page/instants.ts';
-import { count } from '../../lib/operators/page/words.ts';
+import { count, joinNames } from '../../lib/operators/page/words.ts';
 import type { SmokeSubscriber, SmokeTest, SmokeWebhook } from '../../lib/operators/smoke/view.ts';
 import {
   deliveredAfterMs,
@@ -68,7 +68,7 @@ async function run(call: Call): Promise<number> {
 
 function write(call: Call, view: SmokeTest, seconds: number): void {
   const { out } = call.terminal;
-  const unattached = view.subscribers.filter(({ state }) => state === 'unattached');
+  const unattached = view.subscribers.filter(({ toAttach }) => toAttach !== null);
   const attached = view.subscribers.filter(({ state }) => state !== 'unattached');
   const part = (title: string, content: string) => out.write(`${out.paint('bold', title)}\n${content}\n`);
   part(`Webhooks, sent to ${view.test?.origin ?? ''}:`, webhookTable(view.webhooks, out));
@@ -178,7 +178,7 @@ function unattachedTable(subscribers: readonly SmokeSubscriber[], now: string, p
     columns,
     subscribers.map(({ subscriber, topics, waiting: { deliveries, oldestAt } }) => [
       subscriber,
-      String(topics.listed),
+      `${topics.listed - topics.attached} of ${topics.listed}`,
       count(deliveries),
       oldestAt === null ? '' : ago(oldestAt, now),
     ]),
@@ -203,19 +203,18 @@ function writeProblems(rows: readonly Problem[], { write: print, paint, columns 
   if (wrong.length > 0) print('');
 }
 
-/** Most lack the same two variables, which are said once. */
+/** All but those with a wrong variable lack the same two, which are said once. */
 function writeAdvice(unattached: readonly SmokeSubscriber[], pane: Pane): void {
-  const usual = ({ subscriber }: SmokeSubscriber) => {
-    const prefix = `SUBSCRIBER_${subscriber.toUpperCase()}`;
-    return `set ${prefix}_URL and ${prefix}_SECRET`;
-  };
-  const others = unattached.filter((one) => one.problem !== usual(one));
+  const wrong = unattached.filter(({ toAttach }) => !toAttach?.startsWith('set SUBSCRIBER_'));
   writeProblems(
-    others.map(({ subscriber, ...rest }) => ({ name: subscriber, ...rest })),
+    wrong.map(({ subscriber, toAttach }) => ({ name: subscriber, state: 'failed', problem: toAttach })),
     pane,
   );
-  const alike = unattached.length - others.length;
-  if (alike === 0) return;
-  const words = `To attach one, set SUBSCRIBER_<NAME>_URL and SUBSCRIBER_<NAME>_SECRET. Until then ${alike === 1 ? 'its deliveries wait' : 'their deliveries wait'}, in order.`;
-  pane.write(`${wrapTo(pane.columns, words)}\n`);
+  const inPart = unattached.filter(({ topics }) => topics.attached > 0).map(({ subscriber }) => subscriber);
+  const listed =
+    inPart.length === 0
+      ? ''
+      : `; for ${joinNames(inPart)}, which ${inPart.length === 1 ? 'runs' : 'run'} here in part, also _TOPICS (--json lists them)`;
+  const words = `To attach one, set SUBSCRIBER_<NAME>_URL and _SECRET${listed}. Until then these deliveries wait, in order.`;
+  if (wrong.length < unattached.length) pane.write(`${wrapTo(pane.columns, words)}\n`);
 }

@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 
 import { catalog, isTopicName, subscriberNames, topics } from '../catalog/catalog.ts';
 import type { Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
+import { SMOKE_TEST } from '../catalog/smoke-test.ts';
 import { nearest } from '../nearest.ts';
 import { PermanentError, RetryAfter } from '../subscribers/outcome.ts';
 import { answerOf, masked, Refused, refusalOf } from './answer.ts';
@@ -9,7 +10,7 @@ import { readEvents } from './event.ts';
 import type { ReceivedEvent } from './event.ts';
 import { RECEIVED_TABLE, remember } from './remember.ts';
 import { keysOf, verifiedBody } from './request.ts';
-import { inTransaction, requireDatabase } from './transaction.ts';
+import { inTransaction, outliveLostConnections, requireDatabase } from './transaction.ts';
 import type { ReceiverDatabase, TransactionOf } from './transaction.ts';
 
 export { PermanentError, RECEIVED_TABLE, RetryAfter };
@@ -129,6 +130,11 @@ async function take(
 
 async function takeOne(receiving: Receiving, event: ReceivedEvent): Promise<void> {
   const { subscriber, database, onGap } = receiving;
+  if (isSmokeTest(event)) {
+    // It shows that the database takes what is remembered, and is nothing to be handled.
+    await inTransaction(database, (open) => remember(open, subscriber, event));
+    return;
+  }
   const handler = handlerOf(receiving, event);
   await inTransaction(database, async (open) => {
     const { isDuplicate, isGap } = await remember(open, subscriber, event);
@@ -136,6 +142,10 @@ async function takeOne(receiving: Receiving, event: ReceivedEvent): Promise<void
     if (isGap) await onGap(gapBefore(event), open.tx);
     await handler(event, open.tx);
   });
+}
+
+function isSmokeTest({ topic }: { readonly topic: string }): boolean {
+  return topic === SMOKE_TEST.topic;
 }
 
 /** @throws Refused for an event that cannot be handled by this release. */
@@ -182,6 +192,7 @@ function readOptions<Name extends Subscriber, Database extends ReceiverDatabase>
   const { subscriber, secrets, database, maxBytes = MAX_BYTES } = options;
   requireKnown('subscriber', subscriber, subscriberNames(), '');
   requireDatabase(database);
+  outliveLostConnections(database);
   const known = topics().flatMap(([topic, { subscribers }]) =>
     subscribers.some((name) => name === subscriber) ? [topic as string] : [],
   );

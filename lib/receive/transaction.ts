@@ -1,3 +1,5 @@
+import { EventEmitter } from 'node:events';
+
 /** A database that the receiver can open transactions in, described by what it has, so that no driver is imported. */
 export type ReceiverDatabase = PoolLike | DatabaseLike;
 
@@ -68,6 +70,16 @@ export async function inTransaction<Result>(
   body: (open: OpenTransaction) => Promise<Result>,
 ): Promise<Result> {
   return 'transaction' in database ? await inTransactionOf(database, body) : await onClientOf(database, body);
+}
+
+/**
+ * Keeps the process alive when an idle connection is lost, which the next transaction replaces: without a listener, the
+ * pool's error would end it.
+ */
+export function outliveLostConnections(database: ReceiverDatabase): void {
+  const pool: unknown = '$client' in database ? database.$client : database;
+  if (!(pool instanceof EventEmitter) || pool.listeners('error').includes(ignore)) return;
+  pool.on('error', ignore);
 }
 
 /** @throws TypeError for what is no such database, with an example. */

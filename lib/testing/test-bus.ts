@@ -1,3 +1,5 @@
+// The types of `await using`, for a component whose compiler does not know them by itself.
+/// <reference lib="esnext.disposable" preserve="true" />
 import { catalog, isTopicName, subscriberNames } from '../catalog/catalog.ts';
 import type { PayloadInput, Subscriber, TopicName, TopicsOf } from '../catalog/catalog.ts';
 import type { Database } from '../db/connect.ts';

@@ -3,6 +3,7 @@ import { join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { build } from 'esbuild';
+import type { Plugin } from 'esbuild';
 
 import type * as BusSide from './bus-side.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -50,20 +51,7 @@ export async function buildBus(changes: readonly Change[]): Promise<Build> {
     outdir: folder,
     outExtension: { '.js': '.mjs' },
     logLevel: 'warning',
-    plugins: [
-      {
-        name: 'changes',
-        setup(building) {
-          building.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
-            const file = relative(ROOT, path);
-            if (!/^(?:lib|drizzle)\//.test(file)) return null;
-            const text = await readFile(join(ROOT, file), 'utf8');
-            changed.add(file);
-            return { contents: withChanges(text, file, changes), loader: 'ts' };
-          });
-        },
-      },
-    ],
+    plugins: [changing(changes, changed)],
   });
   const statements = await changedStatements(changes, changed);
   for (const { file } of changes) if (!changed.has(file)) throw new Error(`${file} is not part of the bus`);
@@ -72,6 +60,22 @@ export async function buildBus(changes: readonly Change[]): Promise<Build> {
     relayProcess: join(folder, 'relay.mjs'),
     bus: (await import(pathToFileURL(join(folder, 'bus.mjs')).href)) as typeof BusSide,
     remove: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Has esbuild read files of the bus as changes have them. @param changed takes the files that were read. */
+export function changing(changes: readonly Change[], changed = new Set<string>()): Plugin {
+  return {
+    name: 'changes',
+    setup(building) {
+      building.onLoad({ filter: /\.ts$/ }, async ({ path }) => {
+        const file = relative(ROOT, path);
+        if (!/^(?:lib|drizzle)\//.test(file)) return null;
+        const text = await readFile(join(ROOT, file), 'utf8');
+        changed.add(file);
+        return { contents: withChanges(text, file, changes), loader: 'ts' };
+      });
+    },
   };
 }
 

@@ -4,9 +4,10 @@ import pg from 'pg';
 import { PermanentError, RECEIVED_TABLE, RetryAfter, receiver } from 'postbud/receive';
 import type { Gap, ReceivedEvent } from 'postbud/receive';
 import { v7 as uuidv7 } from 'uuid';
-import { describe, expect, inject, vi } from 'vitest';
+import { describe, expect, inject, onTestFinished, vi } from 'vitest';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
+import { SMOKE_TEST } from '../../lib/catalog/smoke-test.ts';
 import { gate, payloadOf } from '../support/bus.ts';
 import { test as base } from '../support/output-test.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
@@ -223,6 +224,23 @@ describe('an event that arrives', () => {
   );
 });
 
+describe('the test event of a smoke test', () => {
+  const smoke = { ...eventOf({ id: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77' }), type: SMOKE_TEST.topic };
+
+  test('the test event of a smoke test is taken, and no handler is called', async ({ ledger, effects }) => {
+    expect(await ledger()(smoke)).toMatchObject({ status: 204 });
+    expect(await ledger()(smoke)).toMatchObject({ status: 204 });
+    expect(await effects()).toEqual([]);
+  });
+
+  test('the test event of a smoke test shows that the table is missing', async ({ ledger, pool }) => {
+    await pool.query('alter table postbud_received rename to elsewhere');
+    const { body } = await ledger()(smoke);
+    await pool.query('alter table elsewhere rename to postbud_received');
+    expect(body).toMatchObject({ code: 'no_table' });
+  });
+});
+
 describe('a batch', () => {
   test('a batch is taken in order, and answered without a count when all of it was taken', async ({
     ledger,
@@ -427,6 +445,26 @@ describe('the answer to an event that is not taken', () => {
         500,
         'The handler threw TransactionAborted transaction_aborted.',
       ]);
+    },
+  );
+
+  test.for(['pg', 'Drizzle'])(
+    'an idle connection that is lost ends nothing, on %s',
+    async (driver, { pool: admin }) => {
+      const pool = new pg.Pool({ connectionString: admin.options.connectionString, max: 1 });
+      onTestFinished(() => pool.end());
+      const options = { subscriber: 'ledger', secrets: SECRET } as const;
+      const handlers = { 'payment.captured': () => undefined };
+      const answer =
+        driver === 'pg'
+          ? receiver({ ...options, database: pool, handlers })
+          : receiver({ ...options, database: drizzle({ client: pool }), handlers });
+      await answer(requestOf(eventOf({ id: uuidv7() })));
+      const { rows } = await pool.query<{ pid: number }>('select pg_backend_pid() as pid');
+      const removed = new Promise((resolve) => pool.once('remove', resolve));
+      await admin.query('select pg_terminate_backend($1)', [rows[0]!.pid]);
+      await removed;
+      expect((await answer(requestOf(eventOf({ id: uuidv7() })))).status).toBe(204);
     },
   );
 

@@ -1,3 +1,5 @@
+import pg from 'pg';
+import { RECEIVED_TABLE, receiver } from 'postbud/receive';
 import { serve } from 'srvx';
 import { describe, expect, vi } from 'vitest';
 
@@ -20,6 +22,7 @@ import { contradictions, drainLive, rows } from '../support/bus.ts';
 import { BROWSER, test as operatorTest } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
 import { freePort } from '../support/postgres.ts';
+import { listen } from '../support/receive.ts';
 import { answer, openReceiver } from '../support/receiver.ts';
 import { CANARY, secretsOf } from '../support/webhook-senders.ts';
 
@@ -68,7 +71,7 @@ function attach(
   isBatch = false,
 ): void {
   const remoteSubscribers = Object.entries(elsewhere).map(([name, url]) => ({ name, url, secret, isBatch }));
-  operators.attached = withSmokeTests(subscribersOf({ remoteSubscribers, database: { kind: 'none' } }));
+  operators.attached = subscribersOf({ remoteSubscribers, database: { kind: 'none' } });
 }
 
 const start = async (operators: Operators) =>
@@ -93,7 +96,7 @@ describe('the test event', () => {
     attach(operators, { accounting: receiver.url });
     const begun = await start(operators);
     expect(begun.test).toMatchObject({ startedBy: 'kari@solvik.example.no', state: 'waiting' });
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     const view = await read(operators, begun);
     expect(view.test!.state).toBe('arrived');
     expect(of(view, 'audit')).toMatchObject({ place: 'in_process', state: 'arrived', attempts: 1 });
@@ -101,7 +104,7 @@ describe('the test event', () => {
     expect(of(view, 'ledger')).toMatchObject({
       place: null,
       state: 'unattached',
-      problem: 'set SUBSCRIBER_LEDGER_URL and SUBSCRIBER_LEDGER_SECRET',
+      toAttach: 'set SUBSCRIBER_LEDGER_URL and SUBSCRIBER_LEDGER_SECRET',
     });
     expect(receiver.got).toHaveLength(1);
     expect(JSON.parse(receiver.got[0]!.body)).toMatchObject({
@@ -115,10 +118,30 @@ describe('the test event', () => {
   test('a component that takes batches gets it in one', async ({ bus, operators, receiver }) => {
     attach(operators, { accounting: receiver.url }, true);
     const begun = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     expect(of(await read(operators, begun), 'accounting').state).toBe('arrived');
     expect(receiver.got[0]!.headers['content-type']).toContain('cloudevents-batch');
     expect(JSON.parse(receiver.got[0]!.body)).toHaveLength(1);
+  });
+
+  test('a receiver of the package takes it without a handler of its own, once', async ({
+    bus,
+    operators,
+  }) => {
+    const pool = new pg.Pool({ connectionString: bus.url });
+    await pool.query(RECEIVED_TABLE);
+    const handlers = { 'payment.captured': () => expect.unreachable('it is no payment') };
+    const ledger = await listen(
+      receiver({ subscriber: 'ledger', secrets: secret, database: pool, handlers }),
+    );
+    attach(operators, { ledger: ledger.url });
+    const begun = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    expect(of(await read(operators, begun), 'ledger').state).toBe('arrived');
+    const { rows: remembered } = await pool.query('select event_id from postbud_received');
+    expect(remembered).toEqual([{ event_id: begun.test!.smokeTestId }]);
+    await ledger.close();
+    await pool.end();
   });
 
   test.for([
@@ -131,7 +154,7 @@ describe('the test event', () => {
       receiver.behave = behave;
       attach(operators, { accounting: receiver.url });
       const begun = await start(operators);
-      await drainLive(bus.db, operators.attached);
+      await drainLive(bus.db, withSmokeTests(operators.attached));
       const view = await read(operators, begun);
       expect(view.test!.state).toBe('failed');
       expect(of(view, 'accounting')).toMatchObject({
@@ -152,7 +175,7 @@ describe('the test event', () => {
     attach(operators, { accounting: down });
     for (let again = 0; again < 4; again += 1) {
       const begun = await start(operators);
-      await drainLive(bus.db, operators.attached);
+      await drainLive(bus.db, withSmokeTests(operators.attached));
       const view = await read(operators, begun);
       expect(of(view, 'accounting')).toMatchObject({ state: 'failed', attempts: 1 });
       expect(of(view, 'accounting').problem).toContain('cannot be reached');
@@ -166,7 +189,7 @@ describe('the test event', () => {
     );
     attach(operators, { accounting: receiver.url });
     const begun = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     expect(of(await read(operators, begun), 'accounting').state).toBe('arrived');
     expect(await rows(bus.db, 'select from outages where recovered_at is null')).toHaveLength(1);
   });
@@ -175,7 +198,7 @@ describe('the test event', () => {
     attach(operators);
     await operators.ask('/subscribers/audit/pause', { json: { reason: 'a look at it' } });
     const begun = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     const view = await read(operators, begun);
     expect(of(view, 'audit')).toMatchObject({ state: 'paused', problem: 'paused by kari@solvik.example.no' });
     expect(view.test!.state).toBe('arrived');
@@ -236,12 +259,12 @@ describe('what a test leaves behind', () => {
     receiver.behave = answer(500);
     attach(operators, { accounting: receiver.url });
     const tests = await Promise.all([start(operators), start(operators)]);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     for (const begun of tests)
       expect(of(await read(operators, begun), 'accounting')).toMatchObject({ state: 'failed', attempts: 1 });
     receiver.behave = answer(204);
     const third = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     expect((await read(operators, third)).test!.state).toBe('arrived');
     await expectNothingBehind(operators, bus.db);
   });
@@ -254,7 +277,7 @@ describe('what a test leaves behind', () => {
     attach(operators, { accounting: receiver.url });
     const begun = await start(operators);
     attach(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     await expectNothingBehind(operators, bus.db);
     await endSmokeTests(bus.db, new Date(Date.now() + 31 * 24 * 60 * MINUTE));
     expect((await operators.ask(`/smoke/${begun.test!.smokeTestId}`)).status).toBe(404);
@@ -281,7 +304,7 @@ describe('the test webhook', () => {
         eventId: expect.any(String),
         problem: null,
       });
-      await drainLive(bus.db, operators.attached);
+      await drainLive(bus.db, withSmokeTests(operators.attached));
       const view = await read(operators, begun);
       expect(webhookOf(view, 'cardpayments')).toMatchObject({
         state: 'arrived',

@@ -94,7 +94,7 @@ export function operatorFunction({
       alerts,
       ownUrl,
       testWebhooks: () => testSender(readConfig().webhooks),
-      webhooks: () => endpointsOf(readConfig().webhooks),
+      webhooks: () => endpointsOf(readConfig()),
     },
     routes,
   });

@@ -77,10 +77,27 @@ async function bundleOf(
     plugins: [...plugins, otherEntries(root, entries), leaveOut],
     logLevel: 'warning',
   });
-  return outputFiles.map(({ path, text }) => {
+  const reached = reachedFrom(file.replace(/\.ts$/, '.js'), metafile);
+  return outputFiles.flatMap(({ path, text }) => {
     const name = relative(folder, path);
-    return { path: name, code: text, imports: importsOf(name, metafile.outputs[name]) };
+    if (!reached.has(name)) return [];
+    const code = text.includes(NO_REQUIRE) ? REQUIRE + text : text;
+    return { path: name, code, imports: importsOf(name, metafile.outputs[name]) };
   });
+}
+
+/** Some packages are CommonJS inside, and `require` Node's modules; what esbuild throws in place of doing so. */
+const NO_REQUIRE = 'Dynamic require of';
+const REQUIRE =
+  "import { createRequire as requireOf } from 'node:module';\nconst require = requireOf(import.meta.url);\n";
+
+/** The outputs that load with one, at once or on demand: esbuild also writes those that only left-out code loads. */
+function reachedFrom(entry: string, { outputs }: Metafile): ReadonlySet<string> {
+  const reached = new Set([entry]);
+  for (const name of reached) {
+    for (const { path, external } of outputs[name]!.imports) if (!external) reached.add(path);
+  }
+  return reached;
 }
 
 /** Adds up the bytes that `import` of a file loads from the package. */

@@ -2,8 +2,6 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import type { Plugin } from 'esbuild';
-
 import { bytesOf, codeOf } from './code.ts';
 import { entriesOf, INSTALLED, readPackageJson } from './entries.ts';
 import type { PackageJson } from './entries.ts';
@@ -16,27 +14,21 @@ export interface BuiltPackage {
   readonly entries: readonly { readonly name: string; readonly bytes: number }[];
 }
 
-export interface PackageOptions {
-  /** The folder to write to. The package is also there as a folder, `package`. */
-  readonly into: string;
-  /** For tests, which package another catalog. Its types are still this repository's. */
-  readonly plugins?: readonly Plugin[];
-}
-
 /**
  * Writes the package that components in other repositories install: the entries as JavaScript and types, and the
  * migrations for `postbud/testing`.
  *
  * @param root the project's folder.
+ * @param into the folder to write to. The package is also there as a folder, `package`.
  */
-export async function writePackage(root: URL, { into, plugins }: PackageOptions): Promise<BuiltPackage> {
+export async function writePackage(root: URL, into: string): Promise<BuiltPackage> {
   const packageJson = readPackageJson(root);
   const entries = entriesOf(packageJson);
   const files = entries.map(({ file }) => file);
   const installed = Object.keys(INSTALLED);
   const folder = join(into, 'package');
   rmSync(folder, { recursive: true, force: true });
-  const code = await codeOf(root, files, installed, plugins);
+  const code = await codeOf(root, files, installed);
   for (const { path, code: text } of code) write(folder, path, text);
   for (const { path, text } of typesOf(root, files, installed)) write(folder, path, text);
   copyMigrations(root, folder);

@@ -42,6 +42,8 @@ export interface Bus {
     readonly provider: Provider;
     readonly endpoint: 'configured' | 'not_configured' | 'misconfigured';
     readonly scheme: string | null;
+    /** Whether it is asked for webhooks that never came; null if it cannot be. */
+    readonly reconciliation: 'on' | 'off' | 'misconfigured' | null;
   }[];
 }
 

@@ -27,7 +27,7 @@ const REFRESH_SECONDS = 2;
 export function smokePage(view: SmokeTest, context: PageContext): Html {
   const { test, subscribers } = view;
   const attached = subscribers.filter(({ state }) => state !== 'unattached');
-  const unattached = subscribers.filter(({ state }) => state === 'unattached');
+  const unattached = subscribers.filter(({ toAttach }) => toAttach !== null);
   const content = html`${heading({
     title: 'Smoke test',
     lead: leadOf(view),
@@ -140,14 +140,14 @@ function unattachedTable(subscribers: readonly SmokeSubscriber[], now: string): 
     name: 'Not attached',
     columns: ['Subscriber', ['Topics', 'num'], ['Waiting', 'num'], 'To attach it'],
     rows: subscribers.map(
-      ({ subscriber, problem, topics, waiting: { deliveries, oldestAt } }) =>
+      ({ subscriber, toAttach, topics, waiting: { deliveries, oldestAt } }) =>
         html`<tr>
           <th class="row" scope="row">${subscriberLink(subscriber)}</th>
-          <td class="num">${count(topics.listed)}</td>
+          <td class="num">${count(topics.listed - topics.attached)} of ${count(topics.listed)}</td>
           <td class="num">
             ${count(deliveries)}${oldestAt !== null && html`<span class="s">oldest ${ago(oldestAt, now)}</span>`}
           </td>
-          <td>${problem}</td>
+          <td>${toAttach}</td>
         </tr>`,
     ),
   });

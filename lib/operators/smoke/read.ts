@@ -194,35 +194,25 @@ function subscriberOf(reading: Reading, name: string): SmokeSubscriber {
   const delivery = found.test === null ? undefined : deliveryOf(reading, found.test.id, name);
   return {
     ...common,
+    toAttach: missing.length === 0 ? null : attaching(reading, name, missing, attached.length > 0),
     afterMs: delivery?.after_ms ?? null,
     attempts: delivery?.attempts ?? 0,
-    ...subscriberOutcome(reading, name, attached.length > 0, delivery, missing),
+    ...subscriberOutcome(reading, name, attached.length > 0, delivery),
   };
 }
 
 function subscriberOutcome(
-  reading: Reading,
+  { bus, found }: Reading,
   name: string,
   isAttachedHere: boolean,
   delivery: FoundDelivery | undefined,
-  missing: readonly string[],
 ): Pick<SmokeSubscriber, 'state' | 'problem'> {
-  const { bus, found } = reading;
-  const refusal = bus.refusals().find(({ subscriber }) => subscriber === name);
-  const lacking = refusal
-    ? refusal.error.message
-    : missing.length === 0
-      ? null
-      : toAttach(name, missing, isAttachedHere);
-  if (!isAttachedHere) return { state: 'unattached', problem: lacking };
+  if (!isAttachedHere) return { state: 'unattached', problem: null };
   const pause = found.pauses.find(({ subscriber, topic }) => subscriber === name && topic === '');
   if (delivery === undefined && pause) return { state: 'paused', problem: `paused by ${pause.by}` };
   const isRecipient = found.test?.subscribers.includes(name) ?? false;
-  if (!isRecipient) {
-    const isHere = bus.relays();
-    return { state: 'not_sent', problem: isHere ? lacking : NOT_HERE };
-  }
-  if (delivery?.state === 'delivered') return { state: 'arrived', problem: lacking };
+  if (!isRecipient) return { state: 'not_sent', problem: bus.relays() ? null : NOT_HERE };
+  if (delivery?.state === 'delivered') return { state: 'arrived', problem: null };
   if (delivery === undefined || delivery.message === null)
     return { state: isOver(found) ? 'failed' : 'waiting', problem: notYet(found) };
   const soon = delivery.next_attempt_at !== null && delivery.next_attempt_at - found.now < SOON_MS;
@@ -254,10 +244,17 @@ function refusalWords({ message, answer }: FoundDelivery): string {
   return `${message ?? ''}${said}`;
 }
 
-/** Says which variables attach what is not attached. */
-function toAttach(name: string, missing: readonly string[], isAttachedHere: boolean): string {
+/** Says which variables attach what is not attached, or which one is wrong. */
+function attaching(
+  { bus }: Reading,
+  name: string,
+  missing: readonly string[],
+  isAttachedHere: boolean,
+): string {
+  const refusal = bus.refusals().find(({ subscriber }) => subscriber === name);
+  if (refusal) return refusal.error.message;
   const variables = [variableOf(name, 'URL'), variableOf(name, 'SECRET')];
-  if (isAttachedHere) variables.push(`${variableOf(name, 'TOPICS')} with ${joinNames(missing)}`);
+  if (isAttachedHere) variables.push(`${variableOf(name, 'TOPICS')} to ${missing.join(' ')}`);
   return `set ${joinNames(variables)}`;
 }
 

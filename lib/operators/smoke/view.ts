@@ -50,6 +50,10 @@ const subscriber = z
     attempts: shape.count,
     problem: z.string().nullable().meta({ description: 'What is wrong, and what to do.' }),
     topics: z.object({ listed: shape.count, attached: shape.count }),
+    toAttach: z
+      .string()
+      .nullable()
+      .meta({ description: 'What attaches it to the rest of its topics; null if it is attached to all.' }),
     waiting: z
       .object({ deliveries: shape.count, oldestAt: shape.instant.nullable() })
       .meta({ description: 'Its deliveries of the topics that it is not attached to.' }),

@@ -1,0 +1,133 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { text as textOf } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+
+import { startNeonProxy } from '../../dev/serve-output/neon-proxy.ts';
+import { serveOutput } from '../../dev/serve-output/serve-output.ts';
+import { SMOKE_TEST } from '../../lib/catalog/smoke-test.ts';
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import type { SmokeTest } from '../../lib/operators/smoke/view.ts';
+import { emitPayments, rows } from '../support/bus.ts';
+import { operatorToken } from '../support/operator-token.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
+import { openReceiver } from '../support/receiver.ts';
+import type { Receiver } from '../support/receiver.ts';
+import { secretsOf } from '../support/webhook-senders.ts';
+
+const operatorSecret = randomBytes(36).toString('base64url');
+const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
+
+let connection: Connection;
+let accounting: Receiver;
+let url: string;
+const closing: (() => Promise<unknown>)[] = [];
+
+/** A deployment with two providers of three, a component elsewhere that answers, one that is down, and most unattached. */
+beforeAll(async () => {
+  const databaseUrl = await createDatabase(inject('postgresUrl'));
+  connection = await connect(databaseUrl);
+  accounting = await openReceiver();
+  const neon = await startNeonProxy(databaseUrl);
+  const port = await freePort();
+  const address = new URL(databaseUrl);
+  address.hostname = 'database.neon.tech';
+  address.password = 'none';
+  const served = await serveOutput({
+    port,
+    neon: neon.address,
+    crons: true,
+    write: () => undefined,
+    variables: {
+      DATABASE_URL: address.href,
+      PUBLIC_URL: `http://localhost:${port}`,
+      CRON_SECRET: randomBytes(18).toString('base64url'),
+      OPERATOR_JWT_SECRET: operatorSecret,
+      WEBHOOK_CARDPAYMENTS_SECRET: secretsOf.stripe[0],
+      WEBHOOK_CARDPAYMENTS_SCHEME: 'stripe',
+      WEBHOOK_WALLETPAYMENTS_SECRET: secretsOf.vipps[0],
+      WEBHOOK_WALLETPAYMENTS_SCHEME: 'vipps',
+      SUBSCRIBER_ACCOUNTING_URL: accounting.url,
+      SUBSCRIBER_ACCOUNTING_SECRET: secret(),
+      SUBSCRIBER_BOOKINGS_URL: `http://127.0.0.1:${await freePort()}/`,
+      SUBSCRIBER_BOOKINGS_SECRET: secret(),
+    },
+  });
+  url = served.url;
+  closing.push(served.stop, accounting.close, neon.close, connection.close);
+}, 120_000);
+afterAll(async () => {
+  for (const close of closing) await close();
+});
+
+/** Runs `npx postbud` as another machine does. */
+async function postbud(...args: string[]) {
+  const program = fileURLToPath(new URL('../../cli/postbud.mjs', import.meta.url));
+  const scope = 'event-bus:read event-bus:replay';
+  // The services that the deployment calls are in this process.
+  const child = spawn(process.execPath, [program, ...args], {
+    env: {
+      PATH: process.env['PATH'] ?? '',
+      POSTBUD_URL: url,
+      POSTBUD_TOKEN: await operatorToken({ scope }, operatorSecret),
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [[status], stdout, stderr] = await Promise.all([
+    once(child, 'close'),
+    textOf(child.stdout),
+    textOf(child.stderr),
+  ]);
+  return { status: status as number | null, stdout, stderr };
+}
+
+describe('npx postbud smoke, against the build', () => {
+  test('says what arrived where, what did not and why, and what waits', async () => {
+    await emitPayments(connection.db, 1, 3);
+    const { status, stdout, stderr } = await postbud('smoke', '--timeout', '60');
+    expect([status, stderr]).toEqual([1, '']);
+    const lines = stdout.split('\n');
+    const line = (start: string) => lines.find((one) => one.startsWith(start)) ?? '';
+    expect(lines[0]).toMatch(/^Webhooks, sent to https:\/\/localhost:\d+:$/);
+    expect(line('cardpayments ')).toMatch(/✓ arrived +stripe +200 +\d.* payments +\d/);
+    expect(line('walletpayments ')).toMatch(/✓ arrived +vipps +200 +\d.* payments +\d/);
+    expect(line('identityprovider ')).toMatch(/not set up$/);
+    expect(stdout).toContain('  ! identityprovider: set WEBHOOK_IDENTITYPROVIDER_SECRET\n');
+    expect(line('accounting ')).toMatch(/✓ arrived +HTTP +(\d+) of \1 +\d/);
+    expect(line('audit ')).toMatch(/✓ arrived +here +\d+ of \d+ +\d/);
+    expect(line('bookings ')).toMatch(/✗ failed +HTTP/);
+    expect(stdout).toMatch(/ {2}✗ bookings: the subscriber cannot be reached: \w+\n/);
+    expect(line('ledger ')).toMatch(/^ledger +(\d+) of \1 +3 +\S.* ago$/);
+    expect(stdout).toMatch(/\d+ of \d+ topics can reach “delivered” here; \d+ wait for /);
+    expect(lines.at(-2)).toMatch(/^✗ \d+ of \d+ tests arrived, 1 did not\.$/);
+  });
+
+  test('ends with 0 where everything that was sent arrived, and tells programs in JSON', async () => {
+    expect((await postbud('pause', 'bookings', '--reason', 'it is down', '--yes')).status).toBe(0);
+    const { status, stdout } = await postbud('smoke', '--json', '--timeout', '60');
+    const view = JSON.parse(stdout) as SmokeTest;
+    expect(status).toBe(0);
+    expect(view.test!.state).toBe('arrived');
+    expect(view.webhooks.map(({ state }) => state)).toEqual(['arrived', 'arrived', 'not_configured']);
+    expect(view.subscribers.find(({ subscriber }) => subscriber === 'bookings')).toMatchObject({
+      state: 'paused',
+    });
+    for (const hidden of [...secretsOf.stripe, ...secretsOf.vipps]) expect(stdout).not.toContain(hidden);
+  });
+
+  test('leaves no dead letter, no incident and no count', async () => {
+    const ofTests = async (table: string) =>
+      await rows(connection.db, `select from ${table} where topic = $1`, [SMOKE_TEST.topic]);
+    // The one that is down does fail, with the payments.
+    expect(await rows(connection.db, 'select from incidents')).not.toEqual([]);
+    for (const table of ['incidents', 'error_groups', 'backlog', 'throughput', 'subscriber_health'])
+      expect([table, await ofTests(table)]).toEqual([table, []]);
+    expect(await ofTests("deliveries join lanes on lanes.id = lane_id and state = 'dead_lettered'")).toEqual(
+      [],
+    );
+  });
+});

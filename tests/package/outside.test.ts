@@ -1,0 +1,182 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
+
+import { startNeonProxy } from '../../dev/serve-output/neon-proxy.ts';
+import { connect } from '../../lib/db/connect.ts';
+import { rows } from '../support/bus.ts';
+import { startLocalServer } from '../support/local-server.ts';
+import { makeOutside } from '../support/outside.ts';
+import type { Outside } from '../support/outside.ts';
+import { PATIENTLY } from '../support/patience.ts';
+import { createDatabase } from '../support/postgres.ts';
+
+let outside: Outside;
+beforeAll(async () => {
+  outside = await makeOutside();
+  for (const name of ['emit-with-drizzle.ts', 'emit-with-pg.ts']) write(name, exampleOf(name));
+  const withPg = exampleOf('emit-with-pg.ts');
+  write('emit-with-neon.ts', withPg.replace("from 'pg'", "from '@neondatabase/serverless'"));
+}, 300_000);
+afterAll(() => outside?.remove());
+
+const write = (name: string, text: string) => writeFileSync(join(outside.folder, 'src', name), text);
+
+/** The example of docs/elsewhere.md with this name, as it stands. */
+function exampleOf(name: string): string {
+  const document = readFileSync(new URL('../../docs/elsewhere.md', import.meta.url), 'utf8');
+  const [, example] = new RegExp(`<!-- ${name} -->\\s*\`\`\`ts\\n([^]*?)\`\`\``).exec(document) ?? [];
+  if (example === undefined) throw new Error(`docs/elsewhere.md has no example ${name}`);
+  return example;
+}
+
+describe('the package in a repository outside this one', () => {
+  test('installs with zod and nothing else', () => {
+    const read = (path: string) => JSON.parse(readFileSync(join(outside.folder, path), 'utf8')) as object;
+    expect(read('node_modules/postbud/package.json')).toMatchObject({
+      type: 'module',
+      engines: { node: '>=20.19' },
+      dependencies: { zod: expect.any(String) },
+      peerDependenciesMeta: { '@electric-sql/pglite': { optional: true } },
+    });
+    const { packages } = read('package-lock.json') as { packages: Record<string, { dependencies?: object }> };
+    expect(Object.keys(packages['node_modules/postbud']!.dependencies!)).toEqual(['zod']);
+  });
+
+  test.for([
+    { module: 'nodenext', exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
+    { module: 'esnext', moduleResolution: 'bundler' },
+  ])('has types that compile by themselves with %o, and refuse what is wrong', async (settings) => {
+    const strictly = { ...settings, skipLibCheck: false, types: [], noEmit: true };
+    expect(await outside.compile(strictly, ['types.ts'])).toBe('');
+    // Each mistake is one: without the mark above it the compiler complains.
+    const text = readFileSync(join(outside.folder, 'src/types.ts'), 'utf8');
+    write('mistakes.ts', text.replaceAll('// @ts-expect-error', '//'));
+    const complaints = await outside.compile(strictly, ['mistakes.ts']);
+    const lines = Array.from(complaints.matchAll(/^src\/mistakes\.ts\((\d+),/gm), ([, line]) => Number(line));
+    const marked = text
+      .split('\n')
+      .flatMap((line, index) => (line.includes('// @ts-expect-error') ? [index + 2] : []));
+    expect(marked.length).toBeGreaterThan(10);
+    expect([...new Set(lines)].toSorted((one, other) => one - other)).toEqual(marked);
+  });
+
+  test('takes the transactions of the component’s own pg, Neon’s driver, PGlite and Drizzle', async () => {
+    expect(await outside.compile({ noEmit: true }, ['drivers.ts'])).toBe('');
+  });
+
+  test('runs a test bus, and says what to install where PGlite is missing', async () => {
+    write(
+      'test-bus.ts',
+      `import { emit } from 'postbud/emit';
+      import { subscriber, testBus } from 'postbud/testing';
+      const handed: string[] = [];
+      const calendar = subscriber('calendar', {
+        'resource.maintenance.completed': ({ payload }) => void handed.push(payload.maintenanceId),
+      });
+      try {
+        const bus = await testBus([calendar]);
+        await bus.emit('resource.maintenance.completed', { maintenanceId: 'mnt_1' });
+        await bus.db.transaction((tx) => emit(tx, 'resource.maintenance.completed', {
+          maintenanceId: 'mnt_2', resourceId: 'res_1', completedAt: '2026-07-08T12:40:00Z',
+        }));
+        await bus.drain();
+        const told = bus.received('bookings').map(({ event }) => event.topic);
+        console.log('ended', handed.join(), told.join());
+        await bus.close();
+      } catch (error) {
+        console.log('ended', (error as Error).message);
+      }`,
+    );
+    expect(await outside.compile({}, ['test-bus.ts'])).toBe('');
+    const ended = async () => (await outside.start('test-bus.js', {}, [], /ended (.*)\n/)).found[1];
+    const topic = 'resource.maintenance.completed';
+    expect(await ended()).toBe(`mnt_1,mnt_2 ${topic},${topic}`);
+    const pglite = join(outside.folder, 'node_modules/@electric-sql/pglite');
+    renameSync(pglite, `${pglite}-gone`);
+    try {
+      expect(await ended()).toBe(
+        'a test bus runs on @electric-sql/pglite, which is not installed: npm install --save-dev @electric-sql/pglite',
+      );
+    } finally {
+      renameSync(`${pglite}-gone`, pglite);
+    }
+  });
+});
+
+test('events that a repository outside emits in four ways reach its receiver in one order, each once', async () => {
+  const databaseUrl = await createDatabase(inject('postgresUrl'));
+  const { db, close } = await connect(databaseUrl);
+  onTestFinished(close);
+  await rows(db, 'create table maintenance (id text primary key, completed_at timestamptz)');
+  await rows(db, 'create table reopened (position serial, maintenance_id text)');
+  const ways = ['with-drizzle', 'with-pg', 'with-neon', 'in-sql'];
+  const asked = [...ways, ...ways.toReversed(), ...ways].map((way, index) => `${way}:mnt_${index + 1}`);
+  for (const id of asked) await rows(db, 'insert into maintenance values ($1)', [id.split(':')[1]]);
+  const neon = await startNeonProxy(databaseUrl);
+  onTestFinished(neon.close);
+  const files = [
+    'emit-with-drizzle.ts',
+    'emit-with-pg.ts',
+    'emit-with-neon.ts',
+    'emit-in-sql.ts',
+    'produce.ts',
+    'receive.ts',
+  ];
+  expect(await outside.compile({}, files)).toBe('');
+
+  const [SUBSCRIBER_SECRET, KICK_SECRET] = [1, 2].map(() => `whsec_${randomBytes(32).toString('base64')}`);
+  const receiver = await outside.start(
+    'receive.js',
+    { DATABASE_URL: databaseUrl, SUBSCRIBER_SECRET: SUBSCRIBER_SECRET! },
+    [],
+    /listens on [^]*port: (\d+)/,
+  );
+  onTestFinished(receiver.stop);
+  const bus = await startLocalServer({
+    PORT: '0',
+    DEMO: 'off',
+    DATABASE_URL: databaseUrl,
+    KICK_SECRET: KICK_SECRET!,
+    SUBSCRIBER_CALENDAR_URL: `http://127.0.0.1:${receiver.found[1]}/`,
+    SUBSCRIBER_CALENDAR_SECRET: SUBSCRIBER_SECRET!,
+  });
+  onTestFinished(async () => void (await bus.stop()));
+  const producer = await outside.start(
+    'produce.js',
+    {
+      DATABASE_URL: databaseUrl,
+      NEON_PROXY: `${neon.address}/v2`,
+      POSTBUD_URL: bus.url,
+      KICK_SECRET: KICK_SECRET!,
+    },
+    [...asked, 'with-pg:', 'with-drizzle:'],
+    /done/,
+  );
+  onTestFinished(producer.stop);
+
+  const problem =
+    'the payload does not match resource.maintenance.completed: maintenanceId: Too small: expected string to have >=1 characters';
+  expect(producer.output.trim().split('\n')).toEqual([
+    ...asked.map((one) => `emitted ${one}`),
+    `refused with-pg: ${problem}`,
+    `refused with-drizzle: ${problem}`,
+    'done',
+  ]);
+  const ids = asked.map((one) => one.split(':')[1]);
+  await vi.waitFor(async () => {
+    const reopened = await rows<{ id: string }>(
+      db,
+      'select maintenance_id as id from reopened order by position',
+    );
+    expect(reopened.map(({ id }) => id)).toEqual(ids);
+  }, PATIENTLY);
+  const completed = await rows<{ count: number }>(
+    db,
+    'select count(completed_at)::int as count from maintenance',
+  );
+  // Those in SQL emitted without changing a row of theirs.
+  expect(completed).toEqual([{ count: asked.length - 3 }]);
+});

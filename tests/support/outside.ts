@@ -1,0 +1,128 @@
+import { execFile, spawn } from 'node:child_process';
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+import { writePackage } from '../../dev/build/package/write.ts';
+import type { BuiltPackage } from '../../dev/build/package/write.ts';
+
+const root = new URL('../../', import.meta.url);
+const run = promisify(execFile);
+
+/** The packages that the component has besides ours, in the versions that this repository has. */
+const PACKAGES = [
+  'pg',
+  'ws',
+  'drizzle-orm',
+  '@neondatabase/serverless',
+  '@electric-sql/pglite',
+  'typescript',
+  '@types/node',
+  '@types/pg',
+  '@types/ws',
+];
+
+/** A repository outside this one, with a component that installed the package. */
+export interface Outside {
+  readonly folder: string;
+  readonly built: BuiltPackage;
+  /** Compiles files of the repository. @returns what the compiler complained about. */
+  compile(settings: object, files: readonly string[]): Promise<string>;
+  /** Starts a compiled file. @returns when it has written something that fits. */
+  start(
+    file: string,
+    variables: Readonly<Record<string, string>>,
+    args: readonly string[],
+    written: RegExp,
+  ): Promise<Started>;
+  remove(): void;
+}
+
+interface Started {
+  readonly output: string;
+  readonly found: RegExpExecArray;
+  readonly stop: () => void;
+}
+
+/** Builds the package, and installs it in a new folder with the files of `tests/package/outside/`. */
+export async function makeOutside(): Promise<Outside> {
+  const folder = mkdtempSync(join(tmpdir(), 'postbud-outside-'));
+  const built = await writePackage(root, join(folder, 'dist'));
+  const versions = PACKAGES.map((name) => `${name}@${versionOf(name)}`);
+  writeFileSync(join(folder, 'package.json'), '{ "name": "resources", "private": true, "type": "module" }');
+  await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', built.tarball, ...versions], {
+    cwd: folder,
+  });
+  mkdirSync(join(folder, 'src'));
+  const sources = new URL('tests/package/outside/', root);
+  for (const name of readdirSync(sources)) copyFileSync(new URL(name, sources), join(folder, 'src', name));
+  return {
+    folder,
+    built,
+    async compile(settings, files) {
+      const config = {
+        compilerOptions: {
+          target: 'es2023',
+          module: 'nodenext',
+          strict: true,
+          skipLibCheck: true,
+          rewriteRelativeImportExtensions: true,
+          rootDir: 'src',
+          outDir: 'out',
+          ...settings,
+        },
+        files: files.map((file) => `src/${file}`),
+      };
+      writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
+      const tsc = join(folder, 'node_modules/typescript/bin/tsc');
+      return await run(process.execPath, [tsc, '--pretty', 'false'], { cwd: folder }).then(
+        ({ stdout }) => stdout,
+        ({ stdout }: { stdout: string }) => stdout,
+      );
+    },
+    start: async (file, variables, args, written) => await startIn(folder, file, variables, args, written),
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+function versionOf(name: string): string {
+  const { version } = JSON.parse(
+    readFileSync(new URL(`node_modules/${name}/package.json`, root), 'utf8'),
+  ) as { version: string };
+  return version;
+}
+
+async function startIn(
+  folder: string,
+  file: string,
+  variables: Readonly<Record<string, string>>,
+  args: readonly string[],
+  written: RegExp,
+): Promise<Started> {
+  const { PATH = '', HOME = '' } = process.env;
+  const child = spawn(process.execPath, [join('out', file), ...args], {
+    cwd: folder,
+    env: { PATH, HOME, ...variables },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  return await new Promise((resolve, reject) => {
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output += text;
+        const found = written.exec(output);
+        if (found) resolve({ output, found, stop: () => void child.kill('SIGKILL') });
+      });
+    }
+    child.on('close', (code) => reject(new Error(`${file} ended with ${code}:\n${output}`)));
+  });
+}
