@@ -8,6 +8,7 @@ import { printSection } from './figures.ts';
 import type { Section } from './figures.ts';
 import { benchIndexing } from './indexing.ts';
 import { benchOperators } from './operators.ts';
+import { benchPackage } from './package.ts';
 import { keep, show } from './record.ts';
 import { benchSearch } from './search.ts';
 import { benchTime } from './time.ts';
@@ -20,6 +21,7 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
   search: benchSearch,
   indexing: benchIndexing,
   'cold-start': benchColdStart,
+  package: benchPackage,
 };
 
 const USAGE = `npm run bench -- [--only <name> …] [--quick | --show]

@@ -307,7 +307,7 @@ async function views(db: Database): Promise<Figure[]> {
 
 /** Measures the list of webhooks, beside as many receipts as there are deliveries. */
 async function webhooks(db: Database): Promise<Figure[]> {
-  const endpoints = endpointsOf(readConfig().webhooks);
+  const endpoints = endpointsOf(readConfig());
   tell('webhook_receipts');
   await run(driverOf(db), { text: RECEIPTS, values: [DELIVERED] });
   const list = (query: object) => () => readWebhooks(db, endpoints, webhookQuery.parse(query));
@@ -410,9 +410,9 @@ async function pages(db: Database): Promise<Figure[]> {
     refusals: () => [],
     relays: () => true,
     alerts: () => readConfig().alerts,
-    ownUrl: () => undefined,
+    ownUrl: () => null,
     testWebhooks: () => testSender(readConfig().webhooks),
-    webhooks: () => endpointsOf(readConfig().webhooks),
+    webhooks: () => endpointsOf(readConfig()),
   };
   const console = operatorEndpoint({
     settings: () => settings,

@@ -15,7 +15,7 @@ import type { Database } from '../lib/db/connect.ts';
 import { Problem, problemResponse } from '../lib/http/problem.ts';
 import { logTo } from '../lib/log.ts';
 import type { LogLine } from '../lib/log.ts';
-import { config, database, relays, subscribers } from '../lib/postbud.ts';
+import { config, database, relayedSubscribers, relays, subscribers } from '../lib/postbud.ts';
 import { keepRelaying } from '../lib/relay/keep-relaying.ts';
 import { refusalsOf } from '../lib/subscribers/registry.ts';
 import { MINUTE, sleep } from '../lib/time.ts';
@@ -145,7 +145,9 @@ function requireOwnFolder(path: string): void {
 
 async function relayForever(db: Database, signal: AbortSignal): Promise<void> {
   // It throws at the end if every relay failed; the log has every error.
-  await keepRelaying({ db, subscribers: subscribers(), until: Infinity, signal }).catch(() => undefined);
+  await keepRelaying({ db, subscribers: relayedSubscribers(), until: Infinity, signal }).catch(
+    () => undefined,
+  );
 }
 
 /** Performs the other duties of the platform's cron, as often. */

@@ -704,8 +704,8 @@ export const smokeTests = pgTable(
     id: uuid('id').primaryKey(),
     startedAt: at('started_at').notNull(),
     startedBy: text('started_by').notNull(),
-    /** Where the webhooks were sent to. */
-    origin: text('origin').notNull(),
+    /** Where the webhooks were sent to; null where the deployment does not know its address. */
+    origin: text('origin'),
     /** Whom the event is for: who was attached where it was started, and not paused. Empty: there is no event. */
     subscribers: text('subscribers').array().notNull(),
     /** Null until all were sent. */
@@ -1026,8 +1026,8 @@ export const erasures = pgTable(
     isExact: boolean('is_exact').notNull(),
     /** What it looks for. Null at the end. */
     names: jsonb('names').$type<readonly unknown[]>(),
-    /** How many of them were known when the search for more began to read the events. */
-    namesBefore: smallint('names_before').notNull().default(0),
+    /** Those that were known when `gathering` began to read the events. Null at the end. */
+    namesBefore: jsonb('names_before').$type<readonly unknown[]>(),
     state: text('state')
       .$type<'waiting' | 'gathering' | 'finding' | 'erasing' | 'settling' | 'checking' | 'ended'>()
       .notNull()
@@ -1068,7 +1068,7 @@ export const erasures = pgTable(
     check(
       'erasures_state',
       sql`state in ('waiting', 'gathering', 'finding', 'erasing', 'settling', 'checking', 'ended')
-        and (state = 'ended') = (ended_at is not null) and (ended_at is null or names is null)`,
+        and (state = 'ended') = (ended_at is not null) and (ended_at is null or names is null and names_before is null)`,
     ),
   ],
 );

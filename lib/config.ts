@@ -7,7 +7,7 @@ import { reconciliationSettings, webhookSettings } from './webhook-settings.ts';
 
 export { InvalidConfiguration, readable } from './environment.ts';
 export type { RemoteSubscriber } from './remote-subscribers.ts';
-export { providers, providersWithSharedSecrets, schemes } from './webhook-settings.ts';
+export { isAskable, providers, providersWithSharedSecrets, schemes } from './webhook-settings.ts';
 export type { Provider, ReconciliationSettings, Scheme } from './webhook-settings.ts';
 
 /** The parsed environment. */

@@ -22,6 +22,7 @@ import type { AttachedSubscriber } from './subscribers/subscriber.ts';
 let read: Config | undefined;
 let opened: Promise<Database> | undefined;
 let attached: readonly AttachedSubscriber[] | undefined;
+let relayed: readonly AttachedSubscriber[] | undefined;
 let refused: readonly Refusal[] | undefined;
 let counting: Limiter | undefined;
 let visitors: Visitors | undefined;
@@ -42,7 +43,12 @@ export function config(): Config {
 
 /** The subscribers attached in this process. @throws InvalidConfiguration for an invalid database setting. */
 export function subscribers(): readonly AttachedSubscriber[] {
-  return (attached ??= withSmokeTests(subscribersOf(config())));
+  return (attached ??= subscribersOf(config()));
+}
+
+/** The same for relays, which hand over smoke tests too. @throws InvalidConfiguration */
+export function relayedSubscribers(): readonly AttachedSubscriber[] {
+  return (relayed ??= withSmokeTests(subscribers()));
 }
 
 /** The components, or parts of them, that are not attached because a variable is invalid. @throws InvalidConfiguration */
@@ -97,7 +103,7 @@ async function open(): Promise<Database> {
   if (!relays()) return db;
   const kickOwn = createKick({
     db,
-    subscribers: subscribers(),
+    subscribers: relayedSubscribers(),
     waitUntil,
     onError: (error) => logError('the relay stopped', error),
     handlersUntil,

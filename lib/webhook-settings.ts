@@ -87,6 +87,11 @@ const askable: Partial<Record<Provider, 'stripe' | 'vipps'>> = {
   walletpayments: 'vipps',
 };
 
+/** Whether a provider can be asked for webhooks that never came. */
+export function isAskable(provider: Provider): boolean {
+  return askable[provider] !== undefined;
+}
+
 const ADDRESSES = { stripe: 'https://api.stripe.com', vipps: 'https://api.vipps.no' };
 
 const key = optional(z.string().trim());

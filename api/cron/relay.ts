@@ -6,7 +6,15 @@ import { requireCronSecret, requireRelays, runCron } from '../../lib/cron/run-cr
 import { takeKick } from '../../lib/cron/take-kick.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { CRON_LIFE_MS } from '../../lib/lifetime.ts';
-import { config, database, handlersUntil, kick, limiter, subscribers } from '../../lib/postbud.ts';
+import {
+  config,
+  database,
+  handlersUntil,
+  kick,
+  limiter,
+  relayedSubscribers,
+  subscribers,
+} from '../../lib/postbud.ts';
 
 const cron = endpoint(cronRoute, {
   lifeMs: CRON_LIFE_MS,
@@ -15,7 +23,7 @@ const cron = endpoint(cronRoute, {
     requireRelays(config().relays);
     return await runCron({
       db: await database(),
-      subscribers: subscribers(),
+      subscribers: relayedSubscribers(),
       duties: [...duties, outageDuty(subscribers), alertDuty(() => config().alerts)],
       work: [reconciling(() => config().reconciliations)],
       heartbeat: async () => await beat(config().alerts),
@@ -31,7 +39,7 @@ const kicked = endpoint(kickRoute, {
     await takeKick({ request, secrets: config().kickSecrets, relays: () => config().relays, limiter, kick }),
 });
 
-// The cron's function also takes kicks: its process mostly runs already, and the relay in it then hears them at once.
+// The cron's function also takes kicks: its process mostly runs already, with its connections open.
 export default {
   fetch: async (request: Request): Promise<Response> =>
     await (new URL(request.url).pathname === kickRoute.path ? kicked : cron).fetch(request),

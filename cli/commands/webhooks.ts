@@ -1,6 +1,6 @@
 import { ago, timeText, until } from '../../lib/operators/page/instants.ts';
 import { count } from '../../lib/operators/page/words.ts';
-import type { WebhookPage, WebhookProvider } from '../../lib/operators/webhooks/read.ts';
+import type { WebhookPage, WebhookProvider, WebhookReceipt } from '../../lib/operators/webhooks/read.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -16,7 +16,7 @@ const LISTED = 10;
 
 export const command: Command = {
   name: 'webhooks',
-  summary: 'list what providers sent: received, refused and set aside',
+  summary: 'list what providers sent: received, refused, set aside, and what never came',
   usage: ['webhooks [--provider <name>] [--limit <10>]', 'webhooks --id <id>'],
   notes: [
     'Received webhooks are listed as far back as their events are kept; --id finds any. Of each day, provider and reason the newest 20 refusals are listed, and all are counted. No bodies are shown.',
@@ -58,6 +58,9 @@ function writeAll(view: WebhookPage, pane: Pane): void {
   );
   if (providers.length > 0) {
     pane.write(providerTable(providers, now, pane));
+    const askable = providers.filter(({ reconciliation }) => reconciliation !== null);
+    if (askable.length > 0)
+      part('Asked for webhooks that never came', reconciliationTable(askable, now, pane));
     part('Received', receipts.items.length === 0 ? 'none' : receiptTable(view, pane));
   }
   part('Refused in the last 30 days', byReason.length === 0 ? 'none' : reasonTable(byReason, now, pane));
@@ -110,6 +113,34 @@ function providerTable(providers: readonly WebhookProvider[], now: string, pane:
   );
 }
 
+function reconciliationTable(providers: readonly WebhookProvider[], now: string, pane: Pane): string {
+  const columns = [
+    { title: 'provider' },
+    { title: 'asked' },
+    { title: 'last checked' },
+    { title: 'found', align: 'right' },
+    { title: 'last error', isFlexible: true, leftOut: 'early' },
+  ] as const;
+  return table(
+    pane,
+    columns,
+    providers.flatMap(({ provider, reconciliation }) => {
+      if (reconciliation === null) return [];
+      const { setting, failures, checkedAt, found, lastError } = reconciliation;
+      const words = setting === 'on' && failures > 0 ? 'failing' : setting;
+      return [
+        [
+          provider,
+          words === 'on' || words === 'off' ? words : { text: words, style: 'yellow' as const },
+          checkedAt === null ? 'never' : ago(checkedAt, now),
+          count(found),
+          lastError === null ? '' : `${lastError.message} (${ago(lastError.at, now)})`,
+        ],
+      ];
+    }),
+  );
+}
+
 function receiptTable({ receipts, generatedAt: now }: WebhookPage, pane: Pane): string {
   const columns = [
     { title: 'received' },
@@ -129,10 +160,16 @@ function receiptTable({ receipts, generatedAt: now }: WebhookPage, pane: Pane): 
       item.eventType ?? '',
       item.providerEventId,
       item.state === null ? '' : stateCell(item.state),
-      item.duplicates === 0 ? '' : `${count(item.duplicates)}×${item.mismatches > 0 ? ', other body' : ''}`,
+      repetitions(item),
       item.eventId ?? 'no longer kept',
     ]),
   );
+}
+
+function repetitions({ duplicates, mismatches, reconciledAt }: WebhookReceipt): string {
+  const times = `${count(duplicates)}×${mismatches > 0 ? ', other body' : ''}`;
+  if (reconciledAt === null) return duplicates === 0 ? '' : times;
+  return duplicates === 0 ? 'never came' : `came later, ${times}`;
 }
 
 function reasonTable(items: WebhookPage['refusals']['byReason'], now: string, pane: Pane): string {

@@ -8,7 +8,7 @@ create table erasures (
   subjects text[] not null,
   is_exact boolean not null,
   names jsonb,
-  names_before smallint not null default 0,
+  names_before jsonb,
   state text not null default 'waiting',
   producers text[] not null,
   leases uuid[] not null default '{}',
@@ -25,7 +25,7 @@ create table erasures (
   ended_at timestamptz,
   constraint erasures_state check (
     state in ('waiting', 'gathering', 'finding', 'erasing', 'settling', 'checking', 'ended')
-    and (state = 'ended') = (ended_at is not null) and (ended_at is null or names is null)
+    and (state = 'ended') = (ended_at is not null) and (ended_at is null or names is null and names_before is null)
   )
 );--> statement-breakpoint
 create index erasures_requested on erasures (requested_at, id);--> statement-breakpoint

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 
 import type { PastAttempt } from '../../drizzle/schema.ts';
 import { ERASED } from '../catalog/marks.ts';
@@ -49,7 +50,7 @@ export async function eraseEvents(
   const textsOf = new Map(erased.map(({ id, texts }) => [id, texts]));
   const overwritten = deliveries.flatMap(({ event_id: eventId, attempt_log: log, ...place }) => {
     const attempts = log.map((entry) => eraseAttempt(entry, [...names, ...(textsOf.get(eventId) ?? [])]));
-    return JSON.stringify(attempts) === JSON.stringify(log) ? [] : [{ ...place, attempt_log: attempts }];
+    return isDeepStrictEqual(attempts, log) ? [] : [{ ...place, attempt_log: attempts }];
   });
   if (overwritten.length > 0) await run(tx, { text: WRITE_ATTEMPTS, values: [JSON.stringify(overwritten)] });
   const changed = erased.filter(({ isChanged }) => isChanged);
@@ -98,7 +99,7 @@ function erase(event: FoundEvent, erasureId: string, names: readonly string[]) {
   const isKeyPersonal = holds(event.ordering_key);
   const dedupeKey = holds(event.dedupe_key) ? `${ERASED} ${event.id}` : event.dedupe_key;
   const correlationId = holds(event.correlation_id) ? event.id : event.correlation_id;
-  const isSame = JSON.stringify(payload) === JSON.stringify(event.payload);
+  const isSame = isDeepStrictEqual(payload, event.payload);
   return {
     id: event.id,
     payload,

@@ -2,7 +2,7 @@ import type { Database } from '../db/connect.ts';
 import { driverOf, run } from '../db/statement.ts';
 import { FIRST_ID, searchEvents } from './erase-search.ts';
 import type { Hit } from './erase-search.ts';
-import { askedNames, withMarks, withNamesOf } from './erased-names.ts';
+import { askedNames, namesOfNextPass, withMarks, withNamesOf } from './erased-names.ts';
 import type { ErasedName } from './erased-names.ts';
 
 /** What an erasure would find. */
@@ -47,7 +47,7 @@ export async function previewErasure(
   const { now: nowMs, at, last: lastId } = begin!;
   let names = askedNames(subjects);
   for (;;) {
-    const before = names.length;
+    const before = names;
     const hits: Pick<Hit, 'eventId' | 'topic' | 'open'>[] = [];
     let searched = 0;
     let after: string | null = FIRST_ID;
@@ -58,10 +58,20 @@ export async function previewErasure(
       searched += found.searched;
       after = found.last;
     }
-    const isComplete = after === null && names.length === before;
-    if (after === null && !isComplete) continue;
+    const again = after === null && !isExact ? namesOfNextPass(before, names) : null;
+    if (again) {
+      names = again;
+      continue;
+    }
     const open = hits.filter((hit) => hit.open > 0).slice(0, MOST_PENDING);
-    return { nowMs, names, topics: byTopic(hits), pending: await pendingOf(db, open), searched, isComplete };
+    return {
+      nowMs,
+      names,
+      topics: byTopic(hits),
+      pending: await pendingOf(db, open),
+      searched,
+      isComplete: after === null,
+    };
   }
 }
 

@@ -7,7 +7,7 @@ import { MINUTE, sleep } from '../time.ts';
 import { eraseEvents } from './erase-events.ts';
 import { FIRST_ID, searchEvents } from './erase-search.ts';
 import { eraseTexts } from './erase-texts.ts';
-import { askedNames, maskedName, withMarks, withNamesOf } from './erased-names.ts';
+import { askedNames, maskedName, namesOfNextPass, withMarks, withNamesOf } from './erased-names.ts';
 import type { ErasedName } from './erased-names.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
 
@@ -101,7 +101,7 @@ interface Erasure {
   readonly requested_at: string;
   readonly is_exact: boolean;
   readonly names: readonly ErasedName[];
-  readonly names_before: number;
+  readonly names_before: readonly ErasedName[];
   readonly last_id: string | null;
   readonly reached_id: string;
 }
@@ -133,15 +133,12 @@ async function waiting(tx: Transaction, { id, is_exact: isExact }: Erasure): Pro
 async function gathering(tx: Transaction, erasure: Erasure): Promise<void> {
   const { hits, searched, last } = await search(tx, erasure);
   const names = withNamesOf(erasure.names, hits);
-  const isMore = last === null && names.length > erasure.names_before;
-  await write(tx, erasure, {
-    // Further names: all events are read once more.
-    state: last === null && !isMore ? 'finding' : 'gathering',
-    names,
-    names_before: isMore ? names.length : erasure.names_before,
-    reached_id: last ?? FIRST_ID,
-    searched: last === null ? null : searched,
-  });
+  if (last !== null)
+    return await write(tx, erasure, { state: 'gathering', names, reached_id: last, searched });
+  const again = namesOfNextPass(erasure.names_before, names);
+  const next = again ? { names: again, names_before: again } : { names };
+  const state = again ? 'gathering' : 'finding';
+  await write(tx, erasure, { state, ...next, reached_id: FIRST_ID, searched: null });
 }
 
 async function finding(tx: Transaction, erasure: Erasure): Promise<void> {
@@ -207,7 +204,7 @@ function counted({ events, deliveries, notifications, keysKept }: Awaited<Return
 interface Progress {
   readonly state: Erasure['state'];
   readonly names?: readonly ErasedName[];
-  readonly names_before?: number;
+  readonly names_before?: readonly ErasedName[];
   readonly reached_id?: string;
   readonly searched?: number | null;
   readonly found?: number;
@@ -257,7 +254,7 @@ const BEGIN = `
   update erasures set
     state = case when is_open then state when newest is null then 'erasing' else $2::text end,
     last_id = newest, next_at = clock_timestamp() + case when is_open then $3::int else 0 end * interval '1 millisecond',
-    names_before = jsonb_array_length(names)
+    names_before = names
   from (
     select exists (${PRODUCERS} and virtualtransaction = any (
       select unnest(producers) from erasures where id = $1::uuid
@@ -275,7 +272,7 @@ const WRITE = `
     notifications = erasures.notifications + coalesce(written.notifications, 0),
     keys_kept = greatest(erasures.keys_kept, coalesce(written.keys_kept, 0)),
     texts = erasures.texts + coalesce(written.texts, 0), next_at = clock_timestamp()
-  from jsonb_to_record($2::jsonb) as written(state text, names jsonb, names_before smallint, reached_id uuid,
+  from jsonb_to_record($2::jsonb) as written(state text, names jsonb, names_before jsonb, reached_id uuid,
     searched bigint, found bigint, events bigint, deliveries bigint, notifications bigint, keys_kept bigint, texts bigint)
   where id = $1::uuid`;
 
@@ -302,6 +299,6 @@ const END = `
   with forgotten as (
     delete from erased_events where erasure_id = $1::uuid
   )
-  update erasures set state = 'ended', ended_at = clock_timestamp(), names = null,
+  update erasures set state = 'ended', ended_at = clock_timestamp(), names = null, names_before = null,
     subjects = array(select jsonb_array_elements_text($2::jsonb)), notifications = notifications + $3::int
   where id = $1::uuid`;

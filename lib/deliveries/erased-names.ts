@@ -59,6 +59,22 @@ export function withNamesOf(names: readonly ErasedName[], events: readonly Named
   return [...known.values()];
 }
 
+/**
+ * Says with which names to read all events once more, after they have been read with some and more were found.
+ *
+ * A name that turned out to be shared may have led to other names before: these are forgotten, and sought again without it.
+ *
+ * @returns null where nothing more is to be found.
+ */
+export function namesOfNextPass(
+  before: readonly ErasedName[],
+  after: readonly ErasedName[],
+): ErasedName[] | null {
+  const shared = (names: readonly ErasedName[]) => names.filter(({ origin }) => origin === 'shared').length;
+  if (shared(after) > shared(before)) return after.filter(({ origin }) => origin !== 'linked');
+  return after.length > before.length ? [...after] : null;
+}
+
 /** Notes which of the names are personal data, for the catalog says so of a field that they stand in. */
 export function withMarks(names: readonly ErasedName[], events: readonly NamedEvent[]): ErasedName[] {
   const known = new Map(names.map((name) => [name.text, name]));

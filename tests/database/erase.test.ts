@@ -3,6 +3,8 @@ import { afterAll, describe, expect } from 'vitest';
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
 import { advanceErasures, erase } from '../../lib/deliveries/erase.ts';
+import { previewErasure } from '../../lib/deliveries/erase-preview.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
 import { watchIncidents } from '../../lib/incidents/watch.ts';
 import { examine } from '../../lib/operators/doctor/read.ts';
 import { audit } from '../../lib/subscribers/audit.ts';
@@ -11,7 +13,18 @@ import { notificationsBy } from '../../lib/subscribers/notifications.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
-import { contradictions, drain, gate, openTransaction, payloadOf, rows } from '../support/bus.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { MINUTE, sleep } from '../../lib/time.ts';
+import {
+  contradictions,
+  drain,
+  gate,
+  openTransaction,
+  payloadOf,
+  rows,
+  START,
+  storeBacklog,
+} from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 import {
   emitPlanted,
@@ -119,5 +132,295 @@ describe('an erased person', () => {
     ]);
   });
 });
-void [advanceErasures, gate, openTransaction, payloadOf, PermanentError, attach, plantedPayload];
-export type { BusEvent };
+
+describe('a search', () => {
+  const profile = (fields: object) => payloadOf('user.profile.updated', { name: 'Kari Lunde', ...fields });
+  const namesIn = async (db: Database) =>
+    await rows<{ topic: string; payload: Record<string, unknown> }>(
+      db,
+      'select topic, payload from events order by created_at, seq',
+    );
+  const emitAll = async (db: Database, ...payloads: object[]) => {
+    await db.transaction(async (tx) => {
+      for (const payload of payloads) await emit(tx, 'user.profile.updated', payload as never);
+    });
+  };
+
+  test('follows the e-mail addresses of a person, in any case, and their provider’s name, but no other id', async ({
+    bus: { db },
+  }) => {
+    await emitAll(
+      db,
+      profile({ userId: 'usr_1', email: 'Kari@example.no' }),
+      profile({ userId: 'usr_2', email: 'ola@example.no' }),
+    );
+    await db.transaction(async (tx) => {
+      await emit(tx, 'booking.approved', payloadOf('booking.approved', { email: 'kari@EXAMPLE.no' }));
+      await emit(tx, 'user.signed_up', { subject: 'idp-77', method: 'bank-id', email: 'kari@example.no' });
+      await emit(tx, 'user.signed_in', { subject: 'idp-77', method: 'bank-id' });
+    });
+    await erase(db, { subjects: ['usr_1'], ...BY });
+    expect(
+      (await namesIn(db)).map(({ payload }) => [payload['email'], payload['subject'], payload['name']]),
+    ).toEqual([
+      [undefined, undefined, 'erased'],
+      ['ola@example.no', undefined, 'Kari Lunde'],
+      [undefined, undefined, undefined],
+      [undefined, 'erased', undefined],
+      [undefined, 'erased', undefined],
+    ]);
+  });
+
+  test('does not follow an address that another id has too, unless it is asked for', async ({
+    bus: { db },
+  }) => {
+    await emitAll(
+      db,
+      profile({ userId: 'usr_1', email: 'family@example.no' }),
+      profile({ userId: 'usr_2', email: 'family@example.no' }),
+    );
+    const preview = await previewErasure(db, { subjects: ['usr_1'] }, Infinity);
+    expect(preview).toMatchObject({
+      isComplete: true,
+      topics: [{ topic: 'user.profile.updated', events: 1 }],
+    });
+    expect(preview.names.map(({ text, origin }) => [text, origin])).toEqual([
+      ['usr_1', 'asked'],
+      ['family@example.no', 'shared'],
+    ]);
+    await erase(db, { subjects: ['usr_1'], ...BY });
+    expect((await namesIn(db)).map(({ payload }) => payload['email'])).toEqual([
+      undefined,
+      'family@example.no',
+    ]);
+    await erase(db, { subjects: ['family@example.no'], ...BY });
+    expect((await namesIn(db)).map(({ payload }) => payload['email'])).toEqual([undefined, undefined]);
+    // Of the address only its first letter is left.
+    expect((await erasures(db)).map(({ subjects }) => subjects)).toEqual([['usr_1'], ['f…@…']]);
+    expect(await tracesOf(db, ['family@example.no'])).toEqual([]);
+  });
+
+  test('does not take another person’s names for theirs because of an address that turns out to be shared', async ({
+    bus: { db },
+  }) => {
+    await db.transaction(async (tx) => {
+      const email = 'family@example.no';
+      await emit(tx, 'user.profile.updated', profile({ userId: 'usr_1', email }));
+      await emit(tx, 'user.signed_up', { subject: 'idp-of-two', method: 'bank-id', email });
+      await emit(tx, 'user.profile.updated', profile({ userId: 'usr_2', email }));
+    });
+    await erase(db, { subjects: ['usr_1'], ...BY });
+    const [, signedUp, two] = await namesIn(db);
+    expect(signedUp!.payload).toMatchObject({ subject: 'idp-of-two' });
+    expect(two!.payload).toMatchObject({ name: 'Kari Lunde' });
+  });
+
+  test('by the given names alone leaves what names the person otherwise', async ({ bus: { db } }) => {
+    await emitAll(db, profile({ userId: 'usr_1', email: 'kari@example.no' }));
+    await db.transaction(async (tx) => {
+      await emit(tx, 'booking.approved', payloadOf('booking.approved', { email: 'kari@example.no' }));
+    });
+    await erase(db, { subjects: ['usr_1'], isExact: true, ...BY });
+    expect((await namesIn(db)).map(({ payload }) => payload['email'])).toEqual([
+      undefined,
+      'kari@example.no',
+    ]);
+  });
+
+  test('finds a single event by its id, and what this release does not know by any of its texts', async ({
+    bus: { db },
+  }) => {
+    await db.transaction(async (tx) => {
+      await emit(tx, 'review.submitted', payloadOf('review.submitted', { text: 'Synnøve her' }));
+      await emit(tx, 'support.case.opened', payloadOf('support.case.opened'));
+      await emit(tx, 'user.locked', payloadOf('user.locked', { userId: 'usr_1' }));
+    });
+    await rows(
+      db,
+      `update events set topic = 'some.new.topic', payload = payload || '{"deep": [{"owner": "usr_1"}]}'
+      where topic = 'support.case.opened'`,
+    );
+    await rows(
+      db,
+      `update events set version = 9, payload = payload || '{"nickname": "Synnøve"}' where topic = 'user.locked'`,
+    );
+    const [{ id } = { id: '' }] = await rows<{ id: string }>(
+      db,
+      `select id::text from events where topic = 'review.submitted'`,
+    );
+    await erase(db, { subjects: ['usr_1', id], ...BY });
+    const [review, unknown, newer] = await namesIn(db);
+    expect(review!.payload).not.toHaveProperty('text');
+    expect(unknown!.payload).toMatchObject({
+      caseId: 'cas_6104',
+      subject: 'erased',
+      deep: [{ owner: 'usr_1' }],
+    });
+    expect(newer!.payload).toMatchObject({ userId: 'usr_1', nickname: 'erased', email: 'erased' });
+  });
+
+  test('reads all events, however many there are', async ({ bus: { db } }) => {
+    await storeBacklog(db, 'user.profile.updated', 25_000);
+    await rows(
+      db,
+      `update events set payload = payload || '{"userId": "usr_other", "email": "other@example.no"}'
+      where seq % 5 <> 0`,
+    );
+    await erase(db, { subjects: ['usr_3071'], ...BY });
+    expect(
+      await rows(db, `select payload ->> 'name' as name, count(*)::int from events group by 1 order by 1`),
+    ).toEqual([
+      { name: 'Kari Lunde', count: 20_000 },
+      { name: 'erased', count: 5000 },
+    ]);
+    expect((await erasures(db))[0]).toMatchObject({ found: 5000, events: 5000, searched: 25_000 });
+  });
+});
+
+describe('an erasure under way', () => {
+  test('waits for a producer whose transaction was open, and leaves what is created after the request', async ({
+    bus,
+  }) => {
+    const { db } = bus;
+    const producer = await openTransaction(bus.url);
+    await producer.emit('mfa.required', plantedPayload('mfa.required'));
+    const id = await erase(db, { subjects: [PERSON.id], ...BY, until: Date.now() + 300 });
+    expect((await erasures(db))[0]).toMatchObject({ state: 'waiting' });
+    await db.transaction(async (tx) => {
+      await emit(tx, 'user.locked', plantedPayload('user.locked'));
+    });
+    await producer.commit();
+    await erase(db, { subjects: [PERSON.id], ...BY, id });
+    expect(await rows(db, `select topic, payload ->> 'email' as email from events order by topic`)).toEqual([
+      { topic: 'mfa.required', email: null },
+      { topic: 'user.locked', email: PERSON.email },
+    ]);
+  });
+
+  test('erases the error of an attempt that a relay had begun before', async ({ bus: { db } }) => {
+    await db.transaction(async (tx) => {
+      await emit(tx, 'user.role.revoked', plantedPayload('user.role.revoked'));
+      await emit(tx, 'user.profile.updated', plantedPayload('user.profile.updated'));
+    });
+    const [handler, end] = [gate(), gate()];
+    const slow = attach('audit', {
+      'user.profile.updated': async ({ payload }) => {
+        handler.open();
+        await end.opened;
+        throw new PermanentError(JSON.stringify(payload));
+      },
+    });
+    const relaying = drain(db, [slow]);
+    await handler.opened;
+    const erasing = erase(db, { subjects: [PERSON.id], ...BY });
+    await expect.poll(async () => (await erasures(db))[0]!['state']).toBe('settling');
+    // What the watch writes of it meanwhile is masked too.
+    end.open();
+    await relaying;
+    await watchIncidents(db);
+    await erasing;
+    expect(await tracesOf(db)).toEqual([]);
+    expect(
+      await rows(
+        db,
+        `select attempt_log -> -1 ->> 'message' as message from deliveries where state = 'dead_lettered'`,
+      ),
+    ).toEqual([{ message: 'erased' }]);
+  });
+
+  test('is continued by any process after the first was killed in the middle, twice at once, while a relay works', async ({
+    bus: { db },
+  }) => {
+    await emitPlanted(db);
+    await storeBacklog(db, 'user.profile.updated', 3000);
+    await rows(
+      db,
+      `update events set payload = payload || $1::jsonb where payload ->> 'userId' = 'usr_3071'`,
+      [JSON.stringify({ ...plantedPayload('user.profile.updated'), changed: ['name'] })],
+    );
+    const killed = await connect(url(db));
+    const relaying = drain(db, quotingSubscribers());
+    const dying = erase(killed.db, { subjects: [PERSON.id], ...BY });
+    await expect.poll(async () => Number((await erasures(db))[0]?.['events'] ?? 0)).toBeGreaterThan(0);
+    await rows(
+      db,
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'to be killed'`,
+    );
+    await expect(dying).rejects.toThrow();
+    await killed.close();
+    const twin = erase(other.db, { subjects: [PERSON.email], ...BY });
+    const all = [advanceUntilEnded(db), advanceUntilEnded(other.db)];
+    await Promise.all([...all, twin, relaying]);
+    expect((await erasures(db)).map(({ state }) => state)).toEqual(['ended', 'ended']);
+    expect(await tracesOf(db)).toEqual([]);
+    expect(await contradictions(db)).toEqual([]);
+  });
+});
+
+describe('an erased event', () => {
+  test('is replayed with its erased payload, and says so', async ({ bus: { db } }) => {
+    await db.transaction(async (tx) => {
+      await emit(tx, 'user.profile.updated', plantedPayload('user.profile.updated'));
+    });
+    const received: Pick<BusEvent, 'payload' | 'erased'>[] = [];
+    const taker = attach('audit', {
+      'user.profile.updated': ({ payload, erased }) => {
+        received.push({ payload, erased });
+        if (received.length === 1) throw new PermanentError('not yet');
+      },
+    });
+    await drain(db, [taker]);
+    await erase(db, { subjects: [PERSON.id], ...BY });
+    await replay(db, { topic: 'user.profile.updated', since: '3650d' }, 'kari', new Date(START + MINUTE));
+    await drain(db, [taker], { now: START + MINUTE });
+    expect(received.map(({ erased }) => erased)).toEqual([false, true]);
+    expect(received[1]!.payload).toEqual({ userId: PERSON.id, name: 'erased', changed: ['phone'] });
+  });
+
+  test('loses keys that hold the person, in one order with the others of the key, once nothing depends on them', async ({
+    bus: { db },
+  }) => {
+    await db.transaction(async (tx) => {
+      for (const topic of ['user.profile.updated', 'user.profile.updated', 'user.role.revoked'] as const)
+        await emit(tx, topic, plantedPayload(topic), {
+          orderingKey: PERSON.email,
+          ...(topic === 'user.role.revoked' && {
+            dedupeKey: `locked ${PERSON.email}`,
+            correlationId: `of ${PERSON.email}`,
+          }),
+        });
+    });
+    const subscribers = ['audit', 'notifications'].map((name) =>
+      attach(name, { 'user.profile.updated': () => undefined }),
+    );
+    await drain(db, subscribers);
+    await erase(db, { subjects: [PERSON.email], ...BY });
+    // The role’s event is not delivered yet: its lane needs the key.
+    expect((await erasures(db))[0]).toMatchObject({ state: 'ended' });
+    const keys = await rows<{ topic: string; key: string; lane_key: string; slot: number; of_key: number }>(
+      db,
+      `select distinct events.topic, events.ordering_key as key, lane_key, slot, postbud_slot(events.ordering_key) as of_key
+       from events join deliveries on event_id = events.id join lanes on lanes.id = lane_id`,
+    );
+    const profiles = keys.filter(({ topic }) => topic === 'user.profile.updated');
+    expect(new Set(profiles.map(({ key }) => key)).size).toBe(1);
+    for (const { key, lane_key: laneKey, slot, of_key: ofKey } of profiles) {
+      expect(key).toMatch(/^erased [0-9a-f]{16} \d+$/);
+      expect([laneKey, slot]).toEqual([key, ofKey]);
+    }
+    expect(await contradictions(db)).toEqual([]);
+    expect((await examine(db)).findings).toEqual([]);
+  });
+});
+
+async function advanceUntilEnded(db: Database): Promise<void> {
+  while ((await advanceErasures(db, Date.now() + 1000)) !== null) await sleep(10);
+}
+
+/** The address of the same database, whose connections have a name of their own. */
+function url(db: Database): string {
+  const { options } = db.$client as unknown as { options: { connectionString: string } };
+  const named = new URL(options.connectionString);
+  named.searchParams.set('application_name', 'to be killed');
+  return named.href;
+}

@@ -24,13 +24,24 @@ const settings: Config['webhooks'] = {
   identityprovider: { scheme: 'criipto', secrets: [] },
 };
 
+const reconciliations: Config['reconciliations'] = {
+  cardpayments: { api: 'stripe', url: 'https://stripe.example', key: 'rk_test_of_nobody' },
+  walletpayments: undefined,
+  identityprovider: undefined,
+};
+
 const everyone = ['payments', 'identity'].map((name) =>
   attach(name, Object.fromEntries(topicsOf(name).map((topic) => [topic, () => undefined]))),
 );
 
 /** What the page answers. */
 const list = async (bus: Bus, query: Record<string, unknown> = {}, now?: Date) =>
-  await readWebhooks(bus.db, endpointsOf(settings), webhookQuery.parse(query), now);
+  await readWebhooks(
+    bus.db,
+    endpointsOf({ webhooks: settings, reconciliations }),
+    webhookQuery.parse(query),
+    now,
+  );
 
 describe('the receipts of webhooks', () => {
   test('are listed newest first with their events, across providers, and with repetitions and other bodies', async ({
@@ -225,7 +236,11 @@ test('The providers are listed with their endpoint: configured, not configured, 
 }) => {
   await receive(bus, { id: 'evt_1' });
   const wrong = { ...settings, walletpayments: { scheme: 'standard', secrets: ['not base64'] } } as const;
-  const { providers } = await readWebhooks(bus.db, endpointsOf(wrong), webhookQuery.parse({}));
+  const { providers } = await readWebhooks(
+    bus.db,
+    endpointsOf({ webhooks: wrong, reconciliations }),
+    webhookQuery.parse({}),
+  );
   expect(providers).toMatchObject([
     { provider: 'cardpayments', endpoint: 'configured', lastReceivedAt: expect.any(String) },
     { provider: 'walletpayments', endpoint: 'misconfigured', lastReceivedAt: null },

@@ -71,7 +71,7 @@ function attach(
   isBatch = false,
 ): void {
   const remoteSubscribers = Object.entries(elsewhere).map(([name, url]) => ({ name, url, secret, isBatch }));
-  operators.attached = withSmokeTests(subscribersOf({ remoteSubscribers, database: { kind: 'none' } }));
+  operators.attached = subscribersOf({ remoteSubscribers, database: { kind: 'none' } });
 }
 
 const start = async (operators: Operators) =>
@@ -96,7 +96,7 @@ describe('the test event', () => {
     attach(operators, { accounting: receiver.url });
     const begun = await start(operators);
     expect(begun.test).toMatchObject({ startedBy: 'kari@solvik.example.no', state: 'waiting' });
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     const view = await read(operators, begun);
     expect(view.test!.state).toBe('arrived');
     expect(of(view, 'audit')).toMatchObject({ place: 'in_process', state: 'arrived', attempts: 1 });
@@ -118,7 +118,7 @@ describe('the test event', () => {
   test('a component that takes batches gets it in one', async ({ bus, operators, receiver }) => {
     attach(operators, { accounting: receiver.url }, true);
     const begun = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     expect(of(await read(operators, begun), 'accounting').state).toBe('arrived');
     expect(receiver.got[0]!.headers['content-type']).toContain('cloudevents-batch');
     expect(JSON.parse(receiver.got[0]!.body)).toHaveLength(1);
@@ -136,12 +136,25 @@ describe('the test event', () => {
     );
     attach(operators, { ledger: ledger.url });
     const begun = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     expect(of(await read(operators, begun), 'ledger').state).toBe('arrived');
     const { rows: remembered } = await pool.query('select event_id from postbud_received');
     expect(remembered).toEqual([{ event_id: begun.test!.smokeTestId }]);
     await ledger.close();
     await pool.end();
+  });
+
+  test('a component that runs here in part is sent it elsewhere', async ({ bus, operators, receiver }) => {
+    const topics = ['booking.approved'];
+    const payments = { name: 'payments', url: receiver.url, secret, topics };
+    operators.attached = subscribersOf({ remoteSubscribers: [payments], database: { kind: 'none' } });
+    const begun = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    expect(of(await read(operators, begun), 'payments')).toMatchObject({
+      place: 'elsewhere',
+      state: 'arrived',
+    });
+    expect(receiver.got).toHaveLength(1);
   });
 
   test.for([
@@ -154,7 +167,7 @@ describe('the test event', () => {
       receiver.behave = behave;
       attach(operators, { accounting: receiver.url });
       const begun = await start(operators);
-      await drainLive(bus.db, operators.attached);
+      await drainLive(bus.db, withSmokeTests(operators.attached));
       const view = await read(operators, begun);
       expect(view.test!.state).toBe('failed');
       expect(of(view, 'accounting')).toMatchObject({
@@ -175,7 +188,7 @@ describe('the test event', () => {
     attach(operators, { accounting: down });
     for (let again = 0; again < 4; again += 1) {
       const begun = await start(operators);
-      await drainLive(bus.db, operators.attached);
+      await drainLive(bus.db, withSmokeTests(operators.attached));
       const view = await read(operators, begun);
       expect(of(view, 'accounting')).toMatchObject({ state: 'failed', attempts: 1 });
       expect(of(view, 'accounting').problem).toContain('cannot be reached');
@@ -189,7 +202,7 @@ describe('the test event', () => {
     );
     attach(operators, { accounting: receiver.url });
     const begun = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     expect(of(await read(operators, begun), 'accounting').state).toBe('arrived');
     expect(await rows(bus.db, 'select from outages where recovered_at is null')).toHaveLength(1);
   });
@@ -198,7 +211,7 @@ describe('the test event', () => {
     attach(operators);
     await operators.ask('/subscribers/audit/pause', { json: { reason: 'a look at it' } });
     const begun = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     const view = await read(operators, begun);
     expect(of(view, 'audit')).toMatchObject({ state: 'paused', problem: 'paused by kari@solvik.example.no' });
     expect(view.test!.state).toBe('arrived');
@@ -259,12 +272,12 @@ describe('what a test leaves behind', () => {
     receiver.behave = answer(500);
     attach(operators, { accounting: receiver.url });
     const tests = await Promise.all([start(operators), start(operators)]);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     for (const begun of tests)
       expect(of(await read(operators, begun), 'accounting')).toMatchObject({ state: 'failed', attempts: 1 });
     receiver.behave = answer(204);
     const third = await start(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     expect((await read(operators, third)).test!.state).toBe('arrived');
     await expectNothingBehind(operators, bus.db);
   });
@@ -277,10 +290,34 @@ describe('what a test leaves behind', () => {
     attach(operators, { accounting: receiver.url });
     const begun = await start(operators);
     attach(operators);
-    await drainLive(bus.db, operators.attached);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
     await expectNothingBehind(operators, bus.db);
     await endSmokeTests(bus.db, new Date(Date.now() + 31 * 24 * 60 * MINUTE));
     expect((await operators.ask(`/smoke/${begun.test!.smokeTestId}`)).status).toBe(404);
+  });
+
+  test('a lane that a relay holds is left to the next minute', async ({ bus, operators, receiver }) => {
+    receiver.behave = answer(500);
+    attach(operators, { accounting: receiver.url });
+    const begun = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    const held = `update lanes set lease_token = $1, due_at = clock_timestamp() + interval '12 minutes'
+      where home_id is not null`;
+    await rows(bus.db, held, [begun.test!.smokeTestId]);
+    await endSmokeTests(bus.db, new Date(Date.now() + 11 * MINUTE));
+    expect(await rows(bus.db, 'select from smoke_tests where ended_at is null')).toHaveLength(1);
+    expect(await rows(bus.db, "select from deliveries where state = 'failing'")).toHaveLength(1);
+    await endSmokeTests(bus.db, new Date(Date.now() + 13 * MINUTE));
+    await expectNothingBehind(operators, bus.db);
+  });
+
+  test('a test that is still awaited is left alone', async ({ bus, operators, receiver }) => {
+    receiver.behave = answer(500);
+    attach(operators, { accounting: receiver.url });
+    await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    await endSmokeTests(bus.db, new Date(Date.now() + 9 * MINUTE));
+    expect(await rows(bus.db, "select from deliveries where state = 'failing'")).toHaveLength(1);
   });
 
   test('the cron does it', () => {
@@ -304,7 +341,7 @@ describe('the test webhook', () => {
         eventId: expect.any(String),
         problem: null,
       });
-      await drainLive(bus.db, operators.attached);
+      await drainLive(bus.db, withSmokeTests(operators.attached));
       const view = await read(operators, begun);
       expect(webhookOf(view, 'cardpayments')).toMatchObject({
         state: 'arrived',
@@ -356,6 +393,20 @@ describe('the test webhook', () => {
       problem: expect.stringMatching(words),
     });
     expect(JSON.stringify(begun)).not.toContain(CANARY);
+  });
+
+  test('without an address of its own, a deployment sends none to the one that was asked', async ({
+    operators,
+  }) => {
+    attach(operators);
+    configure('cardpayments', 'stripe');
+    const begun = await start(operators);
+    expect(begun.test!.origin).toBeNull();
+    expect(webhookOf(begun, 'cardpayments')).toMatchObject({
+      state: 'failed',
+      problem: expect.stringContaining('set PUBLIC_URL'),
+    });
+    vi.unstubAllEnvs();
   });
 
   test('an address that nobody listens at is explained', async ({ operators }) => {

@@ -72,7 +72,7 @@ export function operatorFunction({
   subscribers = () => [],
   refusals = () => [],
   alerts = () => readConfig().alerts,
-  ownUrl = () => undefined,
+  ownUrl = () => null,
   relays = () => true,
   environment = 'Local',
   badges = async () => null,
@@ -94,7 +94,7 @@ export function operatorFunction({
       alerts,
       ownUrl,
       testWebhooks: () => testSender(readConfig().webhooks),
-      webhooks: () => endpointsOf(readConfig().webhooks),
+      webhooks: () => endpointsOf(readConfig()),
     },
     routes,
   });

@@ -1,6 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { providers, providersWithSharedSecrets, readConfig, wrongVariables } from '../../lib/config.ts';
+import {
+  providers,
+  providersWithSharedSecrets,
+  readable,
+  readConfig,
+  wrongVariables,
+} from '../../lib/config.ts';
 import type { InvalidConfiguration } from '../../lib/config.ts';
 import { environmentOf } from '../../lib/environment.ts';
 import { logTo } from '../../lib/log.ts';
@@ -114,6 +120,92 @@ describe('a wrong value is refused with its variable and what it must be', () =>
     for (const variable of ['CRON_SECRET', 'OPERATOR_JWT_SECRET', 'DATABASE_URL', 'OPERATOR_JWKS_URL']) {
       expect(refused({ [variable]: value }).message).not.toContain(value);
     }
+  });
+});
+
+describe('asking for webhooks that never came', () => {
+  const stripe = {
+    WEBHOOK_CARDPAYMENTS_SCHEME: 'stripe',
+    WEBHOOK_CARDPAYMENTS_RECONCILE_KEY: 'rk_live_51Qx2m',
+  };
+  const vipps = {
+    WEBHOOK_WALLETPAYMENTS_SCHEME: 'vipps',
+    WEBHOOK_WALLETPAYMENTS_RECONCILE_KEY: '2f4a-client:c+ret/==:0ae1b2:123456',
+  };
+  const settingsOf = (source: Record<string, string>) => readConfig(source).reconciliations;
+
+  test('is off without a key', () => {
+    expect(Object.values(settingsOf({}))).toEqual([undefined, undefined, undefined]);
+  });
+
+  test('is done at the address of the provider, or at another one', () => {
+    expect(settingsOf(stripe).cardpayments).toEqual({
+      api: 'stripe',
+      url: 'https://api.stripe.com',
+      key: 'rk_live_51Qx2m',
+    });
+    const WEBHOOK_WALLETPAYMENTS_RECONCILE_URL = 'https://apitest.vipps.no/';
+    expect(settingsOf({ ...vipps, WEBHOOK_WALLETPAYMENTS_RECONCILE_URL }).walletpayments).toEqual({
+      api: 'vipps',
+      url: 'https://apitest.vipps.no',
+      clientId: '2f4a-client',
+      clientSecret: 'c+ret/==',
+      subscriptionKey: '0ae1b2',
+      merchantSerialNumber: '123456',
+    });
+  });
+
+  test.for([
+    [
+      'cardpayments',
+      { ...stripe, WEBHOOK_CARDPAYMENTS_RECONCILE_KEY: 'pk_live_kanarifugl' },
+      'KEY must be an API key of Stripe',
+    ],
+    [
+      'cardpayments',
+      { ...stripe, WEBHOOK_CARDPAYMENTS_SCHEME: '' },
+      'Set WEBHOOK_CARDPAYMENTS_SCHEME=stripe, or remove the key',
+    ],
+    [
+      'cardpayments',
+      { ...stripe, WEBHOOK_CARDPAYMENTS_RECONCILE_URL: 'https://u:kanarifugl@api.example.no' },
+      'URL must be an address without a user',
+    ],
+    [
+      'cardpayments',
+      { WEBHOOK_CARDPAYMENTS_RECONCILE_URL: 'https://api.example.no' },
+      'KEY must be set when',
+    ],
+    [
+      'cardpayments',
+      { ...stripe, VERCEL: '1', WEBHOOK_CARDPAYMENTS_RECONCILE_URL: 'http://api.example.no' },
+      'URL must be a URL that starts with https://',
+    ],
+    [
+      'walletpayments',
+      { ...vipps, WEBHOOK_WALLETPAYMENTS_RECONCILE_KEY: 'kanarifugl:kanarifugl' },
+      'KEY must be client_id:client_secret:subscription_key:merchant_serial_number',
+    ],
+    [
+      'walletpayments',
+      { ...vipps, WEBHOOK_WALLETPAYMENTS_SCHEME: 'stripe' },
+      'only webhooks of the scheme vipps can be asked for',
+    ],
+    [
+      'identityprovider',
+      { WEBHOOK_IDENTITYPROVIDER_RECONCILE_KEY: 'kanarifugl' },
+      'only cardpayments with the scheme stripe and walletpayments with the scheme vipps',
+    ],
+  ] as const)('of %s is refused as %j says', ([provider, source, should]) => {
+    let message = 'accepted';
+    readable(
+      () => settingsOf(source)[provider],
+      (error) => (message = error.message),
+    );
+    expect(message).toContain(should);
+    expect(message).not.toContain('kanarifugl');
+    // The endpoint goes on receiving what does come.
+    expect(readConfig(source).webhooks[provider].secrets).toEqual([]);
   });
 });
 
@@ -470,4 +562,26 @@ test('all wrong variables are found at once, each once', () => {
       .map(({ variable }) => variable)
       .toSorted(),
   ).toEqual([...Object.keys(wrong), 'SUBSCRIBER_LEDGER_SECRET', 'UPSTASH_REDIS_REST_TOKEN'].toSorted());
+});
+
+describe('the address of the deployment', () => {
+  const HOSTS = { VERCEL_URL: 'postbud-4f.vercel.app', VERCEL_PROJECT_PRODUCTION_URL: 'postbud.example.no' };
+
+  test.each([
+    [
+      'that of PUBLIC_URL in production',
+      { VERCEL_ENV: 'production', PUBLIC_URL: 'https://post.example.no/' },
+      'https://post.example.no',
+    ],
+    ['the production host without one', { VERCEL_ENV: 'production' }, 'https://postbud.example.no'],
+    [
+      'the preview’s own, even with production’s PUBLIC_URL',
+      { VERCEL_ENV: 'preview', PUBLIC_URL: 'https://post.example.no' },
+      'https://postbud-4f.vercel.app',
+    ],
+  ])('is %s', (_, variables, url) => {
+    expect(readConfig({ VERCEL: '1', ...HOSTS, ...variables }).ownUrl).toBe(url);
+  });
+
+  test('is not known on a laptop', () => expect(readConfig().ownUrl).toBeUndefined());
 });

@@ -22,3 +22,17 @@ test('a webhook secret of two providers is reported once, and not shown', async 
     },
   ]);
 });
+
+test('only relays know that subscribers take smoke tests: their options are not those of the subscribers', async () => {
+  vi.stubEnv('VERCEL', '1');
+  vi.stubEnv('DATABASE_URL', 'postgres://postbud@db.example.no/postbud');
+  vi.stubEnv('SUBSCRIBER_LEDGER_URL', 'https://ledger.example.no/events');
+  vi.stubEnv('SUBSCRIBER_LEDGER_SECRET', `whsec_${Buffer.alloc(32, 5).toString('base64')}`);
+  const { relayedSubscribers, subscribers } = await import('../../lib/postbud.ts');
+  const ofLedger = (all: ReturnType<typeof subscribers>) =>
+    all.filter(({ name }) => name === 'ledger').map(({ outage }) => outage);
+  expect(ofLedger(subscribers())).toEqual(['wait']);
+  expect(ofLedger(relayedSubscribers())).toEqual(['wait', 'off']);
+  // Relays keep what they know of a list by the list.
+  expect(relayedSubscribers()).toBe(relayedSubscribers());
+});

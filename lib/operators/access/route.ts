@@ -26,8 +26,8 @@ export interface Bus {
   readonly relays: () => boolean;
   /** Where operators are alerted. */
   readonly alerts: () => AlertSettings;
-  /** Where providers reach this deployment; undefined: at the address of the request. */
-  readonly ownUrl: () => string | undefined;
+  /** Where providers reach this deployment; null: it does not know. @param asked the request's, believed on a laptop only. */
+  readonly ownUrl: (asked: URL) => string | null;
   /** Sends the webhooks of smoke tests. */
   readonly testWebhooks: () => {
     readonly canSign: (provider: Provider) => boolean;
@@ -42,6 +42,8 @@ export interface Bus {
     readonly provider: Provider;
     readonly endpoint: 'configured' | 'not_configured' | 'misconfigured';
     readonly scheme: string | null;
+    /** Whether it is asked for webhooks that never came; null if it cannot be. */
+    readonly reconciliation: 'on' | 'off' | 'misconfigured' | null;
   }[];
 }
 

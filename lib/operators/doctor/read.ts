@@ -239,4 +239,16 @@ const CHECKS: readonly Check[] = [
       ) as counted on error_group = key
       where coalesce(count, 0) <> coalesce(dead_lettered, 0)`,
   },
+  {
+    promise: 'every provider that is asked for webhooks that never came has answered in the last 3 hours',
+    what: [
+      'provider has not answered for 3 hours when asked for webhooks that never came; the console’s Webhooks page says why',
+      'providers have not answered for 3 hours when asked for webhooks that never came; the console’s Webhooks page says why',
+    ],
+    // A provider that has not been asked in this time is no longer asked: its key was removed, or no relay runs.
+    text: `select provider as example from reconciliations, (
+        select clock_timestamp() - interval '3 hours' as since
+      ) as limits
+      where next_at > since and greatest(succeeded_at, begun_at) < since`,
+  },
 ];

@@ -27,6 +27,12 @@ export interface Others {
     readonly waiting: number;
     readonly unclaimed: number;
   }[];
+  readonly reconciliations: readonly {
+    readonly provider: string;
+    readonly found: number;
+    readonly failures: number;
+    readonly ms: number;
+  }[];
   readonly times: readonly FoundTimes[];
   readonly outages: readonly { readonly subscriber: string; readonly ms: number; readonly probes: number }[];
   readonly backlogAges: readonly { readonly subscriber: string; readonly ms: number }[];
@@ -80,6 +86,12 @@ const OTHERS = `
     select provider, count(*) filter (where unclaimed_at is null) as waiting, count(unclaimed_at) as unclaimed
     from webhooks_set_aside group by provider
   ),
+  -- One that has not been taken up for an hour was turned off.
+  reconciliation as (
+    select provider, found, failures,
+      greatest(0, extract(epoch from clock.now - greatest(succeeded_at, begun_at)) * 1000) as ms
+    from clock, reconciliations where next_at > clock.now - interval '1 hour'
+  ),
   times as (
     select subscriber, delivered_in, delivered_ms, handled_in, handled_ms from subscriber_health
     where period = 'total' and starts_at = 'epoch' and topic = ''
@@ -94,6 +106,7 @@ const OTHERS = `
     'outcomes', (select coalesce(json_agg(outcome), '[]') from outcome),
     'rejections', (select coalesce(json_agg(rejection), '[]') from rejection),
     'setAside', (select coalesce(json_agg(set_aside), '[]') from set_aside),
+    'reconciliations', (select coalesce(json_agg(reconciliation), '[]') from reconciliation),
     'outages', (
       select coalesce(json_agg(json_build_object('subscriber', subscriber, 'probes', probes,
         'ms', greatest(0, extract(epoch from clock.now - opened_at) * 1000))), '[]')

@@ -54,6 +54,7 @@ export async function readMetrics(
   addOutcomes(registry, overview, others);
   addRejections(registry, others);
   addSetAside(registry, others);
+  addReconciliations(registry, others);
   addBacklogAges(registry, others);
   addOutages(registry, others);
   return (await registry.metrics()) + timesText(others.times);
@@ -200,6 +201,34 @@ function addSetAside(registry: Registry, { setAside }: Others): void {
     const counts = setAside.find((row) => row.provider === provider);
     webhooks.set({ provider, state: 'waiting' }, counts?.waiting ?? 0);
     webhooks.set({ provider, state: 'unclaimed' }, counts?.unclaimed ?? 0);
+  }
+}
+
+/** Providers that are asked for webhooks that never came. */
+function addReconciliations(registry: Registry, { reconciliations }: Others): void {
+  const labels = ['provider'];
+  const found = counter(
+    registry,
+    'webhooks_reconciled_total',
+    'Webhooks that had not come and were found in the provider’s API.',
+    labels,
+  );
+  const age = gauge(
+    registry,
+    'reconciliation_age_seconds',
+    'Time since the provider was last asked for all that was due.',
+    labels,
+  );
+  const failures = gauge(
+    registry,
+    'reconciliation_failures',
+    'How often asking the provider failed in a row; 0: the last time it answered.',
+    labels,
+  );
+  for (const { provider, ...one } of reconciliations) {
+    found.inc({ provider }, one.found);
+    age.set({ provider }, one.ms / SECOND);
+    failures.set({ provider }, one.failures);
   }
 }
 

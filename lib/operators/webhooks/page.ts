@@ -11,6 +11,7 @@ import { table } from '../page/table.ts';
 import { count, quantity } from '../page/words.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
+import { reconciliationSection } from './reconciliation-section.ts';
 import type { WebhookPage, WebhookProvider, WebhookReceipt, WebhookSetAside } from './read.ts';
 
 const REFRESH_SECONDS = 15;
@@ -23,7 +24,8 @@ export function webhooksPage(view: WebhookPage, context: PageContext): Html {
     lead: 'What providers sent. A received webhook is an event; a refused one was not stored. No bodies are shown.',
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${filterForm(view)} ${providersSection(view)} ${receiptsSection(view, context)}
+  ${filterForm(view)} ${providersSection(view)} ${id === null && reconciliationSection(view)}
+  ${receiptsSection(view, context)}
   ${id === null && [refusalsSection(view), newestRefusalsSection(view, context), setAsideSection(view, context)]}`;
   return layout(
     { title: 'Webhooks', section: 'webhooks', refreshSeconds: REFRESH_SECONDS, content },
@@ -156,9 +158,11 @@ function nothingReceived({ id, provider }: WebhookPage['filters'], isOlder: bool
 }
 
 function receiptRow(item: WebhookReceipt, now: string): Html {
-  const { providerEventId, eventType, provider, receivedAt, eventId, state } = item;
+  const { providerEventId, eventType, provider, receivedAt, reconciledAt, eventId, state } = item;
   return html`<tr class="r">
-    <td class="nowrap">${timeAndAgo(receivedAt, now)}</td>
+    <td class="nowrap">
+      ${timeAndAgo(receivedAt, now)}${reconciledAt !== null && html`<span class="s">found by reconciliation</span>`}
+    </td>
     <td class="about">
       ${
         eventId === null
@@ -172,8 +176,15 @@ function receiptRow(item: WebhookReceipt, now: string): Html {
   </tr>`;
 }
 
-function repetitions({ duplicates, mismatches, lastDuplicateAt }: WebhookReceipt, now: string): Child {
-  if (duplicates === 0) return html`<span class="muted">no</span>`;
+function repetitions(
+  { duplicates, mismatches, lastDuplicateAt, reconciledAt }: WebhookReceipt,
+  now: string,
+): Child {
+  if (duplicates === 0)
+    return html`<span class="muted">${reconciledAt === null ? 'no' : 'has not come'}</span>`;
+  if (reconciledAt !== null && duplicates === 1)
+    return html`came
+    later${lastDuplicateAt !== null && html`<span class="s">${ago(lastDuplicateAt, now)}</span>`}`;
   const times = duplicates === 1 ? 'once' : `${count(duplicates)} times`;
   return html`${times}<span class="s"
       >${lastDuplicateAt !== null && `last ${ago(lastDuplicateAt, now)}`}</span

@@ -11,6 +11,8 @@ import { writeCursor } from './query.ts';
 import type { Cursor, WebhookQuery } from './query.ts';
 import { meaningOf } from './reasons.ts';
 import { findReceipt } from './receipt.ts';
+import { findReconciliations } from './reconciliations.ts';
+import type { FoundReconciliation } from './reconciliations.ts';
 import { findReceived } from './received.ts';
 import type { FoundReceipt, Place } from './received.ts';
 import { findRefused } from './refused.ts';
@@ -25,6 +27,29 @@ const nextCursor = z
 
 const providerEventId = z.string().meta({ description: 'The id that the provider gave the webhook.' });
 
+const reconciliation = z
+  .object({
+    setting: z.enum(['on', 'off', 'misconfigured']).meta({
+      description: 'Whether the provider is asked for webhooks that never came, in this deployment.',
+    }),
+    checkedAt: shape.instant
+      .nullable()
+      .meta({ description: 'When it was last asked for all that was due. Null: never.' }),
+    nextAt: shape.instant.nullable().meta({ description: 'When it is asked next.' }),
+    found: shape.count.meta({
+      description: 'Webhooks that never came, or came later, since it was first asked.',
+    }),
+    foundAt: shape.instant.nullable(),
+    failures: shape.count.meta({
+      description: 'How often it failed in a row; 0: the last time it answered.',
+    }),
+    lastError: z
+      .object({ at: shape.instant, message: z.string() })
+      .nullable()
+      .meta({ description: 'The last failure, also when it has answered since.' }),
+  })
+  .meta({ id: 'Reconciliation', description: 'The search for webhooks that never came.' });
+
 const provider = z
   .object({
     provider: z.enum(providers),
@@ -36,6 +61,9 @@ const provider = z
     refusedToday: shape.count.meta({ description: 'Since midnight UTC.' }),
     setAside: shape.count.meta({ description: 'Webhooks that wait for their payment intent.' }),
     isMoreSetAside: z.boolean().meta({ description: 'Whether more wait than `setAside` counts.' }),
+    reconciliation: reconciliation
+      .nullable()
+      .meta({ description: 'Null for a provider that cannot be asked.' }),
   })
   .meta({ id: 'WebhookProvider' });
 
@@ -48,6 +76,10 @@ const receipt = z
     duplicates: shape.count.meta({ description: 'How often it was sent again; not emitted again.' }),
     mismatches: shape.count.meta({ description: 'Duplicates with another body.' }),
     lastDuplicateAt: shape.instant.nullable(),
+    reconciledAt: shape.instant.nullable().meta({
+      description:
+        'When it was found in the provider’s API, because its webhook had not come; null if that came first.',
+    }),
     eventId: z
       .uuid()
       .nullable()
@@ -112,6 +144,7 @@ export const webhookPage = z
   });
 
 export type WebhookPage = z.output<typeof webhookPage>;
+export type Reconciliation = z.output<typeof reconciliation>;
 export type WebhookProvider = WebhookPage['providers'][number];
 export type WebhookReceipt = WebhookPage['receipts']['items'][number];
 export type WebhookSetAside = WebhookPage['setAside']['items'][number];
@@ -130,11 +163,12 @@ export async function readWebhooks(
   const shown = endpoints.filter((one) => query.provider === undefined || one.provider === query.provider);
   const asked = shown.map(({ provider: name }) => name);
   const { id, limit } = query;
-  const [found, received, refusals, aside] = await Promise.all([
+  const [found, received, refusals, aside, reconciliations] = await Promise.all([
     findProviders(db, asked),
     id === undefined ? findReceived(db, asked, query) : findReceipt(db, asked, id),
     findRefused(db, query, now),
     id === undefined ? findSetAside(db, asked, query) : [],
+    findReconciliations(db),
   ]);
   return {
     generatedAt: instantOf(refusals.now),
@@ -151,6 +185,10 @@ export async function readWebhooks(
           .reduce((sum, { today }) => sum + today, 0),
         setAside: Math.min(counted, COUNTED_SET_ASIDE),
         isMoreSetAside: counted > COUNTED_SET_ASIDE,
+        reconciliation: reconciliationOf(
+          endpoint.reconciliation,
+          reconciliations.find((one) => one.provider === name),
+        ),
       };
     }),
     receipts: pageOf(received, limit, receiptOf, placeOf),
@@ -198,6 +236,23 @@ function placeOf(last: FoundReceipt & Partial<Place>): Cursor | null {
   return at === undefined || seq === undefined ? null : { list: 'receipts', at, seq };
 }
 
+function reconciliationOf(
+  setting: ReturnType<Bus['webhooks']>[number]['reconciliation'],
+  found: FoundReconciliation | undefined,
+): WebhookProvider['reconciliation'] {
+  if (setting === null) return null;
+  const { error = null, failed_at: failedAt = null } = found ?? {};
+  return {
+    setting,
+    checkedAt: instantOrNull(found?.checked_at ?? null),
+    nextAt: setting === 'on' ? instantOrNull(found?.next_at ?? null) : null,
+    found: found?.found ?? 0,
+    foundAt: instantOrNull(found?.found_at ?? null),
+    failures: found?.failures ?? 0,
+    lastError: error === null || failedAt === null ? null : { at: instantOf(failedAt), message: error },
+  };
+}
+
 function receiptOf(found: FoundReceipt): WebhookReceipt {
   return {
     provider: found.provider,
@@ -207,6 +262,7 @@ function receiptOf(found: FoundReceipt): WebhookReceipt {
     duplicates: found.duplicates,
     mismatches: found.mismatches,
     lastDuplicateAt: instantOrNull(found.last_duplicate_at),
+    reconciledAt: instantOrNull(found.reconciled_at),
     eventId: found.event_id,
     state: found.state,
   };

@@ -32,6 +32,7 @@ const RECEIPT = `
   )
   select provider, receipt.event_id as provider_event_id, event_type, received_ms::float8 as received_at, duplicates,
     body_mismatches as mismatches, (extract(epoch from last_duplicate_at) * 1000)::float8 as last_duplicate_at,
+    (extract(epoch from reconciled_at) * 1000)::float8 as reconciled_at,
     event.id::text as event_id, event.state
   from receipt left join lateral (
     select id, state from events

@@ -14,6 +14,7 @@ export interface FoundReceipt {
   readonly duplicates: number;
   readonly mismatches: number;
   readonly last_duplicate_at: number | null;
+  readonly reconciled_at: number | null;
   /** Null if the event was deleted after the retention. */
   readonly event_id: string | null;
   readonly state: State | null;
@@ -90,7 +91,8 @@ const RECEIVED = `
     coalesce(receipt.event_type, payload ->> 'eventType') as event_type,
     (extract(epoch from coalesce(received_at, page.created_at)) * 1000)::float8 as received_at,
     coalesce(duplicates, 0) as duplicates, coalesce(body_mismatches, 0) as mismatches,
-    (extract(epoch from last_duplicate_at) * 1000)::float8 as last_duplicate_at, id::text as event_id, state,
+    (extract(epoch from last_duplicate_at) * 1000)::float8 as last_duplicate_at,
+    (extract(epoch from reconciled_at) * 1000)::float8 as reconciled_at, id::text as event_id, state,
     position::text, page.seq::text, to_char(page.created_at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at
   from page join events on id = page.event_id
     left join webhook_receipts as receipt

@@ -36,6 +36,15 @@ export const listWebhooks = operatorRoute({
             refusedToday: 3,
             setAside: 1,
             isMoreSetAside: false,
+            reconciliation: {
+              setting: 'on',
+              checkedAt: '2026-02-21T09:28:00.000Z',
+              nextAt: '2026-02-21T09:33:00.000Z',
+              found: 2,
+              foundAt: '2026-02-20T14:03:00.000Z',
+              failures: 0,
+              lastError: { at: '2026-02-20T13:58:00.000Z', message: 'answered 429: too many requests' },
+            },
           },
         ],
         receipts: {
@@ -48,6 +57,7 @@ export const listWebhooks = operatorRoute({
               duplicates: 1,
               mismatches: 0,
               lastDuplicateAt: '2026-02-21T09:30:04.000Z',
+              reconciledAt: null,
               eventId: '019c7f3e-5d20-7a41-8c1e-2f6b0d9e4a77',
               state: 'delivered',
             },
