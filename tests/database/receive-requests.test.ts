@@ -64,6 +64,14 @@ describe('a request that the bus did not make', () => {
     expect(await ledger(undefined, { maxBytes: 2000 })(event, { headers })).toMatchObject({ status: 413 });
   });
 
+  test('a request whose body was read before is answered with what to change', async ({ pool }) => {
+    const handlers = { 'payment.captured': () => undefined };
+    const answer = receiver({ subscriber: 'ledger', secrets: SECRET, database: pool, handlers });
+    const request = requestOf(event);
+    await request.text();
+    expect(await read(await answer(request))).toMatchObject({ status: 500, body: { code: 'body_used' } });
+  });
+
   test.for<[unknown, string]>([
     ['{', 'The body is not JSON.'],
     ['[]', 'expected object'],

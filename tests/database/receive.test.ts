@@ -1,4 +1,5 @@
 import { PGlite } from '@electric-sql/pglite';
+import type { Pool as NeonPool } from '@neondatabase/serverless';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import pg from 'pg';
 import { PermanentError, RECEIVED_TABLE, RetryAfter, receiver } from 'postbud/receive';
@@ -8,6 +9,7 @@ import { describe, expect, onTestFinished, vi } from 'vitest';
 import { catalog } from '../../lib/catalog/catalog.ts';
 import { SMOKE_TEST } from '../../lib/catalog/smoke-test.ts';
 import { gate, payloadOf } from '../support/bus.ts';
+import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { freePort } from '../support/postgres.ts';
 import { SECRET, eventOf, requestOf } from '../support/receive.ts';
 import { read, test } from '../support/receive-test.ts';
@@ -158,6 +160,37 @@ describe('an event that arrives', () => {
       await embedded?.close();
     },
   );
+});
+
+describe('a component on Neon', () => {
+  test('a handler writes in the transaction of Neon’s Pool, and an event has its effect once', async ({
+    pool,
+    effects,
+  }) => {
+    const connection = await connectWithNeon(pool.options.connectionString!);
+    onTestFinished(connection.close);
+    let fails = true;
+    const answer = receiver({
+      subscriber: 'ledger',
+      secrets: SECRET,
+      database: connection.db.$client as NeonPool,
+      handlers: {
+        'payment.captured': async ({ id }, tx) => {
+          await tx.query('insert into effects values ($1)', [id]);
+          if (fails) throw new Error('the first attempt fails');
+        },
+      },
+      onError: () => undefined,
+    });
+    const [id, previousid] = ids(2) as [string, string];
+    const event = eventOf({ id, previousid });
+    expect((await answer(requestOf(event))).status).toBe(500);
+    fails = false;
+    expect([(await answer(requestOf(event))).status, (await answer(requestOf([event]))).status]).toEqual([
+      204, 204,
+    ]);
+    expect(await effects()).toEqual([id]);
+  });
 });
 
 describe('the test event of a smoke test', () => {
