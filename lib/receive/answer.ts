@@ -9,6 +9,8 @@ export class Refused extends Error {
   readonly status: number;
   readonly code: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** Whether nothing went wrong here: the handler, or the request, asked for the refusal. */
+  readonly isAskedFor: boolean;
 
   constructor(
     status: number,
@@ -22,6 +24,7 @@ export class Refused extends Error {
     this.status = status;
     this.code = code;
     this.headers = headers;
+    this.isAskedFor = options === undefined || code === 'permanent' || code === 'retry_after';
   }
 }
 

@@ -10,7 +10,7 @@ import { readEvents } from './event.ts';
 import type { ReceivedEvent } from './event.ts';
 import { RECEIVED_TABLE, remember } from './remember.ts';
 import { keysOf, verifiedBody } from './request.ts';
-import { inTransaction, outliveLostConnections, requireDatabase } from './transaction.ts';
+import { inTransaction, NotBegun, outliveLostConnections, requireDatabase } from './transaction.ts';
 import type { ReceiverDatabase, TransactionOf } from './transaction.ts';
 
 export { PermanentError, RECEIVED_TABLE, RetryAfter };
@@ -55,7 +55,10 @@ export interface ReceiverOptions<Name extends Subscriber, Database extends Recei
    * event. By default the gap is logged as a warning.
    */
   readonly onGap?: (gap: Gap<TopicsOf<Name>>, tx: TransactionOf<Database>) => unknown;
-  /** Called with what a handler threw; by default it is logged, without the personal data of the event. */
+  /**
+   * Called with the error for which an event was not taken, unless the handler asked for it with `PermanentError` or
+   * `RetryAfter`. By default it is logged, without the personal data of the event.
+   */
   readonly onError?: (error: unknown, event: ReceivedEvent<TopicsOf<Name>>) => void;
   /** Longest accepted body in bytes; 4 MiB by default. */
   readonly maxBytes?: number;
@@ -119,7 +122,7 @@ async function take(
       await takeOne(receiving, event);
     } catch (error) {
       const refusal = refusalOf(error, event);
-      if (refusal.code === 'handler_failed') receiving.onError(error, event);
+      if (!refusal.isAskedFor) receiving.onError(error instanceof NotBegun ? error.cause : error, event);
       if (!isBatch || index === 0) return answerOf(refusal);
       // Delivered again, the event that was refused comes first, and is answered with the reason.
       return Response.json({ delivered: index });
@@ -182,7 +185,7 @@ function logGap({ topic, missingId, wasSkipped, event }: GapOf<TopicName>): void
 function logError(error: unknown, event: ReceivedEvent): void {
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   // oxlint-disable-next-line no-console -- see above
-  console.error(`postbud: the handler of ${event.topic} refused ${event.id}: ${masked(text, event)}`);
+  console.error(`postbud: ${event.topic} ${event.id} was not taken: ${masked(text, event)}`);
 }
 
 /** @throws TypeError */

@@ -84,7 +84,7 @@ function requireType(headers: Headers): string {
   );
 }
 
-/** Reads a body up to its limit, counted as it arrives. @throws Refused 413 or 400 */
+/** Reads a body up to its limit, counted as it arrives. @throws Refused 413, 400, or 500 where somebody has read it */
 async function readBody(request: Request, maxBytes: number): Promise<Uint8Array> {
   const tooLarge = () =>
     new Refused(
@@ -96,6 +96,13 @@ async function readBody(request: Request, maxBytes: number): Promise<Uint8Array>
       },
     );
   if (Number(request.headers.get('content-length')) > maxBytes) throw tooLarge();
+  if (request.bodyUsed || request.body?.locked === true) {
+    throw new Refused(
+      500,
+      'body_used',
+      'The body was read before it came to the receiver, for example by a parser: pass on the request as it came.',
+    );
+  }
   const chunks: Uint8Array[] = [];
   let length = 0;
   const reader = request.body?.getReader();
