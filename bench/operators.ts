@@ -410,7 +410,7 @@ async function pages(db: Database): Promise<Figure[]> {
     refusals: () => [],
     relays: () => true,
     alerts: () => readConfig().alerts,
-    ownUrl: () => undefined,
+    ownUrl: () => null,
     testWebhooks: () => testSender(readConfig().webhooks),
     webhooks: () => endpointsOf(readConfig()),
   };

@@ -704,8 +704,8 @@ export const smokeTests = pgTable(
     id: uuid('id').primaryKey(),
     startedAt: at('started_at').notNull(),
     startedBy: text('started_by').notNull(),
-    /** Where the webhooks were sent to. */
-    origin: text('origin').notNull(),
+    /** Where the webhooks were sent to; null where the deployment does not know its address. */
+    origin: text('origin'),
     /** Whom the event is for: who was attached where it was started, and not paused. Empty: there is no event. */
     subscribers: text('subscribers').array().notNull(),
     /** Null until all were sent. */

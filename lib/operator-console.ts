@@ -29,7 +29,7 @@ export function operators(
       refusals,
       relays,
       alerts: () => config().alerts,
-      ownUrl: () => config().ownUrl,
+      ownUrl: ({ origin }) => config().ownUrl ?? (config().deployed ? null : origin),
       testWebhooks: () => testSender(config().webhooks),
       webhooks: () => endpointsOf(config()),
     },

@@ -44,11 +44,10 @@ export const command: Command = {
 };
 
 async function run(call: Call): Promise<number> {
-  const { given, terminal, isJson, bus } = call;
+  const { given, isJson, bus } = call;
   atMost(0, given);
   const seconds = given.wholeNumber('timeout', 1, 600) ?? DEFAULT_SECONDS;
   const { beginSmokeTest, showSmokeTest } = await import('../../lib/operators/smoke/routes.ts');
-  terminal.progress('sending the test webhooks …');
   const { view: begun } = await bus.ask(beginSmokeTest, { body: {} });
   const smokeTestId = begun.test?.smokeTestId ?? '';
   const { json, view } = await follow(
@@ -71,7 +70,8 @@ function write(call: Call, view: SmokeTest, seconds: number): void {
   const unattached = view.subscribers.filter(({ toAttach }) => toAttach !== null);
   const attached = view.subscribers.filter(({ state }) => state !== 'unattached');
   const part = (title: string, content: string) => out.write(`${out.paint('bold', title)}\n${content}\n`);
-  part(`Webhooks, sent to ${view.test?.origin ?? ''}:`, webhookTable(view.webhooks, out));
+  const origin = view.test?.origin ?? null;
+  part(`Webhooks${origin === null ? '' : `, sent to ${origin}`}:`, webhookTable(view.webhooks, out));
   writeProblems(
     view.webhooks.map(({ provider, ...rest }) => ({ name: provider, ...rest })),
     out,
@@ -136,7 +136,7 @@ function webhookTable(webhooks: readonly SmokeWebhook[], pane: Pane): string {
     webhooks.map((webhook) => [
       webhook.provider,
       stateCell(webhook.state),
-      webhook.state === 'not_configured' ? '' : (webhook.scheme ?? ''),
+      webhook.scheme ?? '',
       webhook.status === null ? '' : String(webhook.status),
       durationCell(webhook.durationMs),
       recipientWords(webhook),

@@ -2,7 +2,7 @@ create table smoke_tests (
   id uuid primary key,
   started_at timestamptz not null,
   started_by text not null,
-  origin text not null,
+  origin text,
   subscribers text[] not null,
   webhooks jsonb,
   ended_at timestamptz

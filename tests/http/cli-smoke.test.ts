@@ -118,7 +118,7 @@ describe('npx postbud smoke', () => {
 
       41 of 148 topics can reach “delivered” here; 107 wait for ledger.
 
-      ✗ 3 of 5 tests arrived, 2 did not."
+      ✗ 3 of 5 tests arrived; walletpayments and reporting did not."
     `);
     for (const line of out.split('\n')) expect(line.length).toBeLessThanOrEqual(COLUMNS);
   });

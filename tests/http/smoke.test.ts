@@ -144,6 +144,19 @@ describe('the test event', () => {
     await pool.end();
   });
 
+  test('a component that runs here in part is sent it elsewhere', async ({ bus, operators, receiver }) => {
+    const topics = ['booking.approved'];
+    const payments = { name: 'payments', url: receiver.url, secret, topics };
+    operators.attached = subscribersOf({ remoteSubscribers: [payments], database: { kind: 'none' } });
+    const begun = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    expect(of(await read(operators, begun), 'payments')).toMatchObject({
+      place: 'elsewhere',
+      state: 'arrived',
+    });
+    expect(receiver.got).toHaveLength(1);
+  });
+
   test.for([
     ['refuses it', answer(401), /the subscriber answered 401: said/],
     ['is gone', answer(410), /410 Gone: said/],
@@ -283,6 +296,30 @@ describe('what a test leaves behind', () => {
     expect((await operators.ask(`/smoke/${begun.test!.smokeTestId}`)).status).toBe(404);
   });
 
+  test('a lane that a relay holds is left to the next minute', async ({ bus, operators, receiver }) => {
+    receiver.behave = answer(500);
+    attach(operators, { accounting: receiver.url });
+    const begun = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    const held = `update lanes set lease_token = $1, due_at = clock_timestamp() + interval '12 minutes'
+      where home_id is not null`;
+    await rows(bus.db, held, [begun.test!.smokeTestId]);
+    await endSmokeTests(bus.db, new Date(Date.now() + 11 * MINUTE));
+    expect(await rows(bus.db, 'select from smoke_tests where ended_at is null')).toHaveLength(1);
+    expect(await rows(bus.db, "select from deliveries where state = 'failing'")).toHaveLength(1);
+    await endSmokeTests(bus.db, new Date(Date.now() + 13 * MINUTE));
+    await expectNothingBehind(operators, bus.db);
+  });
+
+  test('a test that is still awaited is left alone', async ({ bus, operators, receiver }) => {
+    receiver.behave = answer(500);
+    attach(operators, { accounting: receiver.url });
+    await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    await endSmokeTests(bus.db, new Date(Date.now() + 9 * MINUTE));
+    expect(await rows(bus.db, "select from deliveries where state = 'failing'")).toHaveLength(1);
+  });
+
   test('the cron does it', () => {
     expect(duties.map(({ name }) => name)).toContain('smoke tests');
   });
@@ -356,6 +393,20 @@ describe('the test webhook', () => {
       problem: expect.stringMatching(words),
     });
     expect(JSON.stringify(begun)).not.toContain(CANARY);
+  });
+
+  test('without an address of its own, a deployment sends none to the one that was asked', async ({
+    operators,
+  }) => {
+    attach(operators);
+    configure('cardpayments', 'stripe');
+    const begun = await start(operators);
+    expect(begun.test!.origin).toBeNull();
+    expect(webhookOf(begun, 'cardpayments')).toMatchObject({
+      state: 'failed',
+      problem: expect.stringContaining('set PUBLIC_URL'),
+    });
+    vi.unstubAllEnvs();
   });
 
   test('an address that nobody listens at is explained', async ({ operators }) => {

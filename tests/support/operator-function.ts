@@ -72,7 +72,7 @@ export function operatorFunction({
   subscribers = () => [],
   refusals = () => [],
   alerts = () => readConfig().alerts,
-  ownUrl = () => undefined,
+  ownUrl = () => null,
   relays = () => true,
   environment = 'Local',
   badges = async () => null,

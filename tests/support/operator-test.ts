@@ -54,7 +54,7 @@ export class Operators {
   attached: readonly AttachedSubscriber[] = [ledger()];
   refusals: readonly Refusal[] = [];
   /** Where the webhooks of smoke tests are sent to. */
-  ownUrl: string | undefined;
+  ownUrl: string | null = null;
   relays = true;
   readonly fetch: Endpoint['fetch'];
   readonly #bus: Bus;

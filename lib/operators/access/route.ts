@@ -26,8 +26,8 @@ export interface Bus {
   readonly relays: () => boolean;
   /** Where operators are alerted. */
   readonly alerts: () => AlertSettings;
-  /** Where providers reach this deployment; undefined: at the address of the request. */
-  readonly ownUrl: () => string | undefined;
+  /** Where providers reach this deployment; null: it does not know. @param asked the request's, believed on a laptop only. */
+  readonly ownUrl: (asked: URL) => string | null;
   /** Sends the webhooks of smoke tests. */
   readonly testWebhooks: () => {
     readonly canSign: (provider: Provider) => boolean;

@@ -25,7 +25,7 @@ export const smokeTestExample: SmokeTest = {
     },
     {
       provider: 'walletpayments',
-      scheme: 'standard',
+      scheme: null,
       state: 'not_configured',
       status: null,
       durationMs: null,

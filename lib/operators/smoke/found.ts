@@ -22,7 +22,7 @@ export interface FoundTest {
   readonly id: string;
   readonly started_at: number;
   readonly started_by: string;
-  readonly origin: string;
+  readonly origin: string | null;
   readonly subscribers: readonly string[];
   readonly webhooks: readonly TestWebhook[] | null;
 }

@@ -3,7 +3,7 @@ import type { Html } from '../../markup.ts';
 import { mayReplay } from '../page/actions.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
 import { ago, duration, timeText } from '../page/instants.ts';
-import { heading, layout } from '../page/layout.ts';
+import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
 import { eventPath, smokePath } from '../page/links.ts';
 import { alert, card, section } from '../page/sections.ts';
@@ -32,13 +32,14 @@ export function smokePage(view: SmokeTest, context: PageContext): Html {
     title: 'Smoke test',
     lead: leadOf(view),
     ...(mayReplay(context.operator) && { actions: startForm(test !== null) }),
+    ...(test?.state === 'waiting' && { live: liveness(view.generatedAt, REFRESH_SECONDS, context.url) }),
   })}
   ${test !== null && alert(...toneOf(test), outcomeWords(view))}
   ${!view.relay.runsHere && alert('fail', WARNING_ICON, NO_RELAY)}
   ${section({
     id: 'webhooks',
     title: 'Webhooks',
-    hint: test === null ? 'of each provider' : `sent to ${test.origin}`,
+    hint: test?.origin ? `sent to ${test.origin}` : 'of each provider',
     content: card(webhookTable(view)),
   })}
   ${section({

@@ -126,7 +126,7 @@ function webhookOf(reading: Reading, endpoint: ReturnType<Bus['webhooks']>[numbe
   const unsent = { ...none, eventId: null, deliveries: [], problem: null };
   const variable = `WEBHOOK_${provider.toUpperCase()}_SECRET`;
   if (sent === undefined) {
-    if (state === 'not_configured') return { ...unsent, state, problem: `set ${variable}` };
+    if (state === 'not_configured') return { ...unsent, scheme: null, state, problem: `set ${variable}` };
     if (state === 'misconfigured')
       return { ...unsent, state, problem: `${variable} or _SCHEME is wrong: see the log, or the doctor` };
     if (!bus.testWebhooks().canSign(provider))
@@ -135,7 +135,10 @@ function webhookOf(reading: Reading, endpoint: ReturnType<Bus['webhooks']>[numbe
         state: 'not_tested',
         problem: `${variable} is a public key, which signs nothing: send a test from the provider’s own pages`,
       };
-    return { ...unsent, state: found.test === null ? 'not_sent' : 'waiting' };
+    if (found.test?.webhooks === null) return { ...unsent, state: 'waiting' };
+    return found.test?.origin === null
+      ? { ...unsent, state: 'failed', problem: NO_ADDRESS }
+      : { ...unsent, state: 'not_sent' };
   }
   const topic = `webhook.${provider}.received`;
   const eventId = receipt?.event_id ?? null;
@@ -150,6 +153,8 @@ function webhookOf(reading: Reading, endpoint: ReturnType<Bus['webhooks']>[numbe
     ...webhookOutcome(reading, sent, deliveries),
   };
 }
+
+const NO_ADDRESS = 'this deployment does not know where providers reach it: set PUBLIC_URL';
 
 function deliveriesOf(reading: Reading, topic: string, eventId: string): SmokeWebhook['deliveries'] {
   const listed = catalogTopics().find(([name]) => name === topic)?.[1].subscribers ?? [];

@@ -10,8 +10,8 @@ import type { OutboxEvent } from '../../outbox/record.ts';
 
 export interface SmokeTestPlan {
   readonly by: string;
-  /** Where the webhooks are sent to. */
-  readonly origin: string;
+  /** Where the webhooks are sent to; null: nowhere. */
+  readonly origin: string | null;
   /** Whom the test event is for; without any there is none. */
   readonly subscribers: readonly string[];
   /** Sends the webhooks. */
@@ -19,7 +19,13 @@ export interface SmokeTestPlan {
 }
 
 /**
- * Starts a smoke test: records it together with its event, which a relay hands over meanwhile, and sends the webhooks.
+ * Starts a smoke test:
+ *
+ * 1. The test and its event are recorded in one statement; the commit kicks a relay, which hands the event over.
+ * 2. Meanwhile a webhook for each provider goes to the deployment's own address, through the platform's edge, as its
+ *    provider's do: verified, stored with a receipt, delivered. What the endpoints answer is kept with the test.
+ * 3. Whoever asks for the test reads receipts and deliveries; nothing else is written.
+ * 4. Ten minutes later the cron dismisses what is still open (`endSmokeTests`).
  *
  * @returns its id, once all webhooks are answered.
  */

@@ -68,7 +68,10 @@ export const smokeTest = z
         smokeTestId: z.uuid(),
         startedAt: shape.instant,
         startedBy: z.string(),
-        origin: z.string().meta({ description: 'Where the webhooks were sent to.' }),
+        origin: z
+          .string()
+          .nullable()
+          .meta({ description: 'Where the webhooks were sent to; null: nowhere.' }),
         state: arrival.meta({
           description: '`arrived`: everything that was sent. `failed`: something will not arrive soon.',
         }),

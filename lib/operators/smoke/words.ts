@@ -8,9 +8,7 @@ const MOST_NAMES = 6;
 export function topicWords({ topics: { total, deliverable, waitFor } }: SmokeTest): string {
   const can = `${deliverable} of ${total} topics can reach “delivered” here`;
   if (waitFor.length === 0) return `${can}.`;
-  const names = waitFor.slice(0, MOST_NAMES).map(({ subscriber }) => subscriber);
-  const more = waitFor.length - names.length;
-  return `${can}; ${total - deliverable} wait for ${joinNames(more > 0 ? [...names, `${more} more`] : names)}.`;
+  return `${can}; ${total - deliverable} wait for ${named(waitFor.map(({ subscriber }) => subscriber))}.`;
 }
 
 const STATES = {
@@ -41,16 +39,16 @@ export function placeWords(place: SmokeSubscriber['place']): string {
 
 /** Who has the webhook's event: `payments and audit`, or who has it not yet, and why. */
 export function recipientWords({ deliveries }: SmokeWebhook): string {
-  const named = (state: string, clause: string) => {
+  const inState = (state: string, clause: string) => {
     const names = deliveries.filter((one) => one.state === state).map(({ subscriber }) => subscriber);
     return names.length === 0 ? [] : [`${joinNames(names)}${clause}`];
   };
   return [
-    ...named('arrived', ''),
-    ...named('waiting', ' (not yet)'),
-    ...named('failed', ' (failed)'),
-    ...named('paused', ' (paused)'),
-    ...named('unattached', ' (not attached)'),
+    ...inState('arrived', ''),
+    ...inState('waiting', ' (not yet)'),
+    ...inState('failed', ' (failed)'),
+    ...inState('paused', ' (paused)'),
+    ...inState('unattached', ' (not attached)'),
   ].join(', ');
 }
 
@@ -60,16 +58,22 @@ export function deliveredAfterMs({ deliveries }: SmokeWebhook): number | null {
   return times.length === 0 ? null : Math.max(...times);
 }
 
-/** What the test came to, in one sentence. */
+/** What the test came to, in one sentence, with the names of what did not arrive. */
 export function outcomeWords({ test, webhooks, subscribers }: SmokeTest): string {
-  const sent = [...webhooks, ...subscribers].filter(({ state }) => IS_SENT.has(state));
-  const arrived = sent.filter(({ state }) => state === 'arrived').length;
-  const failed = sent.length - arrived;
+  const sent = [
+    ...webhooks.map(({ provider, state }) => ({ name: provider as string, state })),
+    ...subscribers.map(({ subscriber, state }) => ({ name: subscriber, state })),
+  ].filter(({ state }) => IS_SENT.has(state));
+  const missing = sent.filter(({ state }) => state !== 'arrived').map(({ name }) => name);
   if (sent.length === 0) return 'Nothing was sent: no provider is set up, and no subscriber is attached.';
-  if (failed === 0) return `Everything arrived: ${quantity(sent.length, 'test')}.`;
-  return test?.state === 'waiting'
-    ? `${arrived} of ${quantity(sent.length, 'test')} arrived so far.`
-    : `${arrived} of ${quantity(sent.length, 'test')} arrived, ${failed} did not.`;
+  if (missing.length === 0) return `Everything arrived: ${quantity(sent.length, 'test')}.`;
+  const arrived = `${sent.length - missing.length} of ${quantity(sent.length, 'test')} arrived`;
+  return test?.state === 'waiting' ? `${arrived} so far.` : `${arrived}; ${named(missing)} did not.`;
+}
+
+function named(names: readonly string[]): string {
+  const more = names.length - MOST_NAMES;
+  return joinNames(more > 0 ? [...names.slice(0, MOST_NAMES), `${more} more`] : names);
 }
 
 const IS_SENT: ReadonlySet<string> = new Set(['arrived', 'waiting', 'failed', 'misconfigured']);
