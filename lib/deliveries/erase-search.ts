@@ -85,9 +85,9 @@ const texts = (parameter: string) => `array(select jsonb_array_elements_text(${p
 /** The few paths of all topics, in the statement itself: to join each event with its topic's would take four times as long. */
 function anyPath(): string {
   const paths = [...new Set(namingFields().map(({ path }) => path))];
-  return paths
-    .map((path) => `lower(payload #>> '{${path.replaceAll('.', ',')}}') = any (${texts('$6')})`)
-    .join(' or ');
+  const read = (path: string) =>
+    path.includes('.') ? `#>> '{${path.replaceAll('.', ',')}}'` : `->> '${path}'`;
+  return paths.map((path) => `lower(payload ${read(path)}) = any (${texts('$6')})`).join(' or ');
 }
 
 let statement: string | undefined;
