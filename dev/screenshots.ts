@@ -30,10 +30,13 @@ async function takeScreenshots(): Promise<void> {
   process.env['OPERATOR_JWT_SECRET'] ??= 'a secret for the screenshots only';
   process.env['WEBHOOK_CARDPAYMENTS_SECRET'] ??= 'a secret for the screenshots only';
   process.env['WEBHOOK_CARDPAYMENTS_SCHEME'] ??= 'stripe';
+  // Nothing here runs the cron, so nobody is asked.
+  process.env['WEBHOOK_CARDPAYMENTS_RECONCILE_KEY'] ??= 'rk_test_for_the_screenshots_only';
   const db = await database();
   await migrate(db);
   await liveThroughADay(db);
   await refuseWebhooks(db);
+  await loseWebhooks(db);
 
   const route = createRouter(new URL('../', import.meta.url));
   const server = serve({
@@ -146,6 +149,31 @@ async function refuseWebhooks(db: Database): Promise<void> {
       select id, 'cardpayments', 'pi_3QxSolvik48299', 'evt_1QxK7pCaptured', '', created_at, seq,
         '{"state": "captured"}', now() - interval '40 minutes'
       from events where topic = 'webhook.cardpayments.received' order by seq desc limit 1`,
+    values: [],
+  });
+}
+
+/** Two of Stripe's webhooks were lost, found by asking, and one of them came after all. */
+async function loseWebhooks(db: Database): Promise<void> {
+  for (const [eventId, eventType, came] of [
+    ['evt_1QxL4rRefunded', 'charge.refunded', 1],
+    ['evt_1QxL5tFailed', 'payment_intent.payment_failed', 0],
+  ] as const) {
+    await emit(driverOf(db), 'webhook.cardpayments.received', { eventId, eventType, body: {} });
+    await run(driverOf(db), {
+      text: `insert into webhook_receipts (provider, event_id, event_type, body_sha256, received_at, reconciled_at,
+          duplicates, last_duplicate_at)
+        select 'cardpayments', $1::text, $2::text, '', at, at, $3::int, case $3::int when 1 then now() end
+        from (select now() - interval '9 minutes' as at) as found`,
+      values: [eventId, eventType, came],
+    });
+  }
+  await run(driverOf(db), {
+    text: `insert into reconciliations (provider, begun_at, next_at, checked_until, succeeded_at, failed_at, error, found,
+        found_at)
+      values ('cardpayments', now() - interval '9 days', now() + interval '1 minute', now() - interval '9 minutes',
+        now() - interval '4 minutes', now() - interval '26 hours', 'answered 429: too many requests', 7,
+        now() - interval '9 minutes')`,
     values: [],
   });
 }

@@ -1,6 +1,6 @@
 import type { CatalogTopic } from '../../lib/operators/catalog/read.ts';
 import { uncommonOptions } from '../../lib/operators/page/subscription.ts';
-import { quantity } from '../../lib/operators/page/words.ts';
+import { joinNames, quantity } from '../../lib/operators/page/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { OfflineCall, OfflineCommand } from '../command.ts';
 import { EXIT } from '../failure.ts';
@@ -106,6 +106,7 @@ function showTopic(call: OfflineCall, topic: Topic): void {
   write(paint('bold', `${topic.topic}, version ${topic.version}`));
   write(wrapTo(columns, topic.description));
   write(wrapTo(columns, `Produced by ${topic.producer}, for ${topic.subscribers.join(', ')}. ${order}`));
+  if (topic.person.length > 0) write(wrapTo(columns, `Names a person by ${joinNames(topic.person)}.`));
   for (const handler of topic.handlers) write(wrapTo(columns, handlerWords(handler)));
   write(`\n${table(call.terminal.out, columnsOfFields, fields)}`);
   write(`\n${paint('bold', 'Example')}\n${printableJson(topic.example, 2)}`);

@@ -21,8 +21,14 @@ CREATE TABLE "reconciliations" (
 -- Null for what came as a webhook, and for releases that know no reconciliation.
 ALTER TABLE "webhook_receipts" ADD COLUMN "reconciled_at" timestamp with time zone;
 --> statement-breakpoint
--- With a default, because earlier releases and producers elsewhere record intents too. now() is the same for all rows, so
--- the table is not rewritten: intents that are already recorded are asked about 15 minutes after the migration.
-ALTER TABLE "payment_intents" ADD COLUMN "ask_at" timestamp with time zone DEFAULT now() + interval '15 minutes';
+-- With a default, because earlier releases and producers elsewhere record intents too. Of those that are recorded already,
+-- the open and the newest are asked about: all of ten million would keep the new ones waiting for months.
+ALTER TABLE "payment_intents" ADD COLUMN "ask_at" timestamp with time zone;
+--> statement-breakpoint
+ALTER TABLE "payment_intents" ALTER COLUMN "ask_at" SET DEFAULT now() + interval '15 minutes';
+--> statement-breakpoint
+UPDATE "payment_intents" SET "ask_at" = now() + interval '15 minutes'
+	WHERE provider = 'walletpayments' and state <> 'failed'
+		and (state = 'created' or changed_at > now() - interval '30 days');
 --> statement-breakpoint
 CREATE INDEX "payment_intents_asks" ON "payment_intents" USING btree ("provider","state","ask_at") WHERE ask_at is not null and state <> 'failed';

@@ -63,6 +63,7 @@ const DESCRIPTION =
   `The events of the platform. Every channel is a topic: one component emits its events (\`send\`), and every
 subscriber (\`receive\`) receives each of them at least once, in the order in which they were created, independently of
 the other subscribers. If only events with the same value in a field are ordered, \`x-ordered-by\` names that field.
+\`x-person\` lists the fields that name the person whose personal data the payload holds.
 
 A subscriber elsewhere receives each event as a POST of a CloudEvents 1.0 document, signed by Standard Webhooks; \`data\`
 is the topic's payload. Answer 2xx to accept it, 410 to refuse it permanently, 429 or 503 with \`Retry-After\` to receive it
@@ -166,6 +167,7 @@ function channel(topic: string, row: Topic) {
     // Defined by the platform's owner; we define the others.
     'x-fixed': listed,
     ...(orderedBy !== undefined && { 'x-ordered-by': orderedBy }),
+    ...(row.person !== undefined && { 'x-person': row.person }),
   };
 }
 

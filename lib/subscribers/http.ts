@@ -32,15 +32,19 @@ const ANSWER_BYTES = 4096;
  * it receives arrays of such documents. 2xx then means all of them, or the first n with `{ "delivered": n }`; any other
  * answer applies to the first event. What a refusal says is kept with the attempt.
  *
+ * @param send in place of `fetch`: a test has the receiver in its own process.
  * @throws InvalidConfiguration for a wrong variable, and when the catalog has no such subscriber or topic of it.
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md#32-structured-content-mode
  * @see https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/formats/json-format.md#4-json-batch-format
  * @see https://www.standardwebhooks.com
  */
-export function remoteSubscriber(component: RemoteSubscriber): AttachedSubscriber {
+export function remoteSubscriber(
+  component: RemoteSubscriber,
+  send: Send = (url, init) => fetch(url, init),
+): AttachedSubscriber {
   const { name, url, secret, isBatch, outage } = component;
   const topics = topicsSentOut(component);
-  const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64') };
+  const receiver = { url, key: Buffer.from(secret.replace(/^whsec_/, ''), 'base64'), send };
   const toAll = <Handler>(handler: Handler) => Object.fromEntries(topics.map((topic) => [topic, handler]));
   const options = { place: 'elsewhere', outage } as const;
   if (!isBatch) {
@@ -69,10 +73,14 @@ interface PreviousOfBatch {
   readonly previous?: readonly (PreviousEvent | null)[];
 }
 
+/** Sends a request, as `fetch` does. */
+type Send = (url: string, init: RequestInit) => Promise<Response>;
+
 interface Receiver {
   readonly url: string;
   /** Signs the requests. */
   readonly key: Buffer;
+  readonly send: Send;
 }
 
 /** Documents of events, which are measured before they are sent. */
@@ -129,7 +137,7 @@ function batchId(events: readonly BusEvent[]): string {
 
 /** Sends a request. @throws PermanentError, RetryAfter or DeliveryRefused for an answer that is not 2xx. */
 async function post(
-  { url, key }: Receiver,
+  { url, key, send }: Receiver,
   { type, id, body }: { readonly type: string; readonly id: string; readonly body: string },
   events: readonly BusEvent[],
   attempt: number,
@@ -139,7 +147,7 @@ async function post(
   // The header is this attempt's. The document has the event's, which stays the same.
   const parent = traceparent();
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
-  const response = await reach(url, {
+  const response = await reach(send, url, {
     method: 'POST',
     // Not followed: a redirect would send a signed event to an address that nobody configured.
     redirect: 'manual',
@@ -211,10 +219,10 @@ class DeliveryRefused extends Error {
   }
 }
 
-/** Calls `fetch`. Its error for a lost connection only says "fetch failed"; the reason is in its cause. */
-async function reach(url: string, init: RequestInit): Promise<Response> {
+/** Sends a request. The error of `fetch` for a lost connection only says "fetch failed"; the reason is in its cause. */
+async function reach(send: Send, url: string, init: RequestInit): Promise<Response> {
   try {
-    return await fetch(url, init);
+    return await send(url, init);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     const { cause } = error;

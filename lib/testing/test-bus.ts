@@ -7,7 +7,6 @@ import { dismiss } from '../deliveries/dismiss.ts';
 import { replay } from '../deliveries/replay.ts';
 import type { Replay } from '../deliveries/replay.ts';
 import type { ReplayRequest } from '../deliveries/replay-request.ts';
-import { nearest } from '../nearest.ts';
 import { emit, UnknownTopic } from '../outbox/emit.ts';
 import type { EmitOptions } from '../outbox/emit.ts';
 import { attach, topicsOf } from '../subscribers/subscriber.ts';
@@ -20,11 +19,13 @@ import { BusStuck, relayAll } from './drain.ts';
 import { deadLetterIds, nextRetryAt } from './outcomes.ts';
 import { readEvents } from './events.ts';
 import type { AnyEvent } from './events.ts';
+import { requireKnown } from './known.ts';
 import { Recorder } from './recorder.ts';
 import type { Received } from './received.ts';
 
 export { PermanentError, RetryAfter } from '../subscribers/outcome.ts';
 export { subscriber } from '../subscribers/subscriber.ts';
+export { elsewhere } from './elsewhere.ts';
 export type { Received };
 
 export interface TestBusOptions {
@@ -274,11 +275,4 @@ function requireSubscribers(subscribers: readonly AttachedSubscriber[]): void {
       seen.add(subscription);
     }
   }
-}
-
-function requireKnown(kind: string, written: string, known: readonly string[], of = ''): void {
-  if (known.includes(written)) return;
-  const meant = nearest(written, known);
-  const advice = meant === null ? `Known: ${known.join(', ')}.` : `Did you mean '${meant}'?`;
-  throw new TypeError(`Unknown ${kind} '${written}'${of}. ${advice}`);
 }

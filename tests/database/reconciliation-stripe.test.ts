@@ -21,10 +21,11 @@ describe('Stripe', () => {
       cursor: 'evt_301',
     });
     while ((await story.step(settingsOf(story))) === 0);
+    // A short page after the failure: the whole one may have been too long for its deadline.
     const cursors = story.apis.asked.map((path) =>
       new URL(path, story.apis.url).searchParams.get('starting_after'),
     );
-    expect(cursors).toEqual([null, 'evt_301', 'evt_301', 'evt_101']);
+    expect(cursors).toEqual([null, 'evt_301', 'evt_301', 'evt_281', 'evt_81']);
     expect(await story.progress('cardpayments')).toMatchObject({ found: 250, failures: 0, cursor: null });
   });
 

@@ -96,10 +96,18 @@ describe('webhooks', () => {
       `insert into webhook_rejections (provider, reason, day, count, last_at, recent_at) values
          ('cardpayments', 'signature_mismatch', (now() at time zone 'utc')::date, 57, now(), array[now()])`,
     );
+    await rows(
+      bus.db,
+      `insert into reconciliations (provider, next_at, succeeded_at, failed_at, error, found)
+       values ('cardpayments', now(), now() - interval '2 hours', now(), 'answered 401', 12)`,
+    );
     const { code, out } = await postbud('webhooks', { columns: 80 });
     expect(code).toBe(0);
     for (const words of ['not configured', 'evt_1QxK2mCaptured', 'signature_mismatch', '57'])
       expect(out).toContain(words);
+    expect(out).toMatch(
+      /Asked for webhooks that never came:[^]+cardpayments +off +2 h ago +12 +answered 401/,
+    );
     expect(Math.max(...out.split('\n').map((line) => stringWidth(line)))).toBeLessThanOrEqual(80);
     expect((await postbud('webhooks --json')).json()).toMatchObject({ receipts: { nextCursor: null } });
   });

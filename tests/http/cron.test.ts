@@ -5,10 +5,11 @@ import { describe, expect, vi } from 'vitest';
 
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { DAY, SECOND, sleep } from '../../lib/time.ts';
+import { DAY, MINUTE, SECOND, sleep } from '../../lib/time.ts';
 import { payloadOf, rows } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 import { freePort } from '../support/postgres.ts';
+import { ProviderApis, STRIPE_KEY } from '../support/provider-apis.ts';
 
 const SECRET = 'a-cron-secret-of-the-tests';
 
@@ -136,6 +137,28 @@ describe('GET /api/cron/relay', () => {
     const kept = await trail();
     expect(kept.filter(({ topic }) => topic === 'user.signed_in')).toHaveLength(2);
     expect(await response.json()).toMatchObject({ delivered: kept.length, failed: 0, struck: [] });
+  });
+
+  test('a cron run asks a provider for webhooks that never came', async ({
+    bus: { db, url },
+    onTestFinished,
+  }) => {
+    const apis = await ProviderApis.start();
+    onTestFinished(() => apis.close());
+    const created = Math.floor((Date.now() - 6 * MINUTE) / SECOND);
+    apis.stripe.push({ id: 'evt_lost', type: 'charge.refunded', created, data: {}, isDelivered: false });
+    const { fetch } = await deployed({
+      CRON_SECRET: SECRET,
+      DATABASE_URL: url,
+      WEBHOOK_CARDPAYMENTS_SCHEME: 'stripe',
+      WEBHOOK_CARDPAYMENTS_RECONCILE_KEY: STRIPE_KEY,
+      WEBHOOK_CARDPAYMENTS_RECONCILE_URL: apis.url,
+    });
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() });
+    const response = await afterTicks(url, fetch(call(`Bearer ${SECRET}`)));
+    vi.useRealTimers();
+    expect(await response.json()).toMatchObject({ undone: [] });
+    expect(await rows(db, 'select event_id from webhook_receipts')).toEqual([{ event_id: 'evt_lost' }]);
   });
 
   test('a cron run begins handlers that fit into its function’s 90 seconds', async ({ bus: { db, url } }) => {

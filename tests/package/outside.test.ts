@@ -67,6 +67,13 @@ describe('the package in a repository outside this one', () => {
     expect(await outside.compile({ noEmit: true }, ['drivers.ts'])).toBe('');
   });
 
+  test('tests a receiver on a test bus, as the example in docs/elsewhere.md does', async () => {
+    write('test-a-handler.ts', exampleOf('test-a-handler.ts'));
+    expect(await outside.compile({}, ['test-a-handler.ts', 'handlers.ts'])).toBe('');
+    const { found } = await outside.start('test-a-handler.js', {}, [], /(.*)\n/);
+    expect(`// ${found[1]}`).toBe(exampleOf('test-a-handler.ts').trim().split('\n').at(-1));
+  });
+
   test('runs a test bus, and says what to install where PGlite is missing', async () => {
     write(
       'test-bus.ts',

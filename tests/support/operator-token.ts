@@ -27,7 +27,7 @@ export function operatorClaims(claims: JWTPayload = {}): JWTPayload {
     sub: 'kari@solvik.example.no',
     iat: seconds,
     exp: seconds + 300,
-    scope: 'event-bus:read event-bus:replay event-bus:reveal',
+    scope: 'event-bus:read event-bus:replay event-bus:reveal event-bus:erase',
     ...claims,
   };
 }

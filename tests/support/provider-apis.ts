@@ -36,7 +36,7 @@ export interface VippsEntry {
   readonly success: boolean;
 }
 
-const STRIPE_KEY = `rk_test_${CANARY}`;
+export const STRIPE_KEY = `rk_test_${CANARY}`;
 const [CLIENT, CLIENT_SECRET, SUBSCRIPTION, MSN] = [
   '2f4a0e3c-client',
   `${CANARY}-secret==`,

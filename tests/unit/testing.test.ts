@@ -1,7 +1,9 @@
+import { PGlite } from '@electric-sql/pglite';
 import { sql } from 'drizzle-orm';
-import { testBus } from 'postbud/testing';
+import { receiver, RECEIVED_TABLE } from 'postbud/receive';
+import { elsewhere, testBus } from 'postbud/testing';
 import type { TestBus } from 'postbud/testing';
-import { describe, expect, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, vi } from 'vitest';
 
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
@@ -399,6 +401,63 @@ describe('a test bus', () => {
     const [one, other] = [await open([]), await open([])];
     await one.emit('payment.captured');
     expect([(await one.events()).length, (await other.events()).length]).toEqual([1, 0]);
+  });
+});
+
+describe('a component elsewhere on a test bus', () => {
+  const secret = `whsec_${'A'.repeat(43)}=`;
+  const database = new PGlite();
+  beforeAll(async () => void (await database.exec(RECEIVED_TABLE)));
+  afterAll(() => database.close());
+
+  test.for([false, true])(
+    'is handed its events through its receiver, again after a refusal, with batch: %s',
+    async (batch, { open }) => {
+      const handed: number[] = [];
+      let isDown = true;
+      const receive = receiver({
+        subscriber: 'ledger',
+        secrets: secret,
+        database,
+        handlers: {
+          'payment.captured': ({ payload }) => {
+            if (isDown && payload.amountMinor === 2) throw new Error('down');
+            handed.push(payload.amountMinor);
+          },
+        },
+        onError: () => undefined,
+      });
+      const bus = await open([elsewhere('ledger', receive, { secret, batch })]);
+      for (const amountMinor of [1, 2, 3]) await bus.emit('payment.captured', { amountMinor });
+      expect(await bus.drain()).toMatchObject({ delivered: 1, failed: 1 });
+      isDown = false;
+      bus.clock.advance('1m');
+      expect(await bus.drain()).toMatchObject({ delivered: 2, errors: [] });
+      expect(handed).toEqual([1, 2, 3]);
+    },
+  );
+
+  test('is refused by its receiver where the secrets differ', async ({ open }) => {
+    const receive = receiver({
+      subscriber: 'ledger',
+      secrets: `whsec_${'B'.repeat(43)}=`,
+      database,
+      handlers: { 'payment.captured': () => undefined },
+    });
+    const bus = await open([elsewhere('ledger', receive, { secret })]);
+    await bus.emit('payment.captured');
+    const { errors } = await bus.drain();
+    expect(errors).toMatchObject([{ code: 'http_401' }]);
+  });
+
+  test('is refused by the test bus when the catalog does not have it, or its secret is none', () => {
+    const receive = async () => new Response();
+    expect(() => elsewhere('ledgr' as 'ledger', receive, { secret })).toThrow(
+      new TypeError("Unknown subscriber 'ledgr'. Did you mean 'ledger'?"),
+    );
+    expect(() => elsewhere('ledger', receive, { secret: 'whsec_short' })).toThrow(
+      new TypeError('secret: expected whsec_ and base64, one of the secrets of the receiver'),
+    );
   });
 });
 

@@ -10,7 +10,7 @@ import { card, emptyLine } from '../page/sections.ts';
 import { placeWords, uncommonOptions, waitingWords } from '../page/subscription.ts';
 import { table } from '../page/table.ts';
 import { NO_TOPIC_MATCHES, topicFilter } from '../page/topic-filter.ts';
-import { quantity } from '../page/words.ts';
+import { joinNames, quantity } from '../page/words.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
 import type { CatalogField, CatalogTopic, CatalogView } from './read.ts';
 
@@ -67,6 +67,7 @@ function topicDetails(topic: CatalogTopic): Html {
       <p class="muted small">
         Version ${version}. Delivered in order
         ${orderedBy === null ? 'over the whole topic' : html`per <span class="mono">${orderedBy}</span>`}.
+        ${topic.person.length > 0 && html`Names a person by <span class="mono">${joinNames(topic.person)}</span>.`}
         <a href="${topicPath(topic.topic)}">Deliveries<span class="vh"> of ${topic.topic}</span></a>
         <a href="${asyncApiPath(topic.topic)}">AsyncAPI<span class="vh"> of ${topic.topic}</span></a>
       </p>

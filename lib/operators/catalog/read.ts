@@ -22,6 +22,10 @@ export const catalogView = z
             .boolean()
             .meta({ description: 'Whether the platform owner defines the topic; we define the others.' }),
           orderedBy: shape.orderedBy,
+          person: z.array(z.string()).meta({
+            description:
+              'The fields that name the person whose personal data the payload holds; an erasure finds its events by them.',
+          }),
           fields: z.array(
             z.object({
               path: z.string().meta({ description: 'Dotted; `[]` stands for the items of a list.' }),
@@ -54,6 +58,7 @@ export function describeCatalog(attachments: Attachments): CatalogView {
     version: row.version,
     listed: row.listed,
     orderedBy: row.orderedBy ?? null,
+    person: [...(row.person ?? []), ...(row.otherPeople ?? [])],
     fields: fieldsOf(schemaOf(row)),
     example: row.example,
   }));

@@ -29,7 +29,7 @@ export function reconciliationSection({ providers, generatedAt }: WebhookPage): 
 }
 
 function row(provider: string, one: Reconciliation, now: string): Html {
-  const { checkedAt, found, foundAt, lastError } = one;
+  const { checkedAt, found, foundAt, failures, lastError } = one;
   return html`<tr class="r">
     <th class="row mono" scope="row">${provider}</th>
     <td>${settingWords(provider, one, now)}</td>
@@ -40,7 +40,8 @@ function row(provider: string, one: Reconciliation, now: string): Html {
       ${
         lastError === null
           ? html`<span class="muted">none</span>`
-          : html`<span class="t">${lastError.message}</span><span class="s">${ago(lastError.at, now)}</span>`
+          : html`<span class="${failures > 0 ? 't' : 'muted'}">${lastError.message}</span
+              ><span class="s">${ago(lastError.at, now)}</span>`
       }
     </td>
   </tr>`;

@@ -54,15 +54,16 @@ export async function reconcile(db: Database, options: Reconciling): Promise<num
     asked.map(({ provider }) => provider),
     now,
   );
-  let soonest: number | null = null;
-  for (const { provider, own } of asked) {
-    if (!due.includes(provider) || options.signal?.aborted) continue;
-    const claim = await claimStep(db, provider, now);
-    if (!claim) continue;
-    const waitMs = await takeStep(db, claim, own, options);
-    soonest = Math.min(soonest ?? waitMs, waitMs);
-  }
-  return soonest;
+  const steps = await Promise.allSettled(
+    asked.map(async ({ provider, own }) => {
+      const claim = due.includes(provider) ? await claimStep(db, provider, now) : null;
+      return claim && (await takeStep(db, claim, own, options));
+    }),
+  );
+  const failed = steps.find((step) => step.status === 'rejected');
+  if (failed) throw failed.reason;
+  const waits = steps.flatMap((step) => (step.status === 'fulfilled' ? (step.value ?? []) : []));
+  return waits.length === 0 ? null : Math.min(...waits);
 }
 
 /**
@@ -138,7 +139,12 @@ async function walkOn(
   settings: Extract<ReconciliationSettings, { api: 'stripe' }>,
 ): Promise<Outcome> {
   const walk = claim.walk ?? planWalk(claim.checkedUntil, claim.now - ON_ITS_WAY_MS);
-  const { events, next } = await undeliveredEvents(settings, walk, types, signal);
+  const { events, next } = await undeliveredEvents(
+    settings,
+    walk,
+    { types, isShort: claim.failures > 0 },
+    signal,
+  );
   const unusable = await takeIn(db, claim.provider, events, onFound);
   const error = unusable === 0 ? null : `${unusable} of ${events.length} events cannot be stored`;
   if (next !== null) return { walk: { ...walk, cursor: next }, checkedUntil: null, error, waitMs: 0 };

@@ -36,6 +36,9 @@ const API_VERSION = '2026-10-28.endive';
 /** The most that Stripe lists at once. */
 const PAGE = 100;
 
+/** After a failure: the page may have been too long for its deadline. */
+const SHORT_PAGE = 10;
+
 /**
  * Asks for the next page of events that Stripe could not deliver to one of the account's endpoints, or has not yet:
  * also those that were answered with 2xx by us, but too late or over a lost connection.
@@ -47,12 +50,12 @@ const PAGE = 100;
 export async function undeliveredEvents(
   { url, key }: Extract<ReconciliationSettings, { api: 'stripe' }>,
   walk: Walk,
-  types: readonly string[],
+  { types, isShort }: { readonly types: readonly string[]; readonly isShort: boolean },
   signal: AbortSignal,
 ): Promise<StripePage> {
   const query = new URLSearchParams([
     ['delivery_success', 'false'],
-    ['limit', String(PAGE)],
+    ['limit', String(isShort ? SHORT_PAGE : PAGE)],
     ['created[gte]', String(Math.floor(walk.from / SECOND))],
     ['created[lt]', String(Math.ceil(walk.until / SECOND))],
   ]);

@@ -1,0 +1,197 @@
+import { describe, expect } from 'vitest';
+
+import { emit } from '../../lib/outbox/emit.ts';
+import { payloadOf, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test as cliTest } from '../support/cli-test.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
+
+const SCOPES = 'event-bus:read event-bus:erase';
+const REASON = 'Request 2026-114.';
+
+/** Two events of usr_3071, and one that has nothing but the address. */
+async function emitKari({ db }: Bus): Promise<string> {
+  return await db.transaction(async (tx) => {
+    await emit(tx, 'booking.created', payloadOf('booking.created'));
+    await emit(tx, 'booking.approved', payloadOf('booking.approved'));
+    return (await emit(tx, 'user.profile.updated', payloadOf('user.profile.updated'))).id;
+  });
+}
+
+const emails = async ({ db }: Bus) =>
+  (await rows<{ email: string | null }>(db, `select payload ->> 'email' as email from events`)).map(
+    ({ email }) => email,
+  );
+
+describe('an erasure over HTTP', () => {
+  test('takes a scope of its own, which no other includes', async ({ operators }) => {
+    const json = { subjects: ['usr_3071'], reason: REASON };
+    const scope = 'event-bus:read event-bus:replay event-bus:reveal';
+    expect(await operators.ask('/erasures', { json, scope })).toMatchObject({
+      status: 403,
+      json: { code: 'insufficient_scope', detail: 'The token lacks the scope event-bus:erase.' },
+    });
+  });
+
+  test('previews what it would overwrite, overwrites it, and is listed and logged without a name', async ({
+    bus,
+    operators,
+  }) => {
+    const eventId = await emitKari(bus);
+    const asked = { subjects: ['usr_3071'] };
+    const dry = await operators.ask('/erasures', { json: { ...asked, dryRun: true }, scope: SCOPES });
+    expect(dry.json).toMatchObject({
+      erasureId: null,
+      events: 3,
+      topics: [
+        { topic: 'booking.approved', events: 1 },
+        { topic: 'booking.created', events: 1 },
+        { topic: 'user.profile.updated', events: 1 },
+      ],
+      names: [
+        { name: 'usr_3071', origin: 'asked' },
+        { name: 'k…@…', origin: 'linked' },
+      ],
+      isComplete: true,
+    });
+    expect(dry.json['pending']).toContainEqual({
+      topic: 'booking.created',
+      subscriber: 'intelligence',
+      count: 1,
+    });
+    expect(dry.text).not.toContain('kari');
+    expect(await emails(bus)).not.toContain(null);
+
+    const done = await operators.ask('/erasures', { json: { ...asked, reason: REASON }, scope: SCOPES });
+    expect(done.json).toMatchObject({ state: 'ended', subjects: ['usr_3071'], found: 3, events: 3 });
+    expect(await emails(bus)).toEqual([null, null, null]);
+    const id = String(done.json['erasureId']);
+    expect((await operators.ask(`/erasures/${id}`)).json).toMatchObject({
+      erasureId: id,
+      endedAt: expect.any(String),
+    });
+    expect((await operators.ask('/erasures')).json).toMatchObject({
+      items: [{ erasureId: id }],
+      nextCursor: null,
+    });
+    expect((await operators.ask('/replays')).json).toMatchObject({
+      actions: [{ action: 'erase', operator: 'kari@solvik.example.no', reason: REASON, erasureId: id }],
+    });
+    // A request that is sent again begins nothing.
+    const again = { ...asked, reason: REASON, erasureId: id };
+    expect((await operators.ask('/erasures', { json: again, scope: SCOPES })).json['requestedAt']).toBe(
+      done.json['requestedAt'],
+    );
+
+    const event = await operators.ask(`/events/${eventId}`);
+    expect(event.json['event']).toMatchObject({
+      erasedAt: expect.any(String),
+      isValid: true,
+      hidden: [],
+      payload: { userId: 'usr_3071', name: 'erased', changed: ['phone'] },
+    });
+    const page = await operators.ask(`/events/${eventId}`, { accept: BROWSER });
+    expect(page.text.replaceAll(/\s+/g, ' ')).toContain('The personal data of this event was erased at');
+  });
+
+  test('refuses a missing reason, one that names the person, and names that are none', async ({
+    operators,
+  }) => {
+    const ask = async (json: object) => {
+      const { status, json: answer } = await operators.ask('/erasures', { json, scope: SCOPES });
+      return [status, answer['detail']];
+    };
+    expect(await ask({ subjects: ['usr_3071'] })).toEqual([
+      400,
+      'reason: expected a reason; it is kept in the operator log',
+    ]);
+    for (const reason of ['asked by kari.lunde@example.no', 'phoned from +47 912 34 567', 'fnr 01017012345'])
+      expect(await ask({ subjects: ['usr_3071'], reason })).toEqual([
+        400,
+        'reason: is kept forever, so it must not hold a name, an e-mail address or a number of a person: write, for example, the number of the request',
+      ]);
+    expect(await ask({ subjects: ['Kari Lunde'], reason: 'Kari Lunde wants it' })).toMatchObject([
+      400,
+      expect.stringMatching(/^reason: is kept forever/),
+    ]);
+    for (const subjects of [[], ['a'], 'x', ['nul\0nul'], ['x'.repeat(256)]])
+      expect(await ask({ subjects, reason: REASON })).toEqual([
+        400,
+        expect.stringContaining('expected 1 to 20 names of one person'),
+      ]);
+  });
+
+  test('is confirmed in the console by typing the name', async ({ bus, operators }) => {
+    await emitKari(bus);
+    const send = (form: Record<string, string>) =>
+      operators.ask('/erasures', { form, scope: SCOPES, accept: BROWSER });
+    const preview = await send({ subjects: 'usr_3071, kari.lunde@example.no', dryRun: 'true' });
+    expect(preview.text).toContain('Erase 3 events?');
+    expect(preview.text).toContain('Type usr_3071 to confirm');
+    expect(await send({ subjects: 'usr_3071', reason: REASON, confirm: 'usr_3072' })).toMatchObject({
+      status: 400,
+    });
+    expect(await send({ subjects: 'usr_3071', reason: REASON })).toMatchObject({ status: 400 });
+    expect(await emails(bus)).not.toContain(null);
+    const done = await send({ subjects: 'usr_3071', reason: REASON, confirm: 'usr_3071' });
+    expect([done.status, done.headers.get('location')]).toEqual([
+      303,
+      expect.stringMatching(/^\/platform\/event-bus\/erasures\/[0-9a-f-]{36}$/),
+    ]);
+    expect(await emails(bus)).toEqual([null, null, null]);
+    const page = await operators.ask('/erasures', { accept: BROWSER, scope: 'event-bus:read' });
+    expect(page.text).toContain('usr_3071');
+    expect(page.text).toContain('Erase needs the scope');
+  });
+});
+
+describe('npx postbud erase', () => {
+  cliTest('previews, asks for the name, erases, and says what is left', async ({ bus, postbud }) => {
+    await emitKari(bus);
+    const line = 'erase --subject usr_3071 --reason request-114';
+    const refused = await postbud(line, { answer: () => 'y' });
+    expect([refused.code, refused.err.split('\n').at(-1)]).toEqual([1, 'Nothing was erased.']);
+    expect(await emails(bus)).not.toContain(null);
+    const { code, out, err, asked } = await postbud(line, { answer: () => 'usr_3071' });
+    expect(err).toContain('3 events would be erased. Nothing brings the data back.');
+    expect(err).toContain('! The events also name the person by k…@…. ');
+    expect(asked).toEqual(['\nType usr_3071 to erase it for good: ']);
+    expect([code, out.split('\n')[0]]).toEqual([
+      0,
+      '✓ Erased: 3 payloads, the attempts of 0 deliveries, 0 addresses of notifications and 0 texts of error groups and incidents. 3 events named the person.',
+    ]);
+    expect(out).toContain('Events created after the request are not erased');
+    expect(await emails(bus)).toEqual([null, null, null]);
+    const log = await postbud('log');
+    expect(log.out).toContain('erase');
+    expect(log.out).toContain('request-114');
+  });
+
+  cliTest('says what is missing, and what nobody can be found by', async ({ bus, postbud }) => {
+    await emitKari(bus);
+    const wrong = async (line: string) => {
+      const { code, err } = await postbud(line);
+      return [code, err];
+    };
+    expect(await wrong('erase')).toEqual([
+      2,
+      '--subject is missing: whose data is to be erased?\nFor example: npx postbud erase --subject usr_3071 --reason "request 2026-114"',
+    ]);
+    expect(await wrong('erase --subject usr_3071')).toMatchObject([
+      2,
+      expect.stringContaining('--reason is missing'),
+    ]);
+    expect(await wrong('erase --subject usr_3071 --reason r')).toEqual([
+      2,
+      'Nothing was erased: there is no terminal to ask for confirmation.\nAdd --yes to do it without asking, or --dry-run for a preview.',
+    ]);
+    expect(await wrong('erase --subject ab --dry-run')).toMatchObject([
+      2,
+      expect.stringContaining('--subject: expected 1 to 20 names of one person'),
+    ]);
+    const dry = await postbud('erase --subject usr_3071 --exact --dry-run --json');
+    expect(dry.json()).toMatchObject({ events: 2, erasureId: null });
+    const nobody = await postbud('erase --subject usr_nobody --reason r --yes --json');
+    expect([nobody.code, nobody.json()]).toMatchObject([0, { found: 0, state: 'ended' }]);
+  });
+});
