@@ -291,6 +291,11 @@ async function walk(page: Page, origin: string): Promise<void> {
   await page.waitForURL('**/backfills/*');
   await page.waitForTimeout(1500);
   await shoot('backfill');
+  await open('/erasures');
+  await page.getByLabel('Names of the person').fill('usr_3071');
+  await page.getByRole('button', { name: 'Preview' }).click();
+  await page.getByRole('heading', { name: /^Erase \d+ events/ }).waitFor();
+  await shoot('erasure-preview');
   await open('/subscribers/ledger');
   await shoot('subscriber');
   await open('/replays');

@@ -35,7 +35,7 @@ create table erased_events (
   erasure_id uuid not null,
   event_id uuid not null,
   texts text[] not null default '{}',
-  primary key (erasure_id, event_id)
+  constraint erased_events_erasure_id_event_id_pk primary key (erasure_id, event_id)
 );--> statement-breakpoint
 -- The log has the erasure's id and not its subject, because nothing in the log can be changed.
 alter table operator_actions add column erasure_id uuid;

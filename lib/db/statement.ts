@@ -44,6 +44,8 @@ interface PreparingExecutor {
  *   not begin, TransactionNotBegun with that error as its cause.
  */
 export async function run<Row>(on: Executor, statement: Statement): Promise<Row[]> {
+  // Without types, a caller may pass anything.
+  if (typeof on !== 'object' || on === null) throw new NoExecutor();
   const driver = clients.get(on) ?? on;
   if ('query' in driver && typeof driver.query === 'function') {
     const { name, text } = statement;
@@ -54,13 +56,17 @@ export async function run<Row>(on: Executor, statement: Statement): Promise<Row[
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
     return result.rows as Row[];
   }
-  if (!('execute' in on)) {
-    throw new TypeError('expected a database, client or transaction of Drizzle, pg, Neon or PGlite');
-  }
+  if (!('execute' in on)) throw new NoExecutor();
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
   const result = (await on.execute(asDrizzle(statement) as never)) as { rows: Row[] } | Row[];
   // Drizzle's result is the driver's, and that of postgres.js is the rows themselves.
   return Array.isArray(result) ? result : result.rows;
+}
+
+class NoExecutor extends TypeError {
+  constructor() {
+    super('expected a database, client or transaction of Drizzle, pg, Neon or PGlite');
+  }
 }
 
 /**

@@ -34,7 +34,7 @@ export interface Hit extends NamedEvent {
   readonly open: number;
 }
 
-/** Events that one statement reads: about 0.1 s. */
+/** Events that one statement reads, in less than 0.1 s. */
 const SEARCHED_AT_ONCE = 10_000;
 
 /**
@@ -43,7 +43,7 @@ const SEARCHED_AT_ONCE = 10_000;
  * identifiers has no e-mail addresses.
  */
 export async function searchEvents(db: Executor, search: Search): Promise<Searched> {
-  const [row] = await run<{ found: FoundHits }>(db, { text: SEARCH, values: valuesOf(search) });
+  const [row] = await run<{ found: FoundHits }>(db, { text: searchStatement(), values: valuesOf(search) });
   const { hits, searched, last } = row!.found;
   return {
     hits: hits.map(({ id, topic, open, fields }) => ({
@@ -70,42 +70,57 @@ interface FoundHits {
 
 function valuesOf({ names, until, after, lastId }: Search): unknown[] {
   const sought = soughtNames(names);
-  const lower = sought.filter((text) => text.includes('@')).map((text) => text.toLowerCase());
-  const versions = topics().map(([topic, { version }]) => ({ topic, version }));
+  const lower = sought.map((text) => text.toLowerCase());
+  const ids = sought.filter((text) => UUID.test(text));
+  const versions = Object.fromEntries(topics().map(([topic, { version }]) => [topic, version]));
   // The drivers write arrays differently; JSON is the same for all.
-  return [
-    after,
-    lastId,
-    until,
-    ...[namingFields(), sought, lower, versions].map((value) => JSON.stringify(value)),
-  ];
+  const lists = [namingFields(), sought, lower, ids, versions].map((value) => JSON.stringify(value));
+  return [after, lastId, until, ...lists];
 }
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 const texts = (parameter: string) => `array(select jsonb_array_elements_text(${parameter}::jsonb))`;
 
-const SEARCH = `
+/** The few paths of all topics, in the statement itself: to join each event with its topic's would take four times as long. */
+function anyPath(): string {
+  const paths = [...new Set(namingFields().map(({ path }) => path))];
+  const read = (path: string) =>
+    path.includes('.') ? `#>> '{${path.replaceAll('.', ',')}}'` : `->> '${path}'`;
+  return paths.map((path) => `lower(payload ${read(path)}) = any (${texts('$6')})`).join(' or ');
+}
+
+let statement: string | undefined;
+
+/** Kept, because it takes the whole catalog to write. */
+function searchStatement(): string {
+  return (statement ??= `
   with chunk as materialized (
-    select id, topic, version, payload, created_at, open from events
-    where id > $1::uuid and id <= $2::uuid order by id limit ${SEARCHED_AT_ONCE}
+    select id, created_at <= $3::timestamptz and (
+      ${anyPath()} or id = any (array(select jsonb_array_elements_text($7::jsonb)::uuid))
+      or version > coalesce(($8::jsonb ->> topic)::int, 0)
+    ) as may_hit
+    from events where id > $1::uuid and id <= $2::uuid order by id limit ${SEARCHED_AT_ONCE}
+  ),
+  candidate as materialized (
+    select events.* from chunk join events using (id) where may_hit
   ),
   naming as materialized (
     select topic, string_to_array(path, '.') as path, "isPersonal" as is_personal, "isOther" as is_other
     from jsonb_to_recordset($4::jsonb) as field(topic text, path text, "isPersonal" boolean, "isOther" boolean)
   ),
   sought as materialized (
-    select ${texts('$5')} as names, ${texts('$6')} as addresses
+    select ${texts('$5')} as names, ${texts('$6')} as lower_names
   ),
   hit as materialized (
-    select chunk.id from sought, chunk join naming on naming.topic = chunk.topic
-    where created_at <= $3::timestamptz and (
-      payload #>> path = any (names) or payload #>> path like '%@%' and lower(payload #>> path) = any (addresses)
-    )
+    select candidate.id from sought, candidate join naming on naming.topic = candidate.topic
+    where payload #>> path = any (names)
+      or payload #>> path like '%@%' and lower(payload #>> path) = any (lower_names)
     union
-    select id from sought, chunk where created_at <= $3::timestamptz and id::text = any (names)
+    select id from candidate where id = any (array(select jsonb_array_elements_text($7::jsonb)::uuid))
     union
-    select id from sought, chunk left join
-      jsonb_to_recordset($7::jsonb) as known(topic text, version int) on known.topic = chunk.topic
-    where created_at <= $3::timestamptz and chunk.version > coalesce(known.version, 0) and exists (
+    select id from sought, candidate
+    where version > coalesce(($8::jsonb ->> topic)::int, 0) and exists (
       select from unnest(names) as name
       where jsonb_path_exists(payload, '$.** ? (@ == $name)', jsonb_build_object('name', name))
     )
@@ -114,7 +129,8 @@ const SEARCH = `
     'last', (select id from chunk order by id desc limit 1), 'hits', (
       select coalesce(json_agg(json_build_object('id', id, 'topic', topic, 'open', open, 'fields', (
         select coalesce(json_agg(json_build_array(payload #>> path, is_personal, is_other)), '[]')
-        from naming where naming.topic = chunk.topic and payload #>> path is not null
+        from naming where naming.topic = candidate.topic and payload #>> path is not null
       )) order by id), '[]')
-      from hit join chunk using (id)
-    )) as found`;
+      from hit join candidate using (id)
+    )) as found`);
+}

@@ -306,6 +306,10 @@ describe('emit', () => {
     await expect(emit({}, 'payment.captured', payment(1))).rejects.toThrow(
       'expected a database, client or transaction',
     );
+    // @ts-expect-error: as a program without types may
+    await expect(emit(undefined, 'payment.captured', payment(1))).rejects.toThrow(
+      'expected a database, client or transaction',
+    );
   });
 
   it('gives one event to twenty producers with the same dedupe key at the same moment', async () => {

@@ -117,6 +117,11 @@ describe('an erased person', () => {
         table,
       ).toBe(true);
 
+    // The audit trail refuses changes, and need not change.
+    const [trail] = await rows<{ count: number }>(db, 'select count(*)::int as count from audit_log');
+    expect(trail!.count).toBeGreaterThan(20);
+    expect(planted.filter((trace) => trace.startsWith('audit_log:'))).toEqual([]);
+
     await erase(db, { subjects: [PERSON.id], ...BY });
 
     expect(await tracesOf(db)).toEqual([]);

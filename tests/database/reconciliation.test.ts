@@ -50,6 +50,23 @@ describe('providers that lose 30 % of their webhooks, delay 10 % and double 10 %
     expect((await told(story.bus.db)).length).toBeLessThan(expected.length);
   });
 
+  test('a process that dies before it records how far it is repeats its step, and finds nothing twice', async ({
+    story,
+  }) => {
+    const { expected } = await play(story, SEED + 2);
+    await story.reconcile();
+    await rows(story.bus.db, 'truncate reconciliations');
+    await rows(story.bus.db, 'update payment_intents set ask_at = now()');
+    await story.reconcile();
+    expect([await story.progress('cardpayments'), await story.progress('walletpayments')]).toMatchObject([
+      { found: 0, failures: 0 },
+      { found: 0, failures: 0 },
+    ]);
+    expect(await story.receipts()).toEqual(story.ledger());
+    await drainLive(story.bus.db, [payments]);
+    expect((await told(story.bus.db)).toSorted()).toEqual(expected);
+  });
+
   test('eight processes that reconcile while webhooks come find each event once, and ask each page once', async ({
     story,
   }) => {

@@ -264,6 +264,16 @@ describe('what a test leaves behind', () => {
     expect(await figures(operators, bus.db)).toEqual(before);
   });
 
+  test('who looks for it finds its event, by its id or its topic', async ({ bus, operators }) => {
+    attach(operators);
+    const { test: begun } = await start(operators);
+    await drainLive(bus.db, withSmokeTests(operators.attached));
+    const id = begun!.smokeTestId;
+    expect((await operators.ask(`/events/${id}`)).json).toMatchObject({ event: { state: 'delivered' } });
+    for (const query of [`q=${id}`, `topic=${SMOKE_TEST.topic}`])
+      expect((await operators.ask(`/events?${query}`)).json).toMatchObject({ items: [{ eventId: id }] });
+  });
+
   test('two tests at once do not wait for each other, and the cron ends both', async ({
     bus,
     operators,

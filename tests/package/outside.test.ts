@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 
@@ -11,14 +13,20 @@ import { startLocalServer } from '../support/local-server.ts';
 import { makeOutside } from '../support/outside.ts';
 import type { Outside } from '../support/outside.ts';
 import { PATIENTLY } from '../support/patience.ts';
-import { createDatabase } from '../support/postgres.ts';
+import { createDatabase, freePort } from '../support/postgres.ts';
+
+const run = promisify(execFile);
 
 let outside: Outside;
 beforeAll(async () => {
   outside = await makeOutside();
-  for (const name of ['emit-with-drizzle.ts', 'emit-with-pg.ts']) write(name, exampleOf(name));
+  for (const name of ['emit-with-drizzle.ts', 'emit-with-pg.ts', 'receiver.ts']) write(name, exampleOf(name));
   const withPg = exampleOf('emit-with-pg.ts');
   write('emit-with-neon.ts', withPg.replace("from 'pg'", "from '@neondatabase/serverless'"));
+  write(
+    'emit-with-postgres-js.ts',
+    exampleOf('emit-with-drizzle.ts').replace('node-postgres', 'postgres-js'),
+  );
 }, 300_000);
 afterAll(() => outside?.remove());
 
@@ -27,7 +35,7 @@ const write = (name: string, text: string) => writeFileSync(join(outside.folder,
 /** The example of docs/elsewhere.md with this name, as it stands. */
 function exampleOf(name: string): string {
   const document = readFileSync(new URL('../../docs/elsewhere.md', import.meta.url), 'utf8');
-  const [, example] = new RegExp(`<!-- ${name} -->\\s*\`\`\`ts\\n([^]*?)\`\`\``).exec(document) ?? [];
+  const [, example] = new RegExp(`<!-- ${name} -->\\s*\`\`\`\\w+\\n([^]*?)\`\`\``).exec(document) ?? [];
   if (example === undefined) throw new Error(`docs/elsewhere.md has no example ${name}`);
   return example;
 }
@@ -113,14 +121,16 @@ describe('the package in a repository outside this one', () => {
   });
 });
 
-test('events that a repository outside emits in four ways reach its receiver in one order, each once', async () => {
+test('events that a repository outside emits in five ways reach its receivers in one order, each once', async () => {
   const databaseUrl = await createDatabase(inject('postgresUrl'));
   const { db, close } = await connect(databaseUrl);
   onTestFinished(close);
   await rows(db, 'create table maintenance (id text primary key, completed_at timestamptz)');
   await rows(db, 'create table reopened (position serial, maintenance_id text)');
-  const ways = ['with-drizzle', 'with-pg', 'with-neon', 'in-sql'];
+  await rows(db, 'create table entries (intent_id text, amount_minor int, position serial)');
+  const ways = ['with-drizzle', 'with-pg', 'with-neon', 'with-postgres-js', 'in-sql'];
   const asked = [...ways, ...ways.toReversed(), ...ways].map((way, index) => `${way}:mnt_${index + 1}`);
+  const captured = ['captured:1', 'captured-in-sql:2', 'captured:3', 'captured-in-sql:4'];
   for (const id of asked) await rows(db, 'insert into maintenance values ($1)', [id.split(':')[1]]);
   const neon = await startNeonProxy(databaseUrl);
   onTestFinished(neon.close);
@@ -128,9 +138,13 @@ test('events that a repository outside emits in four ways reach its receiver in 
     'emit-with-drizzle.ts',
     'emit-with-pg.ts',
     'emit-with-neon.ts',
+    'emit-with-postgres-js.ts',
     'emit-in-sql.ts',
+    'emit-captured.ts',
+    'emit-captured-in-sql.ts',
     'produce.ts',
     'receive.ts',
+    'receiver.ts',
   ];
   expect(await outside.compile({}, files)).toBe('');
 
@@ -142,6 +156,15 @@ test('events that a repository outside emits in four ways reach its receiver in 
     /listens on [^]*port: (\d+)/,
   );
   onTestFinished(receiver.stop);
+  // The receiver of docs/elsewhere.md, as it stands.
+  const port = await freePort();
+  const ledger = await outside.start(
+    'receiver.js',
+    { DATABASE_URL: databaseUrl, SUBSCRIBER_LEDGER_SECRET: SUBSCRIBER_SECRET!, PORT: `${port}` },
+    [],
+    /http/,
+  );
+  onTestFinished(ledger.stop);
   const bus = await startLocalServer({
     PORT: '0',
     DEMO: 'off',
@@ -149,6 +172,8 @@ test('events that a repository outside emits in four ways reach its receiver in 
     KICK_SECRET: KICK_SECRET!,
     SUBSCRIBER_CALENDAR_URL: `http://127.0.0.1:${receiver.found[1]}/`,
     SUBSCRIBER_CALENDAR_SECRET: SUBSCRIBER_SECRET!,
+    SUBSCRIBER_LEDGER_URL: `http://localhost:${port}/`,
+    SUBSCRIBER_LEDGER_SECRET: SUBSCRIBER_SECRET!,
   });
   onTestFinished(async () => void (await bus.stop()));
   const producer = await outside.start(
@@ -159,15 +184,21 @@ test('events that a repository outside emits in four ways reach its receiver in 
       POSTBUD_URL: bus.url,
       KICK_SECRET: KICK_SECRET!,
     },
-    [...asked, 'with-pg:', 'with-drizzle:'],
+    [...asked, ...captured, 'with-pg:', 'with-drizzle:'],
     /done/,
   );
   onTestFinished(producer.stop);
 
+  // The kick of a program in any language: the document's lines for a shell, as they stand.
+  const kicked = await run('sh', ['-c', exampleOf('kick.sh')], {
+    env: { ...process.env, POSTBUD_URL: bus.url, KICK_SECRET: KICK_SECRET! },
+  });
+  expect(kicked.stdout).toBe('{"accepted":true}');
+
   const problem =
     'the payload does not match resource.maintenance.completed: maintenanceId: Too small: expected string to have >=1 characters';
   expect(producer.output.trim().split('\n')).toEqual([
-    ...asked.map((one) => `emitted ${one}`),
+    ...[...asked, ...captured].map((one) => `emitted ${one}`),
     `refused with-pg: ${problem}`,
     `refused with-drizzle: ${problem}`,
     'done',
@@ -179,6 +210,13 @@ test('events that a repository outside emits in four ways reach its receiver in 
       'select maintenance_id as id from reopened order by position',
     );
     expect(reopened.map(({ id }) => id)).toEqual(ids);
+  }, PATIENTLY);
+  await vi.waitFor(async () => {
+    const entries = await rows<{ amount: number }>(
+      db,
+      'select amount_minor as amount from entries order by position',
+    );
+    expect(entries.map(({ amount }) => amount)).toEqual([1, 2, 3, 4]);
   }, PATIENTLY);
   const completed = await rows<{ count: number }>(
     db,

@@ -21,6 +21,7 @@ const run = promisify(execFile);
 /** The packages that the component has besides ours, in the versions that this repository has. */
 const PACKAGES = [
   'pg',
+  'srvx',
   'ws',
   'drizzle-orm',
   '@neondatabase/serverless',
@@ -30,6 +31,9 @@ const PACKAGES = [
   '@types/pg',
   '@types/ws',
 ];
+
+/** A driver that only a component elsewhere has, through Drizzle. */
+const POSTGRES_JS = 'postgres@3';
 
 /** A repository outside this one, with a component that installed the package. */
 export interface Outside {
@@ -57,7 +61,7 @@ interface Started {
 export async function makeOutside(): Promise<Outside> {
   const folder = mkdtempSync(join(tmpdir(), 'postbud-outside-'));
   const built = await writePackage(root, join(folder, 'dist'));
-  const versions = PACKAGES.map((name) => `${name}@${versionOf(name)}`);
+  const versions = [...PACKAGES.map((name) => `${name}@${versionOf(name)}`), POSTGRES_JS];
   writeFileSync(join(folder, 'package.json'), '{ "name": "resources", "private": true, "type": "module" }');
   await run('npm', ['install', '--no-audit', '--no-fund', '--prefer-offline', built.tarball, ...versions], {
     cwd: folder,

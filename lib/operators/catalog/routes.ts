@@ -54,6 +54,7 @@ export const showCatalog = operatorRoute({
             version: 1,
             listed: true,
             orderedBy: null,
+            person: [],
             fields: [{ path: 'day', type: 'date', isRequired: true, isPersonal: false }],
             example: { day: '2026-03-02', scheduledFor: '2026-03-02T06:00:00Z' },
           },

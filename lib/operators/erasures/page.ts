@@ -22,8 +22,7 @@ export function erasurePage(view: ErasureProgress, context: PageContext): Html {
       lead: 'Ids, order, counts and states of events stay; their personal data does not.',
       live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${followingRegion(following)} ${leftWords(view).map((words) => html`<p class="muted small">${words}</p>`)}
-    ${facts(view)}`;
+    ${followingRegion(following)} ${facts(view)}`;
   return layout(
     { title: 'Erasure', section: 'replays', refreshSeconds: REFRESH_SECONDS, following, content },
     context,
@@ -60,6 +59,7 @@ function facts(view: ErasureProgress): Html {
           ['Deliveries', `${count(view.deliveries)} with erased attempts`],
           ['Addresses', `${count(view.notifications)} of notifications`],
           ['Other texts', `${count(view.texts)} of error groups, incidents and the like`],
+          ['Left', leftWords(view).join(' ')],
           view.endedAt !== null && ['Ended', timeAndAgo(view.endedAt, now)],
           ['Erasure id', html`<span class="mono">${view.erasureId}</span>`],
         ],

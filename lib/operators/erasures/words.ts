@@ -28,12 +28,16 @@ export function stateWords({ state, found, events, searched, about }: ErasurePro
 /** Says what was overwritten. */
 export function outcomeWords({ found, events, deliveries, notifications, texts }: ErasureRecord): string {
   if (found + notifications + texts === 0) return 'Nothing names this person.';
-  return `Erased: ${joinNames([
-    quantity(events, 'payload'),
-    `the attempts of ${quantity(deliveries, 'delivery')}`,
-    quantity(notifications, 'address', 'addresses') + ' of notifications',
-    quantity(texts, 'text') + ' of error groups and incidents',
-  ])}. ${quantity(found, 'event')} named the person.`;
+  const parts = [
+    events > 0 && quantity(events, 'payload'),
+    deliveries > 0 && `the attempts of ${quantity(deliveries, 'delivery')}`,
+    notifications > 0 && `${quantity(notifications, 'address', 'addresses')} of notifications`,
+    texts > 0 && `${quantity(texts, 'text')} of error groups and incidents`,
+  ].filter((part) => part !== false);
+  const named = `${quantity(found, 'event')} named the person.`;
+  return parts.length === 0
+    ? `${named} None of it was left to erase.`
+    : `Erased: ${joinNames(parts)}. ${named}`;
 }
 
 /** What an erasure leaves, which an operator should know. */
@@ -67,7 +71,7 @@ export function warningsOf(view: ErasurePreview): readonly (readonly [fact: stri
     ...(linked.length > 0
       ? [
           [
-            `The events also name the person by ${joinNames(linked)}.`,
+            `By ${joinNames(linked)} the events name the person too.`,
             'What names only these is erased too. To look for the given names alone, erase exactly.',
           ] as const,
         ]

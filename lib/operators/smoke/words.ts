@@ -39,16 +39,16 @@ export function placeWords(place: SmokeSubscriber['place']): string {
 
 /** Who has the webhook's event: `payments and audit`, or who has it not yet, and why. */
 export function recipientWords({ deliveries }: SmokeWebhook): string {
-  const named = (state: string, clause: string) => {
+  const inState = (state: string, clause: string) => {
     const names = deliveries.filter((one) => one.state === state).map(({ subscriber }) => subscriber);
     return names.length === 0 ? [] : [`${joinNames(names)}${clause}`];
   };
   return [
-    ...named('arrived', ''),
-    ...named('waiting', ' (not yet)'),
-    ...named('failed', ' (failed)'),
-    ...named('paused', ' (paused)'),
-    ...named('unattached', ' (not attached)'),
+    ...inState('arrived', ''),
+    ...inState('waiting', ' (not yet)'),
+    ...inState('failed', ' (failed)'),
+    ...inState('paused', ' (paused)'),
+    ...inState('unattached', ' (not attached)'),
   ].join(', ');
 }
 

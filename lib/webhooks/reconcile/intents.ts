@@ -77,10 +77,10 @@ export async function planAsking(
 const PLAN = `
   with clock as (select $2::text::timestamptz as now),
   asked as (select id, answer from jsonb_to_recordset($1::text::jsonb) as asked (id text, answer text)),
-  -- Locked in one order, so that two processes cannot deadlock; an outcome that is being emitted comes first.
+  -- Waits for no outcome that is being emitted, so that there is no deadlock: it is asked about again by the next step.
   intent as materialized (
     select payment_intents.id, state, changed_at, answer from asked join payment_intents using (id)
-    order by id for no key update of payment_intents
+    for no key update of payment_intents skip locked
   )
   update payment_intents set ask_at = case
     when answer = 'over' or intent.changed_at < now - $6::float8 * interval '1 millisecond' then null

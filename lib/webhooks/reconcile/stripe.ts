@@ -72,7 +72,6 @@ export async function undeliveredEvents(
   if (isMore && (next === null || next === walk.cursor)) throw unreadable();
   return {
     events: data
-      .filter(({ type }) => types.includes(type))
       // Newest first, as Stripe lists them.
       .toReversed()
       .map((body) => ({ ...stripeEvent({ fields: body }), body })),

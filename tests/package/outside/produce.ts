@@ -1,17 +1,16 @@
-// A producer in another repository: completes maintenances in the given ways, one after the other, for example
+// A producer in another repository: emits in the given ways, one after the other, for example
 // `node produce.js with-pg:mnt_1 in-sql:mnt_2`.
 import { useTunnel } from './neon.ts';
 
-interface Way {
-  completeMaintenance(maintenanceId: string, resourceId: string): Promise<void>;
-}
+/** What each way exports: one function, which emits an event about something with this id. */
+type Way = Readonly<Record<string, (id: string, resourceId: string) => Promise<void>>>;
 
 useTunnel();
 for (const asked of process.argv.slice(2)) {
-  const [way, maintenanceId = ''] = asked.split(':');
-  const { completeMaintenance } = (await import(`./emit-${way}.js`)) as Way;
+  const [way, id = ''] = asked.split(':');
+  const [act] = Object.values((await import(`./emit-${way}.js`)) as Way);
   try {
-    await completeMaintenance(maintenanceId, 'res_furulia_svommehall');
+    await act!(id, 'res_furulia_svommehall');
     console.log(`emitted ${asked}`);
   } catch (error) {
     console.log(`refused ${asked} ${error instanceof Error ? error.message : String(error)}`);

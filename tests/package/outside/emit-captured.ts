@@ -1,0 +1,16 @@
+import { Pool } from 'pg';
+import { emit } from 'postbud/emit';
+
+const pool = new Pool({ connectionString: process.env['DATABASE_URL']! });
+
+/** Emits without a transaction of its own: the event is all that there is to write. */
+export async function capture(amount: string): Promise<void> {
+  await emit(pool, 'payment.captured', {
+    intentId: `pi_${amount}`,
+    bookingId: 'bkg_48213',
+    provider: 'cardpayments',
+    amountMinor: Number(amount),
+    currency: 'NOK',
+    providerEventId: `evt_${amount}`,
+  });
+}
