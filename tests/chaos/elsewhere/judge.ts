@@ -41,8 +41,12 @@ export async function judge(db: Database, pool: pg.Pool): Promise<Judged> {
     'select subscriber, missing_id as id, was_skipped from gaps',
   );
   const given = new Set(deliveries.filter(({ isReplayed }) => isReplayed).map(nameOf));
+  const told = new Set(gaps.map(nameOf));
   const faults = [
     ...COMPONENTS.flatMap(({ name }) => faultsOf(name, deliveries, effects)),
+    ...skipped(deliveries, effects)
+      .filter((delivery) => !told.has(nameOf(delivery)))
+      .map(({ subscriber, id }) => `${subscriber} was not told that ${id} is missing`),
     ...gaps
       .filter((gap) => !gap.was_skipped || !given.has(nameOf(gap)))
       .map((gap) => `${gap.subscriber} was told that ${gap.id} is missing, which the bus did not give up`),
@@ -72,6 +76,19 @@ function faultsOf(name: string, all: readonly Delivery[], effects: readonly Effe
     last.set(key, found[0]!);
   }
   return faults;
+}
+
+/** Lists the deliveries that the next one of their order overtook, and was not given up itself. */
+function skipped(deliveries: readonly Delivery[], effects: readonly Effect[]): Delivery[] {
+  const places = new Map(effects.map((effect, place) => [nameOf(effect), place]));
+  const last = new Map<string, Delivery>();
+  return deliveries.flatMap((delivery) => {
+    const order = `${delivery.subscriber} ${delivery.key}`;
+    const before = last.get(order);
+    last.set(order, delivery);
+    if (!before?.isReplayed || delivery.isReplayed) return [];
+    return places.get(nameOf(before))! > places.get(nameOf(delivery))! ? [before] : [];
+  });
 }
 
 const nameOf = ({ subscriber, id }: Effect) => `${subscriber} ${id}`;

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { serve } from 'srvx';
 
-import { receiver } from '../../../lib/receive/receiver.ts';
+import { PermanentError, receiver } from '../../../lib/receive/receiver.ts';
 import { sleep } from '../../../lib/time.ts';
 import { loaded } from './loaded.ts';
 import { COMPONENTS, SECRET } from './orders.ts';
@@ -9,8 +9,11 @@ import type { ReceiverOrders } from './orders.ts';
 
 const { url, port, mistake } = JSON.parse(process.argv[2]!) as ReceiverOrders;
 
-/** The share of handlers that throw: more where that shows a mistake. */
-const FAILURES = mistake === null ? 0.005 : 0.03;
+/** The share of handlers that throw. More shows one of the mistakes; but lanes then wait, and kills hit idle relays. */
+const FAILURES = mistake === 'remembers-too-early' ? 0.03 : 0.005;
+
+/** The share of handlers that refuse for good: the events are replayed at the end. */
+const REFUSALS = 0.003;
 
 await loaded();
 const pool = new pg.Pool({ connectionString: url, max: 20 });
@@ -30,6 +33,7 @@ const endpoints = new Map(
           await tx.query(text, [name, orderingKey, id]);
           if (Math.random() < 0.1) await sleep(Math.random() * 40);
           if (Math.random() < FAILURES) throw new Error('now and then');
+          if (Math.random() < REFUSALS) throw new PermanentError('now and then for good');
         },
       },
       onGap: async ({ missingId, wasSkipped }, tx) => {
