@@ -1,7 +1,7 @@
 import pLimit from 'p-limit';
 import pTimeout from 'p-timeout';
 
-import { readable } from '../../config.ts';
+import { providers, readable } from '../../config.ts';
 import type { Config, Provider, ReconciliationSettings } from '../../config.ts';
 import type { Database } from '../../db/connect.ts';
 import { log } from '../../log.ts';
@@ -42,9 +42,7 @@ export interface Reconciling {
 export async function reconcile(db: Database, options: Reconciling): Promise<number | null> {
   const { settings, now } = options;
   // A wrong variable has been logged when the process started.
-  const asked = Object.keys(settings).flatMap((name) => {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of the settings
-    const provider = name as Provider;
+  const asked = providers.flatMap((provider) => {
     const own = readable(() => settings[provider]);
     return own ? [{ provider, own }] : [];
   });
