@@ -81,7 +81,7 @@ async function run(call: Call): Promise<number> {
 /** Asks for the name again, which proves that it was read. @throws Failure for any other answer. */
 async function confirm({ given, terminal }: Call, subject: string): Promise<void> {
   if (given.isSet('yes')) return;
-  const answer = await terminal.ask(`\nType ${subject} to erase it for good: `);
+  const answer = await terminal.ask(`\nType ${subject} to erase permanently: `);
   if (answer.trim() !== subject) throw new Failure(EXIT.failed, NOTHING);
 }
 

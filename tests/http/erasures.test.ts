@@ -154,8 +154,8 @@ describe('npx postbud erase', () => {
     expect(await emails(bus)).not.toContain(null);
     const { code, out, err, asked } = await postbud(line, { answer: () => 'usr_3071' });
     expect(err).toContain('3 events would be erased. Nothing brings the data back.');
-    expect(err).toContain('! By k…@… the events name the person too. ');
-    expect(asked).toEqual(['\nType usr_3071 to erase it for good: ']);
+    expect(err).toContain('! These events also name the person by k…@…. ');
+    expect(asked).toEqual(['\nType usr_3071 to erase permanently: ']);
     expect([code, out.split('\n')[0]]).toEqual([0, '✓ Erased: 3 payloads. 3 events named the person.']);
     expect(out).toContain('Events created after the request are not erased');
     expect(await emails(bus)).toEqual([null, null, null]);

@@ -64,14 +64,14 @@ function confirmation({ request }: ErasurePreview, { operator }: PageContext): H
     ${hiddenField('subjects', (request.subjects ?? []).join(','))}
     ${request.exact === true && hiddenField('exact', 'true')}
     ${request.erasureId !== undefined && hiddenField('erasureId', request.erasureId)}
-    ${reasonField('for example: request 2026-114', 'Kept forever: name nobody')}
+    ${reasonField('for example: request 2026-114', 'Kept forever: do not name the person')}
     <label class="f">
       Type ${first} to confirm
       <input name="confirm" required autocomplete="off" spellcheck="false" title="Type ${first}" />
     </label>
     <div class="end">
       <a class="btn" href="${erasuresPath()}">Cancel</a>
-      <button class="btn primary">Erase for good</button>
+      <button class="btn primary">Erase permanently</button>
     </div>
   </form>`;
 }

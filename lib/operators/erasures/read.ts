@@ -120,7 +120,7 @@ function recordOf(found: FoundErasure): ErasureRecord {
   const { id, reason, state: now, events, deliveries, notifications, texts, names } = found;
   return {
     erasureId: id,
-    // Masked for good at the end.
+    // Masked permanently at the end.
     subjects: names?.filter(({ origin }) => origin === 'asked').map(maskedName) ?? [...found.subjects],
     exact: found.is_exact,
     requestedAt: instantOf(found.requested_at),

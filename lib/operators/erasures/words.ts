@@ -71,8 +71,8 @@ export function warningsOf(view: ErasurePreview): readonly (readonly [fact: stri
     ...(linked.length > 0
       ? [
           [
-            `By ${joinNames(linked)} the events name the person too.`,
-            'What names only these is erased too. To look for the given names alone, erase exactly.',
+            `These events also name the person by ${joinNames(linked)}.`,
+            `Events that name only ${linked.length === 1 ? 'this' : 'these'} are erased too, unless you look for exactly the given names.`,
           ] as const,
         ]
       : []),
@@ -80,15 +80,15 @@ export function warningsOf(view: ErasurePreview): readonly (readonly [fact: stri
       ? [
           [
             `${joinNames(shared)} also ${shared.length === 1 ? 'names' : 'name'} someone else.`,
-            'What names only these stays. Where it is the person’s, ask for it too.',
+            `Events that name only ${shared.length === 1 ? 'this' : 'these'} stay. If it is the person’s, ask for it too.`,
           ] as const,
         ]
       : []),
     ...(beside.length > 0
       ? [
           [
-            `Beside ${beside.length === 1 ? 'the name stands the id' : 'the names stand the ids'} ${joinNames(beside)}.`,
-            'Ids are not looked for by themselves. Where it is the person’s, ask for it too.',
+            `These events also have the ${beside.length === 1 ? 'id' : 'ids'} ${joinNames(beside)}.`,
+            'Ids are not followed. If it is the person’s, ask for it too.',
           ] as const,
         ]
       : []),

@@ -126,7 +126,7 @@ const ACKNOWLEDGED = `
     (extract(epoch from acknowledged_at) * 1000)::float8 as since, acknowledged_by as by
   from incidents where id = $1::text::uuid and acknowledged_at is not null`;
 
-// The operators' log is kept for good and read from its end: an hour of it is short. A retirement of all topics logs each.
+// The operators' log is kept permanently and read from its end: an hour of it is short. A retirement of all topics logs each.
 const RETIRED = `
   select (extract(epoch from clock_timestamp()) * 1000)::float8 as now,
     (extract(epoch from max(at)) * 1000)::float8 as since,

@@ -115,7 +115,7 @@ async function find(db: Database, of: string, action: 'pause' | 'resume'): Promi
   return { ...row!.found, name };
 }
 
-// The operators' log is kept for good and read from its end: an hour of it is short.
+// The operators' log is kept permanently and read from its end: an hour of it is short.
 const SUBSCRIPTION = `
   with clock as materialized (
     select clock_timestamp() as now
