@@ -1,58 +1,18 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { expect } from 'vitest';
 
-import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
-
-import { connect } from '../../lib/db/connect.ts';
-import type { Connection } from '../../lib/db/connect.ts';
+import type { Database } from '../../lib/db/connect.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
-import { launchBrowser } from '../support/browser.ts';
 import { deliveriesOf, drainLive, emitPayments, numbers, rows } from '../support/bus.ts';
-import { startLocalServer } from '../support/local-server.ts';
-import type { LocalServer } from '../support/local-server.ts';
-import { operatorToken } from '../support/operator-token.ts';
+import { VIEWS, test as consoleTest, wordsOf } from '../support/console-test.ts';
 import { pageFaults } from '../support/page-faults.ts';
-import { createDatabase, freePort } from '../support/postgres.ts';
-
-const SECRET = 'a secret of the tests of lanes that wait';
-
-let folder: string;
-let server: LocalServer;
-let browser: Browser;
-let connection: Connection;
-let mistakes: string[];
-let context: BrowserContext | undefined;
+import { freePort } from '../support/postgres.ts';
 
 /** The ledger is elsewhere, and nobody is there; accounting halts, and no handler of it is here. */
-beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'postbud-waits-'));
-  const databaseUrl = await createDatabase(inject('postgresUrl'));
-  server = await startLocalServer({
-    PORT: String(await freePort()),
-    DATA_DIR: folder,
-    DATABASE_URL: databaseUrl,
-    OPERATOR_JWT_SECRET: SECRET,
-    SUBSCRIBER_LEDGER_URL: `http://127.0.0.1:${await freePort()}/`,
-    SUBSCRIBER_LEDGER_SECRET: `whsec_${Buffer.alloc(24, 7).toString('base64')}`,
-  });
-  connection = await connect(databaseUrl);
-  browser = await launchBrowser();
-});
-
-afterAll(async () => {
-  await browser?.close();
-  await connection?.close();
-  await server?.stop();
-  await rm(folder, { recursive: true, force: true });
-});
-
-afterEach(async () => {
-  await context?.close();
-  expect(mistakes).toEqual([]);
-});
+const test = consoleTest.extend('variables', { scope: 'file' }, async () => ({
+  SUBSCRIBER_LEDGER_URL: `http://127.0.0.1:${await freePort()}/`,
+  SUBSCRIBER_LEDGER_SECRET: `whsec_${Buffer.alloc(24, 7).toString('base64')}`,
+}));
 
 const silent = attach(
   'ledger',
@@ -75,8 +35,7 @@ const halting = attach(
 );
 
 /** Booking 1 halts for accounting, with one delivery behind; the ledger does not answer. @returns the dead letter's id. */
-async function makeTrouble(): Promise<string> {
-  const { db } = connection;
+async function makeTrouble(db: Database): Promise<string> {
   await rows(
     db,
     'truncate events, awaiting_fan_out, deliveries, lanes, backlog, halts, outages, absences, incidents, error_groups',
@@ -88,63 +47,55 @@ async function makeTrouble(): Promise<string> {
   return dead!.id;
 }
 
-async function newPage(options: BrowserContextOptions = {}): Promise<Page> {
-  context = await browser.newContext({
-    viewport: { width: 1280, height: 900 },
-    extraHTTPHeaders: { authorization: `Bearer ${await operatorToken({}, SECRET)}` },
-    ...options,
-  });
-  const page = await context.newPage();
-  mistakes = [];
-  page.on('console', (message) => {
-    if (message.type() === 'error') mistakes.push(message.text());
-  });
-  page.on('pageerror', (error) => mistakes.push(error.message));
-  return page;
-}
+test.for(VIEWS)(
+  'an operator finds the halted lane on the overview and lets it go on, $how',
+  async ({ options }, { at, db, newPage }) => {
+    await makeTrouble(db);
+    const page = await newPage(options);
+    await page.goto(at(''));
+    await page
+      .getByRole('link', { name: 'accounting refused deliveries on payment.captured: 1 lane is halted' })
+      .click();
+    await page.locator('#halted summary', { hasText: 'Dismiss…' }).click();
+    await page.locator('#halted').getByLabel('Reason').fill('booked by hand');
+    await page.getByRole('button', { name: /^Dismiss this dead letter/ }).click();
+    await expect.poll(() => wordsOf(page)).toContain('it is in no count any more');
+    await expect
+      .poll(() => wordsOf(page))
+      .toContain('accounting refused deliveries on payment.captured: over');
+    expect(await rows(db, 'select from halts')).toEqual([]);
+  },
+);
 
-const at = (path: string) => `${server.url}/platform/event-bus${path}`;
-const words = async (page: Page) => (await page.getByRole('main').innerText()).replaceAll(/\s+/g, ' ');
-
-test.each([
-  { how: 'with script', options: { colorScheme: 'light' } as const },
-  { how: 'without script', options: { colorScheme: 'dark', javaScriptEnabled: false } as const },
-])('an operator finds the halted lane on the overview and lets it go on, $how', async ({ options }) => {
-  await makeTrouble();
-  const page = await newPage(options);
-  await page.goto(at(''));
-  await page
-    .getByRole('link', { name: 'accounting refused deliveries on payment.captured: 1 lane is halted' })
-    .click();
-  await page.locator('#halted summary', { hasText: 'Dismiss…' }).click();
-  await page.locator('#halted').getByLabel('Reason').fill('booked by hand');
-  await page.getByRole('button', { name: /^Dismiss this dead letter/ }).click();
-  await expect.poll(() => words(page)).toContain('it is in no count any more');
-  await expect.poll(() => words(page)).toContain('accounting refused deliveries on payment.captured: over');
-  expect(await rows(connection.db, 'select from halts')).toEqual([]);
-});
-
-test('an operator sees who does not answer, and probes from the page of the subscriber', async () => {
-  await makeTrouble();
+test('an operator sees who does not answer, and probes from the page of the subscriber', async ({
+  at,
+  db,
+  newPage,
+}) => {
+  await makeTrouble(db);
   const page = await newPage();
   await page.goto(at(''));
-  expect(await words(page)).toMatch(
+  expect(await wordsOf(page)).toMatch(
     /ledger is unreachable: 5 deliveries wait in \d lanes until it answers\./,
   );
   await page.goto(at('/subscribers/ledger'));
-  expect(await words(page)).toMatch(/ledger has been unreachable since [\d:]+\. 5 deliveries wait/);
+  expect(await wordsOf(page)).toMatch(/ledger has been unreachable since [\d:]+\. 5 deliveries wait/);
   await page.getByRole('button', { name: 'Probe now ledger' }).click();
-  await expect.poll(() => words(page)).toMatch(/Probing ledger: (no answer|on its way)/);
+  await expect.poll(() => wordsOf(page)).toMatch(/Probing ledger: (no answer|on its way)/);
 });
 
-test('the pages of an outage and of a halted lane meet WCAG 2.2 A and AA in light and dark, have no two buttons of one name, and scroll nothing sideways at 390 and 320 px', async () => {
-  const dead = await makeTrouble();
+test('the pages of an outage and of a halted lane meet WCAG 2.2 A and AA in light and dark, have no two buttons of one name, and scroll nothing sideways at 390 and 320 px', async ({
+  at,
+  db,
+  newPage,
+}) => {
+  const dead = await makeTrouble(db);
   const page = await newPage();
   await page.goto(at('/incidents'));
   const incidents = await page
     .locator('.incidents a')
     .evaluateAll((links) => links.map((one) => one.getAttribute('href') ?? ''));
-  const events = await rows<{ id: string }>(connection.db, 'select id::text from events order by seq');
+  const events = await rows<{ id: string }>(db, 'select id::text from events order by seq');
   const faults: string[] = [];
   for (const path of [
     '',
