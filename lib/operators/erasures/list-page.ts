@@ -54,7 +54,9 @@ function row(item: ErasureRecord, now: string): Html {
     <td class="end">
       <div class="acts">
         <a class="btn sm quiet" href="${path}"
-          >Details<span class="vh"> of the erasure at ${timeText(item.requestedAt, now)}</span></a
+          >Details<span class="vh">
+            of the erasure of ${joinNames(item.subjects)} at ${timeText(item.requestedAt, now)}</span
+          ></a
         >
       </div>
     </td>
