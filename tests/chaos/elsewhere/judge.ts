@@ -10,7 +10,7 @@ export interface Judged {
   readonly effects: number;
   /** Attempts that failed or were cut off. */
   readonly failedAttempts: number;
-  /** Deliveries that were given up, and replayed at the end: their place in the order is lost. */
+  /** Deliveries that were given up, and replayed at the end: their place in the order is lost, as that of all refused ones. */
   readonly replayed: number;
   /** How often a component was told that the event before was missing. */
   readonly gaps: number;
@@ -40,10 +40,15 @@ export async function judge(db: Database, pool: pg.Pool): Promise<Judged> {
   const { rows: gaps } = await pool.query<Effect & { was_skipped: boolean }>(
     'select subscriber, missing_id as id, was_skipped from gaps',
   );
-  const given = new Set(deliveries.filter(({ isReplayed }) => isReplayed).map(nameOf));
+  // A relay that has heard a refusal goes on with the lane, and settles later. One that is killed in between leaves the
+  // event to the next relay, which hands it over again, behind those that came after it.
+  const { rows: refusals } = await pool.query<Effect>('select subscriber, event_id as id from refusals');
+  const refused = new Set(refusals.map(nameOf));
+  const replayed = deliveries.filter(({ isReplayed }) => isReplayed);
+  const given = new Set([...replayed.map(nameOf), ...refused]);
   const told = new Set(gaps.map(nameOf));
   const faults = [
-    ...COMPONENTS.flatMap(({ name }) => faultsOf(name, deliveries, effects)),
+    ...COMPONENTS.flatMap(({ name }) => faultsOf(name, deliveries, effects, refused)),
     ...skipped(deliveries, effects)
       .filter((delivery) => !told.has(nameOf(delivery)))
       .map(({ subscriber, id }) => `${subscriber} was not told that ${id} is missing`),
@@ -55,13 +60,18 @@ export async function judge(db: Database, pool: pg.Pool): Promise<Judged> {
     events: deliveries.length / COMPONENTS.length,
     effects: effects.length,
     failedAttempts: deliveries.reduce((sum, { attempts }) => sum + attempts - 1, 0),
-    replayed: given.size,
+    replayed: replayed.length,
     gaps: gaps.length,
     faults,
   };
 }
 
-function faultsOf(name: string, all: readonly Delivery[], effects: readonly Effect[]): string[] {
+function faultsOf(
+  name: string,
+  all: readonly Delivery[],
+  effects: readonly Effect[],
+  refused: ReadonlySet<string>,
+): string[] {
   const deliveries = all.filter(({ subscriber }) => subscriber === name);
   const places = new Map<string, number[]>();
   for (const [place, { subscriber, id }] of effects.entries())
@@ -71,7 +81,7 @@ function faultsOf(name: string, all: readonly Delivery[], effects: readonly Effe
   for (const { id, key, isReplayed } of deliveries) {
     const found = places.get(id) ?? [];
     if (found.length !== 1) faults.push(`${id} had ${found.length} effects in ${name}`);
-    if (found.length === 0 || isReplayed) continue;
+    if (found.length === 0 || isReplayed || refused.has(nameOf({ subscriber: name, id }))) continue;
     if (found[0]! < (last.get(key) ?? -1)) faults.push(`${id} came too late in ${name}, key '${key}'`);
     last.set(key, found[0]!);
   }

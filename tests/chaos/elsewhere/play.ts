@@ -122,6 +122,7 @@ const TABLES = `
   create table effects (
     place bigserial, subscriber text not null, ordering_key text not null, event_id uuid not null
   );
+  create table refusals (subscriber text not null, event_id uuid not null);
   create table gaps (subscriber text not null, missing_id uuid not null, was_skipped boolean not null);`;
 
 /** Forgets each event in the transaction that remembers it. */

@@ -33,7 +33,11 @@ const endpoints = new Map(
           await tx.query(text, [name, orderingKey, id]);
           if (Math.random() < 0.1) await sleep(Math.random() * 40);
           if (Math.random() < FAILURES) throw new Error('now and then');
-          if (Math.random() < REFUSALS) throw new PermanentError('now and then for good');
+          if (Math.random() < REFUSALS) {
+            // Not in the transaction, which is rolled back.
+            await pool.query('insert into refusals (subscriber, event_id) values ($1, $2)', [name, id]);
+            throw new PermanentError('now and then for good');
+          }
         },
       },
       onGap: async ({ missingId, wasSkipped }, tx) => {
