@@ -10,7 +10,7 @@ import type { ReceiverOrders } from './orders.ts';
 const { url, port, mistake } = JSON.parse(process.argv[2]!) as ReceiverOrders;
 
 /** The share of handlers that throw. More shows one of the mistakes; but lanes then wait, and kills hit idle relays. */
-const FAILURES = mistake === 'remembers-too-early' ? 0.03 : 0.005;
+const FAILURES = mistake === 'remembers-too-early' ? 0.01 : 0.005;
 
 /** The share of handlers that refuse for good: the events are replayed at the end. */
 const REFUSALS = 0.003;
