@@ -20,17 +20,13 @@ describe('relays and receivers that are killed again and again', () => {
     expect(played.failedAttempts).toBeGreaterThan(0);
   });
 
-  test.for(MISTAKES)(
-    'a receiver that %s is found',
-    async (mistake) => {
-      const faults: string[] = [];
-      for (let seed = 1; seed <= TRIES && faults.length === 0; seed += 1) {
-        const isOver = isEnoughForAMistake;
-        const played = await play({ serverUrl: inject('postgresUrl'), seed, isOver, mistake });
-        faults.push(...played.faults);
-      }
-      expect(faults).not.toEqual([]);
-    },
-    400_000,
-  );
+  test.for(MISTAKES)('a receiver that %s is found', { timeout: 400_000 }, async (mistake) => {
+    const faults: string[] = [];
+    for (let seed = 1; seed <= TRIES && faults.length === 0; seed += 1) {
+      const isOver = isEnoughForAMistake;
+      const played = await play({ serverUrl: inject('postgresUrl'), seed, isOver, mistake });
+      faults.push(...played.faults);
+    }
+    expect(faults).not.toEqual([]);
+  });
 });
