@@ -4,8 +4,8 @@ import type { Child, Html } from '../../markup.ts';
 import { timeAndAgo, timeText, timeToMinute } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { backfilledPath, backfillPath, backfillsPath, withParameters } from '../page/links.ts';
-import { pager } from '../page/pager.ts';
+import { backfilledPath, backfillPath, backfillsPath } from '../page/links.ts';
+import { cursorPager } from '../page/pager.ts';
 import { card, emptyCard, section } from '../page/sections.ts';
 import { select } from '../page/select.ts';
 import { ACTIONS, table } from '../page/table.ts';
@@ -23,7 +23,7 @@ export function backfillsPage(view: BackfillList, context: PageContext): Html {
     lead: 'Deliveries of older events, written later for a subscriber that is new on their topic. Newest first.',
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${listCard(view, context)} ${listPager(view, context)} ${newBackfill(context)}`;
+  ${listCard(view, context)} ${cursorPager(view.nextCursor, context.url)} ${newBackfill(context)}`;
   return layout(
     { title: 'Backfills', section: 'replays', refreshSeconds: REFRESH_SECONDS, content },
     context,
@@ -101,16 +101,3 @@ function newBackfill({ url }: PageContext): Html {
 }
 
 const option = (name: string) => [name, name] as const;
-
-function listPager({ nextCursor }: BackfillList, { url }: PageContext): Child {
-  const isFirst = !url.searchParams.has('cursor');
-  if (isFirst && nextCursor === null) return null;
-  return pager(null, [
-    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
-    {
-      words: 'Older',
-      path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),
-      relation: 'next',
-    },
-  ]);
-}

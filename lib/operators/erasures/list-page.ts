@@ -1,11 +1,11 @@
 import { html } from '../../markup.ts';
-import type { Child, Html } from '../../markup.ts';
+import type { Html } from '../../markup.ts';
 import { hiddenField, missingScope } from '../page/actions.ts';
 import { timeAndAgo, timeText } from '../page/instants.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { erasurePath, erasuresPath, withParameters } from '../page/links.ts';
-import { pager } from '../page/pager.ts';
+import { erasurePath, erasuresPath } from '../page/links.ts';
+import { cursorPager } from '../page/pager.ts';
 import { card, emptyCard, section } from '../page/sections.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count, joinNames } from '../page/words.ts';
@@ -20,7 +20,7 @@ export function erasuresPage(view: ErasureList, context: PageContext): Html {
     lead: 'People whose data was overwritten in every event that named them. Newest first.',
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${listCard(view)} ${listPager(view, context)} ${newErasure(context)}`;
+  ${listCard(view)} ${cursorPager(view.nextCursor, context.url)} ${newErasure(context)}`;
   return layout({ title: 'Erasures', section: 'replays', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
 
@@ -88,17 +88,4 @@ function newErasure({ operator }: PageContext): Html {
         </form>`
       : missingScope('Erase', 'event-bus:erase'),
   });
-}
-
-function listPager({ nextCursor }: ErasureList, { url }: PageContext): Child {
-  const isFirst = !url.searchParams.has('cursor');
-  if (isFirst && nextCursor === null) return null;
-  return pager(null, [
-    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
-    {
-      words: 'Older',
-      path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),
-      relation: 'next',
-    },
-  ]);
 }

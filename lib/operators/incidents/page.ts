@@ -3,8 +3,8 @@ import type { Html } from '../../markup.ts';
 import { CHECK_ICON } from '../page/icons.ts';
 import { heading, layout, liveness } from '../page/layout.ts';
 import type { PageContext } from '../page/layout.ts';
-import { incidentsPath, withParameters } from '../page/links.ts';
-import { pager } from '../page/pager.ts';
+import { incidentsPath } from '../page/links.ts';
+import { cursorPager } from '../page/pager.ts';
 import { card, emptyCard, section } from '../page/sections.ts';
 import { count, quantity } from '../page/words.ts';
 import type { Incident } from './incident.ts';
@@ -27,7 +27,7 @@ export function incidentsPage(view: IncidentList, context: PageContext): Html {
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
   ${view.items.length === 0 ? none(context) : SECTIONS.map((one) => stateSection(view, one))}
-  ${listPager(view, context)}`;
+  ${cursorPager(view.nextCursor, context.url, quantity(view.items.length, 'incident'))}`;
   return layout(
     { title: 'Incidents', section: 'incidents', refreshSeconds: REFRESH_SECONDS, content },
     context,
@@ -57,17 +57,4 @@ function none({ url }: PageContext): Html {
     text: 'Nothing is failing, and no dead letters are left.',
     ...(isFiltered && { action: html`<a class="btn" href="${incidentsPath()}">All incidents</a>` }),
   });
-}
-
-function listPager({ items, nextCursor }: IncidentList, { url }: PageContext): Html | null {
-  const isFirst = !url.searchParams.has('cursor');
-  if (isFirst && nextCursor === null) return null;
-  return pager(quantity(items.length, 'incident'), [
-    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
-    {
-      words: 'Older',
-      path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),
-      relation: 'next',
-    },
-  ]);
 }

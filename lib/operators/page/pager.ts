@@ -1,5 +1,6 @@
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
+import { withParameters } from './links.ts';
 
 interface PageLink {
   readonly words: string;
@@ -18,6 +19,20 @@ export function pager(position: Child, links: readonly PageLink[], of?: string):
   return html`<nav class="pager" aria-label="${of === undefined ? 'Pages' : `Pages of ${of}`}">
     <span class="grow">${position}</span> ${links.map((link) => pageLink(link, of))}
   </nav>`;
+}
+
+/** Links the newest and the older entries of a list that is read by a cursor; null where it has one page. */
+export function cursorPager(nextCursor: string | null, url: URL, position: Child = null): Html | null {
+  const isFirst = !url.searchParams.has('cursor');
+  if (isFirst && nextCursor === null) return null;
+  return pager(position, [
+    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
+    {
+      words: 'Older',
+      path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),
+      relation: 'next',
+    },
+  ]);
 }
 
 function pageLink({ words, path, relation }: PageLink, of: string | undefined): Child {

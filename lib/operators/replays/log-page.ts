@@ -12,11 +12,10 @@ import {
   replayedPath,
   replaysPath,
   topicPath,
-  withParameters,
 } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
-import { pager } from '../page/pager.ts';
+import { cursorPager } from '../page/pager.ts';
 import { card, emptyCard, emptyLine, section } from '../page/sections.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { capitalize, count, shortId } from '../page/words.ts';
@@ -35,7 +34,8 @@ export function logPage(view: OperatorLog, context: PageContext): Html {
       pages of their own.`,
     live: liveness(view.generatedAt, REFRESH_SECONDS, context.url),
   })}
-  ${filterLine(context)} ${replaysCard(view, context)} ${actionsSection(view)} ${logPager(view, context)}`;
+  ${filterLine(context)} ${replaysCard(view, context)} ${actionsSection(view)}
+  ${cursorPager(view.nextCursor, context.url)}`;
   return layout({ title: 'Replays', section: 'replays', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
 
@@ -152,17 +152,4 @@ function target(action: OperatorAction): Html {
 
 function reasonOrNone(reason: string | null): Child {
   return reason ?? html`<span class="muted">no reason given</span>`;
-}
-
-function logPager({ nextCursor }: OperatorLog, { url }: PageContext): Html | null {
-  const isFirst = !url.searchParams.has('cursor');
-  if (isFirst && nextCursor === null) return null;
-  return pager(null, [
-    { words: 'Newest', path: isFirst ? null : withParameters(url, { cursor: null }), relation: 'first' },
-    {
-      words: 'Older',
-      path: nextCursor === null ? null : withParameters(url, { cursor: nextCursor }),
-      relation: 'next',
-    },
-  ]);
 }
