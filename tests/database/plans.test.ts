@@ -72,7 +72,9 @@ const LITTLE = 300;
 
 /** A busy machine takes more and smaller turns: more calls may handle more, each of them not. */
 function isAsMuch(used: Work, fresh: Work): boolean {
-  const calls = Math.max(1, used.calls / Math.max(1, fresh.calls));
+  // What writes the health of subscribers runs by a timer, so one of the two may not have called it.
+  if (fresh.calls === 0) return true;
+  const calls = Math.max(1, used.calls / fresh.calls);
   return used.rows <= AS_MUCH * fresh.rows * calls + LITTLE;
 }
 
