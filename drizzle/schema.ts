@@ -114,6 +114,31 @@ export const awaitingFanOut = pgTable(
   ],
 );
 
+/** What the bus set aside so that it stops nothing else: rows that should not exist, and the times of a wrong clock. */
+export const setAside = pgTable(
+  'set_aside',
+  {
+    id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
+    at: at('at').notNull(),
+    /** `unfit_marker`: an event that cannot be fanned out. `clock_was_ahead`: the database's clock went back. */
+    kind: text('kind').notNull(),
+    /** Empty where it concerns no one topic. */
+    topic: text('topic').notNull(),
+    eventId: uuid('event_id'),
+    /** The row, or what was found. */
+    found: jsonb('found').notNull(),
+    repairedAt: at('repaired_at'),
+    repairedBy: text('repaired_by'),
+    reason: text('reason'),
+  },
+  (table) => [
+    index('set_aside_open')
+      .on(table.topic, table.kind)
+      .where(sql`repaired_at is null`),
+    check('set_aside_repaired', sql`(repaired_at is null) = (repaired_by is null)`),
+  ],
+);
+
 /** Numbers deliveries in the order of fan-out. Drawn under the fan-out lock, so numbers follow the order of commits. */
 export const deliveryPositions = pgSequence('delivery_positions', { cache: 1 });
 

@@ -31,6 +31,11 @@ export interface ClaimedLane {
   readonly isProbe: boolean;
   /** Whether `deliveries` reaches the lane's end, or its front. */
   readonly isWhole: boolean;
+  /**
+   * Whether the only delivery has no event of its topic: somebody wrote or deleted rows by hand. No handler can be given
+   * it. Its `event` is a stand-in.
+   */
+  readonly lacksEvent: boolean;
 }
 
 export interface ClaimedDelivery {
@@ -47,17 +52,21 @@ export interface ClaimedDelivery {
 
 /** Reads the lanes that a turn claimed. @param token of the turn's leases. */
 export function readClaim(
-  found: FoundClaim,
+  claimed: FoundClaim,
   token: string,
   subscriptions: ReadonlyMap<string, Subscription>,
 ): ClaimedLane[] {
-  const events = new Map(found.events?.map((event) => [event[0], readEvent(event)]));
-  return found.lanes.map((lane) => {
+  const events = new Map(claimed.events?.map((event) => [event[0], readEvent(event)]));
+  return claimed.lanes.map((lane) => {
     const subscription = subscriptions.get(`${lane.topic} ${lane.subscriber}`)!;
-    const all = deliveriesOf(lane, events);
+    const found = deliveriesOf(lane, events);
+    // A delivery without its event stops what is behind it only until it is settled, by itself.
+    const lacking = found.findIndex(({ event }) => event.topic !== lane.topic);
+    const lacksEvent = lacking === 0;
+    const all = lacking === -1 ? found : found.slice(0, Math.max(1, lacking));
     // Keys with payloads that this release can't read leave such a lane one by one.
     const newer =
-      lane.is_shared && isOneByOne(subscription)
+      (lane.is_shared && isOneByOne(subscription)) || lacksEvent
         ? -1
         : all.findIndex(({ event }) => event.version > subscription.version);
     const readable = newer === -1 ? all.length : newer;
@@ -74,7 +83,8 @@ export function readClaim(
       lapsedVersion: lane.lapsed_version,
       deliveries: all.slice(0, readable),
       unreadable: all.slice(readable),
-      isWhole: lane.is_whole && newer === -1,
+      isWhole: lane.is_whole && newer === -1 && lacking === -1,
+      lacksEvent,
     };
   });
 }
@@ -90,7 +100,7 @@ function deliveriesOf(
   const earlier = new Map(begun?.map((delivery) => [delivery[0], delivery]));
   return positions.map((position) => {
     const [, attempts, replays, nextAttemptAtMs, backfilled] = earlier.get(position) ?? UNTOUCHED;
-    const event = events.get(position)!;
+    const event = events.get(position) ?? NO_EVENT;
     return { position, attempts, replayed: replays > 0, backfilled, nextAttemptAtMs, event };
   });
 }
@@ -180,6 +190,10 @@ function readEvent(found: FoundEvent): BusEvent {
     erased,
   });
 }
+
+/** Stands for an event that does not exist. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- no topic of the catalog, and no handler is given it
+const NO_EVENT = readEvent([0, '', '', {}, 0, '', 0, 0, '', '', null, null, false] as unknown as FoundEvent);
 
 function deepFreeze<Value extends object>(value: Value): Value {
   for (const inner of Object.values(value)) {

@@ -7,6 +7,7 @@ import type { ClaimedLane, FoundClaim } from './claim.ts';
 import { readSettled, settlementValues } from './settle.ts';
 import type { FoundSettled, LaneOutcome, Settled } from './settle.ts';
 import type { Subscription } from './subscription.ts';
+import { logError } from '../log.ts';
 
 export interface TurnOptions {
   /** Outcomes to settle, before anything else. */
@@ -17,6 +18,8 @@ export interface TurnOptions {
   readonly maxLanes: number;
   /** Over all lanes. */
   readonly maxDeliveries: number;
+  /** How many events to fan out at most. */
+  readonly maxFannedOut: number;
   /** Whether to look for all due lanes even when this turn's fan-out brings some. */
   readonly isLooking: boolean;
   /** Overrides the database's clock in tests; ISO 8601. */
@@ -39,6 +42,8 @@ export interface Turn {
   readonly hasUnaddressed: boolean;
   /** Whether a subscriber answers again; see `endOutages`. */
   readonly hasRecovered: boolean;
+  /** Whether the clock was ahead and is back; see `takeBackTimes`. */
+  readonly isClockBack: boolean;
   readonly lanes: readonly ClaimedLane[];
 }
 
@@ -50,23 +55,20 @@ export interface Turn {
  * database each call their own. A lane whose lease ran out is due like any other, because its relay died.
  */
 export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn> {
-  const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, now } = options;
+  const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, maxFannedOut, now } = options;
   const token = randomUUID();
-  const [row] = await run<{ answer: TurnAnswer }>(driverOf(db), {
-    name: 'turn',
-    text: TURN,
-    values: [
-      ...settlementValues(outcomes),
-      fenceOf(db),
-      token,
-      ...arraysOf(subscriptions),
-      maxLanes,
-      maxDeliveries,
-      isLooking,
-      now,
-    ],
-  });
-  const { answer } = row!;
+  const answer = await ask(db, (isCareful) => [
+    ...settlementValues(outcomes),
+    fenceOf(db),
+    token,
+    ...arraysOf(subscriptions),
+    maxLanes,
+    maxDeliveries,
+    isLooking,
+    maxFannedOut,
+    isCareful,
+    now,
+  ]);
   remember(db, answer);
   return {
     nowMs: answer.now,
@@ -76,11 +78,38 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     isAwaited: answer.isAwaited,
     hasUnaddressed: answer.hasUnaddressed,
     hasRecovered: answer.hasRecovered,
+    isClockBack: answer.isClockBack,
     lanes: answer.claimed ? readClaim(answer.claimed, token, subscriptions) : [],
   };
 }
 
-/** The answer of `postbud_turn_2`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
+/**
+ * Asks the database for a turn. Where a row makes it fail that should not exist, it asks again for a careful one, which
+ * sets that row aside.
+ */
+async function ask(db: Database, valuesOf: (isCareful: boolean) => unknown[]): Promise<TurnAnswer> {
+  const turn = async (isCareful: boolean) => {
+    const statement = { name: 'turn', text: TURN, values: valuesOf(isCareful) };
+    const [row] = await run<{ answer: TurnAnswer }>(driverOf(db), statement);
+    return row!.answer;
+  };
+  try {
+    return await turn(false);
+  } catch (error) {
+    if (!isOfRow(error)) throw error;
+    logError('a turn of the relay failed; events are fanned out one by one', error);
+    return await turn(true);
+  }
+}
+
+/** Whether a statement failed because of what a row holds. @see https://www.postgresql.org/docs/current/errcodes-appendix.html */
+function isOfRow(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : null;
+  // Data, integrity and program limits, such as an index entry that is too long.
+  return typeof code === 'string' && /^(22|23|54)/.test(code);
+}
+
+/** The answer of `postbud_turn_3`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
 interface TurnAnswer {
   readonly now: number;
   readonly clock: number;
@@ -88,15 +117,16 @@ interface TurnAnswer {
   readonly isAwaited: boolean;
   readonly hasUnaddressed: boolean;
   readonly hasRecovered: boolean;
+  readonly isClockBack: boolean;
   readonly fence: unknown;
   readonly fenceAt: number | null;
   readonly settled: FoundSettled | null;
   readonly claimed: FoundClaim | null;
 }
 
-const TURN = `select postbud_turn_2($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
+const TURN = `select postbud_turn_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
   $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text[], $12::text[], $13::int[], $14::float8[],
-  $15::boolean[], $16::int, $17::int, $18::boolean, $19::timestamptz) as answer`;
+  $15::boolean[], $16::int, $17::int, $18::boolean, $19::int, $20::boolean, $21::timestamptz) as answer`;
 
 /**
  * The quiet fence: the transactions that, at the last fan-out, had to end before their topics' events may be fanned out.

@@ -8,7 +8,7 @@ import type { DeliveryContext } from '../subscribers/subscriber.ts';
 import { isTraced, observeAttempt } from '../telemetry/delivery.ts';
 import type { AttemptEnd, ObservedAttempt } from '../telemetry/delivery.ts';
 import { waitAfter } from './backoff.ts';
-import { LEASE_EXPIRED, failureOf } from './failure.ts';
+import { EVENT_MISSING, LEASE_EXPIRED, failureOf } from './failure.ts';
 import { PROBE_WAIT_MS, presenceOf } from './presence.ts';
 import type { AttemptFailure } from './failure.ts';
 import type { LeasedLane } from './leased-lane.ts';
@@ -147,7 +147,8 @@ export class Attempt {
         message,
         answer,
         errorGroup,
-        halts: nextAttemptAtMs === null && afterDeadLetter === 'halt',
+        // Nothing depends on an event that does not exist.
+        halts: nextAttemptAtMs === null && afterDeadLetter === 'halt' && kind !== EVENT_MISSING,
         presence,
         isProbe: lane.isProbe,
       },

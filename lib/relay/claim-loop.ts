@@ -1,6 +1,7 @@
 import { addressEvents } from '../deliveries/address-events.ts';
 import { endOutages } from '../deliveries/outage.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
+import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
@@ -15,6 +16,9 @@ const GATHER_MS = 25;
 
 /** How often a loop that has stopped claiming settles the outcomes of its last handlers. */
 const ENDING_MS = 500;
+
+/** Events that one turn fans out. */
+const MAX_FANNED_OUT = 3000;
 
 /** Events fanned out after which a busy loop vacuums. */
 const VACUUM_WHEN_BUSY = 10_000;
@@ -68,6 +72,7 @@ export class ClaimLoop {
     const turn = await this.#settleFanOutAndClaim(yielded, this.#nextClaim());
     this.#lanes.confirm(yielded, turn.settled);
     this.#isBusy = this.#lanes.deliver(turn);
+    if (turn.isClockBack) await takeBackTimes(this.#relaying.db);
     const hurried = turn.hasRecovered
       ? await endOutages(this.#relaying.db, this.#relaying.time.overriddenNow())
       : 0;
@@ -150,6 +155,7 @@ export class ClaimLoop {
       ...this.#lanes.room,
       subscriptions: this.#claimable(),
       isLooking: this.#pace.looksEverywhere(),
+      maxFannedOut: MAX_FANNED_OUT,
     };
   }
 
@@ -179,7 +185,13 @@ export class ClaimLoop {
 /** How much a turn claims, and where. */
 type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
 
-const NO_CLAIM: Claim = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false };
+const NO_CLAIM: Claim = {
+  subscriptions: new Map(),
+  maxLanes: 0,
+  maxDeliveries: 0,
+  isLooking: false,
+  maxFannedOut: 0,
+};
 
 /** A turn, and the clocks that the runs of its lanes use. */
 type TimedTurn = Turn & { readonly clocks: Clocks };

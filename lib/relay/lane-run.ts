@@ -2,6 +2,7 @@ import type { ClaimedLane } from '../deliveries/claim.ts';
 import type { LaneOutcome } from '../deliveries/settle.ts';
 import { beginAttempt } from './attempt.ts';
 import { inBatches } from './batch.ts';
+import { EventMissing } from './failure.ts';
 import { LeasedLane } from './leased-lane.ts';
 import type { RunOptions } from './leased-lane.ts';
 import { oneByOne } from './one-by-one.ts';
@@ -97,6 +98,7 @@ export class LaneRun {
 
   async #deliver(): Promise<void> {
     const { progress } = this.#leased;
+    if (this.lane.lacksEvent) return beginAttempt(this.#leased, 0).fail(new EventMissing());
     if (this.#recordLapse()) return;
     const { batch, transactional, place } = this.lane.subscription.subscriber;
     if (place === 'elsewhere' && !(await this.#leased.readPrevious())) return;
@@ -150,6 +152,7 @@ export class LaneRun {
         head: delivery.position - 1,
         newest: delivery.position,
         isWhole: false,
+        lacksEvent: false,
         lapsedAtMs: null,
         deliveries: [delivery],
         unreadable: [],

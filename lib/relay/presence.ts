@@ -1,7 +1,7 @@
 import { ABSENT_KINDS } from '../deliveries/outage.ts';
 import type { Presence } from '../deliveries/settle.ts';
 import { MINUTE } from '../time.ts';
-import { LEASE_EXPIRED } from './failure.ts';
+import { EVENT_MISSING, LEASE_EXPIRED } from './failure.ts';
 import type { AttemptFailure } from './failure.ts';
 
 /** After this many absences of one kind, no further handler of the subscriber starts before the database knows of them. */
@@ -12,7 +12,7 @@ export const PROBE_WAIT_MS = 1 * MINUTE;
 
 /** Says whether somebody was there. @returns null where the error does not tell: the relay died, or was asked to wait. */
 export function presenceOf(failure: AttemptFailure): Presence | null {
-  if (failure === LEASE_EXPIRED || failure.waitMs !== null) return null;
+  if (failure === LEASE_EXPIRED || failure.kind === EVENT_MISSING || failure.waitMs !== null) return null;
   return ABSENT_KINDS.includes(failure.kind) ? 'absent' : 'present';
 }
 

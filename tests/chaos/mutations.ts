@@ -1,8 +1,9 @@
 import type { Change } from './build.ts';
 import type { Rule } from './promises/promises.ts';
 
-const FAN_OUT = 'drizzle/migrations/0015_fan_out.sql';
-const SETTLE = 'drizzle/migrations/0029_settle_2.sql';
+const FAN_OUT = 'drizzle/migrations/0040_surroundings.sql';
+const SETTLE = 'drizzle/migrations/0040_surroundings.sql';
+const FRONT = 'drizzle/migrations/0029_settle_2.sql';
 const SQL_EMIT = 'drizzle/migrations/0036_sql_emit.sql';
 const NEXT = 'drizzle/migrations/0030_claim_2.sql';
 const CLAIM = 'drizzle/migrations/0035_erased_events.sql';
@@ -22,8 +23,8 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: FAN_OUT,
-        from: 'when holder is null then at\n',
-        to: `when true then 'infinity'::timestamptz\n`,
+        from: 'case when coalesce(holders ? lock, false) then (passed ->> lock)::timestamptz else at end',
+        to: `'infinity'::timestamptz`,
       },
     ],
   },
@@ -160,9 +161,9 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: FAN_OUT,
-        from: `order by created_at, seq limit 3000
+        from: `order by created_at, seq limit max_events
 `,
-        to: `order by created_at, seq limit 3000 for update skip locked
+        to: `order by created_at, seq limit max_events for update skip locked
 `,
       },
     ],
@@ -194,8 +195,8 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
       },
       {
         file: 'lib/deliveries/turn.ts',
-        from: '$19::timestamptz) as answer`;',
-        to: `$19::timestamptz) as answer
+        from: '$21::timestamptz) as answer`;',
+        to: `$21::timestamptz) as answer
   from (select set_config('chaos.catalog', '\${OWN}', true) offset 0) as own\`;`,
       },
       {
@@ -298,7 +299,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['holder', 'history'],
     changes: [
       {
-        file: 'drizzle/migrations/0031_turn_2.sql',
+        file: 'drizzle/migrations/0040_surroundings.sql',
         from: 'if claimed is null and outcomes is null then',
         to: 'if outcomes is null then',
       },
@@ -309,7 +310,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['halt'],
     changes: [
       {
-        file: SETTLE,
+        file: FRONT,
         from: `      and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null
   ))`,
         to: `      and deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null and false
@@ -333,7 +334,7 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     breaks: ['backfill'],
     changes: [
       {
-        file: SETTLE,
+        file: FRONT,
         from: 'of_subscriber and ended_at is null\n  ), (',
         to: 'of_subscriber and ended_at is null and false\n  ), (',
       },

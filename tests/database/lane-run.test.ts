@@ -147,6 +147,7 @@ async function claimed(bus: Bus, { isShared }: Way, laid: Laid, subscriber: Retu
   await drain(bus.db, []);
   const { lanes, nowMs } = await takeTurn(bus.db, {
     outcomes: [],
+    maxFannedOut: 1000,
     isLooking: true,
     subscriptions: subscriptionsOf([subscriber]),
     maxLanes: 1,

@@ -171,6 +171,87 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
   });
 });
 
+describe('a producer’s transaction that is prepared and left', () => {
+  /** Ends a transaction of this name, whatever becomes of the test. */
+  const end = (how: 'commit' | 'rollback', name: string) => `${how} prepared '${name}'`;
+
+  test('holds its topic back and no other, also after a relay has seen it open; what follows it comes after it', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const name = `left_${Math.random().toString(36).slice(2)}`;
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(1));
+    await emitPayments(bus.db, 2, 2);
+    // The relay remembers the open transaction by the name that it loses when it is prepared.
+    await drain(bus.db, [ledger()]);
+    await open.client.query(`prepare transaction '${name}'`);
+    await open.client.end();
+    await bus.db.transaction((tx) => emit(tx, 'payment.failed', payloadOf('payment.failed')));
+
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ fannedOut: 1 });
+    expect(handed).toEqual([]);
+    await rows(bus.db, end('commit', name));
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual([1, 2]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('does not keep its topic waiting once others like it follow one another without a gap', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const prefix = `one_of_${Math.random().toString(36).slice(2)}`;
+    const prepare = async (number: number) => {
+      const open = await openTransaction(bus.url);
+      await open.emit('payment.captured', payment(number));
+      await open.client.query(`prepare transaction '${prefix}_${number}'`);
+      await open.client.end();
+    };
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(1));
+    await drain(bus.db, [ledger()]);
+    await prepare(2);
+    await open.commit();
+    // At each look another one is prepared that was not there at the look before.
+    for (let number = 3; number <= 6; number += 1) {
+      await drain(bus.db, [ledger()]);
+      await prepare(number);
+      await rows(bus.db, end('commit', `${prefix}_${number - 1}`));
+    }
+    expect(handed.length).toBeGreaterThan(0);
+    await rows(bus.db, end('rollback', `${prefix}_6`));
+    await drain(bus.db, [ledger()]);
+    expect(handed).toEqual([1, 2, 3, 4, 5]);
+  });
+});
+
+describe('a turn and a settlement outside of READ COMMITTED', () => {
+  test.for(['repeatable read', 'serializable'])(
+    'raise in %s, and decide nothing',
+    async (isolation, { bus }) => {
+      await emitPayments(bus.db, 1, 1);
+      const { client, rollback } = await openTransaction(bus.url);
+      await client.query(`set transaction isolation level ${isolation}`);
+      await client.query('savepoint before');
+      const turn = `select postbud_turn_3(null, null, null, null, null, null, null, null, null, gen_random_uuid(), '{}', '{}',
+      '{}', '{}', '{}', 1, 1, true, 1, false, null)`;
+      const settlement = `select postbud_settle_alone_2('{}', '{}', '{}', '{}', '{}', '{}', null, null)`;
+      for (const statement of [turn, settlement]) {
+        await expect(client.query(statement)).rejects.toMatchObject({
+          code: 'PB003',
+          message: `the event bus decides in READ COMMITTED only, and this transaction is in ${isolation.toUpperCase()}`,
+        });
+        await client.query('rollback to savepoint before');
+      }
+      await rollback();
+      expect(await rows(bus.db, 'select from awaiting_fan_out')).toHaveLength(1);
+    },
+  );
+});
+
 describe('the bus under twelve producers and two relays (rule 3)', () => {
   test('loses no event, delivers none out of order or twice, and never deadlocks', async ({ bus }) => {
     const seen: Record<string, string[]> = { bookings: [], ledger: [], notifications: [], audit: [] };

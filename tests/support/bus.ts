@@ -86,8 +86,15 @@ export async function drain(
 
 /** Settles outcomes as a relay does whose time is up. */
 export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Promise<Settled> {
-  const nothingNew = { subscriptions: new Map(), maxLanes: 0, maxDeliveries: 0, isLooking: false, now: null };
-  const { settled } = await takeTurn(db, { outcomes, ...nothingNew });
+  const { settled } = await takeTurn(db, {
+    outcomes,
+    subscriptions: new Map(),
+    maxLanes: 0,
+    maxDeliveries: 0,
+    maxFannedOut: 0,
+    isLooking: false,
+    now: null,
+  });
   return settled!;
 }
 

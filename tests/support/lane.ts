@@ -30,6 +30,7 @@ export function laneOf(
     lapsedAtMs: null,
     lapsedVersion: null,
     isWhole: true,
+    lacksEvent: false,
     isProbe: false,
     unreadable: [],
     deliveries: deliveriesAt(1, laid),

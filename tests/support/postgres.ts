@@ -36,7 +36,14 @@ export async function startPostgres(): Promise<PostgresServer> {
     // Postgres refuses to run as root.
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C', '--auth=trust'],
-    postgresFlags: ['-c', 'max_connections=200', '-c', 'track_commit_timestamp=on'],
+    postgresFlags: [
+      '-c',
+      'max_connections=200',
+      '-c',
+      'track_commit_timestamp=on',
+      '-c',
+      'max_prepared_transactions=20',
+    ],
     onLog: () => undefined,
     onError: () => undefined,
   });
