@@ -609,22 +609,11 @@ begin
   perform pg_advisory_xact_lock(36952, 0);
   now_at := clock_timestamp();
   select at into passed_at from last_pass limit 1;
-  -- An event that waits for fan-out is recorded now: those that were recorded since come before it, as they were.
-  with ahead as materialized (
-    select ctid as id, event_id from awaiting_fan_out where created_at > now_at + interval '10 seconds'
-  ),
-  event as (
-    update events set created_at = now_at from ahead where events.id = ahead.event_id
-  ),
-  marker as (
-    update awaiting_fan_out set created_at = now_at where ctid = any (array(select id from ahead)) returning 1
-  )
-  select count(*) into events_taken from marker;
   -- Nobody holds a lane for longer than the longest lease, and a retry is due so long after its attempt ended.
+  perform from lanes where due_at > now_at + interval '10 seconds' and due_at < 'infinity' order by id for update;
   with ahead as materialized (
     select id, home_id, slot, held_key, head, lease_token, due_at from lanes
     where due_at > now_at + interval '10 seconds' and due_at < 'infinity'
-    order by id for update
   ),
   head as materialized (
     select ahead.id, coalesce(home_id, ahead.id) as home, due_at, lease_token, next.*,
@@ -654,6 +643,17 @@ begin
     returning 1
   )
   select count(*) into lanes_taken from lane;
+  -- An event that waits for fan-out is recorded now: those that were recorded since come before it, as they were.
+  with ahead as materialized (
+    select ctid as id, event_id from awaiting_fan_out where created_at > now_at + interval '10 seconds'
+  ),
+  event as (
+    update events set created_at = now_at from ahead where events.id = ahead.event_id
+  ),
+  marker as (
+    update awaiting_fan_out set created_at = now_at where ctid = any (array(select id from ahead)) returning 1
+  )
+  select count(*) into events_taken from marker;
   update outages set next_probe_at = least(next_probe_at, now_at + interval '1 minute')
   where greatest(opened_at, probed_at) > now_at;
   -- Paces and patience: a step that comes early does no harm.

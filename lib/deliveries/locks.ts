@@ -9,7 +9,7 @@
 // 5. rows of `backlog`, then of `throughput` (postbud_count_1), then of `error_groups`, each by key;
 // 6. the advisory lock of presence, then rows of `absences` and `outages`. Nothing else waits for it but settlements;
 // 7. rows of `subscriber_health`, by key. Relays write them in a statement that locks nothing else;
-// 8. the record of an operator's action, which nobody else changes;
+// 8. the record of an operator's action, and of what is set aside, which nobody else changes;
 // 9. rows of `incidents`. Their watcher locks them under an advisory lock of its own, and none of the rows above.
 //
 // A transactional handler holds rows of its own before it comes to step 2.
