@@ -1,3 +1,5 @@
+import { waitUntil } from '@vercel/functions';
+
 import { chatLimits } from '../lib/chat/chat-limits.ts';
 import { handleChat } from '../lib/chat/handle-chat.ts';
 import { chatRoute } from '../lib/chat/route.ts';
@@ -14,6 +16,7 @@ export default endpoint(chatRoute, {
       requestId,
       body,
       settings: config().chat,
+      waitUntil,
       takeBudget: () => takeBudget(limiter(), 'chat-budget', config().rates.chatDailyBudget, visit),
     }),
 });

@@ -35,13 +35,15 @@ export async function demo(server: LocalServer, write: (text: string) => void): 
   }
 }
 
-/** Waits until all deliveries have ended, except for failing ones and those behind them. */
+/** Waits until all deliveries have ended, except for failing ones, those behind them and those that nobody takes. */
 async function arrived(server: LocalServer, seq: number): Promise<Journey[]> {
   const giveUpAt = Date.now() + PATIENCE_MS;
   let settledFor = 0;
   for (;;) {
     const journeys = z.array(journey).parse(await get(server, `/dev/journeys?since=${seq}`));
-    const open = journeys.filter(({ state, isHeldBack }) => state === 'pending' && !isHeldBack);
+    const open = journeys.filter(
+      ({ state, isHeldBack, isUnattached }) => state === 'pending' && !isHeldBack && !isUnattached,
+    );
     settledFor = open.length === 0 && journeys.length > 0 ? settledFor + 1 : 0;
     // A subscriber may have emitted the next event with the delivery that ended last.
     if (settledFor >= 3 || Date.now() > giveUpAt) return journeys;

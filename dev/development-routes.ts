@@ -7,6 +7,7 @@ import { createPaymentIntent } from '../lib/subscribers/payments.ts';
 import { createAccounting } from './accounting.ts';
 import { journeysSince, newestSeq } from './journeys.ts';
 import { requireLocalOrigin } from './local-names.ts';
+import { partnersOf } from './partners.ts';
 import type { StandIns } from './stand-ins.ts';
 
 const paymentIntent = z.strictObject({
@@ -20,12 +21,25 @@ const paymentIntent = z.strictObject({
 /** Answers `/dev/…`; null for any other path. @throws Problem for a page of another machine */
 export type DevelopmentRoutes = (request: Request) => Promise<Response | null>;
 
+interface Development {
+  readonly db: Database;
+  readonly accountingSecret: string;
+  readonly standIns: StandIns;
+  /** Of the server. */
+  readonly url: () => string;
+  /** Whether somebody takes a topic's events for a subscriber. */
+  readonly isAttached: (topic: string, subscriber: string) => boolean;
+}
+
 /** Makes `/dev/…`, with which the demo makes its traffic and watches it. Only the local server has these routes. */
-export function developmentRoutes(
-  db: Database,
-  accountingSecret: string,
-  standIns: StandIns,
-): DevelopmentRoutes {
+export function developmentRoutes({
+  db,
+  accountingSecret,
+  standIns,
+  url,
+  isAttached,
+}: Development): DevelopmentRoutes {
+  const partners = partnersOf(url);
   const accounting = accountingSecret ? createAccounting(accountingSecret) : null;
   const paymentIntents = guardedEndpoint({
     methods: ['POST'],
@@ -37,6 +51,7 @@ export function developmentRoutes(
   const answer: DevelopmentRoutes = async (request) => {
     const { pathname, searchParams } = new URL(request.url);
     if (pathname.startsWith('/dev/')) requireLocalOrigin(request);
+    if (pathname === '/dev/webhooks') return await partners.fetch(request);
     if (pathname === '/dev/payment-intents') return await paymentIntents.fetch(request);
     switch (`${request.method} ${pathname}`) {
       case 'POST /dev/accounting':
@@ -46,7 +61,7 @@ export function developmentRoutes(
       case 'GET /dev/newest':
         return Response.json({ seq: await newestSeq(db) });
       case 'GET /dev/journeys':
-        return await journeys(db, searchParams.get('since') ?? '0');
+        return await journeys(db, searchParams.get('since') ?? '0', isAttached);
       default:
         return null;
     }
@@ -58,8 +73,18 @@ export function developmentRoutes(
   };
 }
 
-async function journeys(db: Database, since: string): Promise<Response> {
+async function journeys(
+  db: Database,
+  since: string,
+  isAttached: Development['isAttached'],
+): Promise<Response> {
   if (!/^\d{1,15}$/.test(since))
     return new Response('since: write the seq that /dev/newest answered\n', { status: 400 });
-  return Response.json(await journeysSince(db, Number(since)));
+  const found = await journeysSince(db, Number(since));
+  return Response.json(
+    found.map((row) => ({
+      ...row,
+      isUnattached: row.subscriber !== null && !isAttached(row.topic, row.subscriber),
+    })),
+  );
 }

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 
 import { localServerFile, readLocalServer } from '../cli/local-server.ts';
 import type { LocalServer } from '../cli/local-server.ts';
-import { providers } from '../lib/config.ts';
+import { providers, schemes } from '../lib/config.ts';
 import type { Provider, Scheme } from '../lib/config.ts';
+import { isUsableSecret } from '../lib/webhooks/verify.ts';
 
 /** The schemes of the providers that do not sign by Standard Webhooks. */
 const SCHEMES: Readonly<Partial<Record<Provider, Scheme>>> = {
@@ -27,27 +28,45 @@ export function generateSecrets(dataDir: string): Record<string, string> {
 
 /** Does the same for the demo's partners: the providers, and an accounting system at `/dev/accounting`. */
 export function generatePartners(dataDir: string, port: number): Record<string, string> {
-  const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
   const wanted: Record<string, string> = {};
   for (const provider of providers) {
     const prefix = `WEBHOOK_${provider.toUpperCase()}`;
+    // As in a deployment: without a scheme of its own, a secret of one's own is of Standard Webhooks.
     if (process.env[`${prefix}_SECRET`]) continue;
-    wanted[`${prefix}_SECRET`] = secret();
-    wanted[`${prefix}_SCHEME`] = SCHEMES[provider] ?? 'standard';
+    const own = schemes.find((scheme) => scheme === process.env[`${prefix}_SCHEME`]);
+    const scheme = own ?? SCHEMES[provider] ?? 'standard';
+    wanted[`${prefix}_SECRET`] = usable(scheme, keptIn(dataDir)[`${prefix}_SECRET`]) ?? secret(scheme);
+    wanted[`${prefix}_SCHEME`] = scheme;
   }
   if (!process.env['SUBSCRIBER_ACCOUNTING_URL']) {
-    wanted['SUBSCRIBER_ACCOUNTING_SECRET'] = secret();
+    wanted['SUBSCRIBER_ACCOUNTING_SECRET'] = secret('standard');
     wanted['SUBSCRIBER_ACCOUNTING_URL'] = `http://localhost:${port}/dev/accounting`;
   }
   return setUnset(dataDir, wanted);
 }
 
+/** Criipto's secrets are plain base64; the others' may be. */
+function secret(scheme: Scheme): string {
+  return `${scheme === 'criipto' ? '' : 'whsec_'}${randomBytes(32).toString('base64')}`;
+}
+
+/** @returns undefined for a kept secret that was made for another scheme. */
+function usable(scheme: Scheme, kept: string | undefined): string | undefined {
+  return kept !== undefined && isUsableSecret(scheme, kept) ? kept : undefined;
+}
+
+/** What an earlier start has generated. */
+function keptIn(dataDir: string): Readonly<Record<string, string>> {
+  return readLocalServer(dataDir)?.variables ?? {};
+}
+
 function setUnset(dataDir: string, wanted: Readonly<Record<string, string>>): Record<string, string> {
-  const kept = readLocalServer(dataDir)?.variables ?? {};
+  const kept = keptIn(dataDir);
   const generated: Record<string, string> = {};
   for (const [name, value] of Object.entries(wanted)) {
     if (process.env[name]) continue;
-    generated[name] = name.endsWith('_SECRET') ? (kept[name] ?? value) : value;
+    const isKept = name.endsWith('_SECRET') && !name.startsWith('WEBHOOK_');
+    generated[name] = isKept ? (kept[name] ?? value) : value;
     process.env[name] = generated[name];
   }
   return generated;

@@ -7,7 +7,10 @@ import { config, subscribers } from '../lib/postbud.ts';
 import { dataDir } from '../cli/local-server.ts';
 import type { StandIns } from './stand-ins.ts';
 
-/** Lists what the local server has: its database, services and generated variables. */
+/**
+ * Lists what the local server has: its database, services and generated variables. Beside a real database it shows no
+ * secret: who reads one of the operators can make tokens.
+ */
 export function greeting(
   url: string,
   standIns: StandIns,
@@ -33,13 +36,13 @@ export function greeting(
     const width = Math.max(...variables.map(([name]) => name.length));
     lines.push(
       `\nGenerated for development, kept in ${dataDir()}/development.json (to choose a value, set the variable):\n`,
-      ...variables.map(([name, value]) => `  ${padTo(width, name)}  ${value}`),
+      ...variables.map(([name, value]) => (isEmbedded() ? `  ${padTo(width, name)}  ${value}` : `  ${name}`)),
     );
   }
   return `${lines.join('\n')}\n`;
 }
 
-/** Lists what to open and to try next. @param consoleUrl a link that signs in. */
+/** Lists what to open and to try next. @param consoleUrl a link that signs in, where the database is embedded. */
 export function nextSteps(siteUrl: string, consoleUrl: string, { mailUrl }: StandIns): string {
   const traffic = isEmbedded() ? 'npm run demo in a second terminal sends the traffic again; ' : '';
   return [
@@ -49,7 +52,9 @@ export function nextSteps(siteUrl: string, consoleUrl: string, { mailUrl }: Stan
     '    a marketing site on another origin, with the chat and the inquiry form',
     ...(mailUrl === null ? [] : [`  ${mailUrl}`, '    the sent mails']),
     `  ${consoleUrl}`,
-    '    the operators’ console, with a token filled in (npm run token mints others)\n',
+    isEmbedded()
+      ? '    the operators’ console, with a token filled in (npm run token mints others)\n'
+      : '    the operators’ console (npm run token mints a token)\n',
   ].join('\n');
 }
 
@@ -65,9 +70,10 @@ function databaseWords(): string {
 
 function relayWords(): string {
   const attached = [...new Set(subscribers().map(({ name }) => name))];
-  const whom = isEmbedded()
-    ? `${attached.length} subscribers`
-    : `${attached.join(', ')}; deliveries to unattached subscribers wait`;
+  const whom =
+    isEmbedded() && config().standIns
+      ? `${attached.length} subscribers`
+      : `${attached.join(', ')}; deliveries to unattached subscribers wait`;
   return `every 5 seconds and after every emit, for ${whom}`;
 }
 

@@ -25,12 +25,17 @@ export const journey = z.object({
   lastError: z.string().nullable(),
   /** An earlier delivery of the lane waits for its retry, and this one behind it. */
   isHeldBack: z.boolean(),
+  /** Nobody takes it, so it waits. */
+  isUnattached: z.boolean(),
 });
 export type Journey = z.output<typeof journey>;
 
 /** Reads the journeys of all events after `sinceSeq`, oldest event first. */
-export async function journeysSince(db: Database, sinceSeq: number): Promise<Journey[]> {
-  return await run<Journey>(driverOf(db), {
+export async function journeysSince(
+  db: Database,
+  sinceSeq: number,
+): Promise<Omit<Journey, 'isUnattached'>[]> {
+  return await run(driverOf(db), {
     text: `
       select events.id::text as "eventId", events.topic, causation_id as "causationId", subscriber,
         (extract(epoch from events.created_at) * 1000)::float8 as "createdAtMs",
@@ -84,8 +89,9 @@ export function journeyTable(journeys: readonly Journey[], pane: Pane, now: numb
   return table(pane, columns, rows);
 }
 
-function note({ state, isHeldBack, lastError, nextAttemptAtMs }: Journey, now: number): string {
+function note({ state, isHeldBack, isUnattached, lastError, nextAttemptAtMs }: Journey, now: number): string {
   if (state === 'delivered') return '';
+  if (isUnattached) return 'waits until somebody is attached';
   if (isHeldBack && lastError === null) return 'behind an earlier event of its lane';
   const retry =
     nextAttemptAtMs === null ? '' : `next retry ${until(instantOf(nextAttemptAtMs), instantOf(now))}`;

@@ -78,8 +78,14 @@ async function start(): Promise<void> {
   });
   if (folder !== null) keepPrivate(folder);
   const accountingSecret = process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '';
-  open(isEmbedded ? developmentRoutes(db, accountingSecret, standIns) : async () => null);
   const url = `http://localhost:${new URL(server.url ?? '').port}`;
+  const isAttached = (topic: string, name: string) =>
+    subscribers().some((one) => one.name === name && one.handlers.has(topic));
+  open(
+    isEmbedded
+      ? developmentRoutes({ db, accountingSecret, standIns, url: () => url, isAttached })
+      : async () => null,
+  );
   publish(dataDir(), url, generated);
   const site = await listenNear(port === 0 ? 0 : port + 1, serveSite);
   console.log(greeting(url, standIns, generated));
@@ -105,7 +111,9 @@ async function start(): Promise<void> {
     await demo({ url, variables: generated }, console.log);
     logToConsole();
   }
-  console.log(nextSteps(`${site.url}/?api=${url}`, await signInUrl(url), standIns));
+  // Beside a real database a token in a terminal, or in a log of it, would open somebody's data.
+  const consoleUrl = isEmbedded ? await signInUrl(url) : `${url}/platform/event-bus`;
+  console.log(nextSteps(`${site.url}/?api=${url}`, consoleUrl, standIns));
 }
 
 /** Writes log lines to the console, with or without one for each request. */

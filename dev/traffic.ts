@@ -1,13 +1,12 @@
-import { createHash, createHmac, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { IncomingMessage, request } from 'node:http';
 
-import { Webhook } from 'standardwebhooks';
-import Stripe from 'stripe';
 import { z } from 'zod';
 
 import { CLOSED_PERIOD, DOWN } from './accounting.ts';
 import type { LocalServer } from '../cli/local-server.ts';
+import type { DemoWebhook } from './partners.ts';
 
 /** The address of a visitor who asks too often: not the one of a browser on this machine. */
 const IMPATIENT_ADDRESS = '127.0.0.9';
@@ -30,23 +29,23 @@ export interface Sent {
  * replays it. It is down when the second arrives, so that delivery waits for a retry, and the third waits behind it:
  * deliveries are in order.
  *
- * The providers' own SDKs sign the webhooks. Vipps MobilePay has none that signs, so its scheme is written out here.
+ * The server signs the webhooks (`/dev/webhooks`): it has the secrets, and those of the user's own are in no file.
  *
  * @returns the requests, in order.
  */
-export async function sendTraffic({ url, variables }: LocalServer): Promise<Sent[]> {
+export async function sendTraffic({ url }: Pick<LocalServer, 'url'>): Promise<Sent[]> {
   const run = randomUUID().slice(0, 8);
-  const secretOf = (provider: string) => variables[`WEBHOOK_${provider}_SECRET`] ?? '';
   const sent: Sent[] = [];
-  const post = async (what: string, path: string, headers: Record<string, string>, body: string) => {
+  const post = async (what: string, path: string, body: object) => {
     const response = await fetch(new URL(path, url), {
       method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
     });
     sent.push({ what, status: response.status, answer: shorten(await response.text()) });
   };
-  const intent = (what: string, body: object) => post(what, '/dev/payment-intents', {}, JSON.stringify(body));
+  const intent = (what: string, body: object) => post(what, '/dev/payment-intents', body);
+  const webhook = (what: string, sending: DemoWebhook) => post(what, '/dev/webhooks', sending);
 
   await intent('payments creates a wallet intent', {
     id: `wallet-${run}`,
@@ -55,8 +54,7 @@ export async function sendTraffic({ url, variables }: LocalServer): Promise<Sent
     amountMinor: 45_000,
     currency: 'NOK',
   });
-  const wallet = vippsCallback(run, secretOf('WALLETPAYMENTS'), new URL('/webhooks/walletpayments', url));
-  await post('wallet callback: captured', '/webhooks/walletpayments', wallet.headers, wallet.body);
+  await webhook('wallet callback: captured', walletCallback(run));
 
   for (const [number, { fate, amount }] of CARD_PAYMENTS.entries()) {
     const id = `${run}_${number + 1}`;
@@ -67,20 +65,19 @@ export async function sendTraffic({ url, variables }: LocalServer): Promise<Sent
       amountMinor: amount,
       currency: 'NOK',
     });
-    const card = stripeWebhook(id, amount, secretOf('CARDPAYMENTS'));
-    await post('card webhook: captured', '/webhooks/cardpayments', card.headers, card.body);
-    if (fate === DOWN) await post('the same again', '/webhooks/cardpayments', card.headers, card.body);
+    await webhook('card webhook: captured', cardWebhook(id, amount));
+    if (fate === DOWN) await webhook('the same again', cardWebhook(id, amount));
   }
 
-  const login = identityCallback(run, secretOf('IDENTITYPROVIDER'));
-  await post('identity callback: login', '/webhooks/identityprovider', login.headers, login.body);
-  const forged = login.body.replace('national-id', 'bank-id');
-  await post('a forged login', '/webhooks/identityprovider', login.headers, forged);
+  await webhook('identity callback: login', identityCallback(run));
+  await webhook('a forged login', { ...identityCallback(run), isForged: true });
 
   const question = { role: 'user', content: 'Har dere et møterom for tolv?' };
-  const chat = JSON.stringify({ system: 'Du svarer om leie av lokaler i Solvik.', messages: [question] });
-  await post('a visitor asks', '/api/chat', {}, chat);
-  await post('an inquiry', '/api/inquiry', {}, JSON.stringify(inquiry(run)));
+  await post('a visitor asks', '/api/chat', {
+    system: 'Du svarer om leie av lokaler i Solvik.',
+    messages: [question],
+  });
+  await post('an inquiry', '/api/inquiry', inquiry(run));
   const impatient = await askTooOften(new URL('/api/chat', url));
   if (impatient) sent.push(impatient);
   return sent;
@@ -145,69 +142,48 @@ function shorten(answer: string): string {
   return text.length > 100 ? `${text.slice(0, 99)}…` : text;
 }
 
-interface Signed {
-  readonly headers: Record<string, string>;
-  readonly body: string;
-}
-
-function stripeWebhook(id: string, amount: number, secret: string): Signed {
-  const body = JSON.stringify({
+function cardWebhook(id: string, amount: number): DemoWebhook {
+  const intent = {
+    id: `pi_${id}`,
+    object: 'payment_intent',
+    amount,
+    amount_received: amount,
+    currency: 'nok',
+  };
+  return {
+    provider: 'cardpayments',
     id: `evt_${id}`,
-    object: 'event',
-    type: 'payment_intent.succeeded',
-    data: {
-      object: {
-        id: `pi_${id}`,
-        object: 'payment_intent',
-        amount,
-        amount_received: amount,
-        currency: 'nok',
-      },
+    body: {
+      id: `evt_${id}`,
+      object: 'event',
+      type: 'payment_intent.succeeded',
+      data: { object: intent },
     },
-  });
-  return {
-    headers: { 'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload: body, secret }) },
-    body,
   };
 }
 
-/** https://developer.vippsmobilepay.com/docs/APIs/webhooks-api/request-authentication/ */
-function vippsCallback(run: string, secret: string, url: URL): Signed {
-  const body = JSON.stringify({
-    msn: '123456',
-    reference: `wallet-${run}`,
-    pspReference: `psp-${run}`,
-    name: 'CAPTURED',
-    amount: { currency: 'NOK', value: 45_000 },
-    success: true,
-  });
-  const date = new Date().toUTCString();
-  const hash = createHash('sha256').update(body).digest('base64');
-  const signed = `POST\n${url.pathname}${url.search}\n${date};${url.host};${hash}`;
-  const signature = createHmac('sha256', secret).update(signed).digest('base64');
+function walletCallback(run: string): DemoWebhook {
   return {
-    headers: {
-      'x-ms-date': date,
-      'x-ms-content-sha256': hash,
-      authorization: `HMAC-SHA256 SignedHeaders=x-ms-date;host;x-ms-content-sha256&Signature=${signature}`,
+    provider: 'walletpayments',
+    id: `psp_${run}`,
+    body: {
+      msn: '123456',
+      reference: `wallet-${run}`,
+      pspReference: `psp-${run}`,
+      name: 'CAPTURED',
+      amount: { currency: 'NOK', value: 45_000 },
+      success: true,
     },
-    body,
   };
 }
 
-function identityCallback(run: string, secret: string): Signed {
-  const body = JSON.stringify({
-    type: 'login.succeeded',
-    data: { subject: `person-${run}`, method: 'national-id', email: `person-${run}@example.no` },
-  });
-  const id = `msg_${run}`;
-  const at = new Date();
+function identityCallback(run: string): DemoWebhook {
   return {
-    headers: {
-      'webhook-id': id,
-      'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
-      'webhook-signature': new Webhook(secret).sign(id, at, body),
+    provider: 'identityprovider',
+    id: `msg_${run}`,
+    body: {
+      type: 'login.succeeded',
+      data: { subject: `person-${run}`, method: 'national-id', email: `person-${run}@example.no` },
     },
-    body,
   };
 }

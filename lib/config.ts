@@ -1,4 +1,4 @@
-import { environmentOf, InvalidConfiguration, isDeployed, readable } from './environment.ts';
+import { environmentOf, InvalidConfiguration, isDeployed, namesUser, readable } from './environment.ts';
 import type { Environment, Source } from './environment.ts';
 import { wrongInOrigin } from './origin-pattern.ts';
 import { remoteSubscribers } from './remote-subscribers.ts';
@@ -193,7 +193,7 @@ function mail(env: Environment, admin = env.ADMIN_EMAIL): MailSettings | undefin
   if (!env.SENDGRID_API_KEY || !env.FROM_EMAIL || !admin) return undefined;
   return {
     apiKey: env.SENDGRID_API_KEY,
-    baseUrl: env.SENDGRID_BASE_URL,
+    baseUrl: withoutUser('SENDGRID_BASE_URL', env.SENDGRID_BASE_URL),
     residency: env.SENDGRID_RESIDENCY ?? 'global',
     from: env.FROM_EMAIL,
     admin,
@@ -253,7 +253,7 @@ function alerts(env: Environment, source: Source) {
 
 /** @throws InvalidConfiguration for a URL with a user or a password, which `fetch` refuses. */
 function withoutUser(variable: string, url: string | undefined): string | undefined {
-  if (url === undefined || new URL(url).username === '') return url;
+  if (url === undefined || !namesUser(url)) return url;
   throw new InvalidConfiguration(variable, 'must not contain a user or a password');
 }
 

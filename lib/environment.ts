@@ -35,6 +35,12 @@ export const httpUrl = optional(
   }),
 );
 
+/** Whether a URL contains a user or a password, which may stand there alone. */
+export function namesUser(url: string): boolean {
+  const { username, password } = new URL(url);
+  return username !== '' || password !== '';
+}
+
 export const onOrOff = oneOf(['on', 'off']);
 
 const shareOfTraces = 'must be the share of traces to keep, from 0 to 1, for example 0.1';

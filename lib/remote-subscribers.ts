@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-import { httpUrl, InvalidConfiguration, oneOf, onOrOff, optional, parsed } from './environment.ts';
+import { httpUrl, InvalidConfiguration, namesUser, oneOf, onOrOff, optional, parsed } from './environment.ts';
 import type { Source } from './environment.ts';
 
 /** A component that runs elsewhere and receives its events over HTTP. Reading a wrong part of it throws. */
@@ -74,7 +74,7 @@ function urlOf(name: string, source: Source): string {
       `must be set when ${topics} is. If nothing is to be sent elsewhere, remove ${topics}`,
     );
   }
-  if (!new URL(url).username) return url;
+  if (!namesUser(url)) return url;
   throw new InvalidConfiguration(
     variable,
     'must not contain a user or a password: requests are signed instead',

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import {
   httpUrl,
   InvalidConfiguration,
+  namesUser,
   oneOf,
   optional,
   parsed,
@@ -156,8 +157,8 @@ function apiOf(provider: Provider, used: Scheme): 'stripe' | 'vipps' {
 }
 
 function addressOf(variable: string, url: string): string {
-  const { username, search, hash } = new URL(url);
-  if (username === '' && search === '' && hash === '') return url.replace(/\/+$/, '');
+  const { search, hash } = new URL(url);
+  if (!namesUser(url) && search === '' && hash === '') return url.replace(/\/+$/, '');
   throw new InvalidConfiguration(
     variable,
     'must be an address without a user, a query or a fragment, for example https://apitest.vipps.no',

@@ -41,9 +41,9 @@ async function check(root: URL): Promise<string[]> {
   const theirs = join(folder, 'theirs');
   const project = { projectId: 'prj_none', orgId: 'team_none', settings: {} };
   writeFileSync(join(folder, '.vercel', 'project.json'), JSON.stringify(project));
-  // CI=1 allows the build to overwrite the files.
+  // As on a runner, where the build overwrites the files.
   run(folder, 'npx', ['-y', '-p', 'node@24', '-p', VERCEL, '-c', `vercel build --prod --output ${theirs}`], {
-    CI: '1',
+    CI: 'true',
     VERCEL_TELEMETRY_DISABLED: '1',
   });
 
@@ -75,15 +75,25 @@ function run(cwd: string, command: string, args: string[], variables: Record<str
   execFileSync(command, args, { cwd, stdio: 'inherit', env: { ...process.env, ...variables } });
 }
 
-/** Expects in a function of Vercel's build: a file that re-exports the bundle, the bundle, and no package. */
+/** Expects in a function of Vercel's build: a file that re-exports the bundle, what we build, and no package. */
 function differencesOf(name: string, ours: string, theirs: string): string[] {
   const folder = join('functions', `${name}.func`);
   const bundle = posix.join(posix.dirname(name), `_${posix.basename(name)}.mjs`);
-  const files = ['.vc-config.json', bundle, `${name}.js`, `${name}.js.map`, 'package.json'].toSorted();
+  const beside = filesIn(ours, folder).filter((file) => posix.basename(file).startsWith('_'));
+  const files = [
+    '.vc-config.json',
+    bundle,
+    ...beside,
+    `${name}.js`,
+    `${name}.js.map`,
+    'package.json',
+  ].toSorted();
   const theirFiles = filesIn(theirs, folder);
   if (!theirFiles.includes(bundle)) return difference(folder, files, theirFiles);
   const code = (...path: string[]) => readFileSync(join(...path), 'utf8');
-  const isSame = code(ours, folder, `${name}.mjs`) === code(theirs, folder, bundle);
+  const isSame =
+    code(ours, folder, `${name}.mjs`) === code(theirs, folder, bundle) &&
+    beside.every((file) => code(ours, folder, file) === code(theirs, folder, file));
   const config = json(ours, folder, '.vc-config.json');
   const theirConfig = json(theirs, folder, '.vc-config.json');
   return [

@@ -3,30 +3,35 @@ import { posix } from 'node:path';
 
 import { bundle } from './bundle.ts';
 import { functionsOf } from './functions.ts';
+import { whyKept } from './throwaway.ts';
 import { readVercelJson } from './vercel-json.ts';
 
 /**
  * `npm run vercel-build`: makes the platform deploy the bundles of `npm run build` when it builds from Git.
  *
  * The platform's own build of a file in `api/` wins over an output that a command wrote. But it runs this script first,
- * once for each function. So the script overwrites each function's file, in the platform's throwaway checkout, with a
- * line that re-exports the bundle beside it.
+ * once for each function. So the script overwrites each function's file, in a throwaway checkout, with a line that
+ * re-exports the bundle beside it. In any other checkout it writes nothing: the functions then start more slowly.
  */
 const root = new URL('../../', import.meta.url);
-const { VERCEL, CI } = process.env;
-if (VERCEL !== '1' || CI !== '1') {
-  console.error(
-    'vercel-build overwrites the files of api/, so it runs only in the platform’s build (VERCEL=1 and CI=1).\n' +
-      'Here, run npm run build, which makes the same functions, and vercel deploy --prebuilt.',
-  );
-  process.exit(1);
-}
-
 const files = functionsOf(root, readVercelJson(root)).map(({ file }) => file);
 if (files.some((file) => readFileSync(new URL(file, root), 'utf8') !== reExportOf(file))) {
+  const reason = whyKept(root, process.env);
+  if (reason === null) await overwrite();
+  else
+    console.warn(
+      `The functions are built without bundles, and start more slowly, because bundling overwrites the files of api/, and ${reason}.\n` +
+        'To build them with bundles here, use npm run build, and vercel deploy --prebuilt.',
+    );
+}
+
+async function overwrite(): Promise<void> {
   const bundles = await bundle(root, files);
   for (const [index, file] of files.entries()) {
-    writeFileSync(new URL(bundleOf(file), root), bundles[index]!.code);
+    const { code, beside } = bundles[index]!;
+    writeFileSync(new URL(bundleOf(file), root), code);
+    for (const [name, text] of Object.entries(beside))
+      writeFileSync(new URL(posix.join(posix.dirname(file), name), root), text);
     writeFileSync(new URL(file, root), reExportOf(file));
   }
 }

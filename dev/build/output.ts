@@ -1,5 +1,5 @@
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { bundle } from './bundle.ts';
@@ -40,6 +40,8 @@ export async function writeOutput(root: URL): Promise<BuiltFunction[]> {
   for (const { name, settings, bundle } of built) {
     const folder = `functions/${name}.func/`;
     write(output, `${folder}${name}.mjs`, bundle.code);
+    for (const [file, code] of Object.entries(bundle.beside))
+      write(output, `${folder}${posix.dirname(name)}/${file}`, code);
     write(output, `${folder}.vc-config.json`, json(functionConfig(name, settings, vercelJson.regions)));
   }
   return built;

@@ -30,7 +30,11 @@ async function main(): Promise<void> {
   const standIns = await startStandIns(0);
   const { db } = await connect(database.url);
   await migrate(db);
-  const routes = developmentRoutes(db, process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '', standIns);
+  let ownUrl = '';
+  const accountingSecret = process.env['SUBSCRIBER_ACCOUNTING_SECRET'] ?? '';
+  // The functions attach everybody.
+  const isAttached = () => true;
+  const routes = developmentRoutes({ db, accountingSecret, standIns, url: () => ownUrl, isAttached });
   let components: Components | undefined;
   const beside = serve({
     port: 0,
@@ -53,6 +57,7 @@ async function main(): Promise<void> {
     crons: true,
     write: (text) => process.stdout.write(text),
   });
+  ownUrl = url;
   publish(dataDir(), url, generated);
   console.log(`Postbud’s build listens on ${url}\n\n  ${await signInUrl(url)}\n`);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {

@@ -16,7 +16,8 @@ export async function beat(settings: AlertSettings): Promise<void> {
   const url = readable(() => settings.heartbeatUrl);
   if (url === undefined) return;
   try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    // A redirect would lead to an address that nobody configured, even one inside.
+    const response = await fetch(url, { redirect: 'manual', signal: AbortSignal.timeout(TIMEOUT_MS) });
     await response.body?.cancel();
     if (!response.ok) log('warn', 'the heartbeat was refused', { status: response.status });
   } catch (error) {

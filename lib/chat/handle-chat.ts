@@ -17,6 +17,8 @@ export interface Chat {
   readonly settings: Config['chat'];
   /** Counts one call against the daily budget of all visitors. @throws Problem 429 */
   readonly takeBudget: () => Promise<Budgeted>;
+  /** Keeps the function alive until the promise settles, also when its caller hangs up. */
+  readonly waitUntil: (work: Promise<unknown>) => void;
   /** Twenty seconds unless given. */
   readonly deadlineMs?: number;
 }
@@ -38,11 +40,10 @@ export async function handleChat(chat: Chat): Promise<Response> {
   const budgeted = await chat.takeBudget();
   const { request, requestId, body, deadlineMs = DEADLINE_MS } = chat;
   const call = ModelCall.begin({ requestId, body, settings, deadlineMs, callerSignal: request.signal });
-  try {
-    return await ask(call, requestId, wantsStream(request));
-  } finally {
-    if (!call.hasReachedModel) await budgeted.giveBack();
-  }
+  const answering = askWithin(budgeted, call, chat);
+  // The platform ends this function when its caller hangs up, and the line and the budget come after that.
+  chat.waitUntil(Promise.allSettled([answering, call.ended]));
+  return await answering;
 }
 
 /** The owner must set a key. */
@@ -62,6 +63,18 @@ function wantsStream({ headers }: Request): boolean {
     const [type, ...parameters] = range.split(';').map((part) => part.trim());
     return type === 'text/event-stream' && !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter));
   });
+}
+
+async function askWithin(
+  budgeted: Budgeted,
+  call: ModelCall,
+  { request, requestId }: Chat,
+): Promise<Response> {
+  try {
+    return await ask(call, requestId, wantsStream(request));
+  } finally {
+    if (!call.hasReachedModel) await budgeted.giveBack();
+  }
 }
 
 async function ask(call: ModelCall, requestId: string, isStream: boolean): Promise<Response> {

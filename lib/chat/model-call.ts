@@ -43,7 +43,10 @@ const RETRY_WAIT_MS = 200;
 export class ModelCall {
   /** The tokens that the provider has reported so far. */
   use: TokenUse | undefined;
+  /** Fulfilled when the call has ended and its line is in the log. */
+  readonly ended: Promise<void>;
 
+  #settle: () => void = () => undefined;
   readonly #question: ModelQuestion;
   readonly #startedAt = performance.now();
   // Not `AbortSignal.any`: Node 20 may garbage-collect a timeout that only such a signal refers to.
@@ -56,6 +59,7 @@ export class ModelCall {
 
   private constructor(question: ModelQuestion) {
     this.#question = question;
+    this.ended = new Promise((resolve) => (this.#settle = resolve));
   }
 
   /** Begins a call: from now on its deadline is running. */
@@ -166,6 +170,7 @@ export class ModelCall {
 
   #release(): void {
     clearTimeout(this.#timer);
+    this.#settle();
     this.#question.callerSignal.removeEventListener('abort', this.hangUp);
   }
 

@@ -4,6 +4,7 @@ import type { MailSettings } from '../config.ts';
 import { deepestCodeOf, isNeverConnected } from '../http/no-connection.ts';
 import { SECOND, sleep } from '../time.ts';
 import { asciiAddress } from './address.ts';
+import type { SendGridMail } from './sendgrid.ts';
 
 /** A mail to the administrator, or to one other person. */
 export interface Mail {
@@ -93,46 +94,41 @@ export async function sendMail(settings: MailSettings, mail: Mail, timeoutMs = T
   }
 }
 
-const HOSTS = { global: 'https://api.sendgrid.com', eu: 'https://api.eu.sendgrid.com' };
-
-/**
- * Calls the v3 API once. Not with SendGrid's SDK, whose HTTP client (axios) and its packages would add 390 kB to each
- * function that relays, because the relay's subscribers send mail.
- *
- * @throws MailNotSent
- */
+/** Calls the API once. @throws MailNotSent */
 async function handOver(settings: MailSettings, mail: Mail, timeoutMs: number): Promise<void> {
-  const host = settings.baseUrl?.replace(/\/+$/, '') ?? HOSTS[settings.residency];
-  const { status, text } = await post(`${host}/v3/mail/send`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${settings.apiKey}`, 'content-type': 'application/json' },
-    body: JSON.stringify(message(settings, mail)),
-    // The API has no redirects; one would take the mail elsewhere.
-    redirect: 'manual',
-    signal: AbortSignal.timeout(timeoutMs),
-  });
-  if (status < 200 || status > 299) throw new MailNotSent('email_failed', { status, fields: fieldsOf(text) });
+  // Before the limit begins: the first mail of a process waits for the package to be read.
+  const { handOverToSendGrid } = await import('./sendgrid.ts');
+  const signal = AbortSignal.timeout(timeoutMs);
+  try {
+    await handOverToSendGrid(settings, message(settings, mail), signal);
+  } catch (error) {
+    throw failureOf(error, signal);
+  }
 }
 
-/** Reads the answer to its end, within the time limit. @throws MailNotSent */
-async function post(
-  url: string,
-  request: RequestInit & { readonly signal: AbortSignal },
-): Promise<{ readonly status: number; readonly text: string }> {
-  try {
-    const response = await fetch(url, request);
-    return { status: response.status, text: await response.text() };
-  } catch (error) {
-    const reason = deepestCodeOf(error);
-    const isTimeout = request.signal.aborted || reason === 'ETIMEDOUT';
-    throw new MailNotSent(isTimeout ? 'email_timeout' : 'email_unreachable', { reason });
+/** An answer other than 2xx, in an error of the package (4xx and 5xx) or of its HTTP client (redirects). */
+const answered = z.union([
+  z.object({ code: z.int(), response: z.object({ body: z.unknown() }) }),
+  z
+    .object({ response: z.object({ status: z.int() }) })
+    .transform(({ response }) => ({ code: response.status, response: { body: undefined } })),
+]);
+
+function failureOf(error: unknown, signal: AbortSignal): MailNotSent {
+  const { data: answer } = answered.safeParse(error);
+  if (answer) {
+    const { code: status, response } = answer;
+    return new MailNotSent('email_failed', { status, fields: fieldsOf(response.body) });
   }
+  const reason = deepestCodeOf(error);
+  const isTimeout = signal.aborted || reason === 'ETIMEDOUT';
+  return new MailNotSent(isTimeout ? 'email_timeout' : 'email_unreachable', { reason });
 }
 
 const OFF = { enable: false };
 
 /** @see https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send */
-function message(settings: MailSettings, mail: Mail) {
+function message(settings: MailSettings, mail: Mail): SendGridMail {
   const to = asciiAddress(mail.to ?? settings.admin);
   const cc = settings.cc === undefined || mail.to !== undefined ? undefined : asciiAddress(settings.cc);
   // The provider refuses a mail that names an address twice.
@@ -140,18 +136,18 @@ function message(settings: MailSettings, mail: Mail) {
   return {
     personalizations: [{ to: [{ email: to }], ...(isCopied && { cc: [{ email: cc }] }) }],
     from: { email: asciiAddress(settings.from), name: mail.senderName },
-    ...(mail.replyTo && { reply_to: toAddress(mail.replyTo) }),
+    ...(mail.replyTo && { replyTo: toAddress(mail.replyTo) }),
     subject: mail.subject,
     content: [
       { type: 'text/plain', value: mail.text },
       { type: 'text/html', value: mail.html },
     ],
-    categories: mail.categories,
-    custom_args: { reference: mail.reference },
-    tracking_settings: {
-      click_tracking: { enable: false, enable_text: false },
-      open_tracking: OFF,
-      subscription_tracking: OFF,
+    categories: [...mail.categories],
+    customArgs: { reference: mail.reference },
+    trackingSettings: {
+      clickTracking: { enable: false, enableText: false },
+      openTracking: OFF,
+      subscriptionTracking: OFF,
       ganalytics: OFF,
     },
   };
@@ -173,18 +169,10 @@ function displayName(name: string): string {
 const refusal = z.object({ errors: z.array(z.object({ field: z.string().nullish() })) });
 
 /** The fields that a refusal names, if they look like paths of the API, such as `personalizations.0.cc`. */
-function fieldsOf(answer: string): readonly string[] {
-  const { data } = refusal.safeParse(parseJson(answer));
+function fieldsOf(answer: unknown): readonly string[] {
+  const { data } = refusal.safeParse(answer);
   const fields = data?.errors.map(({ field }) => field ?? '') ?? [];
   return fields.filter((field) => /^[a-z0-9_.]{1,80}$/.test(field));
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function wasNotAccepted({ code, status = 0, reason }: MailNotSent): boolean {

@@ -12,7 +12,7 @@ import { requireTopics, topicsSentOut } from './sent-out.ts';
 import { topicsOf } from './subscriber.ts';
 import type { AttachedSubscriber } from './subscriber.ts';
 
-type Settings = Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail'>>;
+type Settings = Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail' | 'standIns'>>;
 
 /** A component, or a part of it, that is not attached because a variable is invalid. */
 export interface Refusal {
@@ -23,8 +23,8 @@ export interface Refusal {
 }
 
 /**
- * Lists the attached subscribers: the components in this process, those with a configured URL, and in the embedded mode a
- * journal in place of all others. A component may be attached twice: some topics in this process, others elsewhere.
+ * Lists the attached subscribers: the components in this process, those with a configured URL, and in the embedded mode,
+ * unless stand-ins are off, a journal in place of all others. A component may be attached twice: some topics in this process, others elsewhere.
  *
  * What an invalid variable leaves in doubt is not attached and is logged; see `refusalsOf`.
  */
@@ -43,7 +43,7 @@ export function subscribersOf(settings: Settings): AttachedSubscriber[] {
         reason,
       });
   }
-  if (settings.database.kind !== 'embedded') return attached;
+  if (settings.database.kind !== 'embedded' || settings.standIns === false) return attached;
   const waiting = refusals.flatMap(({ subscriber, topics }) =>
     topics.map((topic) => `${topic} ${subscriber}`),
   );

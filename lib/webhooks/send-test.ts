@@ -38,7 +38,8 @@ export function testSender(settings: Config['webhooks']): TestSender {
   };
 }
 
-function signingSecret({ scheme, secrets }: WebhookSettings): string | undefined {
+/** Finds a secret to sign with; undefined where none is usable, or only public keys are set, which verify. */
+export function signingSecret({ scheme, secrets }: WebhookSettings): string | undefined {
   return secrets.find((secret) => isUsableSecret(scheme, secret) && !isPublicKey(scheme, secret));
 }
 

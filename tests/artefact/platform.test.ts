@@ -64,7 +64,14 @@ test('every function of the build is one file and its settings', () => {
   const functions = new Set(files.map((file) => file.replace(/\.func\/.*/, '.func')));
   expect(functions.size).toBeGreaterThanOrEqual(9);
   expect(files.filter((file) => !/\.func\/(api\/.*\.mjs|\.vc-config\.json)$/.test(file))).toEqual([]);
-  expect(files).toHaveLength(2 * functions.size);
+  const beside = files.filter((file) => file.endsWith('/_sendgrid.mjs'));
+  expect(files).toHaveLength(2 * functions.size + beside.length);
+  // Those that mail, and those that relay to a subscriber that does.
+  expect([...functions].filter((name) => !beside.some((file) => file.startsWith(name)))).toEqual([
+    'functions/api/chat.func',
+    'functions/api/health.func',
+    'functions/api/openapi.func',
+  ]);
 });
 
 test('the build tells the platform how each function runs, and when the cron is called', () => {
@@ -79,7 +86,9 @@ test('the build tells the platform how each function runs, and when the cron is 
       supportsResponseStreaming: true,
       regions: ['fra1'],
       // The relay goes on for 70 seconds, and ends what it has begun by then, whoever has called it.
-      ...(name === 'api/cron/relay' ? { maxDuration: 90 } : { maxDuration: 30, supportsCancellation: true }),
+      maxDuration: name === 'api/cron/relay' ? 90 : 30,
+      // A caller that hangs up ends only the call of the model. A mail, a webhook or an operator's action goes on.
+      ...(name === 'api/chat' && { supportsCancellation: true }),
     });
   }
   expect(read('config.json')).toMatchObject({ crons: [{ path: '/api/cron/relay', schedule: '* * * * *' }] });

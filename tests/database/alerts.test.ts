@@ -421,6 +421,14 @@ describe('the heartbeat', () => {
     expect(chat.got).toHaveLength(1);
   });
 
+  test('does not follow a redirect, and logs it', async ({ bus, chat, output }) => {
+    const { alerts } = readConfig({ HEARTBEAT_URL: chat.url });
+    chat.behave = (response) => void response.writeHead(302, { location: '/inside' }).end();
+    expect((await cron(bus, alerts)).status).toBe(200);
+    expect(chat.got).toHaveLength(1);
+    expect(output.linesOf('the heartbeat was refused')).toMatchObject([{ status: 302 }]);
+  });
+
   test('that is refused or finds nobody is logged without its address, and fails nothing', async ({
     bus,
     chat,

@@ -80,6 +80,7 @@ function respond({ mode = 'whole', accept = ACCEPT[mode], settings, signal, ...c
     body,
     settings: { apiKey: KEY, baseUrl: api.url, model: 'claude-haiku-5-5', maxTokens: 1024, ...settings },
     takeBudget: async () => ({ giveBack: async () => undefined }),
+    waitUntil: () => undefined,
     ...chat,
   });
 }
@@ -449,6 +450,27 @@ describe('a caller that hangs up', () => {
       else await reader.cancel();
       expect(await api.requests[0]?.ended).toBe('closed');
       await expect.poll(callLines).toMatchObject([{ outcome: 'aborted' }]);
+    },
+  );
+
+  // The platform ends the function of a caller that hung up, except for what it waits for.
+  test.each(modes)(
+    'the platform waits for a call (%s) whose caller hangs up until its line is in the log',
+    async (mode) => {
+      api.behave('stall');
+      const caller = new AbortController();
+      const work: Promise<unknown>[] = [];
+      const responding = respond({ mode, signal: caller.signal, waitUntil: (promise) => work.push(promise) });
+      if (mode === 'stream') await (await responding).body!.getReader().read();
+      else await expect.poll(() => api.requests).toHaveLength(1);
+      expect(work).toHaveLength(1);
+      let isOver = false;
+      void work[0]!.then(() => (isOver = true));
+      await new Promise(setImmediate);
+      expect(isOver).toBe(false);
+      caller.abort();
+      await work[0];
+      expect(callLines()).toMatchObject([{ outcome: 'aborted' }]);
     },
   );
 

@@ -229,6 +229,13 @@ describe('a mail provider that', () => {
     expect(written.join('\n')).not.toContain('a fault on demand');
   });
 
+  test('mail goes past the proxies of the environment, as all other calls of a function do', async () => {
+    for (const name of ['HTTP_PROXY', 'http_proxy', 'ALL_PROXY'])
+      vi.stubEnv(name, `http://127.0.0.1:${await freePort()}`);
+    expect((await inquiryFunction()(body)).status).toBe(200);
+    expect(sendgrid.mails).toHaveLength(1);
+  });
+
   test('a mail provider that is not there is reported as unreachable', async () => {
     const baseUrl = `http://127.0.0.1:${await freePort()}`;
     const { status, text } = await inquiryFunction({ mail: settings({ baseUrl }) })(body);

@@ -396,6 +396,69 @@ describe('the local server', () => {
   });
 });
 
+describe('the local server with webhook secrets of the user’s own', () => {
+  const whsec = (byte: number) => `whsec_${Buffer.alloc(32, byte).toString('base64')}`;
+  const own = {
+    // Several, for a rotation; the scheme is then the one of the documents.
+    WEBHOOK_CARDPAYMENTS_SECRET: `not-usable ${whsec(4)} ${whsec(5)}`,
+    WEBHOOK_WALLETPAYMENTS_SECRET: 'a secret as text'.replaceAll(' ', '-'),
+    WEBHOOK_WALLETPAYMENTS_SCHEME: 'github-style',
+    // The secret is made up, for this scheme.
+    WEBHOOK_IDENTITYPROVIDER_SCHEME: 'criipto',
+  };
+
+  test(
+    'npm start and npm run demo send webhooks that each endpoint accepts',
+    { timeout: 120_000 },
+    async () => {
+      const DATA_DIR = join(folder, 'own');
+      const server = await startLocalServer({ PORT: String(await freePort()), DATA_DIR, ...own });
+      try {
+        await expect.poll(() => server.output(), { timeout: 60_000 }).toMatch(/\d+ events, \d+ deliveries/);
+        expectDemo(server.output());
+        // In another terminal, which has none of the variables.
+        const { code, output } = await runProgram('dev/demo.ts', { DATA_DIR });
+        expectDemo(output);
+        expect(code).toBe(0);
+        const written = server.output() + readFileSync(join(DATA_DIR, 'development.json'), 'utf8');
+        for (const secret of [whsec(4), whsec(5), own.WEBHOOK_WALLETPAYMENTS_SECRET])
+          expect(written).not.toContain(secret);
+      } finally {
+        await server.stop();
+      }
+    },
+  );
+});
+
+test('with STAND_INS=off nobody takes the place of a component elsewhere', { timeout: 60_000 }, async () => {
+  const server = await startLocalServer({
+    PORT: String(await freePort()),
+    DATA_DIR: join(folder, 'alone'),
+    STAND_INS: 'off',
+  });
+  try {
+    // Nothing waits for what nobody takes.
+    await expect.poll(() => server.output(), { timeout: 25_000 }).toMatch(/\d+ events, \d+ deliveries/);
+    expect(server.output()).toContain('deliveries to unattached subscribers wait');
+    const found = new Set((await journeys(server)).map((row) => `${row.subscriber} ${row.state}`));
+    expect([...found].toSorted()).toEqual([
+      'accounting dead_lettered',
+      'accounting delivered',
+      'accounting failing',
+      'accounting pending',
+      'audit delivered',
+      'bookings pending',
+      'identity delivered',
+      'intelligence pending',
+      'ledger pending',
+      'notifications delivered',
+      'payments delivered',
+    ]);
+  } finally {
+    await server.stop();
+  }
+});
+
 describe('the local server with a database of its own', () => {
   let server: LocalServer;
   let connection: Connection;
@@ -406,6 +469,7 @@ describe('the local server with a database of its own', () => {
       PORT: String(await freePort()),
       DATA_DIR: join(folder, 'beside'),
       DATABASE_URL,
+      NODE_ENV: 'production',
     });
   });
   afterAll(async () => {
@@ -482,9 +546,17 @@ describe('the local server with a database of its own', () => {
       readFileSync(join(folder, 'beside', 'development.json'), 'utf8'),
     ) as ReturnType<typeof published>;
     expect(Object.keys(variables).toSorted()).toEqual(['CRON_SECRET', 'OPERATOR_JWT_SECRET']);
+    expect(output).toContain('  OPERATOR_JWT_SECRET\n');
+    for (const secret of Object.values(variables)) expect(output).not.toContain(secret);
     const foreign = `select topic from events
       where topic not in ('payment.captured', 'user.signed_up', 'cron.daily.06_00')`;
     expect(await rows(connection.db, foreign)).toEqual([]);
+  });
+
+  test('a server beside a real database prints no token, and says how to get one', async () => {
+    await expect.poll(() => server.output()).toContain('(npm run token mints a token)');
+    expect(server.output()).toContain(`${server.url}/platform/event-bus\n`);
+    expect(server.output()).not.toMatch(/token=|eyJ/);
   });
 
   test('npm run demo sends nothing to a real database, and says why', async () => {

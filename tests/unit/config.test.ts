@@ -99,6 +99,7 @@ describe('a wrong value is refused with its variable and what it must be', () =>
     ['ALERT_WEBHOOK_URL', 'https://u:p@chat.example.no', 'must not contain a user or a password'],
     ['ALERT_WEBHOOK_SECRET', 'secret', 'must be whsec_ and the base64 of 24 to 64 random bytes'],
     ['HEARTBEAT_URL', 'https://u:p@watch.example.no', 'must not contain a user or a password'],
+    ['HEARTBEAT_URL', 'https://:p@watch.example.no', 'must not contain a user or a password'],
   ])('the wrong variable %s=%s is refused with its name and what it must be', (variable, value, should) => {
     const error = refused({ [variable]: value });
     expect(error).toMatchObject({ code: 'invalid_configuration', variable });

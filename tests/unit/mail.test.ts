@@ -52,6 +52,28 @@ describe('a mail', () => {
     expect([request.url, request.headers.get('authorization')]).toEqual([url, 'Bearer SG.key']);
   });
 
+  test('mails at the same time keep apart, each with its own key, region and reader', async () => {
+    const fetch = vi
+      .spyOn(globalThis, 'fetch')
+      .mockReset()
+      .mockImplementation(async () => new Response(null, { status: 202 }));
+    await Promise.all([
+      sendMail(settings, { ...mail, to: 'a@example.no' }),
+      sendMail({ ...settings, apiKey: 'SG.eu', residency: 'eu' }, { ...mail, to: 'b@example.no' }),
+    ]);
+    const sent = await Promise.all(
+      fetch.mock.calls.map(async (call) => {
+        const request = new Request(...call);
+        const [, to] = /"to":\[\{"email":"([^"]+)"/.exec(await request.text()) ?? [];
+        return [new URL(request.url).host, request.headers.get('authorization'), to];
+      }),
+    );
+    expect(sent.toSorted()).toEqual([
+      ['api.eu.sendgrid.com', 'Bearer SG.eu', 'b@example.no'],
+      ['api.sendgrid.com', 'Bearer SG.key', 'a@example.no'],
+    ]);
+  });
+
   test.each(['TIL@xn--brum-voa.kommune.no', undefined])(
     'a mail with a copy for %s has each address once, as the name system knows it',
     async (cc) => {
