@@ -12,12 +12,14 @@ import { benchPackage } from './package.ts';
 import { keep, show } from './record.ts';
 import { benchSearch } from './search.ts';
 import { benchTime } from './time.ts';
+import { benchTrouble } from './trouble.ts';
 
 const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Section>>> = {
   ...busBenchmarks,
   time: benchTime,
   edge: benchEdge,
   operators: benchOperators,
+  trouble: benchTrouble,
   search: benchSearch,
   indexing: benchIndexing,
   'cold-start': benchColdStart,

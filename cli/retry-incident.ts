@@ -1,6 +1,6 @@
 import type { IncidentView } from '../lib/operators/incidents/detail.ts';
 import { until } from '../lib/operators/page/instants.ts';
-import { count, quantity } from '../lib/operators/page/words.ts';
+import { quantity, quantityOfLanes } from '../lib/operators/page/words.ts';
 import { writeJson } from './command.ts';
 import type { Call } from './command.ts';
 import { EXIT } from './failure.ts';
@@ -30,7 +30,7 @@ export async function retryIncident(call: Call, incidentId: string): Promise<num
   }
   const last = await follow(call, limitMs, () => bus.ask(showIncident, { parameters }), {
     isSettled: (look) => isAttempted(look.view),
-    words: (look) => `${count(look.view.blockedLanes)} of its lanes are blocked`,
+    words: (look) => `${quantityOfLanes(look.view.blockedLanes)} blocked`,
   });
   const isElse = last.view.others.some(({ state }) => state === 'happening');
   const isOver = last.view.state !== 'happening' && !isElse;
@@ -58,5 +58,5 @@ function outcomeWords(view: IncidentView): string {
       .join(' ');
   const [first] = view.lanes;
   const next = first ? `, the next attempt ${until(first.nextAttemptAt, view.generatedAt)}` : '';
-  return `${quantity(view.blockedLanes, 'lane')} blocked, last error ${failureText(view.lastError)}${next}.`;
+  return `${quantityOfLanes(view.blockedLanes)} blocked, last error ${failureText(view.lastError)}${next}.`;
 }

@@ -1,7 +1,7 @@
 import type { IncidentReplay, IncidentView } from '../../lib/operators/incidents/detail.ts';
 import type { Incident } from '../../lib/operators/incidents/incident.ts';
 import { ago, timeText, until } from '../../lib/operators/page/instants.ts';
-import { count, quantity } from '../../lib/operators/page/words.ts';
+import { count, countOfLanes, quantity } from '../../lib/operators/page/words.ts';
 import { atMost, writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
 import { EXIT, misused } from '../failure.ts';
@@ -105,7 +105,7 @@ function write(view: IncidentView, pane: Pane): void {
   const { generatedAt: now, lanes, halts, topics, deadLetters, actions, replays } = view;
   line(summaryOf(view, now, pane).trimStart());
   if (lanes.length > 0) {
-    line(`\n${paint('bold', titleOf('Blocked lanes', lanes.length, view.blockedLanes))}`);
+    line(`\n${paint('bold', titleOf('Blocked lanes', lanes.length, view.blockedLanes, countOfLanes))}`);
     line(
       table(
         pane,
@@ -137,7 +137,7 @@ function write(view: IncidentView, pane: Pane): void {
     );
   }
   if (halts.length > 0) {
-    line(`\n${paint('bold', titleOf('Halted lanes', halts.length, view.haltedLanes))}`);
+    line(`\n${paint('bold', titleOf('Halted lanes', halts.length, view.haltedLanes, countOfLanes))}`);
     line(
       table(
         pane,
@@ -188,8 +188,8 @@ function write(view: IncidentView, pane: Pane): void {
   line(`\n${paint('dim', [...adviceOf(view), TIMES].map((advice) => wrapTo(columns, advice)).join('\n'))}`);
 }
 
-function titleOf(title: string, shown: number, all: number): string {
-  return shown < all ? `${title}, ${shown} of ${count(all)}` : title;
+function titleOf(title: string, shown: number, all: number, counted = count): string {
+  return shown < all ? `${title}, ${shown} of ${counted(all)}` : title;
 }
 
 /** `confirmed 00:41, 7 of 7`, or how far the replay is. */

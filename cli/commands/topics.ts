@@ -7,7 +7,7 @@ import {
 import { silenceWords } from '../../lib/operators/incidents/outage.ts';
 import { age, ago, until, timeText } from '../../lib/operators/page/instants.ts';
 import { placeWords, uncommonOptions, waitingWords } from '../../lib/operators/page/subscription.ts';
-import { count, percentage, quantity } from '../../lib/operators/page/words.ts';
+import { count, percentage, quantity, quantityOfLanes } from '../../lib/operators/page/words.ts';
 import type { Overview, SubscriberOverview, TopicOverview } from '../../lib/operators/overview/read.ts';
 import { writeJson } from '../command.ts';
 import type { Call, Command } from '../command.ts';
@@ -195,7 +195,7 @@ function subscriberNote(one: SubscriberOverview, now: string): Cell {
     return { text: `${silenceWords(kind)} since ${timeText(since, now)}, ${next}`, style: 'red' };
   }
   if (haltedLanes > 0)
-    return { text: `${quantity(haltedLanes, 'lane')} halted by a dead letter`, style: 'red' };
+    return { text: `${quantityOfLanes(haltedLanes)} halted by a dead letter`, style: 'red' };
   if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
   if (neededVersion !== null)
     return { text: `waits for a release with payload version ${neededVersion}`, style: 'yellow' };

@@ -1,3 +1,4 @@
+import { LANES_COUNTED } from '../deliveries/halts.ts';
 import { html } from '../markup.ts';
 import type { Html } from '../markup.ts';
 import { DAY, HOUR, instantOf, MINUTE } from '../time.ts';
@@ -132,10 +133,10 @@ function sentenceOf(incident: AlertedIncident): string {
     case 'happening': {
       if (topic === '') return outageSentence(incident, name, error);
       if (isHalted(incident)) {
-        return `A dead letter of ${name} halts ${count(haltedLanes, 'lane')} until it is replayed or dismissed, ${waits}. ${cause}`;
+        return `A dead letter of ${name} halts ${lanesOf(haltedLanes)} until it is replayed or dismissed, ${waits}. ${cause}`;
       }
       const halted = haltedLanes > 0 ? ` (${haltedLanes} of them halted by a dead letter)` : '';
-      return `${name} fails with ${error}. ${count(blockedLanes, 'lane')} blocked${halted}, ${waits}.${left}`;
+      return `${name} fails with ${error}. ${lanesOf(blockedLanes)} blocked${halted}, ${waits}.${left}`;
     }
     case 'owed':
       return `No lane of ${oneLine(topic)} is blocked for ${name}.${left || ' Its replay is under way.'} ${cause}`;
@@ -249,6 +250,10 @@ function oneLine(text: string): string {
 
 function count(number: number, one: string, many = `${one}s`): string {
   return `${number.toLocaleString('en-GB')} ${number === 1 ? one : many}`;
+}
+
+function lanesOf(number: number): string {
+  return number < LANES_COUNTED ? count(number, 'lane') : `${number.toLocaleString('en-GB')}+ lanes`;
 }
 
 function duration(ms: number): string {

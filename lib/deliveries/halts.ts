@@ -1,11 +1,33 @@
 // Parts of statements about the dead letters that halt their lane, or their key in a shared one. A row of `halts` counts only
 // while its delivery is a dead letter that nobody dismissed.
 
+/** Lanes of a subscription that operators are shown a number of; more say no more. */
+export const LANES_COUNTED = 2000;
+
 /** Selects the dead letters that halt something now, with all columns of `halts` and some of `deliveries`. */
 export const HALTING = `
     select halts.*, deliveries.error_group, deliveries.event_id
     from halts join deliveries on deliveries.lane_id = halts.lane_id and deliveries.position = halts.position
     where deliveries.state = 'dead_lettered' and deliveries.dismissed_at is null`;
+
+/**
+ * Selects the same of each subscription with dead letters, but of so many rows of `halts` only: there may be one for each
+ * ordering key.
+ */
+export const halting = (limit: number) => `
+    select halts.*, dead.error_group, dead.event_id
+    from (
+      select topic, subscriber from backlog where subscriber <> '' group by topic, subscriber
+      having sum(dead_lettered) > 0
+    ) as subscription, lateral (
+      select * from halts where halts.topic = subscription.topic and halts.subscriber = subscription.subscriber
+      limit ${limit}
+    ) as halts, lateral (
+      -- The limit keeps the planner from joining whole tables.
+      select error_group, event_id, state, dismissed_at from deliveries
+      where deliveries.lane_id = halts.lane_id and deliveries.position = halts.position limit 1
+    ) as dead
+    where dead.state = 'dead_lettered' and dead.dismissed_at is null`;
 
 /** Counts the unfinished deliveries that wait behind a halting dead letter. @param halt the alias of its row. */
 export const waitingBehind = (halt: string, limit: number) => `(

@@ -1,7 +1,7 @@
 import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import type { Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
-import { HALTING, waitingBehind } from '../deliveries/halts.ts';
+import { LANES_COUNTED, halting, waitingBehind } from '../deliveries/halts.ts';
 import { ABSENT_KINDS } from '../deliveries/outage.ts';
 
 /** What is wrong in one subscription in one way, or in all of a subscriber that does not answer, at one moment. */
@@ -116,9 +116,6 @@ function together(one: Failure, other: Failure): Failure {
   };
 }
 
-/** Lanes of a subscription that are read; more say no more. */
-const LANES = 2000;
-
 /** Deliveries that are counted in the lane of a key. */
 const COUNTED = 100;
 
@@ -142,10 +139,14 @@ const FAILURES = `
       case when ordering_key = '' then failing.waiting
         when lanes > ${COUNTED_LANES} then failing.waiting / lanes::float8 end as waiting
     from failing, lateral (
-      select *, count(*) over () as lanes from lanes
-      where lanes.topic = failing.topic and lanes.subscriber = failing.subscriber and due_at < 'infinity'
-        and (home_id is not null or slot is null)
-      order by due_at limit ${LANES}
+      select *, count(*) over () as lanes from (
+        -- Rows are compared as the index has them: the planner would read and sort the lanes of all keys in trouble.
+        select * from lanes
+        where (lanes.topic, lanes.subscriber, due_at) >= (failing.topic, failing.subscriber, '-infinity')
+          and (lanes.topic, lanes.subscriber, due_at) < (failing.topic, failing.subscriber, 'infinity')
+          and due_at is not null and (home_id is not null or slot is null)
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+      ) as soonest
     ) as lane
   ),
   head_of_lane as materialized (
@@ -158,7 +159,11 @@ const FAILURES = `
     from lane cross join lateral (
       select min(position) as position, count(*) from postbud_next_2(lane.id, home_id, slot, held_key, lane.head,
         case when lane.waiting is null then ${COUNTED} else 1 end)
-    ) as next join deliveries on lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position
+    ) as next cross join lateral (
+      -- The limit keeps the planner from joining whole tables.
+      select event_id, attempted_at, attempt_log, state from deliveries
+      where lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position limit 1
+    ) as delivery
     where state = 'failing'
   ),
   failed as (
@@ -185,23 +190,28 @@ const FAILURES = `
         select distinct topic from backlog where backlog.subscriber = outages.subscriber
       ) as subscription, lateral (
         select from lanes
-        where lanes.topic = subscription.topic and lanes.subscriber = outages.subscriber and due_at < 'infinity'
-        limit ${LANES}
+        where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, outages.subscriber, '-infinity')
+          and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, outages.subscriber, 'infinity')
+          and due_at is not null
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
       ) as lane
     ) as lanes
     from outages where recovered_at is null
   ),
   -- A lane may have several; the first one halts it.
   halt as materialized (
-    select distinct on (lane_id, lane_key) * from (${HALTING}) as halting order by lane_id, lane_key, position
+    select distinct on (lane_id, lane_key) * from (${halting(LANES_COUNTED)}) as halting
+    order by lane_id, lane_key, position
   ),
   halted as (
     select halt.topic, halt.subscriber, kind, min(message) as message, count(*) as lanes, min(halted_at)::text as since,
-      sum(case when lanes.ordering_key = '' then (
+      sum(case when home.ordering_key = '' then (
         select sum(pending) + sum(failing) from backlog
         where (backlog.topic, backlog.subscriber) = (halt.topic, halt.subscriber)
       ) else ${waitingBehind('halt', COUNTED)} end) as waiting
-    from halt join error_groups on key = error_group join lanes on lanes.id = lane_id
+    from halt join error_groups on key = error_group cross join lateral (
+      select ordering_key from lanes where lanes.id = lane_id limit 1
+    ) as home
     group by halt.topic, halt.subscriber, kind
   ),
   blocked as (

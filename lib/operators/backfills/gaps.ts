@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { sharedLanes } from '../../deliveries/subscription.ts';
 import { instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 
@@ -62,17 +63,23 @@ interface FoundGap {
 }
 
 // An event has the same position in the lanes of all subscribers. Lanes that release 0.2 made for single keys are left
-// out: there may be thousands.
+// out, and those of keys in trouble have no deliveries of their own: there may be many thousands of both.
 const GAPS = `
   with listed as materialized (
     select topic, subscriber from jsonb_to_recordset($1::text::jsonb) as listed(topic text, subscriber text)
   ),
   first_of_lane as materialized (
-    select lanes.topic, subscriber, first.position, first.event_id
-    from (select distinct topic from listed) as wanted join lanes on lanes.topic = wanted.topic, lateral (
-      select position, event_id from deliveries where lane_id = lanes.id order by position limit 1
+    select known.topic, known.subscriber, first.position, first.event_id
+    from (
+      select distinct topic, subscriber from backlog where topic in (select topic from listed) and subscriber <> ''
+    ) as known, lateral (
+      select id from lanes
+      where lanes.topic = known.topic and lanes.subscriber = known.subscriber and ordering_key = ''
+      union all
+      ${sharedLanes('id', 'known.topic', 'known.subscriber')}
+    ) as lane, lateral (
+      select position, event_id from deliveries where lane_id = lane.id order by position limit 1
     ) as first
-    where home_id is null and (slot is not null or ordering_key = '')
   ),
   first_of_topic as (
     select distinct on (topic) topic, position, event_id from first_of_lane order by topic, position

@@ -170,16 +170,18 @@ const CHECKS: readonly Check[] = [
       'deliveries began before one ahead in their lane ended',
     ],
     // A replay runs an older delivery after newer ones, which is not a violation. Nor is a backfill of events that are
-    // older than what relays had claimed before it began.
+    // older than what relays had claimed before it began. The deliveries of a batch begin one after the other and end
+    // together, after the same time: that is how they are known here, since only the relay knows which were one batch.
     text: `select example from (
         select lane_id || '-' || position as example, lane_topic, subscriber, attempted_at,
           state = 'delivered' and replays = 0
-          and attempted_at + interval '1 millisecond' < lag(coalesce(delivered_at, dead_lettered_at))
-            over (partition by lane_id, lane_key order by position)
-          and lag(replays) over (partition by lane_id, lane_key order by position) = 0 as is_early,
-          lag(case when backfilled then attempt_log end) over (partition by lane_id, lane_key order by position)
-            as log_ahead
-        from delivery
+          and attempted_at + interval '1 millisecond' < lag(coalesce(delivered_at, dead_lettered_at)) over in_order
+          and lag(replays) over in_order = 0
+          and not coalesce(lag(state) over in_order = 'delivered'
+            and attempted_at - lag(attempted_at) over in_order between interval '-1 millisecond' and interval '1 second'
+            and abs(duration_ms - lag(duration_ms) over in_order) <= 1, false) as is_early,
+          lag(case when backfilled then attempt_log end) over in_order as log_ahead
+        from delivery window in_order as (partition by lane_id, lane_key order by position)
       ) as placed where is_early and not exists (
         select from backfills, jsonb_array_elements(log_ahead) as entry
         where backfills.topic = lane_topic and backfills.subscriber = placed.subscriber

@@ -1,4 +1,4 @@
-import { HALTING, waitingBehind } from '../../deliveries/halts.ts';
+import { LANES_COUNTED, halting, waitingBehind } from '../../deliveries/halts.ts';
 import type { State } from '../shapes.ts';
 import { INCIDENT } from './incident.ts';
 import type { FoundIncident } from './incident.ts';
@@ -82,16 +82,24 @@ export const DETAIL = `
       select coalesce(home_id, lanes.id) as lane_id, next.position, event_id, attempts, next.count as waiting,
         payload_bytes, case when lease_token is null then due_at else least(due_at, clock_timestamp()) end as due_at, ${LAST_FAILURE} as last, incident.kind
       from incident cross join lateral (
+        -- Rows are compared as the index has them: the planner would read the lanes of all keys in trouble.
         select * from lanes
-        where lanes.topic = incident.topic and lanes.subscriber = incident.subscriber and due_at < 'infinity'
-          and (home_id is not null or slot is null) and incident.state = 'happening'
-        order by due_at
+        where (lanes.topic, lanes.subscriber, due_at) >= (incident.topic, incident.subscriber, '-infinity')
+          and (lanes.topic, lanes.subscriber, due_at) < (incident.topic, incident.subscriber, 'infinity')
+          and due_at is not null and (home_id is not null or slot is null) and incident.state = 'happening'
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
       ) as lanes cross join lateral (
         select min(position) as position, count(*)
         from postbud_next_2(lanes.id, home_id, slot, held_key, lanes.head, 100)
-      ) as next join deliveries on lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position
+      ) as next cross join lateral (
+        -- The limits keep the planner from joining whole tables.
+        select lane_id, event_id, attempts, payload_bytes, attempt_log, state from deliveries
+        where lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position limit 1
+      ) as deliveries
       where deliveries.state = 'failing'
-    ) as head_of_lane join events on events.id = event_id
+    ) as head_of_lane cross join lateral (
+      select payload, version, ordering_key from events where id = event_id limit 1
+    ) as event
     where last ->> 'kind' = kind
     limit 20
   ),
@@ -100,12 +108,15 @@ export const DETAIL = `
       select deliveries.lane_id, deliveries.position, deliveries.event_id, payload_bytes, halted_at, incident.kind,
         ${LAST_FAILURE} as last, ${waitingBehind('first_halt', 100)} as waiting
       from incident, (
-        select distinct on (lane_id, lane_key) * from (${HALTING}) as halting
-        where (topic, subscriber) = (select topic, subscriber from incident)
+        select distinct on (lane_id, lane_key) halting.* from (${halting(LANES_COUNTED)}) as halting
+          join error_groups on error_groups.key = error_group, incident
+        where incident.state = 'happening' and error_groups.kind = incident.kind
+          and (halting.topic, halting.subscriber) = (incident.topic, incident.subscriber)
         order by lane_id, lane_key, position
-      ) as first_halt join deliveries using (lane_id, position)
-        join error_groups on error_groups.key = deliveries.error_group
-      where incident.state = 'happening' and error_groups.kind = incident.kind
+      ) as first_halt cross join lateral (
+        select deliveries.* from deliveries
+        where (deliveries.lane_id, deliveries.position) = (first_halt.lane_id, first_halt.position) limit 1
+      ) as deliveries
       order by halted_at limit 20
     ) as head_of_lane join events on events.id = event_id
   ),

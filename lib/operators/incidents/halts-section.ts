@@ -7,7 +7,7 @@ import { deadLetterPath, eventPath } from '../page/links.ts';
 import { card, section } from '../page/sections.ts';
 import { failureLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { count, shortId } from '../page/words.ts';
+import { count, countOfLanes, shortId } from '../page/words.ts';
 import type { IncidentView } from './detail.ts';
 
 /** Draws the dead letters that halt lanes, with what waits behind each. */
@@ -17,7 +17,9 @@ export function haltsSection(view: IncidentView, context: PageContext): Html | n
   return section({
     id: 'halted',
     title:
-      halts.length < haltedLanes ? `${halts.length} of ${count(haltedLanes)} halted lanes` : 'Halted lanes',
+      halts.length < haltedLanes
+        ? `${halts.length} of ${countOfLanes(haltedLanes)} halted lanes`
+        : 'Halted lanes',
     hint: 'A lane is a subscriber’s deliveries in order. These wait until their dead letter is replayed or dismissed.',
     content: card(
       table({

@@ -18,7 +18,7 @@ import {
 import { alert, card, emptyLine, factList, section } from '../page/sections.ts';
 import { failureLabel, failureTag } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { capitalize, count, quantity, shortId } from '../page/words.ts';
+import { capitalize, count, countOfLanes, quantity, shortId } from '../page/words.ts';
 import { acknowledgeForm, dismissForm, retireForm } from './actions.ts';
 import type { IncidentView } from './detail.ts';
 import { haltsSection } from './halts-section.ts';
@@ -97,8 +97,8 @@ function factsSection(view: IncidentView): Html {
           ['First failure', timeAndAgo(view.openedAt, now)],
           closedAt !== null && ['Over since', timeAndAgo(closedAt, now)],
           ['Last delivered', lastDeliveredAt === null ? 'never' : timeAndAgo(lastDeliveredAt, now)],
-          ['Blocked lanes', count(view.blockedLanes)],
-          view.haltedLanes > 0 && ['Halted by a dead letter', count(view.haltedLanes)],
+          ['Blocked lanes', countOfLanes(view.blockedLanes)],
+          view.haltedLanes > 0 && ['Halted by a dead letter', countOfLanes(view.haltedLanes)],
           ['Waiting in them', quantity(view.waiting, 'delivery')],
           topic !== null && ['Dead letters', deadLetterCount(view)],
           dismissed > 0 && ['Dismissed', quantity(dismissed, 'dead letter')],
@@ -126,7 +126,7 @@ function lanesSection(view: IncidentView, context: PageContext): Html | null {
     id: 'lanes',
     title:
       lanes.length < blockedLanes
-        ? `${lanes.length} of ${count(blockedLanes)} blocked lanes`
+        ? `${lanes.length} of ${countOfLanes(blockedLanes)} blocked lanes`
         : 'Blocked lanes',
     hint: 'A lane is a subscriber’s deliveries in order. While its first delivery fails, the others wait behind it.',
     content: card(

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { catalog, isTopicName, subscriberNames } from '../../catalog/catalog.ts';
+import { LANES_COUNTED } from '../../deliveries/halts.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import { OUTAGE, outage, outageOf } from './outage.ts';
@@ -26,7 +27,7 @@ export const incident = z
     openedAt: shape.instant.meta({ description: 'The first failure.' }),
     changedAt: shape.instant.meta({ description: 'When its state last changed.' }),
     closedAt: shape.instant.nullable(),
-    blockedLanes: shape.count,
+    blockedLanes: shape.count.meta({ description: `Counted up to ${LANES_COUNTED} of a subscription.` }),
     haltedLanes: shape.count.meta({
       description: 'The part of them that waits until a dead letter is replayed or dismissed.',
     }),

@@ -6,7 +6,7 @@ import type { PageContext } from '../page/layout.ts';
 import { ALL_TIME, deadLetterPath, incidentPath, replayPath, replayedPath } from '../page/links.ts';
 import { section } from '../page/sections.ts';
 import { stateWord } from '../page/states.ts';
-import { count, quantity } from '../page/words.ts';
+import { count, quantity, quantityOfLanes } from '../page/words.ts';
 import type { IncidentReplay, IncidentView } from './detail.ts';
 import { outageSteps } from './outage-recovery.ts';
 import { step } from './step.ts';
@@ -57,12 +57,12 @@ function retryStep(
       : until(dueAt, generatedAt);
   const first =
     blockedLanes > RETRIED
-      ? `the first ${RETRIED} of ${count(blockedLanes)} lanes`
-      : quantity(blockedLanes, 'lane');
+      ? `the first ${RETRIED} of ${quantityOfLanes(blockedLanes)}`
+      : quantityOfLanes(blockedLanes);
   return step(
     'next',
     'Retry',
-    `${quantity(blockedLanes, 'lane')} blocked. The next attempt is ${next}.`,
+    `${quantityOfLanes(blockedLanes)} blocked. The next attempt is ${next}.`,
     mayReplay(operator) &&
       html`<form method="post" action="${incidentPath(incidentId)}/retry">
         <button class="btn primary">Retry ${first} now</button>
@@ -91,7 +91,7 @@ function replayStep(view: IncidentView, { operator }: PageContext): Html {
     blockedLanes === 0 ? 'next' : 'later',
     'Replay',
     haltedLanes > 0
-      ? `${what}. ${quantity(haltedLanes, 'lane')} ${haltedLanes === 1 ? 'is' : 'are'} halted until ${owed === 1 ? 'it is' : 'they are'} replayed or dismissed.`
+      ? `${what}. ${quantityOfLanes(haltedLanes)} ${haltedLanes === 1 ? 'is' : 'are'} halted until ${owed === 1 ? 'it is' : 'they are'} replayed or dismissed.`
       : blockedLanes === 0
         ? `${what}, oldest first, after a preview.`
         : `${what}, once the lanes go on.`,

@@ -1,5 +1,5 @@
 import type { LastError } from '../shapes.ts';
-import { count, quantity } from '../page/words.ts';
+import { count, quantity, quantityOfLanes } from '../page/words.ts';
 
 interface Facts {
   /** Null for an outage. */
@@ -37,7 +37,7 @@ export function sentenceOf(facts: Facts): string {
 function outageWords({ subscriber, state, lastError, blockedLanes, waiting }: Facts): string {
   const [now, before] = predicates(lastError.kind);
   if (state === 'closed') return `${subscriber} ${before}, and answers again.`;
-  const lanes = quantity(blockedLanes, 'lane');
+  const lanes = quantityOfLanes(blockedLanes);
   return `${subscriber} ${now}: ${waitingWords({ waiting })} in ${lanes} until it answers.`;
 }
 
@@ -52,7 +52,7 @@ function haltedWords({
 }
 
 function lanesWords(lanes: number, what: 'blocked' | 'halted'): string {
-  return `${quantity(lanes, 'lane')} ${lanes === 1 ? 'is' : 'are'} ${what}`;
+  return `${quantityOfLanes(lanes)} ${lanes === 1 ? 'is' : 'are'} ${what}`;
 }
 
 function waitingWords({ waiting }: Pick<Facts, 'waiting'>): string {

@@ -6,6 +6,8 @@ import { subjectOf } from '../../catalog/subject.ts';
 import type { Topic } from '../../catalog/topic.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { LANES_COUNTED } from '../../deliveries/halts.ts';
+import { sharedLanes } from '../../deliveries/subscription.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf } from '../../time.ts';
 import { HALT, halts, haltsOf } from '../dead-letters/halts.ts';
@@ -230,9 +232,25 @@ const TOPIC = `
   with clock as materialized (
     select coalesce($2::text::timestamptz, clock_timestamp()) as now
   ),
+  -- The soonest of each subscription, with its rows compared as the index has them: the planner would read the lanes of all
+  -- keys in trouble.
+  subscription as materialized (
+    select distinct subscriber from backlog where topic = $1::text and subscriber <> ''
+  ),
+  soonest as materialized (
+    select lane.* from clock, subscription, lateral (
+      select * from lanes
+      where (lanes.topic, lanes.subscriber, due_at) > ($1::text, subscription.subscriber, clock.now)
+        and (lanes.topic, lanes.subscriber, due_at) < ($1::text, subscription.subscriber, 'infinity')
+        and due_at is not null and lease_token is null
+      order by lanes.topic, lanes.subscriber, due_at limit ${LISTED_LANES}
+    ) as lane
+    order by due_at limit ${LISTED_LANES}
+  ),
+  -- The limits keep the planner from joining whole tables.
   held as (
     select coalesce(lanes.home_id, lanes.id)::text as id, first.position::text as position, lanes.topic, subscriber,
-      events.ordering_key, first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at,
+      event.ordering_key, first.event_id, first.attempts, extract(epoch from due_at) * 1000 as due_at,
       (first.attempt_log -> -1) - 'answer' as last, payload, version,
       -- The counts of a subscription's only lane are known.
       case when exists (
@@ -242,29 +260,36 @@ const TOPIC = `
         select count(*) - 1
         from postbud_next_2(lanes.id, home_id, slot, held_key, head, ${COUNTED_BEHIND + 2})
       ) end as behind
-    from (
-      select lanes.* from clock, lanes
-      where lanes.topic = $1::text and due_at > clock.now and due_at < 'infinity' and lease_token is null
-      order by due_at limit ${LISTED_LANES}
-    ) as lanes, lateral (
-      select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log
-      from postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) as next join deliveries
-        on lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position
-    ) as first join events on events.id = first.event_id
+    from soonest as lanes, lateral postbud_next_2(lanes.id, home_id, slot, held_key, head, 1) as next, lateral (
+        select deliveries.position, deliveries.event_id, deliveries.attempts, attempt_log from deliveries
+        where lane_id = coalesce(home_id, lanes.id) and deliveries.position = next.position limit 1
+      ) as first, lateral (
+        select ordering_key, payload, events.version from events where events.id = first.event_id limit 1
+      ) as event
   ),
   halted as (
     select dead.lane_id::text as id, dead.position::text as position, halts.subscriber, events.ordering_key,
       dead.event_id, (dead.attempt_log -> -1) - 'answer' as last, payload, version, halted_at, ${HALT} as halts
     from (
-      select * from halts where topic = $1::text order by halted_at, lane_id, position limit ${LISTED_LANES}
+      select halt.* from subscription, lateral (
+        select * from halts where topic = $1::text and halts.subscriber = subscription.subscriber
+        limit ${LANES_COUNTED}
+      ) as halt
+      order by halted_at, lane_id, position limit ${LISTED_LANES}
     ) as halts join deliveries as dead on dead.lane_id = halts.lane_id and dead.position = halts.position
       join events on events.id = dead.event_id
     where dead.state = 'dead_lettered' and dead.dismissed_at is null
   ),
   longest_lane as materialized (
-    select id from lanes where topic = $1::text and subscriber = (
-      select min(subscriber) from lanes where topic = $1::text
-    ) order by tail desc limit ${LISTED_EVENTS}
+    -- The lanes of keys in trouble have no deliveries of their own.
+    select id from (
+      select min(subscriber) as subscriber from lanes where topic = $1::text
+    ) as first, lateral (
+      select id, tail from lanes
+      where topic = $1::text and lanes.subscriber = first.subscriber and ordering_key is not null
+      union all
+      ${sharedLanes('id, tail', '$1::text', 'first.subscriber')}
+    ) as lane order by tail desc limit ${LISTED_EVENTS}
   ),
   newest as materialized (
     select newest.* from longest_lane, lateral (

@@ -2,7 +2,7 @@ import { topics } from '../../catalog/catalog.ts';
 import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { HALTING } from '../../deliveries/halts.ts';
+import { LANES_COUNTED, halting } from '../../deliveries/halts.ts';
 import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
 import { MINUTE, SECOND } from '../../time.ts';
 import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
@@ -32,7 +32,7 @@ export interface Found {
   }[];
   /** Those of subscribers that do not answer. */
   readonly outages: readonly (FoundOutage & { readonly subscriber: string })[];
-  /** How many lanes a dead letter halts. */
+  /** How many lanes a dead letter halts, up to `LANES_COUNTED` of a subscription. */
   readonly halts: readonly { topic: string; subscriber: string; lanes: number }[];
   readonly pauses: readonly { topic: string; subscriber: string; at: number; by: string; reason: string }[];
   readonly hours: readonly {
@@ -92,8 +92,11 @@ const LONGEST_LEASE_MS = 2 * MINUTE;
 /** More incidents are on a page of their own. */
 export const INCIDENTS = 50;
 
-/** How many lanes of a subscription are read, starting with those due longest. */
+/** How many lanes of a subscription are looked into, starting with those due longest. */
 const LANES_LOOKED_AT = 100;
+
+/** How many lanes of a subscription are read to find these: those due longest, and those due soonest. */
+const LANES_READ = 1000;
 
 // A lane is due, leased by a relay, or waits for a retry: `due_at` orders them in this way. The first delivery of a due
 // lane says since when it is due: since its event was recorded, its retry was due, or an operator re-queued it.
@@ -130,43 +133,59 @@ const OVERVIEW = `
     ) as addressed_alike, unnest(subscribers || ''::text) as subscriber
     group by topic, subscriber
   ),
-  -- Lanes that wait for another release have been due for long and would crowd out the others.
+  -- The first lanes of each subscription, in the order of the index: rows are compared as it has them, since with conditions
+  -- on each column the planner reads all lanes of a subscription, which may be one for each key in trouble.
   due_lane as (
     select subscription.topic, subscription.subscriber, lane.*
     from clock, subscription, lateral (
-      select id, home_id, slot, held_key, head from lanes
-      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and due_at <= clock.now + ${LONGEST_LEASE_MS} * interval '1 millisecond'
-        and (due_at <= clock.now or lease_token is not null) and coalesce(waits_for_version, 0) <= version
+      select id, home_id, slot, held_key, head from (
+        (
+          select * from lanes
+          where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
+            and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber, clock.now)
+            and due_at is not null
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_READ}
+        )
+        union all
+        (
+          select * from lanes
+          where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
+            and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber,
+              clock.now + ${LONGEST_LEASE_MS} * interval '1 millisecond')
+            and due_at is not null
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_READ}
+        )
+      ) as soonest
+      -- Lanes that wait for another release have been due for long and would crowd out the others.
+      where (due_at <= clock.now or lease_token is not null) and coalesce(waits_for_version, 0) <= version
       order by due_at limit ${LANES_LOOKED_AT}
     ) as lane
     where is_attached
   ),
   due as (
     select due_lane.topic, due_lane.subscriber, min(greatest(created_at, next_attempt_at, replayed_at)) as since
-    from due_lane, lateral (
-      select event_id, next_attempt_at, replayed_at
-      from postbud_next_2(due_lane.id, home_id, slot, held_key, due_lane.head, 1) as next
-        join lateral (
-          select replayed_at from deliveries
-          where lane_id = coalesce(home_id, due_lane.id) and deliveries.position = next.position
-        ) as put_back on true
-    ) as first join events on events.id = first.event_id
+    -- The limits keep the planner from joining whole tables: it expects far more lanes than there are.
+    from due_lane, lateral postbud_next_2(due_lane.id, home_id, slot, held_key, due_lane.head, 1) as next, lateral (
+        select replayed_at from deliveries
+        where lane_id = coalesce(home_id, due_lane.id) and deliveries.position = next.position limit 1
+      ) as put_back, lateral (select created_at from events where id = next.event_id limit 1) as event
     group by due_lane.topic, due_lane.subscriber
   ),
   wait as (
     select topic, subscriber, extract(epoch from due.since) * 1000 as due_since, (
       select min(waits_for_version) from (
         select waits_for_version from lanes
-        where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber and is_attached
-          and due_at <= clock.now
-        order by due_at limit ${LANES_LOOKED_AT}
+        where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
+          and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber, clock.now)
+          and due_at is not null and is_attached
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_LOOKED_AT}
       ) as looked_at where waits_for_version > version
     ) as needed_version, (
       select extract(epoch from due_at) * 1000 from lanes
-      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and due_at > clock.now and due_at < 'infinity' and lease_token is null
-      order by due_at limit 1
+      where (lanes.topic, lanes.subscriber, due_at) > (subscription.topic, subscription.subscriber, clock.now)
+        and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
+        and due_at is not null and lease_token is null
+      order by lanes.topic, lanes.subscriber, due_at limit 1
     ) as next_retry
     from clock, subscription left join due using (topic, subscriber)
   ),
@@ -207,7 +226,9 @@ const OVERVIEW = `
     ),
     'halts', (
       select coalesce(json_agg(halted), '[]') from (
-        select topic, subscriber, count(distinct (lane_id, lane_key)) as lanes from (${HALTING}) as halting
+        select topic, subscriber, count(*) as lanes from (
+          select distinct topic, subscriber, lane_id, lane_key from (${halting(LANES_COUNTED)}) as halting
+        ) as halted_lane
         group by topic, subscriber
       ) as halted
     ),

@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 import { catalog, isTopicName, topics as catalogTopics } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
+import { LANES_COUNTED } from '../../deliveries/halts.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../time.ts';
 import { incident, incidentOf } from '../incidents/incident.ts';
@@ -51,7 +52,7 @@ const subscriberOverview = z
     pause: pauseInForce.nullable(),
     outage: outage.nullable().meta({ description: 'While the subscriber does not answer.' }),
     haltedLanes: shape.count.meta({
-      description: 'Lanes that wait until a dead letter is replayed or dismissed.',
+      description: `Lanes that wait until a dead letter is replayed or dismissed; counted up to ${LANES_COUNTED}.`,
     }),
     oldestDueAgeSeconds: oldestAge,
     nextRetryAt: shape.instant.nullable(),

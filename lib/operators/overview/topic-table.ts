@@ -11,7 +11,7 @@ import type { Child, Html } from '../../markup.ts';
 import type { PageContext } from '../page/layout.ts';
 import { spark } from './spark.ts';
 import { ACTIONS, table } from '../page/table.ts';
-import { count, quantity } from '../page/words.ts';
+import { count, quantity, quantityOfLanes } from '../page/words.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
 
 interface TopicTable {
@@ -122,7 +122,7 @@ export function subscriberTags(
   ${neededVersion !== null && html`<span class="tag late">waits for a release that reads version ${neededVersion}</span>`}
   ${paused && html`<span class="tag late">${PAUSE_ICON}paused</span>`}
   ${outage !== null && html`<span class="tag halted">${SILENT_ICON}does not answer</span>`}
-  ${haltedLanes > 0 && html`<span class="tag halted">${HALT_ICON}${quantity(haltedLanes, 'lane')} halted</span>`}`;
+  ${haltedLanes > 0 && html`<span class="tag halted">${HALT_ICON}${quantityOfLanes(haltedLanes)} halted</span>`}`;
 }
 
 /** Says who paused the subscriber, when and why. */

@@ -1,3 +1,5 @@
+import { LANES_COUNTED } from '../../deliveries/halts.ts';
+
 /** A number with its thousands separated: `1,204`. */
 export function count(number: number): string {
   return number.toLocaleString('en-GB');
@@ -16,6 +18,16 @@ export function capitalize(words: string): string {
 /** A number and its noun: `1 dead letter`, `1,204 dead letters`. */
 export function quantity(number: number, one: string, many = pluralOf(one)): string {
   return `${count(number)} ${number === 1 ? one : many}`;
+}
+
+/** A number of lanes, of which no more are counted than some thousand: `12`, `2,000+`. */
+export function countOfLanes(number: number): string {
+  return number < LANES_COUNTED ? count(number) : `${count(number)}+`;
+}
+
+/** The same with its noun: `1 lane`, `2,000+ lanes`. */
+export function quantityOfLanes(number: number): string {
+  return `${countOfLanes(number)} ${number === 1 ? 'lane' : 'lanes'}`;
 }
 
 /** Names in a sentence: `a`, `a and b`, `a, b and c`. */

@@ -1,0 +1,143 @@
+import { describe, expect } from 'vitest';
+
+import { catalog } from '../../lib/catalog/catalog.ts';
+import { dismissOne } from '../../lib/deliveries/dismiss.ts';
+import { backfill } from '../../lib/deliveries/backfill.ts';
+import { probe } from '../../lib/deliveries/probe.ts';
+import { replay } from '../../lib/deliveries/replay.ts';
+import { retryNow } from '../../lib/deliveries/retry-now.ts';
+import { skip } from '../../lib/deliveries/skip.ts';
+import { NotActedOn } from '../../lib/deliveries/first-of-lane.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { remoteSubscriber } from '../../lib/subscribers/http.ts';
+import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { SECOND, sleep } from '../../lib/time.ts';
+import { storedWithoutLedger } from '../support/backfills.ts';
+import { onConnectionsOf, payment, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test as busTest } from '../support/bus-test.ts';
+import { randomFrom } from '../support/random.ts';
+import { answer, openReceiver } from '../support/receiver.ts';
+
+const test = busTest.extend('receiver', async ({}, { onCleanup }) => {
+  const receiver = await openReceiver();
+  onCleanup(() => receiver.close());
+  return receiver;
+});
+
+const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+const HALT = { afterDeadLetter: 'halt' } as const;
+const OPERATOR = { by: 'kari', reason: 'tried' };
+
+/** One subscriber of each kind. Their work takes some milliseconds, and now and then it fails, waits or is refused. */
+function subscribersOfAllKinds(random: () => number, url: string) {
+  const work = async () => {
+    const outcome = random();
+    await sleep(1 + outcome * 8);
+    if (outcome < 0.01) throw new PermanentError('refused');
+    if (outcome < 0.03) throw new Error('failed');
+    if (outcome < 0.06) throw new RetryAfter(outcome * SECOND);
+  };
+  const some = async (events: readonly unknown[]) => {
+    await work();
+    return random() < 0.9 ? events.length : Math.floor(random() * events.length);
+  };
+  return [
+    subscriber('notifications', { 'payment.captured': work }, { outage: 'wait' }),
+    subscriber('ledger', { 'payment.captured': work }, { transactional: true }),
+    subscriber('bookings', { 'payment.captured': some }, { batch: true, ...HALT }),
+    remoteSubscriber({ name: 'accounting', url, secret, isBatch: true }),
+    subscriber('reviews', { 'booking.completed': some }, { batch: true, transactional: true }),
+    subscriber('invoicing', { 'booking.completed': work }, { transactional: true, ...HALT }),
+    subscriber('reporting', { 'booking.completed': work }),
+  ];
+}
+
+async function emitSome({ db }: Bus, random: () => number): Promise<void> {
+  await db.transaction(async (tx) => {
+    for (let number = 1; number <= 25; number += 1) {
+      const key = random() < 0.5 ? {} : { orderingKey: `key ${Math.floor(random() * 6)}` };
+      await emit(tx, 'payment.captured', payment(number), key);
+      if (random() < 0.6) await emit(tx, 'booking.completed', catalog['booking.completed'].example, key);
+    }
+  });
+}
+
+/** Does something to what is in trouble, as operators do. What a relay does meanwhile wins. */
+async function actOnTrouble({ db }: Bus, random: () => number): Promise<void> {
+  const found = await rows<{ deliveryId: string; state: string; topic: string }>(
+    db,
+    `select lane_id || '-' || position as "deliveryId", deliveries.state::text, topic
+     from deliveries join lanes on lanes.id = lane_id
+     where deliveries.state in ('failing', 'dead_lettered') and dismissed_at is null order by lane_id, position limit 40`,
+  );
+  for (const { deliveryId, state } of found) {
+    const chance = random();
+    const acting =
+      state === 'failing'
+        ? chance < 0.2
+          ? skip(db, { deliveryId, ...OPERATOR })
+          : retryNow(db, { deliveryId, ...OPERATOR })
+        : chance < 0.4
+          ? dismissOne(db, { deliveryId, ...OPERATOR })
+          : replay(db, { deliveryIds: [deliveryId], reason: 'tried' }, 'kari');
+    await acting.catch((error: unknown) => {
+      if (!(error instanceof NotActedOn)) throw error;
+    });
+  }
+  for (const name of ['accounting', 'notifications']) await probe(db, { subscriber: name, ...OPERATOR });
+}
+
+describe('the doctor, of traffic of all kinds', () => {
+  test.for([1, 2])(
+    'finds nothing wrong after retries, waits, replays, skips, dismissals, a backfill and an outage: seed %i',
+    { timeout: 60_000 },
+    async (seed, { bus, receiver }) => {
+      const random = randomFrom(seed);
+      const all = subscribersOfAllKinds(random, receiver.url);
+      await storedWithoutLedger(bus.db, 1, 30);
+      const stop = new AbortController();
+      const relaying = async (db: Bus['db']) => {
+        while (!stop.signal.aborted) {
+          await relay({ db, subscribers: all, until: Date.now() + 10 * SECOND });
+          await sleep(5);
+        }
+      };
+      const others = onConnectionsOf(bus.url, relaying);
+      const own = relaying(bus.db);
+      for (let round = 1; round <= 20; round += 1) {
+        receiver.behave = answer(round > 6 && round < 12 ? 503 : 204);
+        await emitSome(bus, random);
+        await actOnTrouble(bus, random);
+        if (round === 8)
+          await backfill(bus.db, {
+            topic: 'payment.captured',
+            subscriber: 'ledger',
+            since: new Date(0),
+            by: 'kari',
+          });
+        await sleep(50);
+      }
+      await expect
+        .poll(
+          async () => {
+            await actOnTrouble(bus, random);
+            return await rows(
+              bus.db,
+              `select 1 from deliveries where state in ('pending', 'failing') union all select 1 from awaiting_fan_out`,
+            );
+          },
+          { timeout: 40_000 },
+        )
+        .toEqual([]);
+      stop.abort();
+      await Promise.all([own, others]);
+      const { findings, events } = await examine(bus.db);
+      expect(findings).toEqual([]);
+      expect(events).toBeGreaterThan(500);
+    },
+  );
+});

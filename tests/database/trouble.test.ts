@@ -1,0 +1,68 @@
+import { describe, expect, inject, test } from 'vitest';
+
+import { watchIncidents } from '../../lib/incidents/watch.ts';
+import { readIncident } from '../../lib/operators/incidents/detail.ts';
+import { incidentQuery, readIncidents } from '../../lib/operators/incidents/read.ts';
+import { readTopic } from '../../lib/operators/lanes/read.ts';
+import { readMetrics } from '../../lib/operators/metrics/read.ts';
+import { readOverview } from '../../lib/operators/overview/read.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { openBus } from '../support/bus.ts';
+import { fillKeysInTrouble } from '../support/keys-in-trouble.ts';
+import type { Trouble } from '../support/keys-in-trouble.ts';
+import { explainAll, watch } from '../support/plans.ts';
+
+const TOPIC = 'user.profile.updated';
+const subscribers = [subscriber('notifications', { [TOPIC]: () => undefined })];
+
+/** So many that the planner has reason to read the lanes in the order of their index, and to stop early. */
+const KEYS = 40_000;
+
+/** Each node of a plan counts its rows. Of 2,000 lanes, the largest number that is read, each passes some 30 nodes. */
+const MOST_ROWS = 80_000;
+
+/** How many rows the plans of each first screen handle beside so many keys in trouble, and what the screens say. */
+async function screens(keys: number, trouble: Trouble) {
+  const bus = await openBus(inject('postgresUrl'));
+  await fillKeysInTrouble(bus.db, keys, trouble);
+  await explainAll(bus);
+  const { db, takeWork, close } = await watch(bus.url);
+  const rowsOf = async <Result>(read: () => Promise<Result>) => {
+    takeWork();
+    const result = await read();
+    return [[...takeWork().values()].reduce((sum, { rows }) => sum + rows, 0), result] as const;
+  };
+  const [watched] = await rowsOf(() => watchIncidents(db));
+  const { items } = await readIncidents(db, incidentQuery.parse({}));
+  const [overview, { topics }] = await rowsOf(() => readOverview(db, subscribers));
+  const [topic] = await rowsOf(() => readTopic(db, subscribers, TOPIC));
+  const [incident] = await rowsOf(() => readIncident(db, items[0]!.incidentId));
+  const [metrics] = await rowsOf(() => readMetrics(db, subscribers));
+  await close();
+  await bus.close();
+  const shown = topics.find((one) => one.topic === TOPIC)!.subscribers.find((one) => one.attached)!;
+  return { work: { watched, overview, topic, incident, metrics }, shown, items };
+}
+
+describe('beside many keys in trouble', () => {
+  test.for<Trouble>(['waiting', 'due', 'halted'])(
+    'of which each is %s, the first screens do not read each lane, and their counts are exact or say “2,000+”',
+    async (trouble) => {
+      const { work, shown, items } = await screens(KEYS, trouble);
+      for (const [screen, rows] of Object.entries(work))
+        expect([screen, rows < MOST_ROWS, rows]).toEqual([screen, true, rows]);
+      const isHalted = trouble === 'halted';
+      expect(shown).toMatchObject({
+        pending: KEYS,
+        failing: isHalted ? 0 : KEYS,
+        deadLettered: isHalted ? KEYS : 0,
+        haltedLanes: isHalted ? 2000 : 0,
+        nextRetryAt: trouble === 'waiting' ? expect.any(String) : null,
+      });
+      if (trouble === 'due') expect(shown.oldestDueAgeSeconds).toBeGreaterThan(500);
+      expect(items.map(({ sentence }) => sentence)).toEqual([
+        expect.stringContaining(`2,000+ lanes are ${isHalted ? 'halted' : 'blocked'}`),
+      ]);
+    },
+  );
+});
