@@ -7,6 +7,7 @@ import { benchEdge } from './edge.ts';
 import { printSection } from './figures.ts';
 import type { Section } from './figures.ts';
 import { benchIndexing } from './indexing.ts';
+import { benchMasking } from './masking.ts';
 import { benchOperators } from './operators.ts';
 import { benchPackage } from './package.ts';
 import { keep, show } from './record.ts';
@@ -22,6 +23,7 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
   trouble: benchTrouble,
   search: benchSearch,
   indexing: benchIndexing,
+  masking: benchMasking,
   'cold-start': benchColdStart,
   package: benchPackage,
 };

@@ -1015,6 +1015,8 @@ export const notifications = pgTable(
     email: text('email'),
     subject: text('subject').notNull(),
     recordedAt: at('recorded_at').notNull().defaultNow(),
+    /** Committed before the mail is sent. Without `mailedAt` nobody knows whether it was. */
+    mailBegunAt: at('mail_begun_at'),
     /** Null without an address, or when e-mail is not configured. */
     mailedAt: at('mailed_at'),
   },

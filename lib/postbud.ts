@@ -43,7 +43,7 @@ export function config(): Config {
 
 /** The subscribers attached in this process. @throws InvalidConfiguration for an invalid database setting. */
 export function subscribers(): readonly AttachedSubscriber[] {
-  return (attached ??= subscribersOf(config()));
+  return (attached ??= subscribersOf(config(), database));
 }
 
 /** The same for relays, which hand over smoke tests too. @throws InvalidConfiguration */

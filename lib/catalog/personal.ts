@@ -62,7 +62,7 @@ export function erasePersonalData(
   const texts: string[] = [];
   const rule = ruleOf(topic, version);
   const erased = redact(rule, payload, '', (value, _pointer, _kind, instead) => {
-    texts.push(...textsIn(value));
+    collectTexts(value, texts);
     return rule === null ? withoutTexts(value) : instead;
   });
   return { payload: erased, texts };
@@ -81,7 +81,7 @@ function withoutTexts(value: unknown): unknown {
 /** Lists the personal texts of a payload, which an error message must not repeat. */
 export function personalTexts(topic: string, payload: unknown, version: number): string[] {
   const texts: string[] = [];
-  redact(ruleOf(topic, version), payload, '', (value) => texts.push(...textsIn(value)));
+  redact(ruleOf(topic, version), payload, '', (value) => collectTexts(value, texts));
   return texts;
 }
 
@@ -174,10 +174,12 @@ const SMALLEST_NUMBER = 100_000;
 /** The name of a field, not of a person. */
 const FIELD_NAME = /^[a-z][\w.-]*$/;
 
-function textsIn(value: unknown): string[] {
-  if (typeof value === 'string') return [value];
-  if (typeof value === 'number') return Math.abs(value) < SMALLEST_NUMBER ? [] : [String(value)];
-  if (typeof value !== 'object' || value === null) return [];
-  const names = Array.isArray(value) ? [] : Object.keys(value).filter((name) => !FIELD_NAME.test(name));
-  return [...names, ...Object.values(value).flatMap(textsIn)];
+/** Adds to a list, since a payload may have more texts than a call can have arguments. */
+function collectTexts(value: unknown, texts: string[]): void {
+  if (typeof value === 'string') texts.push(value);
+  if (typeof value === 'number' && Math.abs(value) >= SMALLEST_NUMBER) texts.push(String(value));
+  if (typeof value !== 'object' || value === null) return;
+  if (!Array.isArray(value))
+    for (const name of Object.keys(value)) if (!FIELD_NAME.test(name)) texts.push(name);
+  for (const inner of Object.values(value)) collectTexts(inner, texts);
 }

@@ -32,6 +32,7 @@ export function readable(text: string): Readable {
 
 /** Normalizes a text without keeping the places of its characters. */
 export function fold(text: string): string {
+  if (PLAIN.test(text)) return text.toLowerCase();
   return text
     .replaceAll(ESCAPE, decodeEscape)
     .normalize('NFKD')
@@ -63,6 +64,9 @@ const LETTERS: Readonly<Record<string, string>> = {
  */
 const ESCAPE =
   /(?:%(?:25)*[0-9a-f]{2})+|(?:\\x[0-9a-f]{2})+|(?:\\u[0-9a-f]{4})+|\\[nrtbf]|Ã[\u0080-\u00bf]|&(?:nbsp|#\d{1,7}|#x[0-9a-f]{1,6}|[a-z](?:elig|ring|slash|uml|acute|grave|circ|tilde|cedil));/giu;
+
+/** Text that needs no more than lower case. */
+const PLAIN = /^[ !-$'-[\]-~]*$/;
 
 /** An escape, a run of characters that need no decoding, or a single other character. */
 const PIECE = new RegExp(`([ !-$'-[\\]-~]+)|${ESCAPE.source}|[^]`, 'giu');

@@ -41,7 +41,11 @@ export const problemCodes = {
     status: 400,
     detail: 'Objects and arrays are nested more than 64 levels deep. Flatten the body.',
   },
-  unsupported_number: { status: 400, detail: 'A number is too large to store. Send it as a string.' },
+  unsupported_number: {
+    status: 400,
+    detail:
+      'A number can’t be kept as it is: an integer is beyond 2^53 (9007199254740992), or a number has more digits than a double. Send it as a string.',
+  },
   not_confirmed: { status: 400, example: 'Type 128 to confirm.' },
   token_too_long: {
     status: 400,

@@ -1,16 +1,18 @@
-import { eq, sql } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 
 import { notifications as table } from '../../drizzle/schema.ts';
 import { catalog } from '../catalog/catalog.ts';
 import type { TopicName } from '../catalog/catalog.ts';
 import type { MailSettings } from '../config.ts';
+import type { Database } from '../db/connect.ts';
+import { isNeverConnected } from '../http/no-connection.ts';
 import { html } from '../markup.ts';
 import { MailNotSent, sendMail } from '../mail/send-mail.ts';
 import type { Mail } from '../mail/send-mail.ts';
 import { SECOND } from '../time.ts';
 import { PermanentError } from './outcome.ts';
 import { subscriber, topicsOf } from './subscriber.ts';
-import type { AttachedSubscriber, BusEvent, TransactionalContext } from './subscriber.ts';
+import type { AttachedSubscriber, BusEvent, DeliveryContext, TransactionalContext } from './subscriber.ts';
 
 /** Time limit of each of a mail's two attempts. */
 const MAIL_TIMEOUT_MS = 5 * SECOND;
@@ -22,50 +24,85 @@ const NOT_MAILED: ReadonlySet<TopicName> = new Set(['inquiry.submitted']);
  * Makes the notifications component: it records a notification for each event, and mails it where the payload names an
  * address.
  *
- * @param mail without it no mail is sent.
+ * It knows a repetition by the event's id, so a retry or a replay notifies nobody twice. A mail can't be taken back: it is
+ * sent once at most. Where nobody knows whether it was, the delivery becomes a dead letter that says so, and its replay
+ * settles it without a mail.
+ *
+ * @param mailing without it no mail is sent.
  */
-export function notificationsBy(mail: MailSettings | undefined): AttachedSubscriber {
-  const record = async (event: BusEvent, { tx }: TransactionalContext) => {
-    const { id: eventId, topic, payload } = event;
-    const named = 'email' in payload && typeof payload.email === 'string' ? payload.email : null;
-    const email = event.erased ? null : named;
-    const subject = catalog[topic].description;
-    const recorded = await tx
-      .insert(table)
-      .values({ eventId, topic, email, subject })
-      .onConflictDoNothing()
-      .returning();
-    // Already recorded: a replay notifies nobody twice.
-    if (recorded.length === 0 || !mail || email === null || NOT_MAILED.has(topic)) return;
-    await send(mail, { to: email, ...mailOf(subject, eventId) });
-    await tx
-      .update(table)
-      .set({ mailedAt: sql`clock_timestamp()` })
-      .where(eq(table.eventId, eventId));
-  };
-  return subscriber(
-    'notifications',
-    Object.fromEntries(topicsOf('notifications').map((topic) => [topic, record])),
-    {
-      transactional: true,
-      // If another delivery in its commit failed, a mail could not be rolled back with it.
-      sharesCommits: mail === undefined,
-      timeoutMs: 15 * SECOND,
-      // A mail can't be taken back, and the table alone does not tell whether one was sent before a rollback.
-      onReplay: 'refuse',
-    },
-  );
+export function notificationsBy(mailing?: Mailing): AttachedSubscriber {
+  if (!mailing) return subscriber('notifications', forAll(record), { transactional: true });
+  const mail = async (event: BusEvent, context: DeliveryContext) =>
+    await notify(await mailing.open(), mailing.settings, event, context);
+  return subscriber('notifications', forAll(mail), { timeoutMs: 15 * SECOND });
 }
 
-async function send(settings: MailSettings, mail: Mail): Promise<void> {
+interface Mailing {
+  readonly settings: MailSettings;
+  /** Opens the database: what is to be mailed is committed before it is. */
+  readonly open: () => Promise<Database>;
+}
+
+function forAll<Handler>(handler: Handler): Readonly<Record<string, Handler>> {
+  return Object.fromEntries(topicsOf('notifications').map((topic) => [topic, handler]));
+}
+
+async function record(event: BusEvent, { tx }: TransactionalContext): Promise<void> {
+  await tx.insert(table).values(noticeOf(event)).onConflictDoNothing();
+}
+
+function noticeOf({ id: eventId, topic, payload, erased }: BusEvent) {
+  const named = 'email' in payload && typeof payload.email === 'string' ? payload.email : null;
+  return { eventId, topic, email: erased ? null : named, subject: catalog[topic].description };
+}
+
+async function notify(
+  db: Database,
+  settings: MailSettings,
+  event: BusEvent,
+  { replayed }: DeliveryContext,
+): Promise<void> {
+  const notice = noticeOf(event);
+  const to = NOT_MAILED.has(event.topic) ? null : notice.email;
+  const begun = await db
+    .insert(table)
+    .values({ ...notice, mailBegunAt: to === null ? null : sql`clock_timestamp()` })
+    .onConflictDoNothing()
+    .returning();
+  if (begun.length === 0) return await requireKnown(db, event.id, replayed);
+  if (to === null) return;
   try {
-    await sendMail(settings, mail, MAIL_TIMEOUT_MS);
+    await sendMail(settings, { to, ...mailOf(notice.subject, event.id) }, MAIL_TIMEOUT_MS);
   } catch (error) {
+    if (!wasNotSent(error)) throw new PermanentError(MAY_BE_SENT, { cause: error });
+    await db.delete(table).where(and(eq(table.eventId, event.id), isNull(table.mailedAt)));
     // The provider will refuse the same mail again, so it must not hold back the notifications behind it.
-    if (error instanceof MailNotSent && error.status === 400)
-      throw new PermanentError('the mail provider refused the mail');
+    if (error.status === 400) throw new PermanentError('the mail provider refused the mail');
     throw error;
   }
+  await db
+    .update(table)
+    .set({ mailedAt: sql`clock_timestamp()` })
+    .where(eq(table.eventId, event.id));
+}
+
+const MAY_BE_SENT =
+  'the mail may have been sent: the provider’s answer is unknown. Look for the event’s id, its reference, in the provider’s activity log. A replay settles this without a mail.';
+
+/**
+ * Requires that the outcome of a mail is known, or that an operator has replayed the delivery, knowing that it is not.
+ *
+ * @throws PermanentError
+ */
+async function requireKnown(db: Database, eventId: string, replayed: boolean): Promise<void> {
+  const [known] = await db.select().from(table).where(eq(table.eventId, eventId));
+  const isKnown = !known || known.mailBegunAt === null || known.mailedAt !== null;
+  if (!isKnown && !replayed) throw new PermanentError(MAY_BE_SENT);
+}
+
+/** Whether the provider has certainly not accepted the mail: it refused it, or was never reached. */
+function wasNotSent(error: unknown): error is MailNotSent {
+  return error instanceof MailNotSent && (error.code === 'email_failed' || isNeverConnected(error.reason));
 }
 
 function mailOf(subject: string, reference: string): Omit<Mail, 'to'> {

@@ -1,6 +1,7 @@
 import type { Subscriber } from '../catalog/catalog.ts';
 import { readable } from '../config.ts';
 import type { Config, InvalidConfiguration, RemoteSubscriber } from '../config.ts';
+import type { Database } from '../db/connect.ts';
 import { log } from '../log.ts';
 import { audit } from './audit.ts';
 import { remoteSubscriber } from './http.ts';
@@ -13,6 +14,9 @@ import { topicsOf } from './subscriber.ts';
 import type { AttachedSubscriber } from './subscriber.ts';
 
 type Settings = Pick<Config, 'remoteSubscribers' | 'database'> & Partial<Pick<Config, 'mail' | 'standIns'>>;
+
+/** Opens the database of the handlers that need one of their own. */
+type Open = () => Promise<Database>;
 
 /** A component, or a part of it, that is not attached because a variable is invalid. */
 export interface Refusal {
@@ -27,9 +31,11 @@ export interface Refusal {
  * unless stand-ins are off, a journal in place of all others. A component may be attached twice: some topics in this process, others elsewhere.
  *
  * What an invalid variable leaves in doubt is not attached and is logged; see `refusalsOf`.
+ *
+ * @param open only handlers call it: leave it out to list subscribers.
  */
-export function subscribersOf(settings: Settings): AttachedSubscriber[] {
-  const { attached, refusals } = attachAll(settings);
+export function subscribersOf(settings: Settings, open: Open = unopened): AttachedSubscriber[] {
+  const { attached, refusals } = attachAll(settings, open);
   for (const { subscriber, topics, error } of refusals) {
     const isWhole = topics.length === topicsOf(subscriber).length;
     const { variable, message: reason } = error;
@@ -56,7 +62,7 @@ export function subscribersOf(settings: Settings): AttachedSubscriber[] {
  * invalid, nobody can tell which deliveries belong where, and the whole component waits.
  */
 export function refusalsOf(settings: Settings): Refusal[] {
-  return attachAll(settings).refusals;
+  return attachAll(settings, unopened).refusals;
 }
 
 interface Attachments {
@@ -64,12 +70,12 @@ interface Attachments {
   readonly refusals: Refusal[];
 }
 
-function attachAll(settings: Settings): Attachments {
+function attachAll(settings: Settings, open: Open): Attachments {
   const remote = new Map(settings.remoteSubscribers.map((component) => [component.name, component]));
   const all: Attachments = { attached: [], refusals: [] };
   const here = Object.keys(places).filter((name) => placeOf(name) !== 'elsewhere');
   for (const name of new Set([...here, ...remote.keys()]))
-    attachComponent(name, remote.get(name), settings, all);
+    attachComponent(name, remote.get(name), { settings, open }, all);
   return all;
 }
 
@@ -77,7 +83,7 @@ function attachAll(settings: Settings): Attachments {
 function attachComponent(
   name: string,
   remote: RemoteSubscriber | undefined,
-  settings: Settings,
+  { settings, open }: { readonly settings: Settings; readonly open: Open },
   { attached, refusals }: Attachments,
 ): void {
   const attach = (topics: readonly string[], part: () => AttachedSubscriber) => {
@@ -85,14 +91,14 @@ function attachComponent(
     if (component) attached.push(component);
   };
   const place = placeOf(name);
-  const handled = place === 'elsewhere' ? [] : [...place({}).handlers.keys()];
+  const handled = place === 'elsewhere' ? [] : [...place({}, open).handlers.keys()];
   const sentOut = readable(
     () => (remote ? sentOutOf(remote, handled) : []),
     (error) => refusals.push({ subscriber: name, topics: topicsOf(name), error }),
   );
   if (!sentOut) return;
   const kept = handled.filter((topic) => !sentOut.includes(topic));
-  if (place !== 'elsewhere' && kept.length > 0) attach(kept, () => only(kept, place(settings)));
+  if (place !== 'elsewhere' && kept.length > 0) attach(kept, () => only(kept, place(settings, open)));
   if (remote) attach(sentOut, () => remoteSubscriber(remote));
 }
 
@@ -111,7 +117,7 @@ function placeOf(name: string): Place {
 }
 
 /** A component in this process; `elsewhere` for one that needs its address in `SUBSCRIBER_<NAME>_URL`. */
-type Place = ((settings: Partial<Pick<Config, 'mail'>>) => AttachedSubscriber) | 'elsewhere';
+type Place = ((settings: Partial<Pick<Config, 'mail'>>, open: Open) => AttachedSubscriber) | 'elsewhere';
 
 /** Every subscriber in the catalog. The compiler refuses a name that no topic lists, and a listed name without a place. */
 const places: Readonly<Record<Subscriber, Place>> = {
@@ -125,7 +131,7 @@ const places: Readonly<Record<Subscriber, Place>> = {
   invoicing: 'elsewhere',
   ledger: 'elsewhere',
   messaging: 'elsewhere',
-  notifications: ({ mail }) => notificationsBy(mail),
+  notifications: ({ mail }, open) => notificationsBy(mail && { settings: mail, open }),
   payments: () => payments,
   payouts: 'elsewhere',
   reporting: 'elsewhere',
@@ -136,3 +142,8 @@ const places: Readonly<Record<Subscriber, Place>> = {
   support: 'elsewhere',
   tenants: 'elsewhere',
 };
+
+/** @throws always: the subscribers were attached to be listed, and handle no events. */
+function unopened(): never {
+  throw new Error('no database was given to subscribersOf');
+}

@@ -1,4 +1,5 @@
 import type { ProblemCode } from '../http/problem-codes.ts';
+import { keepsNumbers } from './numbers.ts';
 
 /** The reasons why a verified body cannot be stored. */
 export const bodyProblems = [
@@ -20,7 +21,8 @@ export type ParsedBody =
  * Parses a webhook's body into an object that Postgres can store as `jsonb`.
  *
  * A valid signature says nothing about the content. Everything refused here would make the insert fail (22P05, 22P02,
- * 54001, 22003), hence a 500 and days of retries. No input makes it throw or run out of stack.
+ * 54001, 22003), hence a 500 and days of retries, or would be stored as another number. No input makes it throw or run out
+ * of stack.
  *
  * Store `JSON.stringify(body)` rather than the text: every finite JavaScript number fits `jsonb` (131,072 digits before
  * the point, 16,383 after), while the text may hold `1e-20000`, which does not.
@@ -36,7 +38,7 @@ export function parseWebhookBody(bytes: Uint8Array): ParsedBody {
   if (!json) return { ok: false, reason: 'invalid_json' };
   const { value } = json;
   if (!isObject(value)) return { ok: false, reason: 'not_an_object' };
-  const problem = firstProblemIn(value);
+  const problem = firstProblemIn(value) ?? (keepsNumbers(text) ? null : 'unsupported_number');
   return problem ? { ok: false, reason: problem } : { ok: true, body: value };
 }
 
@@ -72,7 +74,6 @@ function firstProblemIn(root: Record<string, unknown>): BodyProblem | null {
   for (let next = pending.pop(); next; next = pending.pop()) {
     const { value, depth } = next;
     if (typeof value === 'string' && !isStorable(value)) return 'unsupported_text';
-    if (typeof value === 'number' && !Number.isFinite(value)) return 'unsupported_number';
     if (typeof value !== 'object' || value === null) continue;
     if (depth > MAX_DEPTH) return 'too_deep';
     if (!Object.keys(value).every(isStorable)) return 'unsupported_text';

@@ -73,7 +73,7 @@ describe('an erased person', () => {
   }) => {
     const { db } = bus;
     await emitPlanted(db);
-    await drain(db, quotingSubscribers([audit, identity, notificationsBy(undefined)]));
+    await drain(db, quotingSubscribers([audit, identity, notificationsBy()]));
     // What is written about all that, by people too.
     await watchIncidents(db);
     const said = `${PERSON.name} (${PERSON.email}) called`;

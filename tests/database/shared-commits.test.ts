@@ -3,7 +3,6 @@ import { afterEach, beforeEach, describe, expect, vi } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
 import { run } from '../../lib/db/statement.ts';
-import { notificationsBy } from '../../lib/subscribers/notifications.ts';
 import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { TransactionalBatchContext, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
@@ -231,19 +230,6 @@ describe('a commit that transactional handlers share (rule 17)', () => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, [writing(undefined, { sharesCommits: false })]);
     expect(transactions()).toEqual([[1], [2], [3]]);
-  });
-
-  test('is not used for notifications by e-mail: a neighbour’s failure would send them again', () => {
-    const mail = {
-      apiKey: 'SG.x',
-      baseUrl: undefined,
-      residency: 'global',
-      from: 'post@example.no',
-      admin: 'post@example.no',
-      cc: undefined,
-    } as const;
-    expect(notificationsBy(mail).sharesCommits).toBe(false);
-    expect(notificationsBy(undefined).sharesCommits).toBe(true);
   });
 });
 

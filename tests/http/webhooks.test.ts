@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:net';
 
+import fc from 'fast-check';
 import pg from 'pg';
 import { test as base, describe, expect, inject, onTestFinished, vi } from 'vitest';
 import { z } from 'zod';
@@ -156,6 +157,33 @@ describe('a signature', () => {
   });
 });
 
+test('what Postgres stores of a webhook equals what was sent, or the webhook is refused', async ({
+  postbud,
+  database,
+}) => {
+  const target = postbud.intake();
+  const numbers = fc.oneof(
+    fc.double({ noNaN: true, noDefaultInfinity: true }).map((number) => JSON.stringify(number)),
+    fc.bigInt({ min: -(2n ** 70n), max: 2n ** 70n }).map(String),
+    fc.stringMatching(/^-?(?:0|[1-9]\d{0,20})\.\d{1,20}(?:e[+-]?\d{1,3})?$/),
+  );
+  const statuses = new Set<number>();
+  await fc.assert(
+    fc.asyncProperty(fc.array(numbers, { minLength: 1, maxLength: 3 }), fc.uuid(), async (sent, id) => {
+      const text = `{"type":"x","text":"12345678901234567890","numbers":[${sent.join(',')}]}`;
+      const { status } = await postbud.post(target, signed('standard', { body: Buffer.from(text), id }));
+      statuses.add(status);
+      const { rows } = await database.admin.query<{ is_equal: boolean }>(
+        `select payload -> 'body' = $1::jsonb as is_equal from events where payload ->> 'eventId' = $2`,
+        [status === 200 ? text : '{}', id],
+      );
+      expect(rows).toEqual(status === 200 ? [{ is_equal: true }] : []);
+    }),
+    { numRuns: 200 },
+  );
+  expect([...statuses].toSorted()).toEqual([200, 400]);
+});
+
 describe('a signed webhook that cannot be stored', () => {
   test.for<[code: string, body: string | Buffer]>([
     ['invalid_utf8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d])],
@@ -164,6 +192,7 @@ describe('a signed webhook that cannot be stored', () => {
     ['unsupported_text', '{"id":"evt_1","a":"\\u0000"}'],
     ['too_deep', `{"id":"evt_1","a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`],
     ['unsupported_number', '{"id":"evt_1","a":1e200000}'],
+    ['unsupported_number', '{"id":"evt_1","a":12345678901234567890}'],
   ])('a signed body with the fault %s is refused with 400', async ([code, body], { postbud }) => {
     const answer = await postbud.expectRefused(
       400,

@@ -2,8 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 
 import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { knownSpans } from '../../lib/catalog/known-texts.ts';
 import { maskPersonalData, personalTexts } from '../../lib/catalog/personal.ts';
+import { readable } from '../../lib/catalog/readable.ts';
+import type { Span } from '../../lib/catalog/readable.ts';
 import { payloadOf } from '../support/bus.ts';
+import { knownSpans as slowly } from '../support/known-texts-slowly.ts';
 import { PERSONAL_TOPICS, withPersonalData } from '../support/personal-data.ts';
 
 describe('an error’s message', () => {
@@ -137,6 +141,34 @@ describe('an error’s message', () => {
     maskPersonalData(text, ['Ola Nordmann', '22 33 44 55']);
     // In microseconds of this process, so that a busy machine is no slow text. Backtracking takes seconds.
     expect(process.cpuUsage(before).user).toBeLessThan(500_000);
+  });
+
+  const body = Array.from({ length: 33_000 }, (_, number) => `word${number.toString(26)}`).join(' ');
+  const numbers = Array.from({ length: 33_000 }, (_, number) => `${10_000_000 + number}`);
+  test.each([
+    ['words that may have been cut, against a body of words', 'abc...'.repeat(682), [body]],
+    ['the same, as texts of their own', 'abc...'.repeat(682), body.split(' ')],
+    ['numbers, against a body of numbers', numbers.slice(0, 400).join('; '), [numbers.join('; ')]],
+    ['numbers that may have been cut', '9876...'.repeat(580), numbers],
+    [
+      'one number, against parts of it',
+      '0'.repeat(4000),
+      Array.from(numbers, (_, at) => '0'.repeat(7 + (at % 99))),
+    ],
+    ['one number, against a longer one', '0'.repeat(4000), [`${'0'.repeat(3999)}1`.repeat(60)]],
+    ['one word, against a longer one', `${'a'.repeat(4000)}...`, ['a'.repeat(250_000)]],
+    ['a name with an apostrophe in each letter', 'a', ["A'".repeat(125_000)]],
+  ])('%s, take no longer than reading both', (_, text, known) => {
+    const before = process.cpuUsage();
+    maskPersonalData(text, known);
+    expect(process.cpuUsage(before).user).toBeLessThan(2_000_000);
+  });
+
+  test('a payload of more texts than a call has arguments is masked', () => {
+    const body = { texts: Array.from({ length: 300_000 }, () => 'x') };
+    const payload = { eventId: 'evt_1', eventType: 'x', body: { ...body, name: 'Kari Lunde' } };
+    const known = personalTexts('webhook.cardpayments.received', payload, 1);
+    expect(maskPersonalData('no Kari', known)).toBe('no [hidden]');
   });
 });
 
@@ -322,6 +354,58 @@ function plain(text: string): string {
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}]/gu, '');
 }
+
+describe('what is found of known texts', () => {
+  const piece = fc.oneof(
+    fc.constantFrom(
+      'ola',
+      'Ola',
+      'Olas',
+      'Nordmann',
+      'Aase',
+      'åse',
+      'ase',
+      'Bø',
+      'Li',
+      'error',
+      'as',
+      'x1',
+      'Per.',
+    ),
+    fc.constantFrom(
+      '912 34 567',
+      '91234567',
+      '4791234567',
+      '+47 91 23 45 67',
+      '345678',
+      '12',
+      '123456789',
+      '0123',
+    ),
+    fc.constantFrom('ola@example.no', 'abc', 'abcdef', 'Jean-Luc', "O'Neill", 'no_li', 'a'.repeat(300)),
+    fc.constant('019c7f3e-5d20-7a41-8c1e-912345670000'),
+    fc.string({ unit: fc.constantFrom('a', 'e', 'o', 's', 'L', '4', '7', '.', '-', ' ', '…', 'ø', '%') }),
+  );
+  const text = fc
+    .array(fc.tuple(piece, fc.constantFrom(' ', ' ', ', ', '...', '_', '/', '', ' (')), { maxLength: 9 })
+    .map((written) => written.flat().join(''));
+  const message = fc
+    .tuple(fc.constantFrom('', '', 'x y '.repeat(250)), text, fc.constantFrom('', '...', ' 91', '912'))
+    .map((parts) => readable(parts.join('')).text);
+
+  test('is what comparing each with each finds', () => {
+    fc.assert(
+      fc.property(message, fc.array(text, { maxLength: 4 }), (said, known) => {
+        expect(spansOf(knownSpans(said, known))).toEqual(spansOf(slowly(said, known)));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  /** Some are found in several ways. */
+  const spansOf = (spans: readonly Span[]) =>
+    [...new Set(spans.map(({ start, end }) => `${start}-${end}`))].toSorted();
+});
 
 describe('an error that repeats a payload’s personal data in any writing', () => {
   const message = fc

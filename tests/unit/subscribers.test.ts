@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, test as plainTest, vi } from 'vi
 import type { TestBus } from 'postbud/testing';
 
 import { startSendGrid } from '../../dev/stand-ins/sendgrid.ts';
-import type { SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
+import type { Behaviour, SendGridStandIn } from '../../dev/stand-ins/sendgrid.ts';
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
 import type { Topic } from '../../lib/catalog/topic.ts';
 import type { Config } from '../../lib/config.ts';
-import { replay } from '../../lib/deliveries/replay.ts';
+import type { Database } from '../../lib/db/connect.ts';
 import { endpoint } from '../../lib/http/endpoint.ts';
 import { audit } from '../../lib/subscribers/audit.ts';
 import { identity } from '../../lib/subscribers/identity.ts';
@@ -140,13 +140,9 @@ describe('audit', () => {
 });
 
 describe('notifications', () => {
-  const test = testOn(notificationsBy(undefined));
+  const test = testOn(notificationsBy());
 
-  /** Replays all of a topic as a release does that does not know who refuses. */
-  const replayBlindly = (bus: TestBus, topic: TopicName) =>
-    replay(bus.db, { topic, since: '1h', include: 'all' }, 'kari');
-
-  test('records one row for each event, with the e-mail where the payload names one, and takes no replay', async ({
+  test('records one row for each event, with the e-mail where the payload names one, and nothing more at a replay', async ({
     bus,
   }) => {
     const topics = topicsOf('notifications');
@@ -167,9 +163,11 @@ describe('notifications', () => {
     );
     expect(first.some(({ email }) => email !== null)).toBe(true);
     expect(first.some(({ email }) => email === null)).toBe(true);
-    await replayBlindly(bus, 'user.signed_up');
-    expect(await bus.drain()).toMatchObject({ delivered: 0, deadLettered: 1 });
-    expect(await recorded()).toHaveLength(topics.length);
+    expect(await bus.replay('user.signed_up', { include: 'all', subscriber: 'notifications' })).toMatchObject(
+      { replayed: 1 },
+    );
+    expect(await bus.drain()).toMatchObject({ delivered: 1, deadLettered: 0 });
+    expect(await recorded()).toEqual(first);
   });
 
   describe('where e-mail is configured', () => {
@@ -178,21 +176,32 @@ describe('notifications', () => {
       sendGrid = await startSendGrid();
     });
     afterAll(() => sendGrid.close());
-    const mailing = () =>
+    const mailing = (open: () => Promise<Database>) =>
       notificationsBy({
-        apiKey: 'SG.stand-in',
-        baseUrl: sendGrid.url,
-        residency: 'global',
-        from: 'ikke-svar@example.no',
-        admin: 'post@example.no',
-        cc: 'kopi@example.no',
+        open,
+        settings: {
+          apiKey: 'SG.stand-in',
+          baseUrl: sendGrid.url,
+          residency: 'global',
+          from: 'ikke-svar@example.no',
+          admin: 'post@example.no',
+          cc: 'kopi@example.no',
+        },
       });
-    const test = busTest.extend('bus', ({ open }) => open([mailing()]));
+    const test = busTest.extend('bus', async ({ open }) => {
+      const bus: TestBus = await open([mailing(() => Promise.resolve(bus.db))], { stuckAfterMs: 20_000 });
+      return bus;
+    });
     const notices = (bus: TestBus) =>
-      rows<{ email: string | null; mailed: boolean }>(
+      rows<{ email: string | null; mailed: boolean | null }>(
         bus.db,
-        'select email, mailed_at is not null as mailed from notifications',
+        `select email, case when mail_begun_at is null then false when mailed_at is not null then true end as mailed
+         from notifications order by email`,
       );
+    const everythingAgain = async (bus: TestBus) => {
+      await bus.replay('booking.created', { include: 'all' });
+      return await bus.drain();
+    };
     const sentTo = () => sendGrid.mails.map(({ personalizations }) => personalizations);
 
     test('mail the person whom the payload names, nobody else, and not again at a replay', async ({
@@ -203,13 +212,60 @@ describe('notifications', () => {
       await bus.emit('booking.created', { email: undefined });
       expect(await bus.drain()).toMatchObject({ delivered: 2 });
       expect(sentTo().slice(before)).toEqual([[{ to: [{ email: 'kari@example.no' }] }]]);
-      await replayBlindly(bus, 'booking.created');
-      expect(await bus.drain()).toMatchObject({ delivered: 0, deadLettered: 2 });
+      expect(await everythingAgain(bus)).toMatchObject({ delivered: 2, deadLettered: 0 });
       expect(sendGrid.mails).toHaveLength(before + 1);
-      expect((await notices(bus)).toSorted((a) => (a.mailed ? -1 : 1))).toEqual([
+      expect(await notices(bus)).toEqual([
         { email: 'kari@example.no', mailed: true },
         { email: null, mailed: false },
       ]);
+    });
+
+    test.for<[how: string, behaviour: Behaviour]>([
+      ['cuts the connection', 'reset'],
+      ['answers what never ends', 'stall'],
+    ])(
+      'a mail whose outcome is unknown, because the provider %s, is sent once, and its dead letter says so',
+      { timeout: 20_000 },
+      async ([, behaviour], { bus }) => {
+        const before = sendGrid.calls();
+        sendGrid.behave([behaviour]);
+        await bus.emit('booking.created', { email: 'kari@example.no' });
+        expect(await bus.drain()).toMatchObject({ deadLettered: 1, delivered: 0 });
+        expect(await notices(bus)).toEqual([{ email: 'kari@example.no', mailed: null }]);
+        const [told] = await rows<{ message: string }>(bus.db, 'select message from error_groups');
+        expect(told!.message).toContain('the mail may have been sent');
+        await bus.replay('booking.created', {});
+        expect(await bus.drain()).toMatchObject({ deadLettered: 0, delivered: 1 });
+        expect(await everythingAgain(bus)).toMatchObject({ delivered: 1 });
+        expect(sendGrid.calls()).toBe(before + 1);
+      },
+    );
+
+    test('a mail whose process died behind it is not sent again, neither by the retry nor by a replay', async ({
+      bus,
+    }) => {
+      const before = sendGrid.calls();
+      const id = await bus.emit('booking.created', { email: 'kari@example.no' });
+      // What is left of a process that is killed between the provider's answer and the record of it.
+      await rows(
+        bus.db,
+        `insert into notifications (event_id, topic, email, subject, mail_begun_at)
+         values ($1, 'booking.created', 'kari@example.no', 'x', now())`,
+        [id.id],
+      );
+      expect(await bus.drain()).toMatchObject({ deadLettered: 1 });
+      expect(await everythingAgain(bus)).toMatchObject({ delivered: 1 });
+      expect(sendGrid.calls()).toBe(before);
+    });
+
+    test('a mail that the provider refused is sent by the replay, once', async ({ bus }) => {
+      const before = sendGrid.mails.length;
+      sendGrid.behave([400]);
+      await bus.emit('booking.created', { email: 'kari@example.no' });
+      expect(await bus.drain()).toMatchObject({ deadLettered: 1 });
+      expect(await everythingAgain(bus)).toMatchObject({ delivered: 1 });
+      expect(await everythingAgain(bus)).toMatchObject({ delivered: 1 });
+      expect(sentTo().slice(before)).toEqual([[{ to: [{ email: 'kari@example.no' }] }]]);
     });
 
     test('tries again when the provider is down, and gives up on a mail that it refuses', async ({ bus }) => {
@@ -282,8 +338,7 @@ describe('the journal', () => {
     const { id } = await bus.emit('payment.captured');
     expect(await bus.drain()).toMatchObject({ delivered: 4 });
     await bus.replay('payment.captured', { include: 'all' });
-    // All but notifications.
-    expect(await bus.drain()).toMatchObject({ delivered: 3, deadLettered: 0 });
+    expect(await bus.drain()).toMatchObject({ delivered: 4, deadLettered: 0 });
     expect(
       await rows(bus.db, 'select event_id::text as id, subscriber, topic from journal order by subscriber'),
     ).toEqual(
@@ -297,7 +352,7 @@ describe('the journal', () => {
 });
 
 describe('the whole chain', () => {
-  const test = testOn(payments, notificationsBy(undefined));
+  const test = testOn(payments, notificationsBy());
 
   test('takes a signed webhook through payments to the four subscribers of payment.captured, traced all the way', async ({
     bus,

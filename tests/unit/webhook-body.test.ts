@@ -22,8 +22,22 @@ describe('a body that can be stored', () => {
     expect(parse(text).ok).toBe(true);
   });
 
-  test('a storable body may hold every finite number', () => {
-    expect(parse('{"a":[1.7976931348623157e308,5e-324,-0,9007199254740993]}').ok).toBe(true);
+  test.each([
+    ...['0', '-0', '-0.0', '0e9', '1.50', '1e2', '100E-2', '0.1', '-0.30000000000000004', '62500.00'],
+    ...[
+      '9007199254740992',
+      '-9007199254740992',
+      '1e21',
+      '1234567890123456e-9',
+      '1.7976931348623157e308',
+      '5e-324',
+    ],
+  ])('a storable body may hold the number %s, which a double keeps', (number) => {
+    expect(parse(`{"a":[${number}]}`)).toEqual({ ok: true, body: { a: [Number(number)] } });
+  });
+
+  test('a storable body may hold any number in a text', () => {
+    expect(parse('{"\\"1e999":"\\\\\\" 12345678901234567890","b":"1e999"}').ok).toBe(true);
   });
 
   test('a storable body may hold any JSON object that has no other fault', () => {
@@ -32,6 +46,8 @@ describe('a body that can be stored', () => {
     fc.assert(
       fc.property(fc.dictionary(text, value), (object) => {
         const json = JSON.stringify(object);
+        // An integer beyond 2^53.
+        fc.pre(!/\d{16}/.test(json));
         expect(parse(json)).toEqual({ ok: true, body: JSON.parse(json) });
       }),
     );
@@ -66,11 +82,62 @@ describe('a body that is refused', () => {
     ['100,000 levels of objects', 'too_deep', '{"a":'.repeat(1e5) + '1' + '}'.repeat(1e5)],
     ['a number beyond double precision', 'unsupported_number', '{"a":1e200000}'],
     ['the same below zero, in an array', 'unsupported_number', '{"a":[0,-1e309]}'],
+    ['an integer of 20 digits', 'unsupported_number', '{"a":12345678901234567890}'],
+    ['the first integer beyond 2^53', 'unsupported_number', '{"a":9007199254740993}'],
+    ['the same below zero', 'unsupported_number', '{"a":-9007199254740993}'],
+    ['an integer beyond 2^53 that a double could hold', 'unsupported_number', '{"a":9007199254740994}'],
+    ['one with a fraction of zeros', 'unsupported_number', '{"a":12345678901234567890.00}'],
+    ['one with an exponent', 'unsupported_number', '{"a":12345678901234567.89E3}'],
+    ['more digits than a double keeps', 'unsupported_number', '{"a":{"b":[1,1.00000000000000000001]}}'],
+    ['a number next to zero', 'unsupported_number', '{"a":1e-400}'],
+    ['another number than the nearest to zero', 'unsupported_number', '{"a":4e-324}'],
+    ['a number behind a text with a quote', 'unsupported_number', '{"a\\"":9007199254740993}'],
+    ['200,000 zeros in a number', 'unsupported_number', `{"a":1${'0'.repeat(200_000)}1}`],
   ];
 
   test.each(refused)('a body with %s is refused as %s', (_, reason, body) => {
     expect(parse(body)).toEqual({ ok: false, reason });
   });
+
+  test('each number of a body is kept with its value, or the body is refused', () => {
+    const digits = fc.string({ unit: fc.constantFrom(...'0001234567899'), minLength: 1, maxLength: 24 });
+    const number = fc
+      .record({
+        sign: fc.constantFrom('', '-'),
+        whole: digits.map((text) => text.replace(/^0+(?=.)/, '')),
+        fraction: fc.oneof(
+          fc.constant(''),
+          digits.map((text) => `.${text}`),
+        ),
+        power: fc.oneof(
+          fc.constant(''),
+          fc.integer({ min: -340, max: 320 }).map((power) => `e${power}`),
+        ),
+      })
+      .map(({ sign, whole, fraction, power }) => `${sign}${whole}${fraction}${power}`);
+    let [kept, refused] = [0, 0];
+    fc.assert(
+      fc.property(number, (written) => {
+        const parsed = parse(`{"a":${written}}`);
+        if (!parsed.ok) return void (refused += 1);
+        kept += 1;
+        const [value, sent] = [JSON.stringify(parsed.body['a']), written].map(fractionOf);
+        expect(value!.over * sent!.under).toBe(sent!.over * value!.under);
+      }),
+      { numRuns: 2000 },
+    );
+    expect([kept, refused].every((count) => count > 100)).toBe(true);
+  });
+
+  /** Reads a number exactly. */
+  function fractionOf(written: string): { over: bigint; under: bigint } {
+    const [, sign, whole, fraction = '', power = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/.exec(
+      written,
+    )!;
+    const shift = Number(power) - fraction.length;
+    const over = BigInt(`${sign}${whole}${fraction}`) * 10n ** BigInt(Math.max(0, shift));
+    return { over, under: 10n ** BigInt(Math.max(0, -shift)) };
+  }
 
   test('every reason for a refused body has a sentence for the sender', () => {
     const reasons = new Set(refused.map(([, reason]) => reason));

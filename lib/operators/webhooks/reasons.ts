@@ -23,7 +23,7 @@ const MEANINGS = new Map(
     not_an_object: 'It is signed, but its body is not a JSON object.',
     unsupported_text: 'It is signed, but a text in it cannot be stored.',
     too_deep: 'It is signed, but nested more than 64 levels deep.',
-    unsupported_number: 'It is signed, but a number in it is too large to store.',
+    unsupported_number: 'It is signed, but a number in it can’t be kept as it is.',
     body_too_large: 'Its body is longer than 256 kB.',
     incomplete_body: 'Its body ended early: the connection was lost.',
     unsupported_media_type: 'It was not sent as JSON.',

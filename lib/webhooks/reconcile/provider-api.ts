@@ -1,5 +1,6 @@
 import { deepestCodeOf } from '../../http/no-connection.ts';
 import { SECOND } from '../../time.ts';
+import { markChangedNumbers } from '../numbers.ts';
 
 /**
  * A provider's API did not answer as it should. The message is ours alone: operators read it, and an answer could repeat
@@ -38,7 +39,7 @@ export interface ProviderRequest {
 const LONGEST_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /**
- * Sends a request and parses the answer as JSON.
+ * Sends a request and parses the answer as JSON. A number that would become another one is `Infinity`.
  *
  * @throws ProviderFailed for anything but a 2xx with JSON before the signal aborts.
  */
@@ -71,7 +72,7 @@ async function textOf({ body }: Response): Promise<string> {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(markChangedNumbers(text));
   } catch (cause) {
     throw unreadable(cause);
   }

@@ -42,10 +42,15 @@ export async function takeIn(
 
 /** @returns null for an event that the endpoint would refuse, too. */
 function webhookOf(provider: Provider, { eventId, eventType, body }: FoundEvent): Webhook | null {
-  const text = JSON.stringify(body);
+  const text = JSON.stringify(body, refusable);
   const parsed = parseWebhookBody(Buffer.from(text));
   if (!parsed.ok || eventId === null) return null;
   return { provider, eventId, eventType, body: parsed.body, bodySha256: sha256(text) };
+}
+
+/** `JSON.stringify` would write null for a number that was changed; U+0000 is refused, as the number in a webhook is. */
+function refusable(_name: string, value: unknown): unknown {
+  return value === Infinity ? '\0' : value;
 }
 
 /** Finds those that have a receipt, so that what is found again and again costs one query. */
