@@ -134,7 +134,9 @@ export class LeasedLanes {
   noteRetries(yielded: readonly Yielded[], nextProbes: ReadonlyMap<string, number>): void {
     const { report } = this.#relaying;
     for (const { run, outcome } of yielded) {
-      const probeAt = foundNobody(outcome) ? nextProbes.get(run.lane.subscription.subscriber.name) : undefined;
+      const probeAt = foundNobody(outcome)
+        ? nextProbes.get(run.lane.subscription.subscriber.name)
+        : undefined;
       const retries = probeAt === undefined ? retriesOf(outcome) : [probeAt];
       report.nextRetryAt = earliest([report.nextRetryAt, ...retries]);
     }

@@ -218,7 +218,10 @@ describe('the views of a subscriber that does not answer', () => {
     const view = await readTopic(bus.db, attached, 'payment.captured', now);
     expect(view.topic.nextRetryAt).toBe(probe);
     expect(view.heldLanes.map(({ nextAttemptAt }) => nextAttemptAt)).toEqual([probe]);
-    expect(await readDeadLetters(bus.db, { limit: 1 }, now)).toMatchObject({ failing: 1, nextRetryAt: probe });
+    expect(await readDeadLetters(bus.db, { limit: 1 }, now)).toMatchObject({
+      failing: 1,
+      nextRetryAt: probe,
+    });
     const probed = view.heldLanes[0]!;
     expect((await readDeadLetter(bus.db, probed.deliveryId))!.nextAttemptAt).toBe(probe);
     const event = await readEvent(bus.db, probed.eventId, { attached, now });

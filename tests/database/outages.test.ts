@@ -322,7 +322,10 @@ describe('what an outage used up before it was known', () => {
     expect(await contradictions(bus.db)).toEqual([]);
   });
 
-  test('is given back by the cron, or at its end, where the relay that opened it died', async ({ bus, ledger }) => {
+  test('is given back by the cron, or at its end, where the relay that opened it died', async ({
+    bus,
+    ledger,
+  }) => {
     const attached = ledger(() => absent(), WAIT);
     await emitKeys(bus.db, 1, 3, (number) => `booking ${number}`);
     const died = vi.spyOn(bus.db, 'transaction').mockRejectedValue(new Error('the process is gone'));

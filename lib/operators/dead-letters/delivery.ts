@@ -38,16 +38,21 @@ const handled = z
 
 const intervention = z
   .object({
-    outcome: z.enum(['replayed', 'hurried', 'skipped', 'dismissed', 'backfilled', 'renamed', 'returned']).meta({
-      description:
-        '`returned`: the failed attempts before it are not counted, because an outage of the subscriber caused them.',
-    }),
+    outcome: z
+      .enum(['replayed', 'hurried', 'skipped', 'dismissed', 'backfilled', 'renamed', 'returned'])
+      .meta({
+        description:
+          '`returned`: the failed attempts before it are not counted, because an outage of the subscriber caused them.',
+      }),
     at: shape.instant,
     by: z.string(),
     reason: z.string().nullable(),
     replayId: z.string().nullable(),
   })
-  .meta({ id: 'OperatorAct', description: 'An operator’s action on a delivery, or one of the bus itself (`by` is `postbud`).' });
+  .meta({
+    id: 'OperatorAct',
+    description: 'An operator’s action on a delivery, or one of the bus itself (`by` is `postbud`).',
+  });
 
 /** One attempt of a delivery, or one operator’s action on it. */
 export const historyEntry = z.union([handled, intervention]);
