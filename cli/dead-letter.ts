@@ -166,6 +166,7 @@ const ACTS = {
   dismissed: 'dismissed',
   backfilled: 'backfilled',
   renamed: 'taken over from another name',
+  returned: 'attempts given back',
 } as const;
 
 /** @param next the entry after it: a failure right before a replay was the last of its round. */

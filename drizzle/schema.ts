@@ -227,7 +227,9 @@ export interface PastAttempt {
     | 'skipped'
     | 'dismissed'
     | 'backfilled'
-    | 'renamed';
+    | 'renamed'
+    /** The attempts before it, which found nobody there before the outage was known, are not counted. */
+    | 'returned';
   readonly kind?: string;
   readonly message?: string;
   /** The beginning of what a component elsewhere answered when it refused the event, without personal data. */
@@ -502,6 +504,8 @@ export const absences = pgTable(
     /** Empty where the lane is not shared. */
     laneKey: text('lane_key').notNull(),
     failures: integer('failures').notNull(),
+    /** When the first of the failures began. */
+    beganAt: at('began_at'),
   },
   (table) => [primaryKey({ columns: [table.subscriber, table.kind, table.laneId, table.laneKey] })],
 );
@@ -515,6 +519,8 @@ export const outages = pgTable(
     kind: text('kind').notNull(),
     message: text('message').notNull(),
     openedAt: at('opened_at').notNull(),
+    /** When the first of the failures began that opened it. Null where an earlier release opened it. */
+    beganAt: at('began_at'),
     /** Probes without an answer. */
     probes: integer('probes').notNull().default(0),
     probedAt: at('probed_at'),

@@ -36,7 +36,14 @@ const cron = endpoint(cronRoute, {
 const kicked = endpoint(kickRoute, {
   lifeMs: CRON_LIFE_MS,
   handle: async (request) =>
-    await takeKick({ request, secrets: config().kickSecrets, relays: () => config().relays, limiter, kick }),
+    await takeKick({
+      request,
+      secrets: config().kickSecrets,
+      relays: () => config().relays,
+      limiter,
+      database,
+      kick,
+    }),
 });
 
 // The cron's function also takes kicks: its process mostly runs already, with its connections open.

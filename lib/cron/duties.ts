@@ -9,11 +9,12 @@ import { limitStatements } from '../db/statement.ts';
 import { logError } from '../log.ts';
 import { endSmokeTests } from '../deliveries/end-smoke-tests.ts';
 import { leaveOutages } from '../deliveries/leave-outages.ts';
-import { endOutages } from '../deliveries/outage.ts';
+import { endOutages } from '../deliveries/end-outages.ts';
 import { KEEP_MS, prune } from '../deliveries/prune.ts';
 import { advanceRenames } from '../deliveries/rename.ts';
 import { releaseLanes } from '../deliveries/release.ts';
 import type { Pruned } from '../deliveries/prune.ts';
+import { subscriptionsOf } from '../deliveries/subscription.ts';
 import { watchIncidents } from '../incidents/watch.ts';
 import { rollUpHealth } from '../subscriber-health/roll-up.ts';
 import { sampleBacklog } from '../subscriber-health/sample-backlog.ts';
@@ -82,10 +83,9 @@ export const duties: readonly Duty[] = [
     },
   },
   {
-    // Whoever ends an outage, or deals with a dead letter that halts a lane, does this too: unless its process dies first.
+    // Whoever deals with a dead letter that halts a lane does this too: unless its process dies first.
     name: 'lanes that may go on',
     run: async (db) => {
-      await endOutages(db);
       await db.transaction(async (tx) => {
         await limitStatements(tx);
         await releaseLanes(tx);
@@ -132,12 +132,16 @@ export function alertDuty(settings: () => AlertSettings): Duty {
   };
 }
 
-/** Makes the duty that ends the outages of components that no longer wait in one. The relay makes due what waits. */
+/**
+ * Makes the duty that ends the outages of components that no longer wait in one, and of those that answer again. A relay
+ * that sees an outage begin or end gives back what it used up, and makes due what waits: unless its process dies first.
+ */
 export function outageDuty(subscribers: () => readonly AttachedSubscriber[]): Duty {
   return {
-    name: 'outages that are off',
+    name: 'outages',
     run: async (db) => {
       await leaveOutages(db, subscribers());
+      await endOutages(db, subscriptionsOf(subscribers()));
       return {};
     },
   };

@@ -1,8 +1,10 @@
 import * as z from 'zod';
 
-import { JSON_TYPE, refused } from '../http/operation.ts';
+import { subscriberNames } from '../catalog/catalog.ts';
+import { JSON_TYPE, invalid, refused } from '../http/operation.ts';
 import type { Operation } from '../http/operation.ts';
 import { CRON_BUDGET_MS } from '../lifetime.ts';
+import { nearest } from '../nearest.ts';
 import type { RelayReport } from '../relay/relay.ts';
 import { SECOND } from '../time.ts';
 import type { Performed } from './duties.ts';
@@ -60,6 +62,27 @@ const accepted = z
   .object({ accepted: z.literal(true) })
   .meta({ id: 'KickAccepted', description: 'The relay looks for due deliveries now.' });
 
+export const KICK_LIMIT_BYTES = 1024;
+
+export const kickBody = z.object({
+  subscriber: z
+    .string()
+    .check(({ value, issues }) => {
+      if (subscriberNames().some((name) => name === value)) return;
+      const meant = nearest(value, subscriberNames());
+      const advice =
+        meant === null ? `expected one of ${subscriberNames().join(', ')}` : `did you mean '${meant}'?`;
+      const message = `unknown subscriber; ${advice}`;
+      issues.push({ code: 'custom', input: value, message });
+    })
+    .optional()
+    .meta({
+      enum: subscriberNames(),
+      description:
+        'A component elsewhere that is back: if its deliveries wait in an outage, it is probed now.',
+    }),
+});
+
 export const kickRoute = {
   id: 'kickRelay',
   method: 'post',
@@ -67,7 +90,7 @@ export const kickRoute = {
   tag: 'Relay',
   summary: 'Relay at once',
   description:
-    'A producer in another repository calls it after a commit, so that its event does not wait for the relay’s next tick. Answers before anything is delivered. Send no body: a kick says nothing about its event. It is signed by Standard Webhooks, of which the timestamp may be off by 300 seconds.',
+    'A producer in another repository calls it after a commit, so that its event does not wait for the relay’s next tick; a component elsewhere calls it at its start, and names itself, so that it is probed at once after an outage. Answers before anything is delivered. It is signed by Standard Webhooks, of which the timestamp may be off by 300 seconds.',
   access: 'producer',
   parameters: [
     { in: 'header', name: 'webhook-id', description: 'The kick’s own id.', schema: z.string().max(255) },
@@ -78,9 +101,12 @@ export const kickRoute = {
       schema: z.string().regex(/^\d+$/),
     },
   ],
+  body: { schema: kickBody, isOptional: true, limitBytes: KICK_LIMIT_BYTES },
   answers: [{ status: 202, description: 'The relay looks now.', content: { [JSON_TYPE]: accepted } }],
   problems: [
+    'validation_failed',
     'incomplete_body',
+    'unsupported_media_type',
     'invalid_signature',
     'relay_off',
     'body_too_large',
@@ -92,6 +118,18 @@ export const kickRoute = {
       summary: 'After a commit',
       parameters: { 'webhook-id': 'kick_01J9ZK3V7Q' },
       answer: { status: 202, type: JSON_TYPE, value: { accepted: true } },
+    },
+    'at-the-start-of-a-component': {
+      summary: 'At the start of a component elsewhere',
+      parameters: { 'webhook-id': 'kick_01J9ZK3V7S' },
+      json: { subscriber: 'ledger' },
+      answer: { status: 202, type: JSON_TYPE, value: { accepted: true } },
+    },
+    'of-an-unknown-component': {
+      summary: 'Of an unknown component',
+      parameters: { 'webhook-id': 'kick_01J9ZK3V7T' },
+      json: { subscriber: 'ledgr' },
+      answer: invalid('subscriber', 'custom', "unknown subscriber; did you mean 'ledger'?"),
     },
     unsigned: {
       summary: 'Without a signature',

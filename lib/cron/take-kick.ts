@@ -1,9 +1,13 @@
-import { readBody } from '../http/body.ts';
+import { probeReturned } from '../deliveries/probe.ts';
+import type { Database } from '../db/connect.ts';
+import { readBody, requireJson } from '../http/body.ts';
 import { Problem } from '../http/problem.ts';
 import { requireAllowed } from '../http/rate-limit.ts';
+import { validated } from '../http/validated.ts';
 import type { Limiter } from '../rate-limit/limiter.ts';
 import { SECOND } from '../time.ts';
 import { verifyWebhook } from '../webhooks/verify.ts';
+import { KICK_LIMIT_BYTES, kickBody } from './route.ts';
 import { requireRelays } from './run-cron.ts';
 
 export interface KickIntake {
@@ -13,6 +17,7 @@ export interface KickIntake {
   /** Whether this deployment relays. */
   readonly relays: () => boolean;
   readonly limiter: () => Limiter;
+  readonly database: () => Promise<Database>;
   /** Has the relay look, and does not wait for it. */
   readonly kick: () => Promise<void>;
 }
@@ -25,24 +30,26 @@ export interface KickIntake {
  */
 const LIMIT = { name: 'kick', limit: 30, windowMs: 10 * SECOND };
 
-/** Kicks have no body. One that a producer sends all the same is verified, and ignored. */
-const LIMIT_BYTES = 1024;
-
 /**
  * Takes the kick of a producer that emits in another process: producer commits → POST /api/kick → 202 → the relay looks,
- * as after an emit of this process.
+ * as after an emit of this process. A component elsewhere that is back after an outage names itself, and is probed at once.
  *
- * @throws Problem 503 `kick_not_configured`, 413, 401, 409 `relay_off` or 429, in this order of checks: a forged kick
- *   uses up nothing of the producers' limit.
+ * @throws Problem 503 `kick_not_configured`, 413, 415, 401, 409 `relay_off`, 400 or 429, in this order of checks: a forged
+ *   kick uses up nothing of the producers' limit.
  */
-export async function takeKick({ request, secrets, relays, limiter, kick }: KickIntake): Promise<Response> {
+export async function takeKick(intake: KickIntake): Promise<Response> {
+  const { request, secrets, relays, limiter, database, kick } = intake;
   if (secrets.length === 0) throw new Problem('kick_not_configured', { retryAfterSeconds: 60 });
-  const body = await readBody(request, LIMIT_BYTES);
+  const body = await readBody(request, KICK_LIMIT_BYTES);
+  if (body.length > 0) requireJson(request);
   const { headers, url } = request;
   const verification = verifyWebhook('standard', { secrets, headers, body, url, now: Date.now() / SECOND });
   if (!verification.ok) throw new Problem('invalid_signature', { reason: verification.reason });
   requireRelays(relays());
+  const { subscriber } =
+    body.length > 0 ? validated({ type: 'application/json', bytes: body }, kickBody) : {};
   requireAllowed([LIMIT], await limiter().take([{ key: 'producers', limit: LIMIT }]));
+  if (subscriber !== undefined) await probeReturned(await database(), subscriber);
   await kick();
   return Response.json({ accepted: true }, { status: 202 });
 }

@@ -17,8 +17,8 @@ type Answering<Declared extends Operation> = {
     : unknown) &
   (Declared extends { readonly hasPages: true } ? { readonly problemAnswer: ProblemAnswer } : unknown);
 
-/** A provider signs the bytes of its body, so the webhook handler reads the body itself. */
-type BodyOf<Declared extends Operation> = Declared extends { readonly access: 'provider' }
+/** Providers and producers sign the bytes of their bodies, so the handlers read these themselves. */
+type BodyOf<Declared extends Operation> = Declared extends { readonly access: 'provider' | 'producer' }
   ? undefined
   : Declared extends { readonly body: { readonly schema: z.ZodType<infer Body> } }
     ? Body
@@ -43,7 +43,7 @@ export function endpoint(operation: Operation, answering: AnyAnswering): Endpoin
     isAnonymous,
     ...(cors && { cors }),
   } as const;
-  return body && access !== 'provider'
+  return body && access !== 'provider' && access !== 'producer'
     ? guardedEndpoint({ ...declaration, body })
     : guardedEndpoint(declaration);
 }

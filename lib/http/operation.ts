@@ -59,6 +59,8 @@ export interface Parameter {
 
 interface Body {
   readonly schema: z.ZodType;
+  /** Whether a request may come without one. */
+  readonly isOptional?: boolean;
   /** Whether forms are accepted in addition to JSON. */
   readonly forms?: boolean;
   readonly limitBytes: number;

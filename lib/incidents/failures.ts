@@ -181,7 +181,7 @@ const FAILURES = `
     )
   ),
   outage as (
-    select outages.subscriber, kind, least(opened_at, (
+    select outages.subscriber, kind, least(opened_at, began_at, (
       select min(since::timestamptz) from absent where absent.subscriber = outages.subscriber
     ))::text as since, (
       select coalesce(sum(pending) + sum(failing), 0) from backlog where backlog.subscriber = outages.subscriber

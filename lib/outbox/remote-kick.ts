@@ -1,5 +1,8 @@
 import { createHmac, randomUUID } from 'node:crypto';
 
+import { subscriberNames } from '../catalog/catalog.ts';
+import type { Subscriber } from '../catalog/catalog.ts';
+import { nearest } from '../nearest.ts';
 import { SECOND } from '../time.ts';
 
 export interface RemoteKickOptions {
@@ -7,6 +10,11 @@ export interface RemoteKickOptions {
   readonly url: string;
   /** The bus's `KICK_SECRET`, or one of several: `whsec_` and base64. */
   readonly secret: string;
+  /**
+   * A component that receives events elsewhere, by its name in the catalog: the kick then says that it is back. If the bus
+   * waits for it in an outage, it is probed at once. Call such a kick when the component starts.
+   */
+  readonly subscriber?: Subscriber;
   /** Keeps the host awake until the promise settles; on Vercel `waitUntil` of `@vercel/functions`. */
   readonly waitUntil?: (work: Promise<void>) => void;
   /** Called when the bus could not be reached or refused the kick, for the log: nothing else is to be done. */
@@ -37,9 +45,11 @@ const LIMIT_MS = 2 * SECOND;
  * The function never throws, and its promise never rejects; there is no need to await it. While a kick is under way,
  * further calls share one that follows it. After a 429, calls do nothing until the bus takes kicks again.
  *
- * @throws TypeError for a URL or a secret that cannot be one.
+ * @throws TypeError for a URL or a secret that cannot be one, and for an unknown subscriber, with the nearest name.
  */
-export function createKick({ url, secret, waitUntil, onError }: RemoteKickOptions): () => Promise<void> {
+export function createKick(options: RemoteKickOptions): () => Promise<void> {
+  const { url, secret, subscriber, waitUntil, onError } = options;
+  const body = subscriber === undefined ? '' : JSON.stringify({ subscriber: requireSubscriber(subscriber) });
   const address = addressOf(url);
   const key = keyOf(secret);
   let quietUntil = 0;
@@ -49,7 +59,7 @@ export function createKick({ url, secret, waitUntil, onError }: RemoteKickOption
   const send = async () => {
     if (Date.now() < quietUntil) return;
     try {
-      const response = await post(address, key);
+      const response = await post(address, key, body);
       await response.body?.cancel();
       if (response.ok) return;
       if (response.status === 429) quietUntil = Date.now() + retryAfterMs(response.headers);
@@ -76,10 +86,10 @@ export function createKick({ url, secret, waitUntil, onError }: RemoteKickOption
   };
 }
 
-async function post(address: URL, key: Buffer): Promise<Response> {
+async function post(address: URL, key: Buffer, body: string): Promise<Response> {
   const id = `kick_${randomUUID()}`;
   const timestamp = Math.floor(Date.now() / SECOND);
-  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.`).digest('base64');
+  const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
   return await fetch(address, {
     method: 'POST',
     // Not followed: a redirect would take the signature to an address that nobody configured.
@@ -88,7 +98,9 @@ async function post(address: URL, key: Buffer): Promise<Response> {
       'webhook-id': id,
       'webhook-timestamp': String(timestamp),
       'webhook-signature': `v1,${signature}`,
+      ...(body !== '' && { 'content-type': 'application/json' }),
     },
+    ...(body !== '' && { body }),
     signal: AbortSignal.timeout(LIMIT_MS),
   });
 }
@@ -110,6 +122,14 @@ function addressOf(url: string): URL {
   if (address === null || !/^https?:$/.test(address.protocol))
     throw new TypeError("url: expected the bus's address, for example https://bus.example.no");
   return address.pathname === '/' ? new URL('/api/kick', address) : address;
+}
+
+/** @throws TypeError */
+function requireSubscriber(name: string): string {
+  if (subscriberNames().some((known) => known === name)) return name;
+  const meant = nearest(name, subscriberNames());
+  const advice = meant === null ? `Known: ${subscriberNames().join(', ')}.` : `Did you mean '${meant}'?`;
+  throw new TypeError(`Unknown subscriber '${name}'. ${advice}`);
 }
 
 function keyOf(secret: string): Buffer {

@@ -1,5 +1,6 @@
 import { addressEvents } from '../deliveries/address-events.ts';
-import { endOutages } from '../deliveries/outage.ts';
+import { endOutages } from '../deliveries/end-outages.ts';
+import { giveBack } from '../deliveries/give-back.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { takeTurn } from '../deliveries/turn.ts';
@@ -7,7 +8,7 @@ import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { sleep } from '../time.ts';
 import { Bell } from './bell.ts';
-import { LeasedLanes } from './leased-lanes.ts';
+import { LeasedLanes, foundNobody } from './leased-lanes.ts';
 import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
 import { Pace } from './pace.ts';
 
@@ -73,9 +74,7 @@ export class ClaimLoop {
     this.#lanes.confirm(yielded, turn.settled);
     this.#isBusy = this.#lanes.deliver(turn);
     if (turn.isClockBack) await takeBackTimes(this.#relaying.db);
-    const hurried = turn.hasRecovered
-      ? await endOutages(this.#relaying.db, this.#relaying.time.overriddenNow())
-      : 0;
+    const hurried = await this.#followOutages(yielded, turn.hasRecovered);
     const addressed = await this.#addressAndVacuum(turn);
     return await this.#waitForMore(turn, addressed + hurried, rings);
   }
@@ -113,6 +112,20 @@ export class ClaimLoop {
     }
   }
 
+  /**
+   * Gives back what an outage used up, once it is known and when it is over.
+   *
+   * @returns how many deliveries are due because a subscriber answers again.
+   */
+  async #followOutages(yielded: readonly Yielded[], hasRecovered: boolean): Promise<number> {
+    const { db, subscriptions, time } = this.#relaying;
+    const now = time.overriddenNow();
+    const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
+    const nextProbes = isNobodyThere ? await giveBack(db, subscriptions, now) : NO_PROBES;
+    this.#lanes.noteRetries(yielded, nextProbes);
+    return hasRecovered ? await endOutages(db, subscriptions, now) : 0;
+  }
+
   /** @returns how many events were addressed. */
   async #addressAndVacuum({ fannedOut, hasUnaddressed }: Turn): Promise<number> {
     const { db } = this.#relaying;
@@ -145,8 +158,9 @@ export class ClaimLoop {
     while (this.#lanes.count > 0) {
       await this.#pause(ENDING_MS);
       const yielded = this.#lanes.gather(this.#pace.settlesPartially());
-      const { settled } = await this.#settleFanOutAndClaim(yielded, NO_CLAIM);
+      const { settled, hasRecovered } = await this.#settleFanOutAndClaim(yielded, NO_CLAIM);
       this.#lanes.confirm(yielded, settled);
+      await this.#followOutages(yielded, hasRecovered);
     }
   }
 
@@ -184,6 +198,8 @@ export class ClaimLoop {
 
 /** How much a turn claims, and where. */
 type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
+
+const NO_PROBES: ReadonlyMap<string, number> = new Map();
 
 const NO_CLAIM: Claim = {
   subscriptions: new Map(),

@@ -114,8 +114,7 @@ export class LeasedLanes {
       const isReleased = outcome.keepUntilMs === null;
       if (settled.held.has(outcome.id)) {
         this.#recordHealth(run.lane.subscription, outcome);
-        if (outcome.unfinished.some(({ presence }) => presence === 'absent'))
-          absences.forget(run.lane.subscription.subscriber.name);
+        if (foundNobody(outcome)) absences.forget(run.lane.subscription.subscriber.name);
         const laneOf = (key: string) => settled.leftFor.get(`${outcome.id} ${key}`);
         for (const successor of run.keep(outcome.keepUntilMs, laneOf)) this.#runs.add(successor);
         if (isReleased) this.#runs.delete(run);
@@ -124,7 +123,22 @@ export class LeasedLanes {
         if (isReleased) this.#dropLost(run);
       }
       if (isReleased) this.#adaptClaims(run.isCutShort);
-      report.nextRetryAt = earliest([report.nextRetryAt, ...retriesOf(outcome)]);
+    }
+  }
+
+  /**
+   * Notes in the report when the next tries of settled outcomes are due.
+   *
+   * @param nextProbes of the subscribers in an outage: their lanes wait for these, whatever their deliveries are due.
+   */
+  noteRetries(yielded: readonly Yielded[], nextProbes: ReadonlyMap<string, number>): void {
+    const { report } = this.#relaying;
+    for (const { run, outcome } of yielded) {
+      const probeAt = foundNobody(outcome)
+        ? nextProbes.get(run.lane.subscription.subscriber.name)
+        : undefined;
+      const retries = probeAt === undefined ? retriesOf(outcome) : [probeAt];
+      report.nextRetryAt = earliest([report.nextRetryAt, ...retries]);
     }
   }
 
@@ -177,6 +191,11 @@ export class LeasedLanes {
       },
     };
   }
+}
+
+/** Whether an attempt of a subscriber that may be in an outage found nobody there. */
+export function foundNobody({ unfinished }: Pick<LaneOutcome, 'unfinished'>): boolean {
+  return unfinished.some(({ presence }) => presence === 'absent');
 }
 
 function retriesOf({ retryAtMs, unfinished }: LaneOutcome): readonly (number | null)[] {

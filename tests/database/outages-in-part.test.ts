@@ -2,7 +2,6 @@ import { describe, expect } from 'vitest';
 
 import { outageDuty, perform } from '../../lib/cron/duties.ts';
 import type { Database } from '../../lib/db/connect.ts';
-import { endOutages } from '../../lib/deliveries/outage.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { attach } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
@@ -73,7 +72,6 @@ describe('the outage of a part of a component', () => {
     const off = partsOf(handed, 'off');
     expect(await leaving([off.elsewhere, off.here])).toMatchObject({ undone: [] });
     expect(await outages(bus.db)).toEqual([]);
-    await endOutages(bus.db, new Date(START + 11 * MINUTE).toISOString());
     await drain(bus.db, [off.elsewhere, off.here], { now: START + 11 * MINUTE });
     expect(handed).toEqual([ELSEWHERE]);
   });

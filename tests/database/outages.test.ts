@@ -1,5 +1,6 @@
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 
+import { outageDuty, perform } from '../../lib/cron/duties.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
@@ -10,6 +11,7 @@ import {
   deliveriesOf,
   drain,
   emitPayments,
+  numbers,
   payment,
   rows,
   statesOf,
@@ -118,16 +120,15 @@ describe('an outage', () => {
       if (handed.length > before) probed.push(minute);
       expect(handed.length - before).toBeLessThanOrEqual(1);
     }
-    expect(probed).toEqual([1, 6, 36, 396]);
-    expect(new Set(await statesOf(bus.db))).toEqual(new Set(['pending', 'failing']));
+    expect(probed).toEqual(numbers(0, 143).map((count) => 1 + count * 5));
+    expect(new Set(await statesOf(bus.db))).toEqual(new Set(['pending']));
     const attempts = (await deliveriesOf(bus.db, 'ledger')).map((one) => one.attempts);
-    expect(Math.max(...attempts)).toBeLessThanOrEqual(1);
-    expect(attempts.reduce((sum, one) => sum + one, 0)).toBe(first);
+    expect(new Set(attempts)).toEqual(new Set([0]));
     expect(await contradictions(bus.db)).toEqual([]);
 
     isDown = false;
     handed.length = 0;
-    await drain(bus.db, [attached], { now: START + 756 * MINUTE });
+    await drain(bus.db, [attached], { now: START + 721 * MINUTE });
     expect(handed).toHaveLength(2000);
     for (let key = 1; key <= 1000; key += 1) {
       expect(handed.filter((number) => number % 1000 === key % 1000)).toEqual([key, key + 1000]);
@@ -149,8 +150,9 @@ describe('an outage', () => {
     await emitPayments(bus.db, 4, 6);
     await drain(bus.db, [down]);
     expect(handed).toEqual([]);
+    // One that does not wait is handed all that is due, which is what the outage gave back, too.
     await drain(bus.db, [ledger()]);
-    expect(handed).toEqual([4, 5, 6]);
+    expect(handed.toSorted()).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
   test('ends when the probe is refused: somebody is there', async ({ bus, handed, ledger }) => {
@@ -174,7 +176,6 @@ describe('an outage', () => {
     await emitKeys(bus.db, 2, 4, (number) => `booking ${number}`);
     isDown = false;
     handed.length = 0;
-    // The lane that failed three times waits for its fourth attempt until minute 36.
     await drain(bus.db, [attached], { now: START + 7 * MINUTE });
     expect(handed.toSorted()).toEqual([1, 2, 3, 4]);
   });
@@ -224,5 +225,117 @@ describe('an outage', () => {
       expect(await outages(bus.db)).toEqual([]);
       expect(await contradictions(bus.db)).toEqual([]);
     }
+  });
+});
+
+describe('what an outage used up before it was known', () => {
+  const logOf = async (db: Database) =>
+    (await deliveriesOf(db, 'ledger')).map(({ log }) =>
+      (log ?? []).map(({ outcome, attempt }) => `${outcome} ${attempt}`),
+    );
+
+  test('is given back, and the log keeps the attempts and says so', async ({ bus, ledger }) => {
+    const attempts: number[] = [];
+    const attached = ledger((_, { attempt }) => (attempts.push(attempt), absent()), WAIT);
+    await emitKeys(bus.db, 1, 3, (number) => `booking ${number}`);
+    const { nextRetryAt } = await drain(bus.db, [attached]);
+    expect(nextRetryAt).toBe(START + MINUTE);
+    for (const { state, attempts: counted, nextAttemptAt, log } of await deliveriesOf(bus.db, 'ledger')) {
+      expect([state, counted, nextAttemptAt]).toEqual(['pending', 0, START]);
+      expect(log).toMatchObject([
+        { outcome: 'failed', attempt: 1, kind: 'unreachable' },
+        { outcome: 'returned', by: 'postbud', reason: '1 attempt not counted: ledger was not there' },
+      ]);
+    }
+    expect(await contradictions(bus.db)).toEqual([]);
+    expect((await drain(bus.db, [attached], { now: START + MINUTE })).nextRetryAt).toBe(START + 6 * MINUTE);
+    await drain(bus.db, [ledger((_, { attempt }) => attempts.push(attempt), WAIT)], { now: START + HOUR });
+    expect(new Set(attempts)).toEqual(new Set([1]));
+  });
+
+  test('leaves a lane of 87 one minute from its next try after an error of its own, not six hours', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    let code: string | null = 'unreachable';
+    const attached = ledger(() => code !== null && absent(code), WAIT);
+    await emitPayments(bus.db, 1, 87);
+    for (const after of [0, 1, 6]) await drain(bus.db, [attached], { now: START + after * MINUTE });
+    expect(await outages(bus.db)).toHaveLength(1);
+    expect((await logOf(bus.db))[0]).toEqual(['failed 1', 'failed 2', 'failed 3', 'returned 0']);
+    code = 'http_500';
+    await drain(bus.db, [attached], { now: START + 7 * MINUTE });
+    expect(await outages(bus.db)).toEqual([]);
+    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({
+      state: 'failing',
+      attempts: 1,
+      nextAttemptAt: START + 8 * MINUTE,
+    });
+    code = null;
+    handed.length = 0;
+    await drain(bus.db, [attached], { now: START + 8 * MINUTE });
+    expect(handed).toEqual(numbers(1, 87));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('does not include what a delivery used up itself', async ({ bus, ledger }) => {
+    let code = 'http_500';
+    const attached = ledger(() => absent(code), WAIT);
+    await emitPayments(bus.db, 1, 2);
+    await drain(bus.db, [attached]);
+    code = 'timeout';
+    for (const after of [1, 6, 36]) await drain(bus.db, [attached], { now: START + after * MINUTE });
+    expect(await outages(bus.db)).toMatchObject([{ kind: 'timeout' }]);
+    expect((await deliveriesOf(bus.db, 'ledger'))[0]).toMatchObject({ state: 'failing', attempts: 1 });
+    expect((await logOf(bus.db))[0]).toEqual(['failed 1', 'failed 2', 'failed 3', 'failed 4', 'returned 0']);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('does not include the attempts of an event that always runs into its time limit', async ({
+    bus,
+    ledger,
+  }) => {
+    let isDown = false;
+    const attached = ledger((number) => (number === 1 || isDown) && absent('timeout'), WAIT);
+    await emitKeys(bus.db, 1, 2, (number) => `booking ${number}`);
+    await drain(bus.db, [attached]);
+    await emitKeys(bus.db, 3, 3, (number) => `booking ${number}`);
+    await drain(bus.db, [attached], { now: START + MINUTE });
+    isDown = true;
+    await emitKeys(bus.db, 4, 6, (number) => `booking ${number}`);
+    await drain(bus.db, [attached], { now: START + 5 * MINUTE });
+    expect(await outages(bus.db)).toHaveLength(1);
+    // Nobody has answered since its second attempt, which may have been the first one of the outage.
+    const failing = (await deliveriesOf(bus.db, 'ledger')).filter(({ state }) => state === 'failing');
+    expect(failing).toMatchObject([{ orderingKey: 'booking 1', attempts: 1 }]);
+  });
+
+  test('includes attempts that were under way when it opened', async ({ bus, ledger }) => {
+    const attached = ledger(async (number) => {
+      if (number === 1) await vi.waitFor(async () => expect(await outages(bus.db)).toHaveLength(1));
+      absent();
+    }, WAIT);
+    await emitKeys(bus.db, 1, 4, (number) => `booking ${number}`);
+    await drain(bus.db, [attached]);
+    expect(await logOf(bus.db)).toEqual(numbers(1, 4).map(() => ['failed 1', 'returned 0']));
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('is given back by the cron, or at its end, where the relay that opened it died', async ({
+    bus,
+    ledger,
+  }) => {
+    const attached = ledger(() => absent(), WAIT);
+    await emitKeys(bus.db, 1, 3, (number) => `booking ${number}`);
+    const died = vi.spyOn(bus.db, 'transaction').mockRejectedValue(new Error('the process is gone'));
+    await expect(drain(bus.db, [attached])).rejects.toThrow('the process is gone');
+    died.mockRestore();
+    expect(await statesOf(bus.db)).toEqual(['failing', 'failing', 'failing']);
+    await perform([outageDuty(() => [attached])], bus.db);
+    expect(await statesOf(bus.db)).toEqual(['pending', 'pending', 'pending']);
+    await perform([outageDuty(() => [attached])], bus.db);
+    expect(await logOf(bus.db)).toEqual(numbers(1, 3).map(() => ['failed 1', 'returned 0']));
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 });

@@ -2,13 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, onTestFinished, vi } from 'vitest';
 
 import { createKick, KickFailed } from '../../lib/outbox/emit.ts';
 import type { RemoteKickOptions } from '../../lib/outbox/emit.ts';
-import { deliveriesOf, payloadOf } from '../support/bus.ts';
+import { deliveriesOf, drainLive, emitPayments, numbers, payloadOf, rows, statesOf } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 
 const secret = () => `whsec_${randomBytes(32).toString('base64')}`;
@@ -51,6 +52,13 @@ function signed(by: string, { ago = 0, body = '', id = 'kick_1' } = {}): Request
   });
 }
 
+/** The same as a component elsewhere signs it, which names itself. */
+function signedOf(subscriber: unknown): Request {
+  const request = signed(KEPT, { body: JSON.stringify({ subscriber }) });
+  request.headers.set('content-type', 'application/json');
+  return request;
+}
+
 const problemOf = async (response: Response) => [
   response.status,
   ((await response.json()) as { code: string }).code,
@@ -78,19 +86,77 @@ describe('POST /api/kick', () => {
     ['a timestamp 301 seconds ago', () => signed(KEPT, { ago: 301_000 })],
     ['a timestamp 301 seconds ahead', () => signed(KEPT, { ago: -301_000 })],
     ['no signature', () => new Request('https://postbud.example/api/kick', { method: 'POST' })],
-    ['a body that was not signed', () => new Request(signed(KEPT), { method: 'POST', body: '{}' })],
+    [
+      'a body that was not signed',
+      () => {
+        const request = signed(KEPT);
+        request.headers.set('content-type', 'application/json');
+        return new Request(request, { method: 'POST', body: '{}' });
+      },
+    ],
   ])('a kick with %s is a 401, and sets nothing going', async ([, kick], { bus }) => {
     const { endpoint, work } = await deployed({ DATABASE_URL: bus.url });
     expect(await problemOf(await endpoint.fetch(kick()))).toEqual([401, 'invalid_signature']);
     expect(work).toEqual([]);
   });
 
-  test('a kick with a body that was signed is accepted, and one of more than a kilobyte is refused', async ({
+  test('a kick that names a component in an outage has it probed at once, and without an outage writes nothing', async ({
     bus,
+    ledger,
   }) => {
     const { endpoint, work } = await deployed({ DATABASE_URL: bus.url });
-    expect((await endpoint.fetch(signed(KEPT, { body: '{"type":"kick"}' }))).status).toBe(202);
-    await Promise.all(work);
+    const kickOf = async () => {
+      expect((await endpoint.fetch(signedOf('ledger'))).status).toBe(202);
+      await Promise.all(work);
+    };
+    let isDown = true;
+    const attached = ledger(
+      () => {
+        if (isDown) throw Object.assign(new Error('nobody is there'), { code: 'unreachable' });
+      },
+      { outage: 'wait' },
+    );
+    for (const number of numbers(1, 4))
+      await emitPayments(bus.db, number, number, { orderingKey: `booking ${number}` });
+    await drainLive(bus.db, [attached]);
+    expect((await statesOf(bus.db)).every((state) => state === 'pending')).toBe(true);
+    isDown = false;
+    await drainLive(bus.db, [attached]);
+    expect(await statesOf(bus.db)).toContain('pending');
+    await kickOf();
+    await kickOf();
+    await drainLive(bus.db, [attached]);
+    expect(new Set(await statesOf(bus.db))).toEqual(new Set(['delivered']));
+    expect(await rows(bus.db, 'select from operator_actions')).toEqual([]);
+    expect(await rows(bus.db, 'select from outages')).toEqual([]);
+    await kickOf();
+  });
+
+  test.for<[subscriber: unknown, message: string]>([
+    ['ledgr', "unknown subscriber; did you mean 'ledger'?"],
+    ['postcards', 'unknown subscriber; expected one of '],
+    [7, 'expected a string, got 7'],
+  ])('a kick that names %o is a 400 that says what is right', async ([subscriber, message], { bus }) => {
+    const { endpoint, work } = await deployed({ DATABASE_URL: bus.url });
+    const response = await endpoint.fetch(signedOf(subscriber));
+    expect([response.status, await response.json()]).toEqual([
+      400,
+      expect.objectContaining({
+        issues: [
+          expect.objectContaining({
+            path: 'subscriber',
+            message: expect.stringContaining(message) as string,
+          }),
+        ],
+      }),
+    ]);
+    expect(work).toEqual([]);
+  });
+
+  test('a body of another type is a 415, and one of more than a kilobyte a 413', async ({ bus }) => {
+    const { endpoint } = await deployed({ DATABASE_URL: bus.url });
+    const plain = await endpoint.fetch(signed(KEPT, { body: '{"subscriber":"ledger"}' }));
+    expect(await problemOf(plain)).toEqual([415, 'unsupported_media_type']);
     const long = await endpoint.fetch(signed(KEPT, { body: 'x'.repeat(1025) }));
     expect(await problemOf(long)).toEqual([413, 'body_too_large']);
   });
@@ -152,26 +218,31 @@ function kicking(options: Pick<RemoteKickOptions, 'url'> & Partial<RemoteKickOpt
 }
 
 describe('the kick of a producer in another repository', () => {
-  test('it is taken by the endpoint', async ({ bus }) => {
-    const { endpoint, work } = await deployed({ DATABASE_URL: bus.url });
-    const answers: number[] = [];
-    const { url, got } = await busThat((request, response) => {
-      const sent = new Request(`https://postbud.example${request.url}`, {
-        method: 'POST',
-        headers: request.headers as Record<string, string>,
+  test.for([undefined, 'ledger'] as const)(
+    'it is taken by the endpoint, naming %s',
+    async (subscriber, { bus }) => {
+      const { endpoint, work } = await deployed({ DATABASE_URL: bus.url });
+      const answers: number[] = [];
+      const { url, got } = await busThat((request, response) => {
+        const pass = async () => {
+          const body = await text(request);
+          const sent = new Request(`https://postbud.example${request.url}`, {
+            method: 'POST',
+            headers: request.headers as Record<string, string>,
+            ...(body !== '' && { body }),
+          });
+          const { status } = await endpoint.fetch(sent);
+          answers.push(status);
+          response.writeHead(status).end();
+        };
+        void pass();
       });
-      const pass = async () => {
-        const { status } = await endpoint.fetch(sent);
-        answers.push(status);
-        response.writeHead(status).end();
-      };
-      void pass();
-    });
-    const { kick, errors } = kicking({ url });
-    await kick();
-    expect([answers, errors, got[0]!.url]).toEqual([[202], [], '/api/kick']);
-    await Promise.all(work);
-  });
+      const { kick, errors } = kicking({ url, ...(subscriber && { subscriber }) });
+      await kick();
+      expect([answers, errors, got[0]!.url]).toEqual([[202], [], '/api/kick']);
+      await Promise.all(work);
+    },
+  );
 
   test('calls while one is under way share the one that follows it', async () => {
     const held: ServerResponse[] = [];
@@ -248,6 +319,7 @@ describe('the kick of a producer in another repository', () => {
       { secret: 'whsec_short' },
       "secret: expected whsec_ and base64, one of the secrets in the bus's KICK_SECRET",
     ],
+    [{ subscriber: 'ledgr' as 'ledger' }, "Unknown subscriber 'ledgr'. Did you mean 'ledger'?"],
   ])('one made with %o is a TypeError that says what is right', ([options, message]) => {
     expect(() => createKick({ url: 'https://bus.example.no', secret: KEPT, ...options })).toThrow(
       new TypeError(message),

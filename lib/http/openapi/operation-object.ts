@@ -63,12 +63,15 @@ export class OperationWriter {
     };
   }
 
-  #requestBody(operation: Operation, { schema, forms, limitBytes }: NonNullable<Operation['body']>): object {
+  #requestBody(
+    operation: Operation,
+    { schema, isOptional = false, forms, limitBytes }: NonNullable<Operation['body']>,
+  ): object {
     const written = this.#schemas.write(schema);
     const json = { schema: written, ...examplesOf(operation, (example) => valueOf(example.json)) };
     const form = { schema: written, ...examplesOf(operation, (example) => valueOf(example.form)) };
     return {
-      required: true,
+      required: !isOptional,
       content: { [JSON_TYPE]: json, ...(forms && { [FORM_TYPE]: form }) },
       'x-limit-bytes': limitBytes,
     };

@@ -95,6 +95,7 @@ const ACTIONS = {
   dismissed: 'Dismissed by',
   backfilled: 'Backfilled by',
   renamed: 'Taken over from another name by',
+  returned: 'Attempts given back by',
 } as const;
 
 function actionEntry({ outcome, at, by, reason, replayId }: OperatorAction, now: string): Html {

@@ -38,13 +38,21 @@ const handled = z
 
 const intervention = z
   .object({
-    outcome: z.enum(['replayed', 'hurried', 'skipped', 'dismissed', 'backfilled', 'renamed']),
+    outcome: z
+      .enum(['replayed', 'hurried', 'skipped', 'dismissed', 'backfilled', 'renamed', 'returned'])
+      .meta({
+        description:
+          '`returned`: the failed attempts before it are not counted, because an outage of the subscriber caused them.',
+      }),
     at: shape.instant,
     by: z.string(),
     reason: z.string().nullable(),
     replayId: z.string().nullable(),
   })
-  .meta({ id: 'OperatorAct', description: 'An operator’s action on a delivery.' });
+  .meta({
+    id: 'OperatorAct',
+    description: 'An operator’s action on a delivery, or one of the bus itself (`by` is `postbud`).',
+  });
 
 /** One attempt of a delivery, or one operator’s action on it. */
 export const historyEntry = z.union([handled, intervention]);
@@ -294,7 +302,10 @@ const READ = `
   select json_build_object(
     'now', extract(epoch from clock_timestamp()) * 1000, 'state', deliveries.state, 'attempts', attempts,
     'attempted_at', extract(epoch from attempted_at) * 1000, 'duration_ms', duration_ms,
-    'next_attempt_at', extract(epoch from next_attempt_at) * 1000,
+    -- In an outage, not before the next probe.
+    'next_attempt_at', extract(epoch from case when next_attempt_at is not null then greatest(next_attempt_at, (
+      select next_probe_at from outages where outages.subscriber = lanes.subscriber and recovered_at is null
+    )) end) * 1000,
     'delivered_at', extract(epoch from delivered_at) * 1000,
     'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000,
     'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays,

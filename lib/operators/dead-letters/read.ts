@@ -185,8 +185,12 @@ const RETRIES = `
   subscription as materialized (
     select topic, subscriber, sum(failing) as failing from backlog where subscriber <> '' group by topic, subscriber
   )
-  select coalesce(sum(failing), 0)::float8 as failing, (extract(epoch from min(due_at)) * 1000)::float8 as next_retry
-  from clock, subscription left join lateral (
+  select coalesce(sum(failing), 0)::float8 as failing, (extract(epoch from min(
+      -- In an outage, lanes wait for the next probe, whatever they are due.
+      case when outages.subscriber is null then due_at when failing > 0 then next_probe_at end
+    )) * 1000)::float8 as next_retry
+  from clock, subscription left join outages on outages.subscriber = subscription.subscriber and recovered_at is null
+  left join lateral (
     select due_at from lanes
     where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
       and due_at > clock.now and due_at < 'infinity' and lease_token is null

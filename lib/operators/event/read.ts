@@ -120,18 +120,22 @@ function deliveryOf(
   const attempts = attemptsOf(found, texts);
   const error = lastErrorOf(attempts);
   const isWaiting = found.state === 'pending' || found.state === 'failing';
+  const why = isWaiting ? whyOf(found.subscriber, found, circumstances) : null;
+  const nextAttemptAt = instantOrNull(found.next_attempt_at);
+  // In an outage, not before the next probe.
+  const probeAt = why?.code === 'outage' ? (why.until ?? '') : '';
   return {
     deliveryId: found.delivery_id,
     subscriber: found.subscriber,
     state: found.state,
     attempts,
     replays: found.replays,
-    nextAttemptAt: instantOrNull(found.next_attempt_at),
+    nextAttemptAt: nextAttemptAt !== null && probeAt > nextAttemptAt ? probeAt : nextAttemptAt,
     deliveredAt: instantOrNull(found.delivered_at),
     deadLetteredAt: instantOrNull(found.dead_lettered_at),
     dismissedAt: instantOrNull(found.dismissed_at),
     halts: haltsOf(found.halts),
     lastError: error && { ...error, group: found.error_group },
-    why: isWaiting ? whyOf(found.subscriber, found, circumstances) : null,
+    why,
   };
 }

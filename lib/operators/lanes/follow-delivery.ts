@@ -88,7 +88,7 @@ function outcomeOf(
   { state, nextAttemptAt, generatedAt: now }: DeadLetter,
   attempts: readonly Attempt[],
 ): Outcome | null {
-  const last = attempts.findLast(({ outcome }) => outcome !== 'hurried');
+  const last = attempts.findLast(({ outcome }) => outcome !== 'hurried' && outcome !== 'returned');
   if (!last) return null;
   if (!('attempt' in last)) {
     return last.outcome === 'skipped' ? { tone: 'dead', words: html`skipped by ${last.by}` } : null;

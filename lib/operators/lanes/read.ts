@@ -206,7 +206,9 @@ function haltedLaneOf(found: FoundHaltedLane, topic: string): HaltedLane {
 function heldLaneOf(found: FoundLane, { topic, subscribers }: TopicOverview): HeldLane {
   const { subscriber, payload, version, last, behind } = found;
   const masked = (text: string) => maskPersonalData(text, personalTexts(topic, payload, version));
-  const { pending = 0, failing = 1 } = subscribers.find((row) => row.subscriber === subscriber) ?? {};
+  const of = subscribers.find((row) => row.subscriber === subscriber);
+  const { pending = 0, failing = 1, outage = null } = of ?? {};
+  const dueAt = instantOf(found.due_at);
   return {
     subscriber,
     orderingKey: found.ordering_key,
@@ -214,7 +216,7 @@ function heldLaneOf(found: FoundLane, { topic, subscribers }: TopicOverview): He
     eventId: found.event_id,
     subject: subjectOf(topic, payload, version),
     attempts: found.attempts,
-    nextAttemptAt: instantOf(found.due_at),
+    nextAttemptAt: outage !== null && outage.nextProbeAt > dueAt ? outage.nextProbeAt : dueAt,
     lastError:
       last?.kind === undefined ? null : { kind: masked(last.kind), message: masked(last.message ?? '') },
     behind: behind === null ? pending + failing - 1 : Math.min(behind, COUNTED_BEHIND),
