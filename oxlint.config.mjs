@@ -48,6 +48,7 @@ export const LAYERS = [
   ['lib/environment.ts', 'lib/origin-pattern.ts', 'lib/lifetime.ts', 'lib/catalog-description'],
   [
     'lib/catalog',
+    'lib/conflict.ts',
     'lib/json-schema.ts',
     'lib/markup.ts',
     'lib/nearest.ts',

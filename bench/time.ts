@@ -113,13 +113,14 @@ async function observeCron(connection: Connection) {
   const { db } = connection;
   const startedAt = performance.now();
   const looks = [0];
-  const pool = db.$client as pg.Pool;
-  const query = pool.query.bind(pool) as (...asked: unknown[]) => unknown;
-  Object.assign(pool, {
-    query(...asked: [{ name?: string }]) {
-      if (asked[0].name === 'turn') looks.push(performance.now() - startedAt);
-      return query(...asked);
-    },
+  (db.$client as pg.Pool).on('connect', (client) => {
+    const query = client.query.bind(client) as (...asked: unknown[]) => unknown;
+    Object.assign(client, {
+      query(...asked: [{ name?: string }]) {
+        if (asked[0].name?.startsWith('turn_')) looks.push(performance.now() - startedAt);
+        return query(...asked);
+      },
+    });
   });
   const { ledger } = slowLedger();
   const call = async (at: number) => {

@@ -8,17 +8,27 @@ import type { PoolClient } from 'pg';
 
 import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
+import { codeOf } from '../log.ts';
 import { SECOND } from '../time.ts';
 import * as schema from '../../drizzle/schema.ts';
 import { reportDue, trackTransaction } from './commits.ts';
 import type { OpenTransaction } from './commits.ts';
-import { beginLate } from './late-begin.ts';
-import type { LateConnection } from './late-begin.ts';
-import { driverOf, runsOn } from './statement.ts';
+import { isAnswer, openConnection } from './pooled-connection.ts';
+import type { PooledConnection } from './pooled-connection.ts';
+import { PreparedNames } from './prepared-names.ts';
+import { runAgain } from './run-again.ts';
+import { ANSWER_LIMIT_MS, driverOf, run, sendsBy } from './statement.ts';
+import type { Sender, Statement } from './statement.ts';
+import { explained, requireFit } from './surroundings.ts';
 
 /**
- * A Drizzle database on any of the three drivers. Its `transaction` begins together with its first statement, in one
- * round trip, and reports commits that made deliveries due; see `onDue`.
+ * A Drizzle database on any of the three drivers. Its `transaction`
+ *
+ * - begins together with its first statement, in one round trip, and in READ COMMITTED unless it is told otherwise,
+ *   whatever the database's default is;
+ * - runs its callback again, a few times, after a serialization failure or a deadlock: what the callback does outside the
+ *   transaction must bear a repetition;
+ * - reports commits that made deliveries due; see `onDue`.
  */
 export type Database = PgDatabase<PgQueryResultHKT, typeof schema> & { $client: unknown };
 
@@ -35,12 +45,21 @@ export interface Connection {
 }
 
 interface Driver extends Connection {
-  migrate(folder: string): Promise<void>;
-  /** Runs a transaction whose connection is cut when the signal aborts, whatever runs on it at that moment. */
-  transact<Result>(run: Run<Result>, signal?: AbortSignal, config?: TransactionConfig): Promise<Result>;
+  /** Sends a statement that runs alone. */
+  send(statement: Statement): Promise<{ rows: unknown[] }>;
+  /** Runs a transaction once. */
+  transact<Result>(body: Body<Result>, options?: TransactOptions): Promise<Result>;
 }
 
-type Run<Result> = (tx: Transaction) => Promise<Result>;
+type Body<Result> = (tx: Transaction) => Promise<Result>;
+
+interface TransactOptions {
+  /** Cuts the connection when it aborts, whatever runs on it at that moment. */
+  readonly signal?: AbortSignal;
+  readonly config?: TransactionConfig;
+  /** How long each statement may wait for its answer; see `limitStatements`. */
+  readonly limitMs?: number;
+}
 
 const drivers = new WeakMap<object, Driver>();
 
@@ -57,10 +76,18 @@ export async function connect(url?: string): Promise<Connection> {
   const driver = await openDriver(database);
   const { db } = driver;
   drivers.set(db, driver);
+  const alone = senderOf(driver);
+  sendsBy(db, alone);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a pool or an embedded database
+  sendsBy(db.$client as object, alone);
   db.transaction = async (body, config) => {
-    const open: OpenTransaction = { madeDue: false };
-    const result = await driver.transact((tx) => body(track(tx, open)), undefined, config);
-    if (open.madeDue) reportDue(db);
+    let open: OpenTransaction;
+    const once = async () => {
+      const opened = (open = { madeDue: false });
+      return await driver.transact((tx) => body(track(tx, opened)), config && { config });
+    };
+    const result = await explained(driver, () => runAgain(once));
+    if (open!.madeDue) reportDue(db);
     return result;
   };
   const close = async () => {
@@ -85,33 +112,77 @@ function track(tx: Transaction, open: OpenTransaction): Transaction {
   return tx;
 }
 
+/** SQLSTATE of our functions that decide by what is true now, and so refuse to run in another isolation. */
+const WRONG_ISOLATION = 'PB003';
+
+/**
+ * Sends statements that run alone, which take the isolation that the session has by default: a setting of the session
+ * would pass on to others behind a pooler, and so would take a round trip of its own. Where one is refused for its
+ * isolation, it is sent in a transaction from then on.
+ */
+function senderOf(driver: Driver): Sender {
+  const inTransactions = new Set<string>();
+  const once = async (statement: Statement): Promise<{ rows: unknown[] }> => {
+    const { text, limitMs = ANSWER_LIMIT_MS } = statement;
+    if (!inTransactions.has(text)) {
+      try {
+        return await driver.send(statement);
+      } catch (error) {
+        if (codeOf(error) !== WRONG_ISOLATION) throw error;
+        inTransactions.add(text);
+      }
+    }
+    return await driver.transact(async (tx) => ({ rows: await run(tx, statement) }), { limitMs });
+  };
+  return { send: (statement) => explained(driver, () => runAgain(() => once(statement))) };
+}
+
 /**
  * Runs the missing migrations and publishes the catalog for `postbud_emit`. Safe to call at every start, from several
- * processes at once, and while functions run: the migrations are one transaction, which gives up on a table that is in use
- * instead of making other statements wait.
+ * processes at once, behind a pooler, and while functions run: all of it is one transaction, which gives up on a table that
+ * is in use instead of making other statements wait.
  *
- * @throws an error with the code 55P03 when it gave up; nothing has changed then.
+ * @throws InvalidConfiguration for a database that cannot keep the promises; an error with the code 55P03 when it gave up.
+ *   Nothing has changed then.
  */
 export async function migrate(db: Database): Promise<void> {
-  await driverFor(db).migrate(fileURLToPath(new URL('../../drizzle/migrations', import.meta.url)));
+  await requireFit(driverOf(db));
+  const folder = fileURLToPath(new URL('../../drizzle/migrations', import.meta.url));
   // Functions, which never migrate, do not load it.
-  const { publishCatalog } = await import('./publish-catalog.ts');
-  await publishCatalog(driverOf(db));
+  const { runMigrations } = await import('./migrations.ts');
+  await driverFor(db).transact((tx) => runMigrations(tx, folder), { limitMs: Infinity });
 }
 
 /**
  * Runs a transaction that can be cut off: when `signal` aborts, nothing that the callback still does reaches the
- * database. Commits here are not reported to `onDue`: it is the relay that calls this, and it looks again by itself.
+ * database. The callback runs again as that of `db.transaction` does.
+ *
+ * Commits here are not reported to `onDue`: relays and the cron's duties call this, and look again by themselves.
+ *
+ * @throws the signal's reason; or the error of the callback or the commit.
+ */
+export async function transact<Result>(
+  db: Database,
+  body: Body<Result>,
+  signal: AbortSignal,
+): Promise<Result> {
+  const driver = driverFor(db);
+  return await explained(driver, () => runAgain(() => driver.transact(body, { signal })));
+}
+
+/**
+ * Runs a transaction of handlers, whose time limits abort the signal. The callback runs once, and only the signal limits
+ * how long a statement may take.
  *
  * @throws the signal's reason; TransactionNotBegun; or the error of the callback or the commit. A connection lost at
  *   the commit leaves the outcome unknown.
  */
-export async function transact<Result>(
+export async function transactOnce<Result>(
   db: Database,
-  body: Run<Result>,
+  body: Body<Result>,
   signal: AbortSignal,
 ): Promise<Result> {
-  return await driverFor(db).transact(body, signal);
+  return await driverFor(db).transact(body, { signal, limitMs: Infinity });
 }
 
 async function openDriver(database: Config['database']): Promise<Driver> {
@@ -137,37 +208,25 @@ function driverFor(db: Database): Driver {
 }
 
 async function postgres(url: string): Promise<Driver> {
-  const [{ default: pg }, { drizzle }, { migrate: migrateTables }] = await Promise.all([
+  const [{ default: pg }, { drizzle }] = await Promise.all([
     import('pg'),
     import('drizzle-orm/node-postgres'),
-    import('drizzle-orm/node-postgres/migrator'),
   ]);
   const pool = new pg.Pool({ connectionString: url, ...POOL });
   const db = drizzle({ client: pool, schema });
-  return await pooled<PoolClient>(
-    pool,
-    db,
-    (client) => drizzle(client, { schema }),
-    (client, folder) => migrateTables(drizzle(client, { schema }), { migrationsFolder: folder }),
-  );
+  return await pooled<PoolClient>(pool, db, (client) => drizzle(client, { schema }));
 }
 
 async function neon(url: string): Promise<Driver> {
-  const [{ Pool: NeonPool, neonConfig }, { drizzle }, { migrate: migrateTables }] = await Promise.all([
+  const [{ Pool: NeonPool, neonConfig }, { drizzle }] = await Promise.all([
     import('@neondatabase/serverless'),
     import('drizzle-orm/neon-serverless'),
-    import('drizzle-orm/neon-serverless/migrator'),
   ]);
   // Node gained a WebSocket of its own in version 22.
   if (!('WebSocket' in globalThis)) neonConfig.webSocketConstructor = (await import('ws')).default;
   const pool = new NeonPool({ connectionString: url, ...POOL });
   const db = drizzle({ client: pool, schema });
-  return await pooled<NeonPoolClient>(
-    pool,
-    db,
-    (client) => drizzle(client, { schema }),
-    (client, folder) => migrateTables(drizzle(client, { schema }), { migrationsFolder: folder }),
-  );
+  return await pooled<NeonPoolClient>(pool, db, (client) => drizzle(client, { schema }));
 }
 
 // A function instance serves requests side by side but lives briefly: few connections, and none idle for long. They are
@@ -180,9 +239,6 @@ const POOL = {
   keepAliveInitialDelayMillis: 10 * SECOND,
 };
 
-/** How long a migration waits for a table. Other statements on that table wait behind it. */
-const MIGRATION_PATIENCE_MS = 3 * SECOND;
-
 /** The part of a pool that `pg` and Neon's driver share. */
 interface AnyPool<Client> {
   connect(): Promise<Client>;
@@ -192,56 +248,59 @@ interface AnyPool<Client> {
 }
 
 async function pooled<
-  Client extends {
+  Client extends object & {
     release(destroy?: boolean): void;
-    query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
     on(event: 'error', listener: (error: Error) => void): unknown;
   },
 >(
   pool: AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0],
   db: Database,
   on: (client: Client) => Database,
-  migrateTables: (client: Client, folder: string) => Promise<void>,
 ): Promise<Driver> {
   // An idle connection that the server closes must not end the process; the next statement opens another one.
   pool.on('error', () => undefined);
   // Nor must a connection lost in the middle of a transaction, whose statements reject anyway.
   pool.on('connect', (client) => client.on('error', () => undefined));
   const { attachDatabasePool } = await import('@vercel/functions');
+  const names = new PreparedNames();
+  const opened = new WeakMap<Client, PooledConnection<Client>>();
   // Kept, because Drizzle reads the whole schema for each handle.
-  const handles = new WeakMap<Client, LateConnection<Client> & { readonly handle: Database }>();
-  const lateOf = (connection: Client) => {
-    const known = handles.get(connection);
-    if (known) return known;
-    const late = beginLate(connection);
-    const opened = { ...late, handle: on(late.client) };
-    handles.set(connection, opened);
-    return opened;
+  const handles = new WeakMap<Client, Database>();
+  const take = async (limitMs: number) => {
+    const connection = await pool.connect();
+    const known = opened.get(connection) ?? openConnection(connection, names);
+    opened.set(connection, known);
+    known.limitAnswers(limitMs);
+    return { ...known, connection };
   };
   attachDatabasePool(pool);
   return {
     db,
     close: () => pool.end(),
-    async migrate(folder) {
-      const client = await pool.connect();
+    async send(statement) {
+      const { connection, sender, lost } = await take(statement.limitMs ?? ANSWER_LIMIT_MS);
       try {
-        await client.query('select pg_advisory_lock(7, 1)');
-        await client.query(`set lock_timeout = '${MIGRATION_PATIENCE_MS}ms'`);
-        await migrateTables(client, folder);
-      } finally {
-        // Ends the session, and with it the lock and the setting.
-        client.release(true);
+        const result = await sender.send(statement);
+        connection.release();
+        return result;
+      } catch (error) {
+        connection.release(!isAnswer(error) || lost() !== undefined);
+        throw error;
       }
     },
-    async transact(body, signal, config) {
+    async transact(body, { signal, config, limitMs = ANSWER_LIMIT_MS } = {}) {
       signal?.throwIfAborted();
-      const connection = await pool.connect();
-      const { client, handle, lost } = lateOf(connection);
+      const { connection, client, sender, lost } = await take(limitMs);
+      const handle = handles.get(connection) ?? on(client);
+      handles.set(connection, handle);
       try {
-        const transacted = handle.transaction(async (tx) => {
-          runsOn(tx, client);
-          return await body(tx);
-        }, config);
+        const transacted = handle.transaction(
+          async (tx) => {
+            sendsBy(tx, sender);
+            return await body(tx);
+          },
+          { ...READ_COMMITTED, ...config },
+        );
         const result = await cutOff(transacted, signal);
         connection.release();
         return result;
@@ -253,11 +312,13 @@ async function pooled<
   };
 }
 
+/** Whatever the database, the role or the URL sets: what the bus decides by must be true now. */
+const READ_COMMITTED = { isolationLevel: 'read committed' } as const;
+
 async function embedded(dataDir: string): Promise<Driver> {
-  const [{ PGlite }, { drizzle }, { migrate: migrateTables }] = await Promise.all([
+  const [{ PGlite }, { drizzle }] = await Promise.all([
     import('@electric-sql/pglite'),
     import('drizzle-orm/pglite'),
-    import('drizzle-orm/pglite/migrator'),
   ]);
   const client = new PGlite(dataDir);
   const db = drizzle({ client, schema });
@@ -266,13 +327,16 @@ async function embedded(dataDir: string): Promise<Driver> {
   return {
     db,
     close: () => client.close(),
-    migrate: (folder) => migrateTables(db, { migrationsFolder: folder }),
+    send: ({ text, values }) => client.query(text, [...values]),
     // PGlite refuses statements on a finished transaction, so rejecting the callback cuts it off.
-    transact: (body, signal, config) =>
-      transaction((tx) => {
-        signal?.throwIfAborted();
-        return cutOff(body(tx), signal);
-      }, config),
+    transact: (body, { signal, config } = {}) =>
+      transaction(
+        (tx) => {
+          signal?.throwIfAborted();
+          return cutOff(body(tx), signal);
+        },
+        { ...READ_COMMITTED, ...config },
+      ),
   };
 }
 

@@ -1,3 +1,5 @@
+import { SECOND } from '../time.ts';
+
 /** The server did not begin the transaction: it refused, or the connection was lost. Nothing of it has happened. */
 export class TransactionNotBegun extends Error {
   readonly code = 'transaction_not_begun';
@@ -8,13 +10,31 @@ export class TransactionNotBegun extends Error {
   }
 }
 
+/** The database did not answer a statement in time: the connection is cut, and what the statement did is unknown. */
+export class NoAnswer extends Error {
+  readonly code = 'no_answer';
+
+  constructor(limitMs: number) {
+    super(`the database had not answered after ${limitMs / SECOND} s`);
+    this.name = 'NoAnswer';
+  }
+}
+
 /** A connection whose transactions begin in the round trip of their first statement. */
 export interface LateConnection<Client> {
   /** The client for Drizzle to run transactions on. */
   readonly client: Client;
-  /** Gives the error that lost a transaction before it began. The connection must be cut then. */
+  /** Gives the error that lost a transaction before it began, or an answer. The connection must be cut then. */
   readonly lost: () => Error | undefined;
+  /** Sets how long each of the next statements may wait for its answer, in milliseconds. */
+  readonly limitAnswers: (limitMs: number) => void;
 }
+
+/**
+ * The last part of each wait. A process that was stopped, and goes on, finds its timers due before it reads the answer that
+ * has come meanwhile.
+ */
+const GRACE_MS = 1 * SECOND;
 
 /**
  * Holds back Drizzle's `begin` until the first statement, and sends both at once. A transaction without a statement sends
@@ -32,9 +52,28 @@ export function beginLate<Client extends object>(connection: Client): LateConnec
   const FirstStatement = firstStatementOf(driver.constructor.Query);
   let held: string | undefined;
   let lost: Error | undefined;
+  let limitMs = Infinity;
+
+  const inTime = async (answer: Promise<unknown>): Promise<unknown> => {
+    if (limitMs === Infinity) return await answer;
+    const limit = limitMs;
+    let timer: NodeJS.Timeout;
+    const late = new Promise((_, reject) => {
+      const cut = () => {
+        reject((lost = new NoAnswer(limit)));
+        driver.connection.stream.destroy();
+      };
+      timer = setTimeout(() => (timer = setTimeout(cut, GRACE_MS)), limit - GRACE_MS);
+    });
+    return await Promise.race([answer, late]).finally(() => clearTimeout(timer));
+  };
 
   const query = async (config: Config, values?: unknown[]): Promise<unknown> => {
     if (lost) throw lost;
+    return await inTime(send(config, values));
+  };
+
+  const send = async (config: Config, values?: unknown[]): Promise<unknown> => {
     const text = typeof config === 'string' ? config : config.text;
     if (text.startsWith('begin')) {
       held = text;
@@ -48,7 +87,7 @@ export function beginLate<Client extends object>(connection: Client): LateConnec
       await new Promise((resolve, reject) => {
         const settle = (error: Error | null | undefined, result: unknown) =>
           error ? reject(error) : resolve(result);
-        driver.query(new FirstStatement(begin, (error) => (lost = error), statement, values, settle));
+        driver.query(new FirstStatement(begin, (error) => (lost ??= error), statement, values, settle));
       });
     if (!isSimple(text, values)) return await first(config);
     const [, result] = await Promise.all([first(''), driver.query(config, values)]);
@@ -58,7 +97,7 @@ export function beginLate<Client extends object>(connection: Client): LateConnec
   const client = new Proxy(connection, {
     get: (target, key) => (key === 'query' ? query : Reflect.get(target, key)),
   });
-  return { client, lost: () => lost };
+  return { client, lost: () => lost, limitAnswers: (ms) => void (limitMs = ms) };
 }
 
 /** The answer to a statement that was not sent. */
@@ -78,6 +117,7 @@ type Settle = (error: Error | null | undefined, result: unknown) => void;
 /** The part of a connection that `pg` and Neon's driver share. */
 interface DriverConnection {
   readonly constructor: { readonly Query: QueryClass };
+  readonly connection: Pick<Wire, 'stream'>;
   query(config: Config, values?: unknown[]): Promise<unknown>;
   query(query: Query): unknown;
 }

@@ -1,15 +1,26 @@
-import { SECOND } from '../time.ts';
+import { MINUTE, SECOND } from '../time.ts';
 
 /** One SQL statement and its parameters, `$1` first. */
 export interface Statement {
   /**
-   * Makes each connection prepare the statement once, under this name. For frequent statements, which cost more to plan
-   * than to run. Each name must have a single text.
+   * Makes each of our own connections prepare the statement once, under this name. For frequent statements, which cost
+   * more to plan than to run. Each name must have a single text.
    */
   readonly name?: string;
   readonly text: string;
   readonly values: readonly unknown[];
+  /** How long to wait for the answer, in milliseconds, where the statement runs alone; by default `ANSWER_LIMIT_MS`. */
+  readonly limitMs?: number;
 }
+
+/**
+ * How long we wait for the answer to a statement that has no other limit: longer than any takes that an operator's page or
+ * a duty of the cron sends. Only a connection whose other end is gone without a word keeps us waiting.
+ */
+export const ANSWER_LIMIT_MS = 5 * MINUTE;
+
+/** For the statements of a relay's loop, which takes its next turn only after them. The longest take a second or two. */
+export const TURN_LIMIT_MS = 15 * SECOND;
 
 /**
  * A Drizzle database or transaction, or the bare client, pool or transaction of `pg`, of Neon's driver or of PGlite.
@@ -27,10 +38,18 @@ interface DriverExecutor {
   query(text: string, values: unknown[]): PromiseLike<{ rows: unknown[] }>;
 }
 
-/** A client or pool of `pg` or Neon's driver, which prepares statements by name. PGlite does not, and has no `connect`. */
-interface PreparingExecutor {
-  query(prepared: { name: string; text: string; values: unknown[] }): PromiseLike<{ rows: unknown[] }>;
-  connect(): unknown;
+/** A way to send statements over our own connections, or in a transaction on one of them. */
+export interface Sender {
+  send(statement: Statement): Promise<{ rows: unknown[] }>;
+  /** Sets how long the next statements of a transaction may wait for their answers. */
+  limitAnswers?(limitMs: number): void;
+}
+
+const senders = new WeakMap<object, Sender>();
+
+/** Makes `run` send the statements of a database, its client or a transaction this way. */
+export function sendsBy(on: object, sender: Sender): void {
+  senders.set(on, sender);
 }
 
 /**
@@ -39,6 +58,9 @@ interface PreparingExecutor {
  * The drivers parse `bigint` and `timestamptz` differently, so statements select such columns as `float8` (numbers, epoch
  * milliseconds) or `text`.
  *
+ * On a client of somebody else's the statement is never prepared by name: there may be a pooler that does not keep names,
+ * and its error would abort the caller's transaction.
+ *
  * @returns the rows, in the statement's order. `Row` describes the columns that the statement selects; it is not checked.
  * @throws the driver's error, whose `code` is the SQLSTATE; from the first statement of a transaction that the server did
  *   not begin, TransactionNotBegun with that error as its cause.
@@ -46,16 +68,11 @@ interface PreparingExecutor {
 export async function run<Row>(on: Executor, statement: Statement): Promise<Row[]> {
   // Without types, a caller may pass anything.
   if (typeof on !== 'object' || on === null) throw new NoExecutor();
-  const driver = clients.get(on) ?? on;
-  if ('query' in driver && typeof driver.query === 'function') {
-    const { name, text } = statement;
-    const values = [...statement.values];
-    const result = await (name !== undefined && prepares(driver)
-      ? driver.query({ name, text, values })
-      : driver.query(text, values));
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
-    return result.rows as Row[];
-  }
+  const { text, values } = statement;
+  const ours = senders.get(on)?.send(statement);
+  const answered = ours ?? ('query' in on && typeof on.query === 'function' && on.query(text, [...values]));
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
+  if (answered) return (await answered).rows as Row[];
   if (!('execute' in on)) throw new NoExecutor();
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- see above
   const result = (await on.execute(asDrizzle(statement) as never)) as { rows: Row[] } | Row[];
@@ -72,29 +89,24 @@ class NoExecutor extends TypeError {
 /**
  * Limits how long each statement of a transaction may take; a longer one fails with SQLSTATE 57014. Without a limit, a
  * statement that waits for a lock which is never released keeps its connection forever.
+ *
+ * @param limitMs 0 for no limit.
  */
 export async function limitStatements(tx: Executor, limitMs = 10 * SECOND): Promise<void> {
+  senders.get(tx)?.limitAnswers?.(limitMs === 0 ? Infinity : limitMs + ON_THE_WAY_MS);
   await run(tx, {
     text: `select set_config('statement_timeout', $1::text, true)`,
     values: [`${limitMs}ms`],
   });
 }
 
+/** What a network takes at worst, beside the statement. */
+const ON_THE_WAY_MS = 5 * SECOND;
+
 /** Gives the bare client of a Drizzle database, which saves Drizzle's work on each statement. */
 export function driverOf(db: { $client: unknown }): Executor {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the three drivers that connect() opens
   return db.$client as DriverExecutor;
-}
-
-function prepares(driver: object): driver is PreparingExecutor {
-  return 'connect' in driver && typeof driver.connect === 'function';
-}
-
-const clients = new WeakMap<object, DriverExecutor>();
-
-/** Makes `run` send the statements of a Drizzle transaction straight to its client. */
-export function runsOn(tx: object, client: DriverExecutor): void {
-  clients.set(tx, client);
 }
 
 /**

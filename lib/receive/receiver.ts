@@ -42,6 +42,7 @@ export interface ReceiverOptions<Name extends Subscriber, Database extends Recei
   readonly database: Database;
   /**
    * By topic. A handler writes through the transaction `tx`, which also remembers the event: both are committed, or neither.
+   * After a deadlock or a serialization failure it is called again at once, in a new transaction.
    * It refuses an event by throwing: see `PermanentError` and `RetryAfter`; after any other error the bus retries.
    */
   readonly handlers: {

@@ -1,5 +1,8 @@
 import { EventEmitter } from 'node:events';
 
+import { isConflict, jitterMs, MOST_RUNS } from '../conflict.ts';
+import { sleep } from '../time.ts';
+
 /** A database that the receiver can open transactions in, described by what it has, so that no driver is imported. */
 export type ReceiverDatabase = PoolLike | DatabaseLike;
 
@@ -60,7 +63,8 @@ class TransactionAborted extends Error {
 }
 
 /**
- * Runs a transaction; when it resolves, it is committed.
+ * Runs a transaction in READ COMMITTED, whatever the database's default is; when it resolves, it is committed. After a
+ * conflict with another transaction it runs again at once, a few times.
  *
  * @throws NotBegun; the error of `body` or of the commit, after which nothing is committed unless the connection was lost at
  *   the commit.
@@ -69,7 +73,16 @@ export async function inTransaction<Result>(
   database: ReceiverDatabase,
   body: (open: OpenTransaction) => Promise<Result>,
 ): Promise<Result> {
-  return 'transaction' in database ? await inTransactionOf(database, body) : await onClientOf(database, body);
+  const once = async () =>
+    'transaction' in database ? await inTransactionOf(database, body) : await onClientOf(database, body);
+  for (let run = 1; ; run += 1) {
+    try {
+      return await once();
+    } catch (error) {
+      if (run === MOST_RUNS || !isConflict(error)) throw error;
+      await sleep(jitterMs(run));
+    }
+  }
 }
 
 /**
@@ -98,21 +111,34 @@ async function inTransactionOf<Result>(
   let hasBegun = false;
   let result: { readonly of: Result } | null = null;
   try {
-    const transactions: { transaction(run: (tx: Statements) => Promise<void>): Promise<unknown> } = database;
+    const transactions: Transactions = database;
     await transactions.transaction(async (tx) => {
-      hasBegun = true;
       const run = async (text: string) => rowsOf(await execute(tx, text));
+      // PGlite takes no settings of a transaction.
+      if (!('execute' in tx)) await run(`set transaction ${READ_COMMITTED}`);
+      hasBegun = true;
       result = { of: await body({ tx, run }) };
       // Drizzle does not tell that a commit was answered with a rollback; a statement in such a transaction fails.
       await run('select 1').catch((cause: unknown) => {
         throw Object.assign(new TransactionAborted(), { cause });
       });
-    });
+    }, DRIZZLE_READ_COMMITTED);
   } catch (error) {
     throw hasBegun ? error : new NotBegun(error);
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- TypeScript does not see the assignment in the callback
   return (result as unknown as { readonly of: Result }).of;
+}
+
+const READ_COMMITTED = 'isolation level read committed';
+
+const DRIZZLE_READ_COMMITTED = { isolationLevel: 'read committed' } as const;
+
+interface Transactions {
+  transaction(
+    run: (tx: Statements) => Promise<void>,
+    settings: typeof DRIZZLE_READ_COMMITTED,
+  ): Promise<unknown>;
 }
 
 type Statements = { execute(text: string): PromiseLike<unknown> } | Queries;
@@ -150,7 +176,7 @@ async function begin(pool: PoolLike): Promise<PoolClient> {
   // Without a listener, a connection lost between two statements would end the process. The next statement rejects.
   client.on('error', ignore);
   try {
-    await client.query('begin');
+    await client.query(`begin ${READ_COMMITTED}`);
     return client;
   } catch (error) {
     letGo(client, true);

@@ -1,3 +1,4 @@
+import { isConflict, MOST_RUNS } from '../conflict.ts';
 import type { Transaction } from '../db/connect.ts';
 import type { ClaimedDelivery } from '../deliveries/claim.ts';
 import { deliveryIdOf } from '../deliveries/delivery-id.ts';
@@ -71,8 +72,12 @@ function goesAlone({ lane }: LeasedLane, { attempts, replayed }: ClaimedDelivery
   return attempts >= ATTEMPTS_IN_COMPANY || (attempts > 0 && isLast) || isRefused;
 }
 
-/** @returns the place after the last one that has an outcome; null when the lane must be released. */
-async function deliver(leased: LeasedLane, places: readonly number[]): Promise<number | null> {
+/**
+ * @param runs how often the handler was called with these places: a transaction of its own that met a conflict is no
+ *   attempt, and it is called again at once.
+ * @returns the place after the last one that has an outcome; null when the lane must be released.
+ */
+async function deliver(leased: LeasedLane, places: readonly number[], runs = 1): Promise<number | null> {
   const attempts = places.map((place) => beginAttempt(leased, place));
   const { transactional } = leased.lane.subscription.subscriber;
   try {
@@ -81,6 +86,10 @@ async function deliver(leased: LeasedLane, places: readonly number[]): Promise<n
     return (attempts[taken] ?? attempts.at(-1)!).place + 1;
   } catch (error) {
     if (endWithoutFailure(leased, attempts, error)) return null;
+    if (!transactional && runs < MOST_RUNS && isConflict(error)) {
+      for (const attempt of attempts) attempt.drop();
+      return leased.hasTime() ? await deliver(leased, places, runs + 1) : null;
+    }
     const isDoubtful = error instanceof CommitUnknown;
     attempts[0]!.fail(isDoubtful ? error.cause : error, isDoubtful);
     return attempts[0]!.place + 1;

@@ -1,4 +1,5 @@
-import { DAY } from '../time.ts';
+import { isConflict } from '../conflict.ts';
+import { DAY, SECOND } from '../time.ts';
 
 /** An attempt's error as it is stored. */
 export interface AttemptFailure {
@@ -7,7 +8,7 @@ export interface AttemptFailure {
   readonly message: string;
   /** What a component elsewhere said when it refused the event; null without an answer. */
   readonly answer: string | null;
-  /** How long the handler asked to wait, in milliseconds; null when it did not. */
+  /** How long to wait without using up an attempt, in milliseconds: the handler asked for it, or met only conflicts. */
   readonly waitMs: number | null;
   readonly isPermanent: boolean;
 }
@@ -38,6 +39,9 @@ const KIND_LIMIT = 100;
 /** As much as is read of a component's answer. */
 const ANSWER_LIMIT = 2048;
 
+/** A handler that met conflicts each time that it ran at once waits this long, which is no attempt either. */
+const CONFLICT_WAIT_MS = 5 * SECOND;
+
 /** Longer than any backoff of the relay's own, and short enough for a timestamp. */
 const LONGEST_WAIT_MS = 7 * DAY;
 
@@ -46,7 +50,8 @@ export function failureOf(error: unknown): AttemptFailure {
   try {
     if (!(error instanceof Error)) return thrown(storable(error));
     const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
-    const ms = code === 'retry_after' && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
+    const asked = code === 'retry_after' && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
+    const ms = isConflict(error) ? CONFLICT_WAIT_MS : asked;
     return {
       kind: storable(code ?? error.name).slice(0, KIND_LIMIT),
       message: storable(error.message),

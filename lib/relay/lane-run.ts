@@ -31,7 +31,7 @@ export class LaneRun {
   }
 
   /** Begins the run. @param deliver the work of the run; by default, to deliver all that was claimed. */
-  start(deliver: () => Promise<void> = () => this.#deliver()): void {
+  start(deliver: () => Promise<unknown> = () => this.#deliver()): void {
     void deliver()
       .catch((error: unknown) => (this.#error = error))
       .finally(() => {

@@ -51,7 +51,7 @@ interface LongAttempt {
   };
   readonly beganAt: number;
   /** Resolves when its outcome is recorded. */
-  readonly ended: Promise<void>;
+  readonly ended: Promise<unknown>;
 }
 
 /** An attempt that a transactional handler's commit has settled. */

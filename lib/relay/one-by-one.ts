@@ -1,3 +1,4 @@
+import { isConflict, MOST_RUNS } from '../conflict.ts';
 import { beginAttempt, contextOf } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
 import type { LeasedLane } from './leased-lane.ts';
@@ -36,50 +37,63 @@ async function strand(leased: LeasedLane, turns: Turns): Promise<boolean> {
       continue;
     }
     if (lease.isShort && !(await leased.leaseHasTime())) return false;
-    if (!leased.hasTime()) return false;
-    const ended = deliver(leased, place);
-    if (ended) await ended;
+    for (let runs = 1; ; runs += 1) {
+      if (!leased.hasTime()) return false;
+      const ended = deliver(leased, place, runs < MOST_RUNS);
+      const isToRunAgain = typeof ended === 'boolean' ? ended : await ended;
+      if (!isToRunAgain) break;
+    }
     if (leased.isAborted) return false;
   }
   return true;
 }
 
 /**
- * Calls the handler, within its time limit, and records the outcome.
+ * Calls the handler, within its time limit, and records the outcome. A transaction of its own that met a conflict is no
+ * attempt: the handler is called again at once.
  *
- * @returns a promise that never rejects; undefined where the handler returned none.
+ * @param mayRunAgain whether a conflict is left to another call.
+ * @returns whether to call it again; a promise of it, which never rejects, where the handler returned one.
  */
-function deliver(leased: LeasedLane, place: number): Promise<void> | undefined {
+function deliver(leased: LeasedLane, place: number, mayRunAgain: boolean): Promise<boolean> | boolean {
   const attempt = beginAttempt(leased, place);
   const { handler, subscriber } = leased.lane.subscription;
   const limit = new HandlerLimit();
-  const fail = (error: unknown) => (leased.isAborted ? attempt.drop() : attempt.fail(error));
+  const record = () => {
+    attempt.deliver();
+    return false;
+  };
+  const fail = (error: unknown) => {
+    const isToRunAgain = mayRunAgain && isConflict(error);
+    if (isToRunAgain || leased.isAborted) attempt.drop();
+    else attempt.fail(error);
+    return isToRunAgain;
+  };
   try {
     const context = contextOf(leased.lane, attempt, limit);
     if (leased.knowsPrevious) Object.assign(context, { previous: leased.previousOf(place) });
     const handled = attempt.within(() => handler(attempt.delivery.event, context));
     if (isPromise(handled)) {
       const limited = withinLimit(handled, limit, subscriber.timeoutMs, leased.options.signal);
-      return untilRecorded(
-        leased,
-        attempt,
-        limited.then(() => attempt.deliver(), fail),
-      );
+      return untilRecorded(leased, attempt, limited.then(record, fail));
     }
   } catch (error) {
-    fail(error);
-    return undefined;
+    return fail(error);
   }
-  attempt.deliver();
-  return undefined;
+  return record();
 }
 
 /** Notes an attempt as under way until its outcome is recorded. */
-async function untilRecorded(leased: LeasedLane, attempt: Attempt, ended: Promise<void>): Promise<void> {
+async function untilRecorded(
+  leased: LeasedLane,
+  attempt: Attempt,
+  ended: Promise<boolean>,
+): Promise<boolean> {
   const long = { attempt, beganAt: performance.now(), ended };
   leased.underWay.add(long);
-  await ended;
+  const isToRunAgain = await ended;
   leased.underWay.delete(long);
+  return isToRunAgain;
 }
 
 /**

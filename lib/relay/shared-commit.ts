@@ -69,6 +69,8 @@ async function deliver(
 ): Promise<'done' | 'rolled back' | 'release'> {
   try {
     await inTransaction(leased, async (transaction) => {
+      // Those of a run that met a conflict count as no attempts, so they leave no line and no span.
+      attempts.length = 0;
       await callHandlers(leased, first, most, transaction, attempts);
       await settle(leased, transaction.tx, attempts);
     });

@@ -1,7 +1,10 @@
-import { transact } from '../db/connect.ts';
+import { jitterMs, MOST_RUNS } from '../conflict.ts';
+import { transactOnce } from '../db/connect.ts';
 import type { Transaction } from '../db/connect.ts';
 import { TransactionNotBegun } from '../db/late-begin.ts';
+import { mayRunAgain } from '../db/run-again.ts';
 import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
+import { sleep } from '../time.ts';
 import type { Attempt } from './attempt.ts';
 import type { LeasedLane } from './leased-lane.ts';
 import { HandlerTimeout, HandlerLimit } from './limit.ts';
@@ -32,6 +35,9 @@ export class CommitUnknown extends Error {
 /**
  * Runs handlers in a transaction, which is cut off when one of them exceeds its time limit or the relay must stop.
  *
+ * After a conflict with another transaction all of it runs again at once, which is no attempt: none of it has happened.
+ *
+ * @param body may run several times.
  * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
  */
 export async function inTransaction(
@@ -56,7 +62,7 @@ export async function inTransaction(
     return (limit = new HandlerLimit());
   };
   const run = () =>
-    transact(
+    transactOnce(
       db,
       async (tx) => {
         // The wait for a connection took as long as the transactions before this one did.
@@ -68,10 +74,19 @@ export async function inTransaction(
     );
   signal?.addEventListener('abort', stop, { once: true });
   try {
-    await inTransactionSlot(run);
-  } catch (error) {
-    if (limit === null || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
-    throw isCommitting ? new CommitUnknown(error) : error;
+    for (let runs = 1; ; runs += 1) {
+      limit = null;
+      isCommitting = false;
+      try {
+        return await inTransactionSlot(run);
+      } catch (error) {
+        clearTimeout(timer);
+        if (limit === null || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
+        const isLast = runs === MOST_RUNS || whole.signal.aborted || !mayRunAgain(error);
+        if (isLast) throw isCommitting ? new CommitUnknown(error) : error;
+        await sleep(jitterMs(runs));
+      }
+    }
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener('abort', stop);

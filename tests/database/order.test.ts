@@ -62,9 +62,9 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
     // Its patience is not what is tried here: for the relay no time passes.
     const now = performance.now();
     vi.spyOn(performance, 'now').mockReturnValue(now);
-    const query = vi.spyOn(bus.db.$client as pg.Pool, 'query');
+    const taken = vi.spyOn(bus.db.$client as pg.Pool, 'connect');
     const relaying = drain(bus.db, [ledger()]);
-    await expect.poll(() => query.mock.calls.length).toBeGreaterThan(3);
+    await expect.poll(() => taken.mock.calls.length).toBeGreaterThan(3);
     expect(handed).toEqual([]);
     await open.commit();
     await relaying;

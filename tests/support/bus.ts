@@ -323,14 +323,14 @@ export async function contradictions(db: Database): Promise<string[]> {
   return found.map(({ what }) => what);
 }
 
-/** Counts the statements that are sent through the pool while `body` runs; those of transactions are not among them. */
+/** Counts how often a connection is taken while `body` runs: for a statement that runs alone, or for a transaction. */
 export async function statementsDuring(db: Database, body: () => Promise<unknown>): Promise<number> {
-  const query = vi.spyOn(db.$client as pg.Pool, 'query');
+  const taken = vi.spyOn(db.$client as pg.Pool, 'connect');
   try {
     await body();
-    return query.mock.calls.length;
+    return taken.mock.calls.length;
   } finally {
-    query.mockRestore();
+    taken.mockRestore();
   }
 }
 

@@ -9,6 +9,8 @@ export interface FlightCounter {
   readonly during: (act: () => Promise<unknown>) => Promise<string[]>;
   /** Has the next flight end its connection before it reaches the server. */
   readonly loseNext: () => void;
+  /** Lets nothing more pass on the connections there are, and leaves them open. */
+  readonly silence: () => void;
   /** Ends all connections. */
   readonly loseAll: () => void;
   readonly close: () => Promise<void>;
@@ -77,6 +79,9 @@ export async function countFlights(postgresUrl: string): Promise<FlightCounter> 
     },
     loseNext() {
       losesNext = true;
+    },
+    silence() {
+      for (const socket of sockets) socket.pause();
     },
     loseAll,
     async close() {
