@@ -155,9 +155,10 @@ class Pair {
   }
 }
 
-/** Also one that was parsed before, which then has a name of its own. */
+/** Also one that was parsed before, which has a name then. */
 function isTurn(statement: Buffer): boolean {
-  return statement.toString('latin1').match(/postbud_turn|take.turn/) !== null;
+  // eslint-disable-next-line no-control-regex -- the end of the portal's name
+  return /postbud_turn|\0turn/.test(statement.toString('latin1'));
 }
 
 /** A simple query (`Q`, four bytes of length) or one parsed, that is nothing but COMMIT. */

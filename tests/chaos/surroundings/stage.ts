@@ -9,7 +9,7 @@ import type { Arena } from '../campaign.ts';
 import type { Build } from '../build.ts';
 import { violations } from '../checker.ts';
 import { Clock, NO_PAUSES } from '../clock.ts';
-import type { Emit, History, SubscriberLimits } from '../history.ts';
+import type { Emit, History, LogEntry, SubscriberLimits } from '../history.ts';
 import { opened, produce } from '../produce.ts';
 import { readHistory } from '../read-history.ts';
 import { RelayProcess } from '../relays.ts';
@@ -219,6 +219,16 @@ export class Stage {
     await watchIncidents(db);
     await close();
     return await this.sql('select kind, topic, subscriber, message from incidents');
+  }
+
+  /** The first error that a relay met; null when it met none in this time. */
+  async relayError(withinMs: number): Promise<string | null> {
+    for (const until = performance.now() + withinMs; performance.now() < until; await sleep(50)) {
+      const lines = readFileSync(join(this.#folder, 'log'), 'utf8').split('\n').filter(Boolean);
+      const error = lines.map((line) => JSON.parse(line) as LogEntry).find(({ k }) => k === 'error');
+      if (error?.k === 'error') return error.message;
+    }
+    return null;
   }
 
   async history(): Promise<History> {

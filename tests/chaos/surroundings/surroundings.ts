@@ -4,6 +4,7 @@ import { isolation } from './isolation.ts';
 import { pooler } from './pooler.ts';
 import { prepared } from './prepared.ts';
 import { restarts } from './restart.ts';
+import { starts } from './start.ts';
 import { statementLimit } from './statement-limit.ts';
 import { strangeRows } from './strange-rows.ts';
 import type { Surrounding } from './surrounding.ts';
@@ -16,5 +17,6 @@ export const SURROUNDINGS: readonly Surrounding[] = [
   clockAhead,
   pooler,
   statementLimit,
+  ...starts,
   ...strangeRows,
 ];
