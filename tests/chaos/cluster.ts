@@ -33,8 +33,11 @@ export interface Cluster {
   /**
    * What `pg_ctl restart -m immediate` does: all processes of the server end at once, and the start is a recovery. It
    * has begun when this returns. (A server of which only the first process is killed may still write its log.)
+   *
+   * @param mode `fast`: transactions are rolled back, and the server ends in order.
+   * @param awayMs how long it is away at least.
    */
-  readonly crash: () => Promise<void>;
+  readonly crash: (mode?: 'immediate' | 'fast', awayMs?: number) => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
@@ -58,6 +61,7 @@ export async function startCluster(): Promise<Cluster> {
       'fsync=off',
       'deadlock_timeout=200ms',
       'wal_writer_delay=10s',
+      'max_prepared_transactions=10',
     ].flatMap((setting) => ['-c', setting]),
     onLog: () => undefined,
     onError: () => undefined,
@@ -91,10 +95,11 @@ export async function startCluster(): Promise<Cluster> {
       );
     },
     dropDatabase: (name) => run(`drop database if exists ${name} with (force)`),
-    async crash() {
+    async crash(mode = 'immediate', awayMs = 0) {
       const pid = Number.parseInt(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8'), 10);
-      process.kill(pid, 'SIGQUIT');
-      while (isAlive(pid)) await sleep(5);
+      const backAt = performance.now() + awayMs;
+      process.kill(pid, mode === 'fast' ? 'SIGINT' : 'SIGQUIT');
+      while (isAlive(pid) || performance.now() < backAt) await sleep(5);
       for (let attempt = 1; ; attempt += 1) {
         try {
           await server.start();

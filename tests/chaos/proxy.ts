@@ -10,7 +10,11 @@ export type Trap =
   /** It runs, and its answer is lost with the connection. */
   | 'the answer'
   /** The same, of the next COMMIT. */
-  | 'the answer to a commit';
+  | 'the answer to a commit'
+  /** A turn does not arrive, and nothing passes on its connection any more. It stays open. */
+  | 'all that follows'
+  /** A turn arrives; its answer does not, and nothing else passes on its connection, which stays open. */
+  | 'all that follows a turn';
 
 /** Stands between the bus and the database, and is the network's ill will. */
 export interface Proxy {
@@ -38,7 +42,10 @@ export async function startProxy(serverPort: number): Promise<Proxy> {
     found.met();
   };
   const takeTrap = (statement: Buffer): Trap | null => {
-    const index = traps.findIndex((trap) => trap !== 'the answer to a commit' || isCommit(statement));
+    const index = traps.findIndex((trap) => {
+      if (trap === 'the answer to a commit') return isCommit(statement);
+      return !trap.startsWith('all that follows') || isTurn(statement);
+    });
     return index === -1 ? null : traps.splice(index, 1)[0]!;
   };
   const listener = createServer((client) => {
@@ -81,6 +88,8 @@ class Pair {
   readonly #gone: () => void;
   #isBegun = false;
   #isMute = false;
+  /** Whether nothing will ever pass again. */
+  #isSilent = false;
 
   constructor(
     client: Socket,
@@ -96,6 +105,7 @@ class Pair {
     server.setNoDelay(true);
     client.on('data', (statement: Buffer) => this.#pass(statement, takeTrap));
     server.on('data', (answer: Buffer) => {
+      if (this.#isSilent) return;
       if (this.#isMute) {
         this.cut();
         return;
@@ -110,9 +120,15 @@ class Pair {
   }
 
   #pass(statement: Buffer, takeTrap: (statement: Buffer) => Trap | null): void {
+    if (this.#isSilent) return;
     // What comes first opens the session.
     const trap = this.#isBegun ? takeTrap(statement) : null;
     this.#isBegun = true;
+    if (trap === 'all that follows' || trap === 'all that follows a turn') {
+      this.#isSilent = true;
+      if (trap === 'all that follows a turn') this.#server.write(statement);
+      return;
+    }
     if (trap === 'half a statement') {
       this.#server.write(statement.subarray(0, statement.length >> 1), () => this.cut());
       return;
@@ -137,6 +153,12 @@ class Pair {
     this.#client.resume();
     this.#server.resume();
   }
+}
+
+/** Also one that was parsed before, which has a name then. */
+function isTurn(statement: Buffer): boolean {
+  // eslint-disable-next-line no-control-regex -- the end of the portal's name
+  return /postbud_turn|\0turn/.test(statement.toString('latin1'));
 }
 
 /** A simple query (`Q`, four bytes of length) or one parsed, that is nothing but COMMIT. */

@@ -38,6 +38,8 @@ export interface RunOrder {
   readonly topics: Readonly<Record<string, readonly string[]>>;
   /** By the events' tags. */
   readonly plans: Readonly<Record<string, Plan>>;
+  /** How long each relay takes turns at most; 1.5 s when left out. */
+  readonly roundMs?: number;
 }
 
 const machineNow = performance.now.bind(performance);
@@ -71,11 +73,12 @@ class Run {
   }
 
   async #relay(): Promise<void> {
-    const { db, close } = await connect(this.#order.url);
+    const { url, roundMs = 1500 } = this.#order;
+    const { db, close } = await connect(url);
     const subscribers = this.#order.subscribers.map((limits) => this.#subscriber(limits));
     while (!this.#isResting) {
       try {
-        await relay({ db, subscribers, until: Date.now() + 1500 });
+        await relay({ db, subscribers, until: Date.now() + roundMs });
       } catch (error) {
         const { code = '', message } = error as Error & { code?: string };
         this.#note({ k: 'error', code, message: message.slice(0, 200) });

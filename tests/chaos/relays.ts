@@ -22,11 +22,12 @@ export class RelayProcess {
   readonly #gone: Promise<void>;
   #isAlive = true;
 
-  constructor(file: string, release: Release) {
+  /** @param log what it writes goes there: a file's descriptor. */
+  constructor(file: string, release: Release, log: number | 'inherit' = 'inherit') {
     this.release = release;
     count += 1;
     this.name = `relay-${count}`;
-    this.#child = spawn(process.execPath, [file], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+    this.#child = spawn(process.execPath, [file], { stdio: ['ignore', log, log, 'ipc'] });
     this.#child.on('error', () => undefined);
     children.add(this.#child);
     this.#ready = this.#hears('ready');

@@ -5,6 +5,8 @@ import type { Arena, Campaign } from './campaign.ts';
 import { MUTATIONS } from './mutations.ts';
 import type { Mutation } from './mutations.ts';
 import { RULES } from './promises/promises.ts';
+import { playSurroundings, surroundingsNamed } from './surroundings/command.ts';
+import { SURROUNDINGS } from './surroundings/surroundings.ts';
 import { inShort, inWords } from './words.ts';
 
 const USAGE = `npm run chaos -- [--seed N] [--runs N] [--path P] [--mutation NAME|all]
@@ -14,15 +16,23 @@ const USAGE = `npm run chaos -- [--seed N] [--runs N] [--path P] [--mutation NAM
   --path P         play only schedule P of the seed, up to --runs times (default: 20)
   --mutation NAME  break the bus in one way and check that the checker finds it; "all": in every way, and then
                    check the unchanged bus. The mutations are:
-                   ${MUTATIONS.map(({ name }) => name).join('\n                   ')}`;
+                   ${MUTATIONS.map(({ name }) => name).join('\n                   ')}
+
+npm run chaos -- --surroundings [NAME|all]
+
+  brings about hostile surroundings instead (settings, restarts, poolers, strange rows), each in a database of its own,
+  and checks that the bus keeps its promises there. They are:
+                   ${SURROUNDINGS.map(({ name }) => name).join('\n                   ')}`;
 
 /** Some three minutes on two cores. */
 const RUNS = 60;
 const RUNS_OF_A_MUTATION = 200;
 const RUNS_OF_A_PATH = 20;
 
-const { values } = parseArgs({
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
+    surroundings: { type: 'boolean' },
     seed: { type: 'string' },
     runs: { type: 'string' },
     path: { type: 'string' },
@@ -37,12 +47,15 @@ async function main(): Promise<number> {
   const chosen = MUTATIONS.filter(({ name }) => values.mutation === 'all' || values.mutation === name);
   const numbers = [values.seed, values.runs, values.path];
   const isNumeric = numbers.every((value) => value === undefined || /^\d+$/.test(value));
-  if (values.help || !isNumeric || (values.mutation !== undefined && chosen.length === 0)) {
+  const surroundings = values.surroundings ? surroundingsNamed(positionals[0] ?? 'all') : [];
+  const isUnknown = values.surroundings ? surroundings.length === 0 : positionals.length > 0;
+  if (values.help || !isNumeric || isUnknown || (values.mutation !== undefined && chosen.length === 0)) {
     console.log(USAGE);
     return values.help ? 0 : 2;
   }
   const arena = await openArena();
   try {
+    if (values.surroundings) return (await playSurroundings(arena, surroundings)) ? 0 : 1;
     const areFound = await checkMutations(arena, chosen);
     if (chosen.length > 0 && values.mutation !== 'all') return areFound ? 0 : 1;
     const isSound = await checkBus(arena);

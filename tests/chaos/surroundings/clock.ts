@@ -1,0 +1,42 @@
+import { HOUR, SECOND, sleep } from '../../../lib/time.ts';
+import { Stage, traffic } from './stage.ts';
+import type { Outcome, Scene, Surrounding } from './surrounding.ts';
+
+/** Point 5. */
+export const clockAhead: Surrounding = {
+  name: 'clock-two-hours-ahead-for-five-seconds',
+  point: 5,
+  inCi: true,
+  play: ahead,
+};
+
+/** How soon after the clock is right again all must have moved. A relay looks again every five seconds at least. */
+const PATIENCE_MS = 20 * SECOND;
+
+async function ahead({ arena, build }: Scene): Promise<Outcome> {
+  const before = traffic({ producers: 2, transactions: 10 }, 1);
+  const during = traffic({ producers: 3, transactions: 30, handlersMs: [0, 40] }, 2);
+  const after = traffic({ producers: 2, transactions: 10 }, 3);
+  const stage = await Stage.open(arena, build, { traffic: [...before, ...during, ...after] });
+  try {
+    await Promise.all([stage.relay(), stage.relay()]);
+    await stage.produce(undefined, before);
+    const traded = stage.produce(undefined, during);
+    stage.clock.move(2 * HOUR);
+    const [, seen] = await Promise.all([sleep(5 * SECOND), sleep(2 * SECOND).then(() => stage.incidents())]);
+    stage.clock.move(-2 * HOUR);
+    await traded;
+    const told = await stage.incidents();
+    await stage.produce(undefined, after);
+    const left = await stage.rest(PATIENCE_MS);
+    const broken = [
+      ...(left === 0 ? [] : [`${left} deliveries and markers still wait 20 s after it was right again`]),
+      ...(seen.length + told.length > 0 ? [] : ['no incident tells of times in the future']),
+      // The others compare instants of both clocks.
+      ...(await stage.broken(['outcome', 'effects', 'consistency', 'history', 'deadlock', 'survival'])),
+    ];
+    return { did: 'the clock of the database was two hours ahead for five seconds', broken };
+  } finally {
+    await stage.close();
+  }
+}

@@ -1,0 +1,83 @@
+import { SECOND, sleep } from '../../../lib/time.ts';
+import { payloadOf } from '../../support/bus.ts';
+import { opened } from '../produce.ts';
+import { Stage, traffic } from './stage.ts';
+import type { Outcome, Scene, Surrounding } from './surrounding.ts';
+
+/** Point 4. */
+export const prepared: Surrounding = {
+  name: 'abandoned-prepared-transaction',
+  point: 4,
+  inCi: true,
+  play: abandoned,
+};
+
+const TOPIC = 'payment.captured';
+
+/**
+ * A producer prepares a transaction and is gone. The database restarts, the transaction is found and committed, and another
+ * one is rolled back.
+ */
+async function abandoned({ arena, build }: Scene): Promise<Outcome> {
+  // All in one lane: that of the transaction's event.
+  const before = traffic({ producers: 2, transactions: 6, keys: 0 }, 1);
+  const during = traffic({ producers: 3, transactions: 8, keys: 0 }, 2);
+  const after = traffic({ producers: 2, transactions: 8, keys: 0 }, 3);
+  const stage = await Stage.open(arena, build, { traffic: [...before, ...during, ...after] });
+  const broken: string[] = [];
+  try {
+    await Promise.all([stage.relay(), stage.relay()]);
+    await stage.produce(undefined, before);
+    await stage.rest(10 * SECOND);
+    await prepare(stage, 'lost');
+    await stage.produce(undefined, during);
+    await stage.rest(10 * SECOND, `topic <> '${TOPIC}'`);
+    broken.push(...(await heldAlone(stage)), ...(await shown(stage)));
+    await arena.cluster.crash('fast');
+    await stage.produce(undefined, after);
+    await stage.rest(15 * SECOND, `topic <> '${TOPIC}'`);
+    broken.push(...(await heldAlone(stage)), ...(await shown(stage)));
+    await stage.sql("commit prepared 'lost'");
+    const left = await stage.rest(20 * SECOND);
+    if (left > 0) broken.push(`${left} were still waiting 20 s after the transaction was committed`);
+    await prepare(stage, 'given up');
+    await sleep(500);
+    await stage.sql("rollback prepared 'given up'");
+    await stage.rest(10 * SECOND);
+    broken.push(...(await stage.broken()));
+    return { did: 'prepared, over a restart, then committed; another one rolled back', broken };
+  } finally {
+    await stage.sql("rollback prepared 'lost'").catch(() => undefined);
+    await stage.sql("rollback prepared 'given up'").catch(() => undefined);
+    await stage.close();
+  }
+}
+
+async function prepare(stage: Stage, name: string): Promise<void> {
+  const client = await opened(stage.url('producer'));
+  await client.query('begin');
+  const { id } = await stage.build.bus.emit(client, TOPIC, payloadOf(TOPIC, { intentId: name }));
+  await client.query(`prepare transaction '${name}'`);
+  await client.end();
+  stage.emitted({ id, tag: name, fate: name === 'lost' ? 'committed' : 'rolled back' });
+}
+
+/** Its topic waits, and no other one does. */
+async function heldAlone(stage: Stage): Promise<string[]> {
+  const held = await stage.sql<{ topic: string }>('select distinct topic from awaiting_fan_out');
+  const others = held.filter(({ topic }) => topic !== TOPIC);
+  return [
+    ...others.map(({ topic }) => `${topic} waits for a transaction that emitted to ${TOPIC}`),
+    ...(held.length > others.length ? [] : [`${TOPIC} did not wait for the prepared transaction`]),
+  ];
+}
+
+/** Operators are told of it. */
+async function shown(stage: Stage): Promise<string[]> {
+  const { connect, readOverview } = stage.build.bus;
+  const { db, close } = await connect(stage.url('operator'));
+  const { topics } = await readOverview(db, []);
+  await close();
+  const since = topics.find(({ topic }) => topic === TOPIC)?.heldBackSince ?? null;
+  return since === null ? ['the overview does not show what holds the topic back'] : [];
+}

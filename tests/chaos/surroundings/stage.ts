@@ -1,0 +1,307 @@
+import { appendFileSync, closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type pg from 'pg';
+
+import { SECOND, sleep } from '../../../lib/time.ts';
+import { randomFrom } from '../../support/random.ts';
+import type { Arena } from '../campaign.ts';
+import type { Build } from '../build.ts';
+import { violations } from '../checker.ts';
+import { Clock, NO_PAUSES } from '../clock.ts';
+import type { Emit, History, LogEntry, SubscriberLimits } from '../history.ts';
+import { opened, produce } from '../produce.ts';
+import { readHistory } from '../read-history.ts';
+import { RelayProcess } from '../relays.ts';
+import type { Plan, PlannedEmit, PlannedTransaction, Schedule } from '../schedule.ts';
+import { RULES } from '../promises/promises.ts';
+import type { Rule } from '../promises/promises.ts';
+import { inShort } from '../words.ts';
+
+const LIMITS = { timeoutMs: 10 * SECOND, maxAttempts: 5 };
+
+/** One of each kind, all of them subscribers of `payment.captured`, and one more of another topic. */
+const SUBSCRIBERS: readonly SubscriberLimits[] = [
+  { name: 'bookings', transactional: false, batch: false, ...LIMITS },
+  { name: 'ledger', transactional: true, batch: false, ...LIMITS },
+  { name: 'accounting', transactional: false, batch: true, ...LIMITS },
+  { name: 'notifications', transactional: true, batch: true, ...LIMITS },
+  { name: 'audit', transactional: false, batch: false, ...LIMITS },
+];
+
+/** The kinds of subscribers are subscribed to the first. */
+export type TrafficTopic = 'payment.captured' | 'payment.failed' | 'payment.intent.created';
+
+export interface Traffic {
+  /** Side by side; each transaction of a producer begins when the one before it has ended. */
+  readonly producers: number;
+  /** Of each producer. */
+  readonly transactions: number;
+  readonly topics?: readonly TrafficTopic[];
+  /** How many ordering keys there are, besides none. */
+  readonly keys?: number;
+  readonly longestWaitMs?: number;
+  /** How long a transaction stays open after it has emitted, at most: so they commit late, and in another order. */
+  readonly longestHoldMs?: number;
+  /** How long handlers take. */
+  readonly handlersMs?: readonly [shortest: number, longest: number];
+}
+
+/** Plans what producers do, the same for the same seed. */
+export function traffic(of: Traffic, seed = 1): PlannedTransaction[][] {
+  const { topics = ['payment.captured', 'payment.failed'], keys = 3 } = of;
+  const { longestWaitMs = 40, longestHoldMs = 250, handlersMs = [0, 0] } = of;
+  const random = randomFrom(seed);
+  const within = (from: number, to: number) => Math.round(from + random() * (to - from));
+  let count = 0;
+  const emitOne = (): PlannedEmit => {
+    count += 1;
+    const act = () => ({ act: 'returns after' as const, ms: within(...handlersMs) });
+    const plan: Plan =
+      handlersMs[1] === 0 ? {} : Object.fromEntries(SUBSCRIBERS.map(({ name }) => [name, [act(), act()]]));
+    const topic = topics[within(0, topics.length - 1)]!;
+    return { tag: `event ${seed}.${count}`, topic, key: within(0, keys), thenMs: within(0, 10), plan };
+  };
+  return Array.from({ length: of.producers }, () =>
+    Array.from({ length: of.transactions }, () => ({
+      release: 'present' as const,
+      waitMs: within(0, longestWaitMs),
+      emits: Array.from({ length: within(1, 2) }, emitOne),
+      // Most commit at once, so that some overtake those that hold.
+      holdMs: random() < 0.3 ? within(0, longestHoldMs) : 0,
+      end: random() < 0.1 ? ('rollback' as const) : ('commit' as const),
+    })),
+  );
+}
+
+export interface StageOptions {
+  readonly traffic?: readonly (readonly PlannedTransaction[])[];
+  readonly pauses?: Schedule['pauses'];
+  /** Whether each version of each row is kept; without it `broken` can say less. True when left out. */
+  readonly isRecorded?: boolean;
+}
+
+let stages = 0;
+
+/** A database, relay processes and producers in some surrounding. Time passes as it does, unless a surrounding moves it. */
+export class Stage {
+  readonly arena: Arena;
+  readonly build: Build;
+  readonly database: string;
+  readonly clock: Clock;
+  readonly relays: RelayProcess[] = [];
+  readonly #folder: string;
+  readonly #traffic: readonly (readonly PlannedTransaction[])[];
+  readonly #emits: Emit[] = [];
+  readonly #isRecorded: boolean;
+  /** What the relays write. */
+  readonly #output: number;
+  #control: pg.Client | null = null;
+
+  static async open(arena: Arena, build: Build, options: StageOptions = {}): Promise<Stage> {
+    const stage = new Stage(arena, build, options);
+    const { database } = stage;
+    await arena.cluster.createDatabase(database, join(stage.#folder, 'database-clock'), build.statements);
+    if (!stage.#isRecorded)
+      for (const table of ['lanes', 'deliveries', 'outages'])
+        await stage.sql(`alter table public.${table} disable trigger versions`);
+    return stage;
+  }
+
+  private constructor(arena: Arena, build: Build, options: StageOptions) {
+    stages += 1;
+    this.arena = arena;
+    this.build = build;
+    this.database = `surrounding_${process.pid}_${stages}`;
+    this.#folder = join(arena.folder, this.database);
+    mkdirSync(this.#folder, { mode: 0o755 });
+    // Relays have a clock of their own, as processes on other machines do: only the database's is moved.
+    void new Clock(join(this.#folder, 'clock'), { relays: NO_PAUSES, producers: NO_PAUSES });
+    this.clock = new Clock(
+      join(this.#folder, 'database-clock'),
+      options.pauses ?? { relays: NO_PAUSES, producers: NO_PAUSES },
+    );
+    writeFileSync(join(this.#folder, 'log'), '');
+    this.#output = openSync(join(this.#folder, 'output'), 'a');
+    this.#traffic = options.traffic ?? [];
+    this.#isRecorded = options.isRecorded ?? true;
+  }
+
+  /** @param port of a proxy or a pooler; the server's when left out. */
+  url(by: string, { port = this.arena.cluster.port, options = '', role = 'postgres' } = {}): string {
+    const more = options === '' ? '' : `&options=${encodeURIComponent(options)}`;
+    return `postgres://${role}@127.0.0.1:${port}/${this.database}?application_name=${by}${more}`;
+  }
+
+  /** Starts a relay process. @param urlOf from the name of the relay. */
+  async relay(urlOf: (name: string) => string = (name) => this.url(name)): Promise<RelayProcess> {
+    const relay = new RelayProcess(this.build.relayProcess, 'present', this.#output);
+    this.relays.push(relay);
+    const planned = this.#traffic.flat().flatMap(({ emits }) => emits);
+    const topics = this.build.bus.topics().map(([topic, { subscribers }]) => [topic, subscribers] as const);
+    await relay.run({
+      url: urlOf(relay.name),
+      folder: this.#folder,
+      subscribers: SUBSCRIBERS,
+      topics: Object.fromEntries(topics.filter(([topic]) => topic.startsWith('payment.'))),
+      plans: Object.fromEntries(planned.map(({ tag, plan }) => [tag, plan])),
+      roundMs: 50 * SECOND,
+    });
+    return relay;
+  }
+
+  /** Plays producers side by side. @param producers all of them when left out. */
+  async produce(url = this.url('producer'), producers = this.#traffic): Promise<void> {
+    const builds = { present: this.build, next: this.build };
+    await Promise.all(
+      producers.map(async (transactions) => {
+        this.#emits.push(...(await produce(transactions, url, builds)));
+      }),
+    );
+  }
+
+  /** An event that a surrounding emitted by itself, so that the checker knows of it. */
+  emitted(emit: Omit<Emit, 'release'>): void {
+    this.#emits.push({ ...emit, release: 'present' });
+  }
+
+  note(fault: string): void {
+    const entry = { k: 'fault', t: this.clock.now(), real: Date.now(), relay: '', fault };
+    appendFileSync(join(this.#folder, 'log'), `${JSON.stringify(entry)}\n`);
+  }
+
+  /** What the relays have written, which is their log. */
+  output(): string {
+    return readFileSync(join(this.#folder, 'output'), 'utf8');
+  }
+
+  /** Runs a statement past all that surrounds the bus, on one connection that no limit holds for. */
+  async sql<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<Row[]> {
+    if (!this.#control) {
+      this.#control = await opened(this.arena.cluster.url(this.database));
+      this.#control.once('end', () => (this.#control = null));
+      await this.#control.query(
+        "set statement_timeout = 0; set default_transaction_isolation = 'read committed'",
+      );
+    }
+    return (await this.#control.query<Row>(text, values)).rows;
+  }
+
+  /** Waits until nothing is left to do, or the time is over. @returns how many deliveries and markers are still open. */
+  async rest(withinMs: number, topics = 'true'): Promise<number> {
+    const until = performance.now() + withinMs;
+    for (;;) {
+      const [found] = await this.sql<{ open: number }>(
+        `select ((select count(*) from awaiting_fan_out where ${topics})
+           + (select count(*) from deliveries join lanes on id = lane_id
+              where deliveries.state in ('pending', 'failing') and ${topics}))::int as open`,
+      );
+      if (found!.open === 0 || performance.now() > until) return found!.open;
+      await sleep(100);
+    }
+  }
+
+  /** Waits until so many deliveries have been delivered. */
+  async delivered(count: number): Promise<void> {
+    for (;;) {
+      const [found] = await this.sql<{ done: number }>(
+        "select count(*)::int as done from deliveries where state = 'delivered'",
+      );
+      if (found!.done >= count) return;
+      await sleep(50);
+    }
+  }
+
+  /** The incidents as the cron's watch finds them. */
+  async incidents(): Promise<{ kind: string; topic: string; subscriber: string; message: string }[]> {
+    const { connect, watchIncidents } = this.build.bus;
+    const { db, close } = await connect(this.url('operator'));
+    await watchIncidents(db);
+    await close();
+    return await this.sql('select kind, topic, subscriber, message from incidents');
+  }
+
+  /** The first error that a relay met; null when it met none in this time. */
+  async relayError(withinMs: number): Promise<string | null> {
+    for (const until = performance.now() + withinMs; performance.now() < until; await sleep(50)) {
+      const lines = readFileSync(join(this.#folder, 'log'), 'utf8').split('\n').filter(Boolean);
+      const error = lines.map((line) => JSON.parse(line) as LogEntry).find(({ k }) => k === 'error');
+      if (error?.k === 'error') return error.message;
+    }
+    return null;
+  }
+
+  async history(): Promise<History> {
+    await this.sql('select 1');
+    const builds = { present: this.build, next: this.build };
+    const history = await readHistory(this.#control!, this.#folder, this.#emits, builds);
+    return { ...history, subscribers: SUBSCRIBERS };
+  }
+
+  /**
+   * What did not hold of the promises, and every attempt that was charged although its handler had returned.
+   *
+   * @param rules those that can be judged in the surrounding; all of them when left out.
+   */
+  async broken(rules: readonly Rule[] = Object.keys(RULES) as Rule[]): Promise<string[]> {
+    const history = await this.history();
+    const judged = this.#isRecorded ? violations(history).filter(({ rule }) => rules.includes(rule)) : [];
+    const found = judged.map((violation) => inShort(history, violation));
+    const unrecorded = this.#isRecorded ? [] : [...history.contradictions, ...(await this.#charges())];
+    return [...found, ...charged(history), ...unrecorded, ...outOfPlace(history)];
+  }
+
+  async #charges(): Promise<string[]> {
+    const [found] = await this.sql<{ count: number }>(
+      "select count(*)::int from deliveries where state <> 'delivered' or attempts > 1 or attempt_log is not null",
+    );
+    return found!.count === 0 ? [] : [`${found!.count} deliveries were not delivered at their first attempt`];
+  }
+
+  async close(): Promise<void> {
+    for (const relay of this.relays) relay.signal('SIGKILL');
+    await this.#control?.end().catch(() => undefined);
+    await this.arena.cluster.dropDatabase(this.database);
+    closeSync(this.#output);
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** No handler fails by itself in any surrounding, so what is charged for more than its own throws is a mistake. */
+function charged({ deliveries, log }: History): string[] {
+  const threw = new Map<string, number>();
+  const calls = new Map(log.flatMap((one) => (one.k === 'start' ? [[`${one.relay} ${one.n}`, one]] : [])));
+  for (const entry of log) {
+    if (entry.k !== 'end' || entry.end === 'ok') continue;
+    const { laneId, position } = calls.get(`${entry.relay} ${entry.n}`)!;
+    threw.set(`${laneId}-${position}`, (threw.get(`${laneId}-${position}`) ?? 0) + 1);
+  }
+  const latest = new Map(deliveries.map((one) => [`${one.laneId}-${one.position}`, one]));
+  return [...latest].flatMap(([id, { log: attempts }]) => {
+    const failures = attempts.filter(({ outcome }) => outcome === 'failed');
+    const kinds = failures.map(({ kind }) => kind).join(', ');
+    return failures.length <= (threw.get(id) ?? 0)
+      ? []
+      : [
+          `${id} was charged ${failures.length} attempts (${kinds}), and its handler threw ${threw.get(id) ?? 0} times`,
+        ];
+  });
+}
+
+/** First calls of a key's handlers go by position, whatever the clock says. */
+function outOfPlace({ log, deliveries }: History): string[] {
+  const keys = new Map(deliveries.map((one) => [`${one.laneId}-${one.position}`, one.laneKey]));
+  const latest = new Map<string, number>();
+  const called = new Set<string>();
+  return log.flatMap((entry) => {
+    if (entry.k !== 'start') return [];
+    const { laneId, position, subscriber, tag } = entry;
+    const id = `${laneId}-${position}`;
+    if (called.has(id)) return [];
+    called.add(id);
+    const strand = `${laneId} ${keys.get(id) ?? ''}`;
+    const before = latest.get(strand) ?? 0;
+    latest.set(strand, Math.max(before, position));
+    return position > before ? [] : [`${subscriber} was handed ${tag} at ${position} after ${before}`];
+  });
+}
