@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
 
 import { ago, duration, until, timeText } from '../lib/operators/page/instants.ts';
-import { visible } from '../lib/operators/page/visible.ts';
+import { printableJson, visible, visibleName } from '../lib/visible.ts';
 import { quantity } from '../lib/operators/page/words.ts';
 import { isProbe } from '../lib/operators/dead-letters/delivery.ts';
 import { haltWords } from '../lib/operators/dead-letters/halts.ts';
@@ -13,7 +13,7 @@ import { failureText, stateCell } from './states.ts';
 import { facts } from './table.ts';
 import type { Facts } from './table.ts';
 import type { Paint, Pane } from './terminal.ts';
-import { foldTo, hang, padTo, printableJson, wrapTo } from './text.ts';
+import { foldTo, hang, padTo, wrapTo } from './text.ts';
 import { TIMES } from './times.ts';
 
 /** Shows one delivery with all its attempts. */
@@ -96,7 +96,7 @@ function factsOf(view: DeadLetter): Facts {
     ['topic', view.topic],
     ['subscriber', view.subscriber],
     ['about', view.subject],
-    ['lane', view.orderingKey],
+    ['lane', visibleName(view.orderingKey)],
     ['event', view.eventId],
     ['recorded', `${timeText(view.createdAt, now)} by ${event.producer}, payload version ${event.version}`],
     ['correlation', event.correlationId],

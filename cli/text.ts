@@ -68,17 +68,5 @@ export function printable(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, printable(item)]));
 }
 
-/** Writes JSON that is safe to show: it also escapes the characters that JSON itself leaves as they are. */
-export function printableJson(value: unknown, indent?: number): string {
-  const escaped = (characters: string) =>
-    Array.from(
-      { length: characters.length },
-      (_, index) => `\\u${characters.charCodeAt(index).toString(16).padStart(4, '0')}`,
-    ).join('');
-  const json = JSON.stringify(value, null, indent);
-  // The line breaks between fields are ours.
-  return json.replaceAll(UNPRINTABLE, (found) => (found === '\n' ? found : escaped(found)));
-}
-
 /** Controls, and characters that change how others are shown, but for the joiner of emoji. */
 const UNPRINTABLE = /\p{Cc}|(?!\u200D)\p{Cf}|[\p{Cs}\u2028\u2029]/gu;

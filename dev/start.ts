@@ -23,6 +23,7 @@ import { unusable } from '../cli/database.ts';
 import { EXIT, Failure } from '../cli/failure.ts';
 import { dataDir } from '../cli/local-server.ts';
 import { signInUrl } from '../cli/operator-token.ts';
+import { printable } from '../cli/text.ts';
 import { demo } from './demo.ts';
 import { developmentRoutes } from './development-routes.ts';
 import type { DevelopmentRoutes } from './development-routes.ts';
@@ -175,8 +176,8 @@ function inWords(line: LogLine): string {
   const fields = Object.entries(line).filter(([name, value]) => !SHOWN.has(name) && value !== undefined);
   const words =
     message === 'request'
-      ? `${method} ${route ?? path} → ${status} in ${durationMs} ms`
-      : `${message} ${fields.map(([name, value]) => `${name}=${String(value)}`).join(' ')}`;
+      ? `${method} ${String(printable(route ?? path))} → ${status} in ${durationMs} ms`
+      : `${message} ${fields.map(([name, value]) => `${name}=${String(printable(value))}`).join(' ')}`;
   return styleText(
     level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'dim',
     `${at.slice(11, 19)} ${words}`,

@@ -7,7 +7,8 @@ import { EXIT } from '../failure.ts';
 import { unknownName } from '../nearest.ts';
 import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
-import { printableJson, wrapTo } from '../text.ts';
+import { printableJson } from '../../lib/visible.ts';
+import { wrapTo } from '../text.ts';
 
 export const command: OfflineCommand = {
   name: 'catalog',

@@ -11,6 +11,7 @@ import { table } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { hang, wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
+import { visibleName } from '../../lib/visible.ts';
 
 const FILTERS = {
   state: { value: '<state>', help: 'only happening, owed or closed ones' },
@@ -117,7 +118,7 @@ function write(view: IncidentView, pane: Pane): void {
           { title: 'next attempt' },
         ],
         lanes.map((lane) => [
-          lane.orderingKey || 'whole topic',
+          visibleName(lane.orderingKey) || 'whole topic',
           lane.deliveryId,
           count(lane.attempts),
           count(lane.waiting),
@@ -148,7 +149,7 @@ function write(view: IncidentView, pane: Pane): void {
           { title: 'since' },
         ],
         halts.map((halt) => [
-          halt.orderingKey || 'whole topic',
+          visibleName(halt.orderingKey) || 'whole topic',
           halt.deliveryId,
           count(halt.waiting),
           timeText(halt.since, now),

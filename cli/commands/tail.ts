@@ -21,7 +21,8 @@ import type { Happening } from '../happenings.ts';
 import { Unavailable } from '../refusals.ts';
 import { failureText } from '../states.ts';
 import type { Pane } from '../terminal.ts';
-import { cutMiddle, cutTo, padTo, printableJson } from '../text.ts';
+import { printableJson } from '../../lib/visible.ts';
+import { cutMiddle, cutTo, padTo } from '../text.ts';
 import { TIMES } from '../times.ts';
 
 const DEFAULT_SECONDS = 2;

@@ -12,6 +12,7 @@ import type { Facts } from '../table.ts';
 import type { Pane } from '../terminal.ts';
 import { wrapTo } from '../text.ts';
 import { TIMES } from '../times.ts';
+import { visibleName } from '../../lib/visible.ts';
 
 export const command: Command = {
   name: 'why',
@@ -107,7 +108,7 @@ function factsOf({ event, webhook, causes, effects, generatedAt: now }: EventVie
     ['event', event.eventId],
     ['topic', event.topic],
     ['about', event.subject],
-    ['key', event.orderingKey],
+    ['key', visibleName(event.orderingKey)],
     ['recorded', `${timeText(event.createdAt, now)} by ${event.producer}`],
     [
       'webhook',

@@ -2,7 +2,7 @@ import { raw } from 'hono/html';
 
 import { asciiAddress } from '../mail/address.ts';
 import type { Mail } from '../mail/send-mail.ts';
-import { html } from '../markup.ts';
+import { verbatimHtml as html } from '../markup.ts';
 import type { Html } from '../markup.ts';
 import { sourceKind } from './inquiry-request.ts';
 import type { InquiryRequest } from './inquiry-request.ts';

@@ -9,7 +9,7 @@ import { deliveryIdsOf, drainLive, emitPayments, rows, statesOf } from '../suppo
 import type { Bus } from '../support/bus.ts';
 import { test as operatorTest, BROWSER } from '../support/operator-test.ts';
 import type { Operators } from '../support/operator-test.ts';
-import { ledger, refuse } from '../support/ledger.ts';
+import { fail, ledger, refuse } from '../support/ledger.ts';
 
 const HALT = { afterDeadLetter: 'halt' } as const;
 const TOPIC = '/topics/payment.captured';
@@ -28,6 +28,34 @@ const shown = async (operators: Operators, path: string) =>
 
 const incidents = async (operators: Operators) =>
   (await operators.ask('/incidents')).json['items'] as Readonly<Record<string, unknown>>[];
+
+describe('an ordering key that hides or controls', () => {
+  test.for([
+    ['\u202Evenue\u0007\n1', '⟨U+202E⟩venue␇␊1'],
+    ['   ', '␣␣␣'],
+  ] as const)(
+    'the key %j is %s on each page that names its lane',
+    async ([key, sign], { bus, operators }) => {
+      const [, second] = await halted(bus, key);
+      await emitPayments(bus.db, 6, 6, { orderingKey: key + key });
+      await drainLive(bus.db, [ledger((number) => number === 6 && fail(), HALT)]);
+      const [{ eventId }] = (await rows<{ eventId: string }>(
+        bus.db,
+        'select event_id::text as "eventId" from deliveries order by position limit 1',
+      )) as [{ eventId: string }];
+      const happening = (await incidents(operators)).map(
+        ({ incidentId }) => `/incidents/${String(incidentId)}`,
+      );
+      expect(happening).toHaveLength(2);
+      const paths = [TOPIC, `/dead-letters/${second}`, `/events/${eventId}`, ...happening, '/events'];
+      for (const path of paths) {
+        const page = await shown(operators, path);
+        expect(page).not.toMatch(/[\u202E\u0007]/);
+        if (path !== '/events') expect([path, page]).toEqual([path, expect.stringContaining(sign)]);
+      }
+    },
+  );
+});
 
 describe('a lane that a dead letter halts', () => {
   test('is an incident that happens now, in its own words, until the dead letter is dismissed', async ({

@@ -7,7 +7,8 @@ import { nearest } from '../../lib/nearest.ts';
 import { facts, table } from '../../cli/table.ts';
 import { paneOf, takesColours } from '../../cli/terminal.ts';
 import type { Pane } from '../../cli/terminal.ts';
-import { cutMiddle, cutTo, hang, padTo, printable, printableJson, wrapTo } from '../../cli/text.ts';
+import { cutMiddle, cutTo, hang, padTo, printable, wrapTo } from '../../cli/text.ts';
+import { printableJson } from '../../lib/visible.ts';
 import { timeText } from '../../lib/operators/page/instants.ts';
 
 afterEach(() => vi.unstubAllEnvs());

@@ -5,6 +5,7 @@ import { asyncApi } from '../../lib/catalog-description/asyncapi.ts';
 import type { AsyncApi } from '../../lib/catalog-description/asyncapi.ts';
 import { topics } from '../../lib/catalog/catalog.ts';
 import { html } from '../../lib/markup.ts';
+import { visibleName } from '../../lib/visible.ts';
 import { asyncApiPage } from '../../lib/operators/catalog/asyncapi-page.ts';
 import { catalogView } from '../../lib/operators/catalog/read.ts';
 import { bouncePage } from '../../lib/operators/access/bounce.ts';
@@ -339,6 +340,30 @@ function textOf(page: Html): string {
     .replaceAll(/<[^>]+>/g, '')
     .replaceAll(/\s+/g, ' ');
 }
+
+describe('text from elsewhere in markup', () => {
+  const hostile = '\u202E<b>\u001B[2J';
+
+  test('signs stand in text, also in lists, for what controls or hides', () => {
+    expect(String(html`<p>${hostile}${[['\u200B'], 'å']}</p>`)).toBe('<p>⟨U+202E⟩&lt;b&gt;␛[2J⟨U+200B⟩å</p>');
+  });
+
+  test('an attribute keeps its value, which a form sends back', () => {
+    expect(String(html`<input${' disabled'} value="${hostile}" /><i>${'\u0007'}</i>`)).toBe(
+      '<input disabled value="\u202E&lt;b&gt;\u001B[2J" /><i>␇</i>',
+    );
+  });
+
+  test.each([
+    ['a\n\tb', 'a␊␉b'],
+    ['  ', '␣␣'],
+    ['\u00A0', '⟨U+00A0⟩'],
+    ['Kari Lunde', 'Kari Lunde'],
+    ['', ''],
+  ])('the name %j is shown as %s', (name, shown) => {
+    expect(visibleName(name)).toBe(shown);
+  });
+});
 
 describe('the AsyncAPI document', () => {
   const drawn = (query: string) =>

@@ -4,7 +4,7 @@ import { replayedPath } from '../page/links.ts';
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
 import { failureTag, failureWords } from '../page/states.ts';
-import { visible } from '../page/visible.ts';
+import { visible } from '../../visible.ts';
 import { isProbe } from './delivery.ts';
 import type { Attempt, DeadLetter, Try } from './delivery.ts';
 

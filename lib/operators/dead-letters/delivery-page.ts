@@ -21,6 +21,7 @@ import { attemptTimeline } from './attempts.ts';
 import type { DeadLetter } from './delivery.ts';
 import { haltWords } from './halts.ts';
 import { payloadSection } from './payload-section.ts';
+import { visibleName } from '../../visible.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -113,7 +114,10 @@ function eventSection(view: DeadLetter): Html {
       ['Topic', html`<a class="mono" href="${topicPath(view.topic)}">${view.topic}</a>`],
       ['Producer', mono(event.producer)],
       ['Recorded', time(view.createdAt, view.generatedAt)],
-      view.orderingKey !== '' && ['Ordering key', linked(eventsWithPath(view.orderingKey), view.orderingKey)],
+      view.orderingKey !== '' && [
+        'Ordering key',
+        linked(eventsWithPath(view.orderingKey), visibleName(view.orderingKey)),
+      ],
       event.correlationId !== null && [
         'Correlation id',
         linked(eventsWithPath(event.correlationId), event.correlationId),

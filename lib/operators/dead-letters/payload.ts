@@ -1,5 +1,6 @@
 import { html } from '../../markup.ts';
 import type { Child, Html } from '../../markup.ts';
+import { printableJson } from '../../visible.ts';
 
 const INDENT = '  ';
 
@@ -31,11 +32,11 @@ function draw(value: unknown, place: Place): Child {
   if (typeof value === 'object' && value !== null) {
     const members = Object.entries(value).map(
       ([key, member]) =>
-        html`<span class="k">${JSON.stringify(key)}</span>: ${draw(member, within(place, key))}`,
+        html`<span class="k">${printableJson(key)}</span>: ${draw(member, within(place, key))}`,
     );
     return brackets('{', '}', members, place);
   }
-  return JSON.stringify(value) ?? 'null';
+  return printableJson(value ?? null);
 }
 
 function chip(kind: string | null): Html {

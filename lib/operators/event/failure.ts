@@ -2,7 +2,7 @@ import * as z from 'zod';
 
 import type { AttemptError } from '../dead-letters/delivery.ts';
 import { statusOf } from '../page/states.ts';
-import { visible } from '../page/visible.ts';
+import { visible } from '../../visible.ts';
 import { truncate } from '../page/words.ts';
 
 /** More does not fit into a sentence; the attempt shows all of it. */

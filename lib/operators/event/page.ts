@@ -13,6 +13,7 @@ import { deliveryList } from './delivery-list.ts';
 import { drawn, verdictOf } from './sentences.ts';
 import { familyTree } from './tree.ts';
 import type { EventView } from './view.ts';
+import { visibleName } from '../../visible.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -77,8 +78,11 @@ function facts({ event, generatedAt }: EventView): Html {
     ['Topic', link(topicPath(event.topic), event.topic)],
     ['Producer', mono(event.producer)],
     ['Recorded', timeAndAgo(event.createdAt, generatedAt)],
-    event.orderingKey !== '' && ['Ordering key', link(eventsWithPath(event.orderingKey), event.orderingKey)],
-    event.dedupeKey !== null && ['Dedupe key', mono(event.dedupeKey)],
+    event.orderingKey !== '' && [
+      'Ordering key',
+      link(eventsWithPath(event.orderingKey), visibleName(event.orderingKey)),
+    ],
+    event.dedupeKey !== null && ['Dedupe key', mono(visibleName(event.dedupeKey))],
     correlationId !== null && ['Correlation id', link(eventsWithPath(correlationId), correlationId)],
     causationId !== null && ['Caused by', link(eventPath(causationId), causationId)],
     event.traceparent !== null && ['Trace', mono(event.traceparent)],

@@ -9,6 +9,7 @@ import { failureLabel } from '../page/states.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count, countOfLanes, shortId } from '../page/words.ts';
 import type { IncidentView } from './detail.ts';
+import { visibleName } from '../../visible.ts';
 
 /** Draws the dead letters that halt lanes, with what waits behind each. */
 export function haltsSection(view: IncidentView, context: PageContext): Html | null {
@@ -30,7 +31,7 @@ export function haltsSection(view: IncidentView, context: PageContext): Html | n
           const of = `${topic} to ${subscriber} ${halt.orderingKey}`.trimEnd();
           return html`<tr class="r">
             <th class="row wrap ${halt.orderingKey !== '' && 'mono'}" scope="row">
-              ${halt.orderingKey || 'whole topic'}
+              ${visibleName(halt.orderingKey) || 'whole topic'}
             </th>
             <td class="num">${halt.waiting >= COUNTED ? html`over ${COUNTED}` : count(halt.waiting)}</td>
             <td>

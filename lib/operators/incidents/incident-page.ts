@@ -24,6 +24,7 @@ import type { IncidentView } from './detail.ts';
 import { haltsSection } from './halts-section.ts';
 import { waitingTopics } from './outage-recovery.ts';
 import { isMoving, recoverySection } from './recovery.ts';
+import { visibleName } from '../../visible.ts';
 
 /** Someone watches what moves; the rest changes within minutes. */
 const WATCHED_SECONDS = 1;
@@ -138,7 +139,7 @@ function lanesSection(view: IncidentView, context: PageContext): Html | null {
           (lane) =>
             html`<tr class="r">
               <th class="row wrap ${lane.orderingKey !== '' && 'mono'}" scope="row">
-                ${lane.orderingKey || 'whole topic'}
+                ${visibleName(lane.orderingKey) || 'whole topic'}
               </th>
               <td>
                 <a class="mono nowrap" href="${eventPath(lane.eventId)}">${shortId(lane.eventId)}</a>

@@ -10,6 +10,7 @@ import { subscriberLink } from '../page/subscriber-link.ts';
 import { ACTIONS, table } from '../page/table.ts';
 import { count, shortId } from '../page/words.ts';
 import type { HaltedLane, TopicView } from './read.ts';
+import { visibleName } from '../../visible.ts';
 
 /** Draws the lanes that wait until someone replays or dismisses a dead letter. */
 export function haltedLanesSection(view: TopicView, context: PageContext): Html | null {
@@ -32,7 +33,9 @@ export function haltedLanesSection(view: TopicView, context: PageContext): Html 
 function laneRow(lane: HaltedLane, { topic, orderedBy, generatedAt }: TopicView, context: PageContext): Html {
   const { subscriber, orderingKey, deliveryId, eventId, subject, since, waiting, isMore } = lane;
   const key =
-    orderingKey === '' ? 'whole topic' : html`${orderedBy ?? 'key'} <span class="mono">${orderingKey}</span>`;
+    orderingKey === ''
+      ? 'whole topic'
+      : html`${orderedBy ?? 'key'} <span class="mono">${visibleName(orderingKey)}</span>`;
   const of = `${topic.topic} to ${subscriber} ${orderingKey}`.trimEnd();
   return html`<tr class="r">
     <th class="row" scope="row">

@@ -10,6 +10,7 @@ import { ACTIONS, table } from '../page/table.ts';
 import { count, quantity, shortId } from '../page/words.ts';
 import { subscriberLink } from '../page/subscriber-link.ts';
 import type { HeldLane, TopicView } from './read.ts';
+import { visibleName } from '../../visible.ts';
 
 /** Draws the lanes whose first delivery waits for a retry, with the number of deliveries that wait behind it. */
 export function heldLanesSection(view: TopicView, context: PageContext): Html | null {
@@ -43,7 +44,9 @@ function laneTable(view: TopicView, context: PageContext): Html {
 function laneRow(lane: HeldLane, { topic, orderedBy, generatedAt }: TopicView, context: PageContext): Html {
   const { subscriber, orderingKey, deliveryId, subject, nextAttemptAt } = lane;
   const key =
-    orderingKey === '' ? 'whole topic' : html`${orderedBy ?? 'key'} <span class="mono">${orderingKey}</span>`;
+    orderingKey === ''
+      ? 'whole topic'
+      : html`${orderedBy ?? 'key'} <span class="mono">${visibleName(orderingKey)}</span>`;
   const of = `${topic.topic} to ${subscriber} ${orderingKey}`.trimEnd();
   const { paused: isPaused = false, outage = null } =
     topic.subscribers.find((one) => one.subscriber === subscriber) ?? {};

@@ -34,6 +34,7 @@ import { subscriberLink } from '../page/subscriber-link.ts';
 import { haltedLanesSection } from './halted-lanes.ts';
 import { heldLanesSection } from './held-lanes.ts';
 import type { RecentEvent, TopicView } from './read.ts';
+import { visibleName } from '../../visible.ts';
 
 const REFRESH_SECONDS = 15;
 
@@ -186,7 +187,7 @@ function eventRow(event: RecentEvent, now: string): Html {
     </td>
     <td class="nowrap">${subject ?? NONE}</td>
     <td class="mono wrap">
-      ${orderingKey === '' ? NONE : html`<a href="${eventsWithPath(orderingKey)}">${orderingKey}</a>`}
+      ${orderingKey === '' ? NONE : html`<a href="${eventsWithPath(orderingKey)}">${visibleName(orderingKey)}</a>`}
     </td>
     <td class="nowrap">${timeAndAgo(event.createdAt, now)}</td>
     <td class="end nowrap">${stateLabel(state)}</td>
