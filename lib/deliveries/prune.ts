@@ -37,7 +37,9 @@ const BATCH = 1000;
  *
  * The deleted events are counted by topic and day, so that the preview of a backfill can say what it can't reach.
  *
- * E-mail addresses of equally old notifications are deleted too; their rows stay, so that nobody is notified twice.
+ * Incidents that were closed as long ago are deleted, errors that no dead letter and no incident has any more, and webhooks
+ * that have been unclaimed for as long. E-mail addresses of equally old notifications are deleted too; their rows stay, so
+ * that nobody is notified twice.
  *
  * @throws the driver's error.
  */
@@ -62,7 +64,8 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
     if (batch.last === null) break;
     after = batch.last;
   }
-  await within((tx) => run(tx, { text: FORGET_ADDRESSES, values: [keepMs, now?.toISOString() ?? null] }));
+  for (const text of [FORGET_ADDRESSES, PRUNE_ERRORS, PRUNE_INCIDENTS, PRUNE_UNCLAIMED])
+    await within((tx) => run(tx, { text, values: [keepMs, now?.toISOString() ?? null] }));
   await within(pruneLanes);
   await within((tx) => run(tx, { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] }));
   return total;
@@ -145,6 +148,32 @@ const PRUNE_LANES = `
 const FORGET_ADDRESSES = `
   update notifications set email = null
   where email is not null and recorded_at
+    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
+
+// Errors have no time of their own: they go after the incidents of their subscription and kind. A row that a settlement has
+// locked is about to be used again.
+const PRUNE_ERRORS = `
+  with unused as (
+    select key from error_groups
+    where dead_lettered = 0 and not exists (
+      select from incidents
+      where (incidents.topic, incidents.subscriber, incidents.kind)
+          = (error_groups.topic, error_groups.subscriber, error_groups.kind)
+        and coalesce(closed_at, 'infinity')
+          >= coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'
+    )
+    order by key for update skip locked
+  )
+  delete from error_groups using unused where error_groups.key = unused.key and dead_lettered = 0`;
+
+/** Their alerts go with the next ones (`claimAlerts`). */
+const PRUNE_INCIDENTS = `
+  delete from incidents where closed_at
+    < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
+
+/** The event `payment.webhook.unclaimed` has said so. */
+const PRUNE_UNCLAIMED = `
+  delete from webhooks_set_aside where unclaimed_at
     < coalesce($2::text::timestamptz, clock_timestamp()) - $1::float8 * interval '1 millisecond'`;
 
 /** The overview shows a day; the week before it is kept for queries by hand. */

@@ -2,6 +2,7 @@ import { describe, expect } from 'vitest';
 
 import { examine } from '../../lib/operators/doctor/read.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
+import { watchIncidents } from '../../lib/incidents/watch.ts';
 import { prune } from '../../lib/deliveries/prune.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
@@ -80,6 +81,77 @@ describe('pruning', () => {
     expect(await notified()).toEqual([{ email: 'kari@example.no' }]);
     await pruneIn(bus, 30.1);
     expect(await notified()).toEqual([{ email: null }]);
+  });
+
+  test('deletes incidents 30 days after they were closed, and no open one', async ({ bus }) => {
+    const incident = (kind: string, closedDaysAgo: number | null) =>
+      rows(
+        bus.db,
+        `insert into incidents (id, topic, subscriber, kind, message, state, change, opened_at, changed_at, closed_at,
+           blocked_lanes, waiting, owed)
+         select gen_random_uuid(), 'payment.captured', 'ledger', $1, '', case when $2::int is null then 'owed' else 'closed' end,
+           'opened', now() - interval '300 days', now(), now() - $2::int * interval '1 day', 0, 0, 0`,
+        [kind, closedDaysAgo],
+      );
+    await incident('open', null);
+    await incident('lately', 29);
+    await incident('long ago', 31);
+    await pruneIn(bus, 0);
+    expect(await rows(bus.db, 'select kind from incidents order by kind')).toEqual([
+      { kind: 'lately' },
+      { kind: 'open' },
+    ]);
+    await pruneIn(bus, 2);
+    expect(await rows(bus.db, 'select kind from incidents')).toEqual([{ kind: 'open' }]);
+  });
+
+  test('deletes errors that no dead letter and no incident has any more', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    const refuse = () => {
+      throw new PermanentError('refused');
+    };
+    await drainLive(bus.db, everyone(refuse));
+    await watchIncidents(bus.db);
+    const errors = () => rows(bus.db, 'select kind, dead_lettered::int as count from error_groups');
+    await pruneIn(bus, 365);
+    expect(await errors()).toEqual([{ kind: 'permanent', count: 1 }]);
+    await replay(bus.db, { topic: 'payment.captured', since: '1h' }, 'kari');
+    await drainLive(
+      bus.db,
+      everyone(() => undefined),
+    );
+    await watchIncidents(bus.db);
+    await pruneIn(bus, 0);
+    expect(await errors()).toEqual([{ kind: 'permanent', count: 0 }]);
+    await rows(
+      bus.db,
+      `update incidents set closed_at = now() - interval '29 days' where closed_at is not null`,
+    );
+    await pruneIn(bus, 0);
+    expect(await errors()).toHaveLength(1);
+    await pruneIn(bus, 2);
+    expect(await errors()).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('deletes webhooks 30 days after they were found unclaimed, and none that waits', async ({ bus }) => {
+    const setAside = (intent: string, unclaimedDaysAgo: number | null) =>
+      rows(
+        bus.db,
+        `insert into webhooks_set_aside (event_id, provider, intent_id, provider_event_id, correlation_id, created_at, seq,
+           outcome, set_aside_at, unclaimed_at)
+         values (gen_random_uuid(), 'cardpayments', $1, 'evt', 'evt', now(), 1, '{}', now() - interval '300 days',
+           now() - $2::int * interval '1 day')`,
+        [intent, unclaimedDaysAgo],
+      );
+    await setAside('waits', null);
+    await setAside('lately', 29);
+    await setAside('long ago', 31);
+    await pruneIn(bus, 0);
+    expect(await rows(bus.db, 'select intent_id as intent from webhooks_set_aside order by intent')).toEqual([
+      { intent: 'lately' },
+      { intent: 'waits' },
+    ]);
   });
 
   test('keeps dead letters with their siblings, waiting deliveries and receipts', async ({ bus }) => {
