@@ -10,7 +10,7 @@ import { signingSecret } from '../lib/webhooks/send-test.ts';
 import { sign } from '../lib/webhooks/sign.ts';
 
 /** A webhook of the demo, which the local server signs, so that the demo needs none of its secrets. */
-export const demoWebhook = z.strictObject({
+const demoWebhook = z.strictObject({
   provider: z.enum(providers),
   /** The event's id, where the scheme has it in a header or misses it in the body. */
   id: z.string().regex(/^\w{1,80}$/),
