@@ -55,7 +55,7 @@ const send = (method: string, path: string, headers: Record<string, string> = {}
     ...(method === 'POST' && { body }),
   });
 
-test('every function of the build is one file and its settings', () => {
+test('every function of the build is one file and its settings, and SendGrid’s package where it may mail', () => {
   const artefact = process.env['POSTBUD_ARTEFACT'] ?? '';
   const files = readdirSync(artefact, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
