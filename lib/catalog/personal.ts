@@ -47,6 +47,11 @@ export function hidePersonalData(topic: string, payload: unknown, version: numbe
   return { payload: shown, hidden, isValid };
 }
 
+/** Copies a payload with null in place of what people without the reveal scope don't see. */
+export function shownOf(topic: string, payload: unknown, version: number): unknown {
+  return redact(ruleOf(topic, version), payload, '', () => null);
+}
+
 /**
  * Copies a payload with its personal data overwritten, so that it still fits its topic's schema if it did before.
  * Optional values, and fields that the schema does not name, are left out.
