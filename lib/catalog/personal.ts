@@ -106,6 +106,11 @@ export function maskPersonalData(text: string, known: readonly string[]): string
   return maskSpans(text, places);
 }
 
+/** Whether a text has some of the known personal data, or anything that looks like personal data. */
+export function hasPersonalData(text: string, known: readonly string[] = []): boolean {
+  return maskPersonalData(text, known) !== text;
+}
+
 const HIDDEN = '[hidden]';
 
 function maskSpans(text: string, places: readonly Span[]): string {
