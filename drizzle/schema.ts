@@ -902,6 +902,8 @@ export const indexedPositions = pgTable(
     isOnlyRow: boolean('is_only_row').primaryKey().default(true),
     fromPosition: bigint('from_position', { mode: 'number' }).notNull(),
     toPosition: bigint('to_position', { mode: 'number' }).notNull(),
+    /** What the index takes for an identifier (lib/identifiers/index-events.ts). Release 0.3 and older write 1. */
+    rule: smallint('rule').notNull().default(1),
   },
   () => [
     check('indexed_positions_only_row', sql`is_only_row`),

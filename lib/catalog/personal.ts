@@ -47,6 +47,11 @@ export function hidePersonalData(topic: string, payload: unknown, version: numbe
   return { payload: shown, hidden, isValid };
 }
 
+/** Copies a payload with null in place of what people without the reveal scope don't see. */
+export function shownOf(topic: string, payload: unknown, version: number): unknown {
+  return redact(ruleOf(topic, version), payload, '', () => null);
+}
+
 /**
  * Copies a payload with its personal data overwritten, so that it still fits its topic's schema if it did before.
  * Optional values, and fields that the schema does not name, are left out.
@@ -99,6 +104,11 @@ export function maskPersonalData(text: string, known: readonly string[]): string
     end: message.ends[end - 1] ?? text.length,
   }));
   return maskSpans(text, places);
+}
+
+/** Whether a text has some of the known personal data, or anything that looks like personal data. */
+export function hasPersonalData(text: string, known: readonly string[] = []): boolean {
+  return maskPersonalData(text, known) !== text;
 }
 
 const HIDDEN = '[hidden]';

@@ -42,6 +42,11 @@ export interface Topic<
   readonly person?: readonly FieldOf<z.output<Payload>>[];
   /** Fields that name others whose personal data the payload holds. */
   readonly otherPeople?: readonly FieldOf<z.output<Payload>>[];
+  /**
+   * Dotted paths of ids in a value that is hidden as a whole, such as a provider's body. Events are found by these, and by
+   * no other text of such a value.
+   */
+  readonly ids?: readonly FieldOf<z.output<Payload>>[];
 }
 
 /** A field of a payload that may hold a text, or a dotted path into a value whose fields the schema does not name. */

@@ -11,6 +11,19 @@ const received = z.object({
   body: personal(z.looseObject({})),
 });
 
+/** What Stripe's dashboard and its support name. An object's metadata is not among it: it may hold anything. */
+const STRIPE_IDS = [
+  'body.id',
+  'body.request.id',
+  'body.data.object.id',
+  'body.data.object.payment_intent',
+  'body.data.object.charge',
+  'body.data.object.latest_charge',
+  'body.data.object.balance_transaction',
+  'body.data.object.invoice',
+  'body.data.object.customer',
+] as const;
+
 export const webhooks = {
   'webhook.cardpayments.received': topic({
     producer: 'http',
@@ -18,6 +31,7 @@ export const webhooks = {
     description: "A card-payment provider's webhook was received; deduplicated on the event id.",
     version: 1,
     listed: true,
+    ids: STRIPE_IDS,
     payload: received,
     example: {
       eventId: 'evt_1QxK2mCaptured',
@@ -45,6 +59,7 @@ export const webhooks = {
     description: "A mobile-wallet provider's callback was received; deduplicated on the event id.",
     version: 1,
     listed: true,
+    ids: ['body.reference', 'body.pspReference'],
     payload: received,
     example: {
       eventId: 'REFUNDED:bkg-48190-1:10026640221',

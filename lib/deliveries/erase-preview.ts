@@ -18,6 +18,8 @@ export interface ErasurePreview {
     readonly subscriber: string;
     readonly count: number;
   }[];
+  /** The first of these events. */
+  readonly eventIds: readonly string[];
   /** Events that were read for this. */
   readonly searched: number;
   /** Whether all were, and for all names. */
@@ -26,6 +28,8 @@ export interface ErasurePreview {
 
 /** Unfinished deliveries are looked up for this many events at most. */
 const MOST_PENDING = 2000;
+
+const MOST_LISTED = 1000;
 
 /**
  * Searches as an erasure does, until the time is up. Changes nothing.
@@ -69,6 +73,7 @@ export async function previewErasure(
       names,
       topics: byTopic(hits),
       pending: await pendingOf(db, open),
+      eventIds: hits.slice(0, MOST_LISTED).map(({ eventId }) => eventId),
       searched,
       isComplete: after === null,
     };

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 
 import { isTopicName, topics } from '../catalog/catalog.ts';
+import { hasPersonalData } from '../catalog/personal.ts';
 import { DAY, msOf } from '../time.ts';
 
 /** No event is older than this, so no window needs to be wider. */
@@ -52,11 +53,23 @@ export const deliveryId = z
 /** Enough for a sentence or two, in characters. */
 export const LONGEST_REASON = 500;
 
-/** An operator's reason. Characters that Postgres refuses are removed. */
+/** Why a reason is refused: the operators' log refuses changes, so no erasure could take a name out of it. */
+export const NAMES_A_PERSON =
+  'is kept forever, so it must not name a person: use a case number, such as 2026-114, instead of a name, an e-mail address, a telephone number or another number of a person';
+
+/**
+ * An operator's reason. Characters that Postgres refuses are removed. What looks like an e-mail address, a national id, a
+ * telephone number, an account or a card is refused.
+ */
 export const ownWords = z
   .string()
   .transform((text) => text.toWellFormed().replaceAll('\0', '').trim())
-  .pipe(z.string().max(LONGEST_REASON, `expected at most ${LONGEST_REASON} characters`))
+  .pipe(
+    z
+      .string()
+      .max(LONGEST_REASON, `expected at most ${LONGEST_REASON} characters`)
+      .refine((text) => !hasPersonalData(text), NAMES_A_PERSON),
+  )
   .meta({ maxLength: LONGEST_REASON, description: 'The operator’s reason, kept in the operator log.' });
 
 const PACE = 'expected a whole number of deliveries a minute, 1 to 1000000';

@@ -39,8 +39,8 @@ interface Guards {
    * Callers do not identify themselves, and their data may be stored. So the request gets an id and a trace of our own,
    * whatever `x-request-id` and `traceparent` say: both end up in the audit trail.
    *
-   * Other endpoints keep the caller's id and trace, so that a provider or an operator finds the request in our logs.
-   * Those store data only for callers with a secret or a token.
+   * Other endpoints keep the caller's id, if it is a UUID, and trace, so that a provider or an operator finds the request
+   * in our logs. Those store data only for callers with a secret or a token.
    */
   readonly isAnonymous?: boolean;
   /** The function's `maxDuration`, if not the usual one; see `lib/lifetime.ts`. */
@@ -202,11 +202,20 @@ function problemOf(error: unknown, requestId: string): Problem {
   return new Problem('internal_error');
 }
 
-/** The id that the caller or the platform gave the request, if it is safe to repeat in headers and logs. */
+/**
+ * The id that the caller or the platform gave the request, if a machine made it: it ends in logs and, as the correlation
+ * id of a webhook's event, in the audit trail, which cannot forget a name.
+ */
 function requestIdOf(headers: Headers): string {
-  const offered = [headers.get('x-request-id'), headers.get('x-vercel-id')];
-  return offered.find((id) => id !== null && /^[A-Za-z0-9._:-]{1,128}$/.test(id)) ?? randomUUID();
+  const [own, platforms] = [headers.get('x-request-id') ?? '', headers.get('x-vercel-id') ?? ''];
+  if (UUID.test(own)) return own;
+  return VERCEL_ID.test(platforms) ? platforms : randomUUID();
 }
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** The regions that a request passed, and what Vercel's edge counts it by. */
+const VERCEL_ID = /^(?:[a-z]{3}\d::){1,4}[a-z0-9]{1,8}-\d{10,16}-[0-9a-f]{4,16}$/;
 
 /** Without the query, and cut: both the query and the length of a URL are the caller's. */
 function pathOf(url: string): string {

@@ -1,15 +1,24 @@
 import { hash } from 'node:crypto';
 
+import { catalog, isTopicName } from '../catalog/catalog.ts';
+import type { Topic } from '../catalog/topic.ts';
+import { shownOf } from '../catalog/personal.ts';
+
 const SHORTEST = 4;
 const LONGEST = 255;
 
 /** An amount, a word or a name is none of these; `pi_3Qx`, `bkg-48190` and UUIDs are. */
-const LIKE_AN_ID = /^(?=.*[\p{N}_:/])[^\s@]+$/u;
+const LIKE_AN_ID = /^(?=.*[\p{N}_:/])\S+$/u;
 
 const DATE = /^\d{4}-\d{2}-\d{2}(?:[T ][\d:.,]+(?:Z|[+-]\d{2}:?\d{2})?)?$/;
 
-/** A Norwegian national id, which also has eleven digits, or a telephone number. */
-const OF_A_PERSON = /^(?:\d{11}|\+\d+)$/;
+/** An e-mail address, a Norwegian national id, which has eleven digits, or a telephone number. */
+const OF_A_PERSON = /@|^(?:\d{6} ?\d{5}|\+[\d ]+)$/;
+
+/** Whether operators may find events by a text at all, as a key or in a payload: not by what can only be personal. */
+export function isSearchable(text: string): boolean {
+  return !OF_A_PERSON.test(text.normalize('NFKC'));
+}
 
 /** Whether a text of a payload looks like an id, by which operators may find its event. */
 export function isIdentifier(text: string): boolean {
@@ -18,8 +27,15 @@ export function isIdentifier(text: string): boolean {
     text.length <= LONGEST &&
     LIKE_AN_ID.test(text) &&
     !DATE.test(text) &&
-    !OF_A_PERSON.test(text)
+    isSearchable(text)
   );
+}
+
+/** A payload with what the catalog says of it. */
+export interface Described {
+  readonly topic: string;
+  readonly version: number;
+  readonly payload: unknown;
 }
 
 /** A text in a payload, with its JSON Pointer (RFC 6901). */
@@ -28,8 +44,33 @@ export interface Leaf {
   readonly text: string;
 }
 
+/**
+ * Lists the ids of a payload: the texts that look like one, of the fields that the catalog does not mark as personal, and
+ * of those that it declares as ids in a provider's body.
+ */
+export function idsIn(described: Described): Leaf[] {
+  const { topic, payload, version } = described;
+  const ids = [...leavesOf(shownOf(topic, payload, version)), ...declaredIn(described)];
+  return ids.filter(({ text }) => isIdentifier(text));
+}
+
+function declaredIn({ topic, payload, version }: Described): Leaf[] {
+  if (!isTopicName(topic) || version > catalog[topic].version) return [];
+  const { ids = [] }: Topic = catalog[topic];
+  return ids.flatMap((path) => {
+    const steps = path.split('.');
+    const text = steps.reduce<unknown>(fieldOf, payload);
+    return typeof text === 'string' ? [{ pointer: `/${steps.join('/')}`, text }] : [];
+  });
+}
+
+function fieldOf(value: unknown, name: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
+  return (value as Readonly<Record<string, unknown>>)[name];
+}
+
 /** Lists the texts of a payload, however deep. */
-export function leavesOf(value: unknown, pointer = ''): Leaf[] {
+function leavesOf(value: unknown, pointer = ''): Leaf[] {
   if (typeof value === 'string') return [{ pointer, text: value }];
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, inner]) =>
@@ -46,20 +87,14 @@ export interface Keys {
 }
 
 /** Lists what an event is found by. Its own id is left out, since the event is found by that anyway. */
-export function identifiersOf(id: string, keys: Keys, payload: unknown): ReadonlySet<string> {
+export function identifiersOf(id: string, keys: Keys, described: Described): ReadonlySet<string> {
   const { correlationId, causationId, orderingKey, dedupeKey } = keys;
   const named = [correlationId, causationId, orderingKey, dedupeKey].filter((key) => key !== null);
-  const found = new Set([...named, ...textsIn(payload)]);
+  const found = new Set(named.filter(isSearchable));
+  for (const { text } of idsIn(described)) found.add(text);
   found.delete('');
   found.delete(id);
   return found;
-}
-
-/** As `leavesOf`, without the pointers, which take most of its time. */
-function textsIn(value: unknown): string[] {
-  if (typeof value === 'string') return isIdentifier(value) ? [value] : [];
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.values(value).flatMap(textsIn);
 }
 
 /** Hashes an identifier to 32 bits. By MD5, which is the same in every release and everywhere. */

@@ -1,12 +1,11 @@
 import type { Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
-import type { Keys } from './identifier.ts';
+import type { Described, Keys } from './identifier.ts';
 
 /** An event with its identifiers. */
-export interface PlacedEvent extends Keys {
+export interface PlacedEvent extends Keys, Described {
   readonly position: number;
   readonly id: string;
-  readonly payload: unknown;
 }
 
 /** Reads the events from one position on and below another, in the order of their positions. */
@@ -28,6 +27,7 @@ const EVENTS = `
     order by position
   )
   select position::float8 as position, id::text as id, correlation_id as "correlationId",
-    causation_id as "causationId", ordering_key as "orderingKey", dedupe_key as "dedupeKey", payload
+    causation_id as "causationId", ordering_key as "orderingKey", dedupe_key as "dedupeKey", topic,
+    version, payload
   from placed join events on id = event_id
   order by position`;

@@ -88,6 +88,7 @@ const LEFT = `
     where ${RANGE}
   )
   select position::float8 as position, events.id::text as id, correlation_id as "correlationId",
-    causation_id as "causationId", ordering_key as "orderingKey", dedupe_key as "dedupeKey", payload
+    causation_id as "causationId", ordering_key as "orderingKey", dedupe_key as "dedupeKey", topic,
+    version, payload
   from stored join events using (id)
   order by stored.position`;

@@ -17,9 +17,9 @@ export async function writeBlock(
     if (within.length > 0) await run(tx, { text: WRITE_IDS, values: [start, idsOf(within)] });
   }
   const postings = postingsOf(
-    events.map(({ position, id, payload, ...keys }) => ({
-      ordinal: position - from,
-      identifiers: identifiersOf(id, keys, payload),
+    events.map((event) => ({
+      ordinal: event.position - from,
+      identifiers: identifiersOf(event.id, event, event),
     })),
   );
   await writeRows(tx, from, rowsOf(postings, size));

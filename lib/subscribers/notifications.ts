@@ -5,10 +5,10 @@ import { catalog } from '../catalog/catalog.ts';
 import type { TopicName } from '../catalog/catalog.ts';
 import type { MailSettings } from '../config.ts';
 import type { Database } from '../db/connect.ts';
-import { isNeverConnected } from '../http/no-connection.ts';
 import { html } from '../markup.ts';
-import { MailNotSent, sendMail } from '../mail/send-mail.ts';
+import { sendMail } from '../mail/send-mail.ts';
 import type { Mail } from '../mail/send-mail.ts';
+import { wasNotSent } from '../mail/was-not-sent.ts';
 import { SECOND } from '../time.ts';
 import { PermanentError } from './outcome.ts';
 import { subscriber, topicsOf } from './subscriber.ts';
@@ -98,11 +98,6 @@ async function requireKnown(db: Database, eventId: string, replayed: boolean): P
   const [known] = await db.select().from(table).where(eq(table.eventId, eventId));
   const isKnown = !known || known.mailBegunAt === null || known.mailedAt !== null;
   if (!isKnown && !replayed) throw new PermanentError(MAY_BE_SENT);
-}
-
-/** Whether the provider has certainly not accepted the mail: it refused it, or was never reached. */
-function wasNotSent(error: unknown): error is MailNotSent {
-  return error instanceof MailNotSent && (error.code === 'email_failed' || isNeverConnected(error.reason));
 }
 
 function mailOf(subject: string, reference: string): Omit<Mail, 'to'> {

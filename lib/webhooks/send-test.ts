@@ -71,7 +71,7 @@ async function sendTestWebhook(
       redirect: 'manual',
       headers: {
         'content-type': 'application/json',
-        'x-request-id': id,
+        'x-request-id': smokeTestId,
         ...sign(settings.scheme, body, { secret: signingSecret(settings) ?? '', id, at, url }),
       },
       body,

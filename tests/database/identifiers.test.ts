@@ -1,6 +1,7 @@
 import { describe, expect } from 'vitest';
 
 import { findEvents } from '../../lib/identifiers/find-events.ts';
+import { hashOf } from '../../lib/identifiers/identifier.ts';
 import { indexEvents } from '../../lib/identifiers/index-events.ts';
 import { trimIndex } from '../../lib/identifiers/trim-index.ts';
 import { DAY } from '../../lib/time.ts';
@@ -97,6 +98,32 @@ test('events from before the index are added too, newest first, and the blocks a
     'select distinct from_position::float8 as "from" from identifiers order by 1',
   );
   expect(blocks[0]).toEqual({ from: 0 });
+});
+
+test('an index by an older rule is deleted and begun anew, and meanwhile nobody is found by its hashes', async ({
+  bus,
+}) => {
+  await emit(bus.db, 'webhook.cardpayments.received', {
+    eventId: 'evt_1',
+    eventType: null,
+    body: { passport: 'CCC012345', data: { object: { id: 'pi_1' } } },
+  });
+  await emitPayments(bus.db, 1, 1100, { correlationId: 'same' });
+  await drain(bus.db, []);
+  await index(bus);
+  expect(await found(bus, 'pi_1')).toHaveLength(1);
+  const before = await rows(bus.db, 'select * from identifiers order by bucket, from_position');
+  // As the release before this one left it.
+  await rows(bus.db, 'update indexed_positions set rule = 1');
+  const personal = hashOf('CCC012345');
+  await rows(
+    bus.db,
+    'update identifiers set hashes = hashes || $1::int, ends = ends || ends[cardinality(ends)]',
+    [personal],
+  );
+  await index(bus);
+  expect(await rows(bus.db, 'select * from identifiers order by bucket, from_position')).toEqual(before);
+  expect(await rows(bus.db, 'select rule from indexed_positions')).toEqual([{ rule: 2 }]);
 });
 
 describe('pruning', () => {

@@ -126,7 +126,7 @@ const one = (name: string) => {
 const post = (headers: Record<string, string> = {}) =>
   new Request(`https://postbud.example/dev/${CANARY}?email=${CANARY}`, {
     method: 'POST',
-    headers: { 'x-request-id': 'req-1', 'user-agent': CANARY, ...headers },
+    headers: { 'x-request-id': '0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e', 'user-agent': CANARY, ...headers },
     body: CANARY,
   });
 
@@ -162,7 +162,7 @@ test('one trace leads from a caller’s span through the request and the event t
     'http.route': '/dev/:who',
     'http.response.status_code': 201,
     'url.scheme': 'https',
-    'postbud.request.id': 'req-1',
+    'postbud.request.id': '0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e',
   });
   const send = one('send payment.captured');
   expect(send).toMatchObject({ kind: KINDS.producer, traceId: CALLER.trace, parentSpanId: request.spanId });
@@ -432,7 +432,7 @@ test('an anonymous caller’s request begins a trace of its own, and so do the e
   await sent();
   const request = one('POST /api/form');
   expect(request.traceId).not.toBe(CALLER.trace);
-  expect(request.attributes['postbud.request.id']).not.toBe('req-1');
+  expect(request.attributes['postbud.request.id']).not.toBe('0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e');
   expect(one('send payment.captured')).toMatchObject({
     traceId: request.traceId,
     parentSpanId: request.spanId,

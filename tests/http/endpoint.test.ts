@@ -67,14 +67,17 @@ describe('a body', () => {
   test('the handler gets the parsed body and the visitor’s key', async () => {
     const { fetch, seen } = guarded();
     const response = await fetch(
-      call({ body: '{"name":" Kari ","age":"7","x":1}', headers: { 'x-request-id': 'req-1' } }),
+      call({
+        body: '{"name":" Kari ","age":"7","x":1}',
+        headers: { 'x-request-id': '0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e' },
+      }),
     );
     expect(await response.json()).toEqual({ text: 'Hei, Kari.' });
     expect(seen).toEqual([
       {
         body: { name: 'Kari', age: 7 },
         visitor: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
-        requestId: 'req-1',
+        requestId: '0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e',
       },
     ]);
   });

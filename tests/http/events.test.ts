@@ -105,9 +105,38 @@ describe('a search', () => {
       ]);
       const found = await operators.ask('/events?q=pi_77');
       expect((found.json as unknown as EventList).items).toMatchObject([
-        { eventId: id, foundBy: ['payload /body'] },
+        { eventId: id, foundBy: ['payload /body/data/object/id'] },
       ]);
       expect(found.text).not.toContain('kari');
+    });
+  });
+
+  test('a webhook is found by no other text of its body: no telephone, account or passport number', async ({
+    bus,
+    operators,
+  }) => {
+    const personal = {
+      phone: '004791234567',
+      account: '1234.56.78903',
+      iban: 'NO9386011117947',
+      passport: 'CCC012345',
+      note: 'kari-lunde/1985',
+    };
+    const metadata = { passport: 'CCC012346', id: 'fnr:01018512345' };
+    const { id } = await emit(bus.db, 'webhook.cardpayments.received', {
+      eventId: 'evt_78',
+      eventType: 'payment_intent.succeeded',
+      body: { ...personal, id: 'evt_78', data: { object: { ...personal, id: 'pi_78', metadata } } },
+    });
+    await emit(bus.db, 'webhook.identityprovider.received', {
+      eventId: 'evt_79',
+      eventType: 'login.succeeded',
+      body: { ...personal, data: { subject: 'sub-78', ...personal } },
+    });
+    await inEachPlace(bus, async () => {
+      for (const q of [...Object.values(personal), ...Object.values(metadata), 'sub-78'])
+        expect([q, (await list(operators, { q })).items]).toEqual([q, []]);
+      expect(idsOf(await list(operators, { q: 'pi_78' }))).toEqual([id]);
     });
   });
 
@@ -115,7 +144,12 @@ describe('a search', () => {
     bus,
     operators,
   }) => {
-    await emit(bus.db, 'user.signed_up', payloadOf('user.signed_up', { email: 'kari.85@example.no' }));
+    await emit(bus.db, 'user.signed_up', payloadOf('user.signed_up', { email: 'kari.85@example.no' }), {
+      correlationId: 'kari.85@example.no',
+      dedupeKey: '01018512345',
+      orderingKey: '+4791234567',
+    });
+    await emitPayments(bus.db, 1, 1);
     await inEachPlace(bus, async () => {
       for (const q of ['kari.85@example.no', '+4791234567', '01018512345']) {
         const { items, search } = await list(operators, { q });

@@ -345,9 +345,14 @@ describe('the event of a webhook', () => {
     expect(rows).toEqual([{ x: '1' }]);
   });
 
-  test('the correlation id of an event is the id of its request', async ({ postbud }) => {
-    const { headers } = await postbud.post(postbud.intake(), signed('standard'));
-    expect(await postbud.events()).toMatchObject([{ correlation_id: headers['x-request-id'] }]);
+  test('the correlation id of an event is the id of its request, and no name that its caller chose', async ({
+    postbud,
+  }) => {
+    const { headers, body } = signed('standard');
+    const posted = { headers: { ...headers, 'x-request-id': 'kari.lunde' }, body };
+    const answer = await postbud.post(postbud.intake(), posted);
+    expect(answer.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    expect(await postbud.events()).toMatchObject([{ correlation_id: answer.headers['x-request-id'] }]);
   });
 });
 

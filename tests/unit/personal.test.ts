@@ -9,8 +9,9 @@ import {
   withoutPersonalData,
 } from '../../lib/catalog/personal.ts';
 import { subjectOf } from '../../lib/catalog/subject.ts';
+import { identifiersOf } from '../../lib/identifiers/identifier.ts';
 import { payloadOf } from '../support/bus.ts';
-import { CANARY, PERSONAL_TOPICS, TOPICS, canariesOf } from '../support/personal-data.ts';
+import { CANARY, PERSONAL_TOPICS, TOPICS, canariesOf, withPersonalData } from '../support/personal-data.ts';
 
 describe('what the schema marks as personal', () => {
   test('personal data is marked in the topics that carry it', () => {
@@ -243,5 +244,37 @@ describe('what an event is about', () => {
       'booking bkg_1',
     );
     expect(subjectOf('cron.daily.06_00', catalog['cron.daily.06_00'].example, 1)).toBeNull();
+  });
+});
+
+describe('what an event is found by', () => {
+  const KEYS = { correlationId: null, causationId: null, orderingKey: '', dedupeKey: null };
+  const found = (topic: TopicName, payload: unknown) =>
+    identifiersOf('an id', KEYS, { topic, payload, version: catalog[topic].version });
+
+  test.each(PERSONAL_TOPICS)('is no personal text of %s, however much it looks like an id', (topic) => {
+    const payload = withPersonalData(topic, ({ type }) =>
+      type === 'object' ? { passport: 'CCC-1/2', deep: [{ note: 'CCC-1/2' }] } : 'CCC-1/2',
+    );
+    expect(JSON.stringify(payload)).toContain('CCC-1/2');
+    expect(found(topic, payload)).not.toContain('CCC-1/2');
+  });
+
+  test('is nothing of a payload that this release does not know', () => {
+    const topic = 'payment.captured';
+    const { example: payload, version } = catalog[topic];
+    expect(identifiersOf('an id', KEYS, { topic: 'of.tomorrow', payload, version })).toEqual(new Set());
+    expect(identifiersOf('an id', KEYS, { topic, payload, version: version + 1 })).toEqual(new Set());
+  });
+
+  test('is each id that a provider’s body is declared to have, where it is a text', () => {
+    const object = { id: 'pi_1', payment_intent: 'pi_2', charge: 'ch_3', customer: { id: 'cus_4' } };
+    const body = { id: 'evt_5', data: { object }, request: { id: 'req_6' } };
+    const card = { eventId: 'evt_5', eventType: 'x', body };
+    expect([...found('webhook.cardpayments.received', card)].toSorted()).toEqual(
+      ['ch_3', 'evt_5', 'pi_1', 'pi_2', 'req_6'].toSorted(),
+    );
+    const wallet = catalog['webhook.walletpayments.received'].example;
+    expect(found('webhook.walletpayments.received', wallet)).toContain('bkg-48190-1');
   });
 });

@@ -378,7 +378,7 @@ describe('the whole chain', () => {
         method: 'POST',
         headers: {
           'content-type': 'application/json',
-          'x-request-id': 'req-chain',
+          'x-request-id': '0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e',
           'stripe-signature': Stripe.webhooks.generateTestHeaderString({ payload: body, secret }),
         },
         body,
@@ -390,12 +390,18 @@ describe('the whole chain', () => {
     expect(await bus.drain()).toMatchObject({ errors: [] });
     const [arrived] = await bus.events('webhook.cardpayments.received');
     const [captured] = await bus.events('payment.captured');
-    expect(arrived).toMatchObject({ correlationId: 'req-chain', causationId: null });
-    expect(captured).toMatchObject({ correlationId: 'req-chain', causationId: arrived!.id });
+    expect(arrived).toMatchObject({
+      correlationId: '0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e',
+      causationId: null,
+    });
+    expect(captured).toMatchObject({
+      correlationId: '0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e',
+      causationId: arrived!.id,
+    });
     for (const name of ['accounting', 'bookings', 'ledger'] as const) {
       const event = {
         id: captured!.id,
-        correlationId: 'req-chain',
+        correlationId: '0b0e5d6c-3c1f-4a53-9a0e-6f4c1d2b3a4e',
         causationId: arrived!.id,
         payload: { intentId: 'pi_1', bookingId: 'bkg_1', providerEventId: 'evt_chain', currency: 'NOK' },
       };

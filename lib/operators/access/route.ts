@@ -15,6 +15,7 @@ import type { Refusal } from '../../subscribers/registry.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import type { Operator } from '../operator.ts';
 import type { Html, PageContext } from '../page/layout.ts';
+import { requireNobodyNamed } from './nobody-named.ts';
 
 /** The bus, as routes read it and act on it. */
 export interface Bus {
@@ -214,6 +215,7 @@ async function answerVisit<View, Parameters extends Shape, Query, Body>(
     query: declaration.query && requireValid(fieldsOf(visit.url.searchParams), declaration.query),
     body: declaration.body && (await readSent(declaration.body, declaration.readForm, visit.request)),
   } as Checked<Parameters, Query, Body>;
+  await requireNobodyNamed(visit.bus.database, checked);
   const view = await handle(checked);
   if (view === null) throw new Problem('not_found', unknown === undefined ? {} : { detail: unknown });
   const seeOther = redirectTo?.(view, checked) ?? null;

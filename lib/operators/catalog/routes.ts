@@ -11,13 +11,13 @@ import { catalogView, describeCatalog } from './read.ts';
 
 const NOTIFICATIONS = {
   batch: false,
-  transactional: true,
+  transactional: false,
   sharesCommits: false,
   timeoutMs: 15_000,
   maxAttempts: 5,
   afterDeadLetter: 'continue',
   outage: 'off',
-  onReplay: 'refuse',
+  onReplay: 'run',
 } as const;
 
 export const showCatalog = operatorRoute({

@@ -5,8 +5,6 @@ export const UNKNOWN =
 
 export const REASON = {
   missing: 'expected a reason; it is kept in the operator log',
-  personal:
-    'is kept forever, so it must not hold a name, an e-mail address or a number of a person: write, for example, the number of the request',
 } as const;
 
 const ID = '019c7f40-11ac-7c2e-9d55-7b1f6a0c3d21';

@@ -1,17 +1,19 @@
 import { v7 as uuidv7 } from 'uuid';
 import * as z from 'zod';
 
-import { maskPersonalData } from '../../catalog/personal.ts';
+import { hasPersonalData } from '../../catalog/personal.ts';
 import type { Database } from '../../db/connect.ts';
 import { erase } from '../../deliveries/erase.ts';
-import { askedNames } from '../../deliveries/erased-names.ts';
+import { previewErasure } from '../../deliveries/erase-preview.ts';
 import { eraseForm, eraseRequest } from '../../deliveries/erase-request.ts';
 import type { ParsedEraseRequest } from '../../deliveries/erase-request.ts';
+import { NAMES_A_PERSON } from '../../deliveries/replay-request.ts';
 import { answered, invalid, refused } from '../../http/operation.ts';
 import { Problem } from '../../http/problem.ts';
 import { requireValid, validated } from '../../http/validated.ts';
 import type { Content } from '../../http/validated.ts';
 import { SECOND } from '../../time.ts';
+import { requireNobodyOf } from '../access/nobody-named.ts';
 import { operatorRoute } from '../access/route.ts';
 import { erasurePath, HOME } from '../page/links.ts';
 import { ENDED, LIST, PREVIEW, REASON, UNKNOWN } from './examples.ts';
@@ -66,7 +68,7 @@ export const requestErasure = operatorRoute({
     'with-a-name-in-the-reason': {
       summary: 'With an e-mail address in the reason',
       json: { subjects: ['usr_3071'], reason: 'asked for by kari.lunde@example.no' },
-      answer: invalid('reason', 'invalid_type', REASON.personal),
+      answer: invalid('reason', 'custom', NAMES_A_PERSON),
     },
   },
   handle: async ({ body, operator, bus }) => {
@@ -128,7 +130,7 @@ const LONGEST_MS = 20 * SECOND;
 /** @throws Problem 400 for a missing reason, or one that names the person. */
 async function start(db: Database, request: ParsedEraseRequest, by: string) {
   const { subjects, exact = false, erasureId = uuidv7() } = request;
-  const reason = requireReason(request);
+  const reason = await requireReason(db, request);
   const until = Date.now() + LONGEST_MS;
   await erase(db, { subjects, isExact: exact, by, reason, until, id: erasureId });
   // A request that is sent again is answered with what the first one asked for.
@@ -137,14 +139,19 @@ async function start(db: Database, request: ParsedEraseRequest, by: string) {
   return erasure;
 }
 
-/** The log refuses changes, so what is in it can't be erased. */
-function requireReason({ reason, subjects }: ParsedEraseRequest): string {
+/** Looking for events whose people a reason may name takes no longer. The reason is also held against the names themselves. */
+const SEARCH_MS = 3 * SECOND;
+
+/** The log refuses changes, so what is in it can't be erased. @throws Problem as `start` */
+async function requireReason(db: Database, request: ParsedEraseRequest): Promise<string> {
+  const { reason, subjects, exact: isExact = false } = request;
   if (!reason)
     return requireValid({ reason }, z.object({ reason: z.string(REASON.missing).min(1, REASON.missing) }))
       .reason;
-  const names = askedNames(subjects).flatMap(({ text, isPersonal }) => (isPersonal ? [text] : []));
-  if (maskPersonalData(reason, names) !== reason)
-    requireValid({ reason }, z.object({ reason: z.never(REASON.personal) }));
+  const found = await previewErasure(db, { subjects, isExact }, Date.now() + SEARCH_MS);
+  const names = found.names.flatMap(({ text, isPersonal }) => (isPersonal ? [text] : []));
+  if (hasPersonalData(reason, names)) requireValid({ reason }, z.object({ reason: z.never(NAMES_A_PERSON) }));
+  await requireNobodyOf(db, reason, found.eventIds);
   return reason;
 }
 

@@ -1,11 +1,11 @@
-import { hidePersonalData } from '../../catalog/personal.ts';
-import { isIdentifier, leavesOf } from '../../identifiers/identifier.ts';
+import { idsIn } from '../../identifiers/identifier.ts';
 import type { LoadedEvent } from './load.ts';
 
 /**
  * Says by what an event was found: its keys, and the fields of its payload.
  *
- * Texts that the catalog marks as personal data are not among them, so that nobody learns by a search who is in an event.
+ * Texts that the catalog marks as personal data are not among them, nor is a provider's body but for the ids that it
+ * declares, so that nobody learns by a search who is in an event.
  *
  * @returns nothing for an event that does not have the text: the index has only hashes.
  */
@@ -18,21 +18,10 @@ export function foundBy(event: LoadedEvent, q: string): string[] {
     ['ordering key', orderingKey],
     ['deduplication key', dedupeKey],
   ] as const;
-  return [
-    ...keys.filter(([, value]) => value === q).map(([name]) => name),
-    ...(isIdentifier(q) ? fieldsOf(event, q) : []),
-  ];
+  return [...keys.filter(([, value]) => value === q).map(([name]) => name), ...fieldsOf(event, q)];
 }
 
-function fieldsOf({ topic, payload, version }: LoadedEvent, q: string): string[] {
-  const leaves = leavesOf(payload).filter(({ text }) => text === q);
-  if (leaves.length === 0) return [];
-  const { hidden } = hidePersonalData(topic, payload, version);
-  const fields = leaves.flatMap(({ pointer }) => {
-    // A provider's body is hidden whole, though it has ids: it is named, and the field in it is not.
-    const around = hidden.find((one) => pointer === one.pointer || pointer.startsWith(`${one.pointer}/`));
-    if (around?.pointer === pointer) return [];
-    return [`payload ${around ? around.pointer : pointer}`.trim()];
-  });
-  return [...new Set(fields)];
+function fieldsOf(event: LoadedEvent, q: string): string[] {
+  const fields = idsIn(event).filter(({ text }) => text === q);
+  return fields.map(({ pointer }) => `payload ${pointer}`);
 }

@@ -9,7 +9,7 @@ const LONGEST_SEARCH = 255;
 export const eventsQuery = z.object({
   q: z.string().trim().max(LONGEST_SEARCH, `expected at most ${LONGEST_SEARCH} characters`).optional().meta({
     description:
-      'An event id or at least its first 8 digits, a delivery id, a correlation or causation id, an ordering key, a deduplication key, a provider’s webhook event id, or any id in a payload.',
+      'An event id or at least its first 8 digits, a delivery id, a correlation or causation id, an ordering key, a deduplication key, a provider’s webhook event id, or any id in a payload that is not personal data.',
   }),
   topic: topicText.optional(),
   state: shape.state

@@ -16,7 +16,7 @@ export const listEvents = operatorRoute({
   scope: 'event-bus:read',
   summary: 'List or search events, newest first',
   description:
-    'A search (`q`) finds an event by its id or the beginning of it, a delivery id, a correlation or causation id, an ordering key, a deduplication key, a provider’s webhook event id, or any id in its payload. Ids are compared whole, with their case.',
+    'A search (`q`) finds an event by its id or the beginning of it, a delivery id, a correlation or causation id, an ordering key, a deduplication key, a provider’s webhook event id, or any id in its payload that is not personal data. Ids are compared whole, with their case.',
   query: eventsQuery,
   answer: eventList,
   problems: ['validation_failed'],

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/connect.ts';
 import { findEvents } from '../../identifiers/find-events.ts';
-import { isIdentifier } from '../../identifiers/identifier.ts';
+import { isIdentifier, isSearchable } from '../../identifiers/identifier.ts';
 import { instantOrNull } from '../../time.ts';
 import { findNamed } from './named.ts';
 import { atPosition, positionOf } from './place.ts';
@@ -27,6 +27,7 @@ export async function searchEvents(
   q: string,
   { subscriber, limit }: EventsQuery,
 ): Promise<{ readonly places: Places; readonly reach: Reach }> {
+  if (!isSearchable(q)) return NOT_SEARCHED;
   const [named, unindexed] = await Promise.all([
     findNamed(db, q, { needsPosition: subscriber !== undefined, limit }),
     searchUnindexed(db, q),
@@ -61,6 +62,12 @@ export async function searchEvents(
     },
   };
 }
+
+/** Nothing is found by what can only be personal data, so that nobody learns who is in an event. */
+const NOT_SEARCHED = {
+  places: () => Promise.resolve([]),
+  reach: { since: null, notSearched: 0, includesPayloads: false },
+};
 
 /** Before everything else: the events that are named are all on the first page. */
 const START: Cursor = { in: 'awaiting', at: '9999-12-31T23:59:59Z', seq: '0' };
