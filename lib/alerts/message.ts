@@ -1,5 +1,5 @@
 import { LANES_COUNTED } from '../deliveries/halts.ts';
-import { NEWER_VERSION } from '../incidents/unreadable.ts';
+import { NEWER_VERSION } from '../deliveries/newer-version.ts';
 import { html } from '../markup.ts';
 import type { Html } from '../markup.ts';
 import { DAY, HOUR, instantOf, MINUTE } from '../time.ts';

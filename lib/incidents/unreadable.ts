@@ -1,10 +1,8 @@
 import type { Transaction } from '../db/connect.ts';
 import { run } from '../db/statement.ts';
+import { NEWER_VERSION } from '../deliveries/newer-version.ts';
 import { MINUTE } from '../time.ts';
 import type { Failure } from './failures.ts';
-
-/** The kind of an incident: deliveries wait for somebody who can read their payloads. */
-export const NEWER_VERSION = 'newer_version';
 
 /** While one release replaces another, deliveries wait for the newer one for some seconds. */
 const PATIENCE_MS = 1 * MINUTE;

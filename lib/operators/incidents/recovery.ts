@@ -1,4 +1,4 @@
-import { NEWER_VERSION } from '../../incidents/unreadable.ts';
+import { NEWER_VERSION } from '../../deliveries/newer-version.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { mayReplay } from '../page/actions.ts';

@@ -1,4 +1,4 @@
-import { NEWER_VERSION } from '../../incidents/unreadable.ts';
+import { NEWER_VERSION } from '../../deliveries/newer-version.ts';
 import type { LastError } from '../shapes.ts';
 import { count, quantity, quantityOfLanes } from '../page/words.ts';
 
