@@ -1,4 +1,5 @@
 import { LANES_COUNTED } from '../deliveries/halts.ts';
+import { NEWER_VERSION } from '../deliveries/newer-version.ts';
 import { html } from '../markup.ts';
 import type { Html } from '../markup.ts';
 import { DAY, HOUR, instantOf, MINUTE } from '../time.ts';
@@ -134,6 +135,9 @@ function sentenceOf(incident: AlertedIncident): string {
       if (topic === '') return outageSentence(incident, name, error);
       if (isHalted(incident)) {
         return `A dead letter of ${name} halts ${lanesOf(haltedLanes)} until it is replayed or dismissed, ${waits}. ${cause}`;
+      }
+      if (incident.kind === NEWER_VERSION) {
+        return `${name} cannot read payloads: ${oneLine(incident.message)}. ${lanesOf(blockedLanes)} blocked, ${waits}, without using up attempts.`;
       }
       const halted = haltedLanes > 0 ? ` (${haltedLanes} of them halted by a dead letter)` : '';
       return `${name} fails with ${error}. ${lanesOf(blockedLanes)} blocked${halted}, ${waits}.${left}`;

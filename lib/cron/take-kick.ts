@@ -34,7 +34,7 @@ const LIMIT = { name: 'kick', limit: 30, windowMs: 10 * SECOND };
  * Takes the kick of a producer that emits in another process: producer commits → POST /api/kick → 202 → the relay looks,
  * as after an emit of this process. A component elsewhere that is back after an outage names itself, and is probed at once.
  *
- * @throws Problem 503 `kick_not_configured`, 413, 415, 401, 409 `relay_off`, 400 or 429, in this order of checks: a forged
+ * @throws Problem 503 `kick_not_configured`, 413, 415, 401, 409 `relay_off`, 429 or 400, in this order of checks: a forged
  *   kick uses up nothing of the producers' limit.
  */
 export async function takeKick(intake: KickIntake): Promise<Response> {
@@ -46,9 +46,9 @@ export async function takeKick(intake: KickIntake): Promise<Response> {
   const verification = verifyWebhook('standard', { secrets, headers, body, url, now: Date.now() / SECOND });
   if (!verification.ok) throw new Problem('invalid_signature', { reason: verification.reason });
   requireRelays(relays());
+  requireAllowed([LIMIT], await limiter().take([{ key: 'producers', limit: LIMIT }]));
   const { subscriber } =
     body.length > 0 ? validated({ type: 'application/json', bytes: body }, kickBody) : {};
-  requireAllowed([LIMIT], await limiter().take([{ key: 'producers', limit: LIMIT }]));
   if (subscriber !== undefined) await probeReturned(await database(), subscriber);
   await kick();
   return Response.json({ accepted: true }, { status: 202 });

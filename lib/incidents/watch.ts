@@ -6,6 +6,7 @@ import { WATCH_LOCK } from '../deliveries/locks.ts';
 import { ABSENT_KINDS } from '../deliveries/outage.ts';
 import { MINUTE, SECOND } from '../time.ts';
 import { findFailures } from './failures.ts';
+import { findUnreadable } from './unreadable.ts';
 
 /** An incident that comes back within this time is opened again: a flapping subscriber is one story. */
 const REOPENS_MS = 15 * MINUTE;
@@ -24,7 +25,7 @@ export async function watchIncidents(db: Database, now?: Date): Promise<void> {
   await db.transaction(async (tx) => {
     const [lock] = await run<{ is_held: boolean }>(tx, { text: LOCK, values: [] });
     if (!lock!.is_held) return;
-    const failures = await findFailures(tx);
+    const failures = [...(await findFailures(tx)), ...(await findUnreadable(tx, now))];
     const withIds = failures.map((failure) => ({ id: uuidv7(), ...failure }));
     await run(tx, {
       text: APPLY,

@@ -58,7 +58,8 @@ export interface ReceiverOptions<Name extends Subscriber, Database extends Recei
   readonly onGap?: (gap: Gap<TopicsOf<Name>>, tx: TransactionOf<Database>) => unknown;
   /**
    * Called with the error for which an event was not taken, unless the handler asked for it with `PermanentError` or
-   * `RetryAfter`. By default it is logged, without the personal data of the event.
+   * `RetryAfter`. An event that is newer than the installed catalog waits at the bus, which uses up no attempt; the error's
+   * `code` is then `newer_version`, and its message says which package is needed. By default it is logged, without the personal data of the event.
    */
   readonly onError?: (error: unknown, event: ReceivedEvent<TopicsOf<Name>>) => void;
   /** Longest accepted body in bytes; 4 MiB by default. */
@@ -152,22 +153,32 @@ function isSmokeTest({ topic }: { readonly topic: string }): boolean {
   return topic === SMOKE_TEST.topic;
 }
 
+/** What is wrong here, and not asked for: `onError` is told, or nobody here would know. */
+const IN_ERROR = {};
+
 /** @throws Refused for an event that cannot be handled by this release. */
 function handlerOf({ subscriber, handlers }: Receiving, { topic, version }: ReceivedEvent): Handler {
   if (isTopicName(topic) && version > catalog[topic].version) {
     throw new Refused(
       503,
       'newer_version',
-      `The payload of ${topic} has version ${version}, and the installed catalog knows ${catalog[topic].version}: update the package postbud.`,
+      `Install a newer postbud package: ${topic} is version ${version}, this one reads up to ${catalog[topic].version}.`,
       { 'retry-after': String(NEWER_VERSION_SECONDS) },
+      IN_ERROR,
     );
   }
   const handler = handlers.get(topic);
   if (handler) return handler;
   const advice = isTopicName(topic)
     ? `Add one, or leave the topic out of SUBSCRIBER_${subscriber.toUpperCase()}_TOPICS at the bus.`
-    : 'The installed catalog does not know the topic: update the package postbud.';
-  throw new Refused(501, 'no_handler', `${subscriber} has no handler for this topic. ${advice}`);
+    : 'The installed catalog does not know the topic: install a newer postbud package.';
+  throw new Refused(
+    501,
+    'no_handler',
+    `${subscriber} has no handler for this topic. ${advice}`,
+    {},
+    IN_ERROR,
+  );
 }
 
 function gapBefore(event: ReceivedEvent): GapOf<TopicName> {

@@ -6,6 +6,7 @@ import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
+import { logError } from '../log.ts';
 import { sleep } from '../time.ts';
 import { Bell } from './bell.ts';
 import { LeasedLanes, foundNobody } from './leased-lanes.ts';
@@ -113,7 +114,8 @@ export class ClaimLoop {
   }
 
   /**
-   * Gives back what an outage used up, once it is known and when it is over.
+   * Gives back what an outage used up, once it is known and when it is over. If that fails, the cron does it within a minute:
+   * the outcomes of handlers that still run are not lost for it.
    *
    * @returns how many deliveries are due because a subscriber answers again.
    */
@@ -121,9 +123,14 @@ export class ClaimLoop {
     const { db, subscriptions, time } = this.#relaying;
     const now = time.overriddenNow();
     const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
-    const nextProbes = isNobodyThere ? await giveBack(db, subscriptions, now) : NO_PROBES;
-    this.#lanes.noteRetries(yielded, nextProbes);
-    return hasRecovered ? await endOutages(db, subscriptions, now) : 0;
+    try {
+      const nextProbes = isNobodyThere ? await giveBack(db, subscriptions, now) : NO_PROBES;
+      this.#lanes.noteRetries(yielded, nextProbes);
+      return hasRecovered ? await endOutages(db, subscriptions, now) : 0;
+    } catch (error) {
+      logError('what an outage used up was not given back yet', error);
+      return 0;
+    }
   }
 
   /** @returns how many events were addressed. */

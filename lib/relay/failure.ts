@@ -1,3 +1,4 @@
+import { NEWER_VERSION } from '../deliveries/newer-version.ts';
 import { isConflict } from '../conflict.ts';
 import { DAY, SECOND } from '../time.ts';
 
@@ -50,7 +51,8 @@ export function failureOf(error: unknown): AttemptFailure {
   try {
     if (!(error instanceof Error)) return thrown(storable(error));
     const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
-    const asked = code === 'retry_after' && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
+    const waits = code === 'retry_after' || code === NEWER_VERSION;
+    const asked = waits && 'ms' in error && typeof error.ms === 'number' ? error.ms : -1;
     const ms = isConflict(error) ? CONFLICT_WAIT_MS : asked;
     return {
       kind: storable(code ?? error.name).slice(0, KIND_LIMIT),

@@ -163,12 +163,14 @@ async function post(
     signal,
   });
   if (response.ok) return response;
-  throw Object.assign(refusalOf(response), { answer: await refusalIn(response, events) });
+  const answer = await refusalIn(response, events);
+  throw Object.assign(refusalOf(response, answer), { answer });
 }
 
-function refusalOf({ status, headers }: Response): Error {
+function refusalOf({ status, headers }: Response, answer: string | null): Error {
   if (status === 410) return new PermanentError('the subscriber answered 410 Gone');
   const waitMs = status === 429 || status === 503 ? retryAfterMs(headers) : null;
+  if (waitMs !== null && saysTooOld(answer)) return new SubscriberTooOld(waitMs);
   if (waitMs !== null) return new RetryAfter(waitMs, `the subscriber answered ${status} with Retry-After`);
   return new DeliveryRefused(`http_${status}`, `the subscriber answered ${status}`);
 }
@@ -217,6 +219,23 @@ class DeliveryRefused extends Error {
     this.name = 'DeliveryRefused';
     this.code = code;
   }
+}
+
+/** The subscriber's package postbud is older than the event's payload. It asked to wait, as with `RetryAfter`. */
+class SubscriberTooOld extends Error {
+  readonly code = 'newer_version';
+  readonly ms: number;
+
+  constructor(ms: number) {
+    super('the subscriber cannot read this version of the payload: it needs a newer postbud package');
+    this.name = 'SubscriberTooOld';
+    this.ms = ms;
+  }
+}
+
+/** Whether an answer is the problem with which `postbud/receive` tells so. Its message is not relied on. */
+function saysTooOld(answer: string | null): boolean {
+  return answer !== null && /"code"\s*:\s*"newer_version"/.test(answer);
 }
 
 /** Sends a request. The error of `fetch` for a lost connection only says "fetch failed"; the reason is in its cause. */

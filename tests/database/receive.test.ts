@@ -335,15 +335,19 @@ describe('the answer to an event that is not taken', () => {
     },
   );
 
-  test('a payload that is newer than the installed catalog waits, and the answer says what to update', async ({
+  test('a payload that is newer than the installed catalog waits, and both sides are told what to install', async ({
     ledger,
     effects,
   }) => {
-    const { status, headers, body } = await ledger()(eventOf({ id: uuidv7(), version: 2 }));
+    const told: unknown[] = [];
+    const answer = ledger(undefined, { onError: (error) => told.push(error) });
+    const { status, headers, body } = await answer(eventOf({ id: uuidv7(), version: 2 }));
     expect([status, headers.get('retry-after')]).toEqual([503, '60']);
+    const message = 'Install a newer postbud package: payment.captured is version 2, this one reads up to 1.';
+    expect(told).toEqual([expect.objectContaining({ code: 'newer_version', message })]);
     expect(body).toMatchObject({
       code: 'newer_version',
-      detail: expect.stringContaining('update the package') as string,
+      detail: 'Install a newer postbud package: payment.captured is version 2, this one reads up to 1.',
     });
     expect(await effects()).toEqual([]);
   });
@@ -353,7 +357,8 @@ describe('the answer to an event that is not taken', () => {
     remembered,
   }) => {
     const event = eventOf<'payment.failed'>({ id: uuidv7(), topic: 'payment.failed' });
-    expect(await ledger()(event)).toMatchObject({
+    const told: unknown[] = [];
+    expect(await ledger(undefined, { onError: (error) => told.push(error) })(event)).toMatchObject({
       status: 501,
       body: {
         code: 'no_handler',
@@ -361,6 +366,7 @@ describe('the answer to an event that is not taken', () => {
           'ledger has no handler for this topic. Add one, or leave the topic out of SUBSCRIBER_LEDGER_TOPICS at the bus.',
       },
     });
+    expect(told).toEqual([expect.objectContaining({ code: 'no_handler' })]);
     expect(await ledger()({ ...event, type: 'payment.doubled' })).toMatchObject({
       status: 501,
       body: { detail: expect.stringContaining('does not know the topic') as string },

@@ -1,6 +1,7 @@
 import { afterAll, beforeEach, describe, expect } from 'vitest';
 
 import { prune } from '../../lib/deliveries/prune.ts';
+import { watchIncidents } from '../../lib/incidents/watch.ts';
 import { DAY, MINUTE, SECOND } from '../../lib/time.ts';
 import { contradictions, deliveriesOf, payloadOf, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
@@ -169,6 +170,25 @@ describe('a payload of a newer version', () => {
       `next calendar ${two}`,
       `next calendar ${three}`,
     ]);
+  });
+
+  test('is an incident once no relay has read it for a minute, and over when one has', async ({ bus }) => {
+    const watched = async (laterMs: number) => {
+      await watchIncidents(bus.db, new Date(START + laterMs));
+      return await rows(bus.db, 'select subscriber, kind, state, message, waiting::int from incidents');
+    };
+    await next.emit('booking.rescheduled', 1);
+    await next.emit('booking.rescheduled', 2);
+    await drain(present, 'calendar');
+    expect(await watched(30 * SECOND)).toEqual([]);
+    const incident = {
+      subscriber: 'calendar',
+      kind: 'newer_version',
+      message: 'booking.rescheduled is version 2; no running relay reads it: deploy a release that does',
+    };
+    expect(await watched(MINUTE)).toEqual([{ ...incident, state: 'happening', waiting: 2 }]);
+    await drain(next, 'calendar');
+    expect(await watched(2 * MINUTE)).toEqual([{ ...incident, state: 'closed', waiting: 0 }]);
   });
 
   test('is looked at once by a relay that cannot read it, and then left alone', async ({ bus }) => {

@@ -7,6 +7,7 @@ import { inSchemaOrder } from '../../catalog/schema-order.ts';
 import { subjectOf } from '../../catalog/subject.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { ABSENT_KINDS } from '../../deliveries/outage.ts';
 import { instantOf, instantOrNull } from '../../time.ts';
 import * as shape from '../shapes.ts';
 import type { State } from '../shapes.ts';
@@ -277,7 +278,7 @@ function isIntervention(
 
 /** Whether an attempt found nobody there during an outage. It used up no attempt, like one whose handler asked to wait. */
 export function isProbe({ outcome, error }: Try): boolean {
-  return outcome === 'waited' && error !== null && error.kind !== 'retry_after';
+  return outcome === 'waited' && error !== null && ABSENT_KINDS.includes(error.kind);
 }
 
 /** Finds the error of the last attempt that failed; null where none did. */

@@ -1,3 +1,4 @@
+import { NEWER_VERSION } from '../../deliveries/newer-version.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { mayReplay } from '../page/actions.ts';
@@ -34,10 +35,22 @@ export function recoverySection(view: IncidentView, context: PageContext): Html 
       ${
         view.topic === null
           ? outageSteps(view, context)
-          : [retryStep(view, context), replayStep(view, context), confirmStep(view)]
+          : view.lastError.kind === NEWER_VERSION
+            ? [installStep(view), confirmStep(view)]
+            : [retryStep(view, context), replayStep(view, context), confirmStep(view)]
       }
     </ol>`,
   });
+}
+
+/** A retry is of no use: what waits is tried again by itself, and uses up no attempt. */
+function installStep({ state, lastError }: IncidentView): Html {
+  if (state === 'closed') return step('done', 'Install', 'Its payloads can be read.');
+  return step(
+    'next',
+    'Install',
+    `${lastError.message}. What waits follows by itself, in order, and no attempt is used up.`,
+  );
 }
 
 function retryStep(

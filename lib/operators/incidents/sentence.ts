@@ -1,3 +1,4 @@
+import { NEWER_VERSION } from '../../deliveries/newer-version.ts';
 import type { LastError } from '../shapes.ts';
 import { count, quantity, quantityOfLanes } from '../page/words.ts';
 
@@ -71,6 +72,7 @@ function predicates(kind: string): readonly [now: string, before: string] {
   if (status !== undefined) return [`answers ${status}`, `answered ${status}`];
   if (/timeout/i.test(kind)) return ['does not answer in time', 'did not answer in time'];
   if (kind === 'unreachable') return ['is unreachable', 'was unreachable'];
+  if (kind === NEWER_VERSION) return ['cannot read newer payloads', 'could not read newer payloads'];
   if (kind === 'permanent') return ['refuses deliveries', 'refused deliveries'];
   return [`fails with ${kind}`, `failed with ${kind}`];
 }
