@@ -176,6 +176,7 @@ function topicOf(topic: string, fields: Partial<TopicOverview> = {}): TopicOverv
     nextRetryAt: null,
     awaitingFanOut: 0,
     heldBackSince: null,
+    heldBackBy: null,
     hours: HOURS,
     subscribers: [],
     ...fields,

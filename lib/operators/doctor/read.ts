@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import type { Database } from '../../db/connect.ts';
 import { run } from '../../db/statement.ts';
+import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
 import { MINUTE } from '../../time.ts';
 import * as shape from '../shapes.ts';
 
@@ -240,6 +241,19 @@ const CHECKS: readonly Check[] = [
         select error_group, count(*) as count from deliveries where error_group is not null group by error_group
       ) as counted on error_group = key
       where coalesce(count, 0) <> coalesce(dead_lettered, 0)`,
+  },
+  {
+    promise: 'no transaction that was prepared and never ended holds a topic back',
+    what: [
+      'prepared transaction holds a topic back; end it with commit prepared or rollback prepared',
+      'prepared transactions hold topics back; end them with commit prepared or rollback prepared',
+    ],
+    // A two-phase commit takes seconds. Of several topics it is one transaction.
+    text: `select distinct gid as example from pg_locks
+        join pg_prepared_xacts on virtualtransaction = '-1/' || transaction::text
+      where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
+        and pg_locks.database = (select oid from pg_database where datname = current_database())
+        and prepared < clock_timestamp() - interval '5 seconds'`,
   },
   {
     promise: 'every provider that is asked for webhooks that never came has answered in the last 3 hours',

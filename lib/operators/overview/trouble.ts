@@ -1,3 +1,4 @@
+import { endOf } from '../event/prepared.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { incidentItems } from '../incidents/list.ts';
@@ -76,6 +77,17 @@ function incidentSection(view: Overview, state: 'happening' | 'owed', title: str
 function lateTrouble({ topics, generatedAt }: Overview): Html | null {
   const held = topics.find(({ heldBackSince }) => heldBackSince !== null);
   if (held?.heldBackSince) {
+    const { heldBackBy: prepared } = held;
+    if (prepared !== null)
+      return alert(
+        'fail',
+        WARNING_ICON,
+        html`<b><span class="mono">${held.topic}</span> is held back</b> by the prepared transaction
+          <span class="mono">${prepared.gid}</span> of <span class="mono">${prepared.owner}</span>, since
+          ${timeToMinute(held.heldBackSince, generatedAt)}. Its program never ended it. End it in the database:
+          <code class="mono">${endOf(prepared)}</code>`,
+        openTopic(held.topic),
+      );
     return alert(
       'fail',
       WARNING_ICON,
