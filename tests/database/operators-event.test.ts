@@ -105,7 +105,7 @@ describe('an event that is not fanned out', () => {
     await prepared.emit('payment.captured', payment(1));
     await prepared.client.query(`prepare transaction ${named}`);
     await prepared.client.end();
-    onTestFinished(() => rows(bus.db, `rollback prepared ${named}`).catch(() => undefined));
+    onTestFinished(async () => void (await rows(bus.db, `rollback prepared ${named}`).catch(() => [])));
     const [eventId] = await emitPayments(bus.db, 2, 2);
     await drain(bus.db, [ledger()]);
     const { why: reason } = to(await read(bus, eventId!));
@@ -117,7 +117,9 @@ describe('an event that is not fanned out', () => {
     // Nobody is told of a transaction of some seconds.
     const shown = async () =>
       (await readOverview(bus.db, [ledger()])).topics.find(({ topic }) => topic === 'payment.captured')!;
-    await expect.poll(async () => (await shown()).heldBackBy, { timeout: 10_000 }).toEqual({ gid, owner: 'postgres' });
+    await expect
+      .poll(async () => (await shown()).heldBackBy, { timeout: 10_000 })
+      .toEqual({ gid, owner: 'postgres' });
     expect((await examine(bus.db)).findings).toMatchObject([
       { promise: expect.stringContaining('prepared and never ended'), count: 1, examples: [gid] },
     ]);

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
+import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
 import type { FoundAttempts } from '../dead-letters/delivery.ts';
 import { HALT } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
@@ -146,7 +146,7 @@ const EVENT = `
       extract(epoch from coalesce(prepared, xact_start)) * 1000 as since, gid, owner
     from awaiting join pg_locks on objid::bigint = hashtext(awaiting.topic)::bigint & 4294967295
       left join pg_stat_activity using (pid)
-      left join pg_prepared_xacts on virtualtransaction = '-1/' || transaction::text
+      ${JOIN_PREPARED}
     where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
       and pg_locks.database = (select oid from pg_database where datname = current_database())
   ),

@@ -255,7 +255,11 @@ function producerWords(producers: readonly OpenProducer[]): Sentence {
   const more = others.length === 0 ? '' : `, and ${quantity(others.length, 'other transaction')}`;
   if (prepared !== null) {
     const named = `the prepared transaction ${prepared.gid} of ${prepared.owner}`;
-    return [`${named} has held its topic back`, ...sinceWords(since), `${more}; end it by ${endOf(prepared)}`];
+    return [
+      `${named} has held its topic back`,
+      ...sinceWords(since),
+      `${more}; end it by ${endOf(prepared)}`,
+    ];
   }
   const process = pid === null ? 'unknown process' : `process ${pid}`;
   const named = [

@@ -12,6 +12,7 @@ import {
   incidentPath,
   incidentsPath,
   replayedPath,
+  setAsidePath,
   subscriberPath,
   topicPath,
 } from '../page/links.ts';
@@ -32,6 +33,7 @@ const REFRESH_SECONDS = 15;
 /** Draws one incident: what is wrong, the way out of it, what it blocks, what it owes, and what was done. */
 export function incidentPage(view: IncidentView, context: PageContext): Html {
   const { subscriber, topic, generatedAt } = view;
+  if (subscriber === '') return asideIncidentPage(view, context);
   const refreshSeconds = isMoving(view) ? WATCHED_SECONDS : REFRESH_SECONDS;
   const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
     ${heading({
@@ -52,6 +54,25 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
     },
     context,
   );
+}
+
+/** Draws an incident of the bus itself, which blocks no lane and has no dead letters. */
+function asideIncidentPage(view: IncidentView, context: PageContext): Html {
+  const { topic, generatedAt, state } = view;
+  const title = topic === null ? 'The database’s clock was ahead' : `Rows of ${topic} set aside`;
+  const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
+    ${heading({
+      title,
+      lead: html`since ${timeToMinute(view.openedAt, generatedAt)}`,
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
+    })}
+    ${sentenceAlert(view)} ${missingReplayScope(context.operator)}
+    <div class="acts choices">
+      ${state !== 'closed' && html`<a class="btn primary" href="${setAsidePath()}">See and repair…</a>`}
+      ${mayReplay(context.operator) && state !== 'closed' && acknowledgeForm(view, context)}
+    </div>
+    ${actionsSection(view)}`;
+  return layout({ title, section: 'incidents', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
 
 function actions(view: IncidentView, context: PageContext): Html | null {

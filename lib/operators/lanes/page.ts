@@ -58,7 +58,8 @@ export function topicPage(view: TopicView, context: PageContext): Html {
 }
 
 function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html {
-  const { inCatalog, producer, pending, failing, deadLettered, awaitingFanOut, heldBackSince, heldBackBy } = topic;
+  const { inCatalog, producer, pending, failing, deadLettered, awaitingFanOut, heldBackSince, heldBackBy } =
+    topic;
   return html`<dl class="facts">
     ${
       inCatalog &&

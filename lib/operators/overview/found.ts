@@ -3,7 +3,7 @@ import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { LANES_COUNTED, halting } from '../../deliveries/halts.ts';
-import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
+import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
 import { MINUTE, SECOND } from '../../time.ts';
 import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
@@ -120,7 +120,7 @@ const OVERVIEW = `
     -- A prepared transaction has no process: its lock is known by the transaction's number.
     select distinct on (objid) objid::bigint as lock, coalesce(prepared, xact_start) as since, gid, owner
     from pg_locks left join pg_stat_activity using (pid)
-      left join pg_prepared_xacts on virtualtransaction = '-1/' || transaction::text
+      ${JOIN_PREPARED}
     where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
       and pg_locks.database = (select oid from pg_database where datname = current_database())
       and coalesce(prepared, xact_start) < clock_timestamp() - ${LONG_TRANSACTION_MS} * interval '1 millisecond'

@@ -84,8 +84,8 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
         WARNING_ICON,
         html`<b><span class="mono">${held.topic}</span> is held back</b> by the prepared transaction
           <span class="mono">${prepared.gid}</span> of <span class="mono">${prepared.owner}</span>, since
-          ${timeToMinute(held.heldBackSince, generatedAt)}. Its program never ended it. End it in the database:
-          <code class="mono">${endOf(prepared)}</code>`,
+          ${timeToMinute(held.heldBackSince, generatedAt)}. Its program never ended it. End it in the
+          database: <code class="mono">${endOf(prepared)}</code>`,
         openTopic(held.topic),
       );
     return alert(
