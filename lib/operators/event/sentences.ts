@@ -5,7 +5,7 @@ import { silenceWords } from '../incidents/outage.ts';
 import { timeText, time } from '../page/instants.ts';
 import { eventPath } from '../page/links.ts';
 import { failureClause } from './failure.ts';
-import { endOf } from './prepared.ts';
+import { endOf } from '../prepared.ts';
 import { capitalize, count, joinNames, quantity, shortId } from '../page/words.ts';
 import type { EventDelivery, InFront, OpenProducer, Why } from './view.ts';
 

@@ -5,7 +5,7 @@ import { halts } from '../dead-letters/halts.ts';
 import { deliveryFields } from '../dead-letters/read.ts';
 import { outage } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
-import { preparedTransaction } from './prepared.ts';
+import { preparedTransaction } from '../prepared.ts';
 
 /** Times in a text are those of Europe/Oslo. The fields beside it have them in UTC. */
 const text = z.string().meta({

@@ -7,7 +7,7 @@ import type { FoundAttempts } from '../dead-letters/delivery.ts';
 import { outageOf } from '../incidents/outage.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
 import type { Found, FoundDelivery, FoundFirst, FoundLane } from './found.ts';
-import { preparedOf } from './prepared.ts';
+import { preparedOf } from '../prepared.ts';
 import { reasonWords, written } from './sentences.ts';
 import type { Reason } from './sentences.ts';
 import type { InFront, OpenProducer, Why } from './view.ts';

@@ -13,7 +13,7 @@ export const incidentId = z.uuid().meta({ description: 'The id of an incident.' 
 export const incidentState = z.enum(['happening', 'owed', 'closed']).meta({
   id: 'IncidentState',
   description:
-    '`happening`: lanes are blocked now. `owed`: no lane is, and dead letters are left or are being delivered again. `closed`: nothing is left of it.',
+    '`happening`: lanes are blocked now. `owed`: no lane is, and dead letters are left or are being delivered again, or rows are set aside. `closed`: nothing is left of it.',
 });
 
 export const incident = z

@@ -1,4 +1,4 @@
-import { endOf } from '../event/prepared.ts';
+import { endOf } from '../prepared.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
 import { errorGroupTable } from '../dead-letters/error-groups.ts';
 import { countCells, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';

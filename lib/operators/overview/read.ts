@@ -7,7 +7,7 @@ import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../time.ts';
 import { incident, incidentOf } from '../incidents/incident.ts';
 import { heedlessOf, outage, outageOf } from '../incidents/outage.ts';
-import { preparedOf, preparedTransaction } from '../event/prepared.ts';
+import { preparedOf, preparedTransaction } from '../prepared.ts';
 import * as shape from '../shapes.ts';
 import type { Counts } from '../shapes.ts';
 import { INCIDENTS, findOverview } from './found.ts';

@@ -1,7 +1,7 @@
-import { endOf } from '../event/prepared.ts';
+import { endOf } from '../prepared.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { incidentItems } from '../incidents/list.ts';
+import { incidentItems, owedTitle } from '../incidents/list.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
 import { age, timeToMinute } from '../page/instants.ts';
 import { incidentsPath, topicPath } from '../page/links.ts';
@@ -24,7 +24,7 @@ export function troubles(view: Overview): Html {
     lateTrouble(view),
     pausedTrouble(view),
     otherReleaseTrouble(view),
-    incidentSection(view, 'owed', 'Over, with dead letters left'),
+    incidentSection(view, 'owed', owedTitle(view.incidents)),
   ].filter((one) => one !== null);
   const { failing, deadLettered } = view.totals.deliveries;
   return html`${found.length === 0 && failing + deadLettered === 0 ? allQuiet() : found}`;

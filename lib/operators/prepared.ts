@@ -3,11 +3,9 @@ import * as z from 'zod';
 /** A transaction that was prepared for a two-phase commit: it holds its locks until somebody commits or rolls it back. */
 export const preparedTransaction = z
   .object({
-    gid: z
-      .string()
-      .meta({
-        description: 'Its name: `rollback prepared` or `commit prepared` with it ends the transaction.',
-      }),
+    gid: z.string().meta({
+      description: 'Its name: `rollback prepared` or `commit prepared` with it ends the transaction.',
+    }),
     owner: z.string().meta({ description: 'The role that prepared it.' }),
   })
   .meta({
