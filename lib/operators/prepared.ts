@@ -21,8 +21,8 @@ export function preparedOf(
   return found?.gid == null ? null : { gid: found.gid, owner: found.owner ?? '' };
 }
 
-/** The statements that end it, for `psql`. */
-export function endOf({ gid }: PreparedTransaction): string {
+/** The two statements that end it, of which an operator chooses one. */
+export function endsOf({ gid }: PreparedTransaction): readonly [rollback: string, commit: string] {
   const name = `'${gid.replaceAll("'", "''")}'`;
-  return `rollback prepared ${name}; or commit prepared ${name};`;
+  return [`rollback prepared ${name}`, `commit prepared ${name}`];
 }

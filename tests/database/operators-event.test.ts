@@ -113,7 +113,7 @@ describe('an event that is not fanned out', () => {
       code: 'producer_open',
       producers: [{ pid: null, prepared: { gid, owner: 'postgres' }, since: expect.stringMatching(/Z$/) }],
     });
-    expect(reason!.text).toContain(`end it by rollback prepared ${named}; or commit prepared ${named};`);
+    expect(reason!.text).toContain(`end it with rollback prepared ${named} or commit prepared ${named}`);
     // Nobody is told of a transaction of some seconds.
     const shown = async () =>
       (await readOverview(bus.db, [ledger()])).topics.find(({ topic }) => topic === 'payment.captured')!;

@@ -5,7 +5,7 @@ import { silenceWords } from '../incidents/outage.ts';
 import { timeText, time } from '../page/instants.ts';
 import { eventPath } from '../page/links.ts';
 import { failureClause } from './failure.ts';
-import { endOf } from '../prepared.ts';
+import { endsOf } from '../prepared.ts';
 import { capitalize, count, joinNames, quantity, shortId } from '../page/words.ts';
 import type { EventDelivery, InFront, OpenProducer, Why } from './view.ts';
 
@@ -258,7 +258,7 @@ function producerWords(producers: readonly OpenProducer[]): Sentence {
     return [
       `${named} has held its topic back`,
       ...sinceWords(since),
-      `${more}; end it by ${endOf(prepared)}`,
+      `${more}; end it with ${endsOf(prepared).join(' or ')}`,
     ];
   }
   const process = pid === null ? 'unknown process' : `process ${pid}`;

@@ -66,11 +66,9 @@ function asideIncidentPage(view: IncidentView, context: PageContext): Html {
       lead: html`since ${timeToMinute(view.openedAt, generatedAt)}`,
       live: liveness(generatedAt, REFRESH_SECONDS, context.url),
     })}
-    ${sentenceAlert(view)} ${missingReplayScope(context.operator)}
-    <div class="acts choices">
-      ${state !== 'closed' && html`<a class="btn primary" href="${setAsidePath()}">See and repair…</a>`}
-      ${mayReplay(context.operator) && state !== 'closed' && acknowledgeForm(view, context)}
-    </div>
+    ${sentenceAlert(view, state !== 'closed' && html`<a class="btn" href="${setAsidePath()}">See and repair…</a>`)}
+    ${missingReplayScope(context.operator)}
+    ${mayReplay(context.operator) && state !== 'closed' && html`<div class="acts choices">${acknowledgeForm(view, context)}</div>`}
     ${actionsSection(view)}`;
   return layout({ title, section: 'incidents', refreshSeconds: REFRESH_SECONDS, content }, context);
 }
@@ -89,7 +87,10 @@ const ALERTS = {
   closed: ['ok', CHECK_ICON],
 } as const;
 
-function sentenceAlert({ state, sentence, acknowledged, others, generatedAt }: IncidentView): Html {
+function sentenceAlert(
+  { state, sentence, acknowledged, others, generatedAt }: IncidentView,
+  action?: Child,
+): Html {
   const [tone, icon] = ALERTS[state];
   const by =
     acknowledged !== null &&
@@ -98,7 +99,12 @@ function sentenceAlert({ state, sentence, acknowledged, others, generatedAt }: I
   const also = others.map(
     (other) => html` <a href="${incidentPath(other.incidentId)}">${other.sentence}</a>`,
   );
-  return alert(tone, icon, html`<b>${sentence}</b>${by}${also.length > 0 && [html` Also open:`, also]}`);
+  return alert(
+    tone,
+    icon,
+    html`<b>${sentence}</b>${by}${also.length > 0 && [html` Also open:`, also]}`,
+    action,
+  );
 }
 
 function factsSection(view: IncidentView): Html {

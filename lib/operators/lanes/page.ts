@@ -1,4 +1,4 @@
-import { endOf } from '../prepared.ts';
+import { endsOf } from '../prepared.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
 import { errorGroupTable } from '../dead-letters/error-groups.ts';
 import { countCells, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';
@@ -79,7 +79,7 @@ function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html
             heldBackBy === null
               ? 'an open transaction of its producer'
               : html`the prepared transaction <span class="mono">${heldBackBy.gid}</span> of
-                  <span class="mono">${heldBackBy.owner}</span>. End it: ${endOf(heldBackBy)}`
+                  <span class="mono">${heldBackBy.owner}</span>. End it: ${endsOf(heldBackBy).join(' or ')}`
           }</span
         >`,
       )

@@ -1,4 +1,4 @@
-import { endOf } from '../prepared.ts';
+import { endsOf } from '../prepared.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
 import { incidentItems, owedTitle } from '../incidents/list.ts';
@@ -85,7 +85,7 @@ function lateTrouble({ topics, generatedAt }: Overview): Html | null {
         html`<b><span class="mono">${held.topic}</span> is held back</b> by the prepared transaction
           <span class="mono">${prepared.gid}</span> of <span class="mono">${prepared.owner}</span>, since
           ${timeToMinute(held.heldBackSince, generatedAt)}. Its program never ended it. End it in the
-          database: <code class="mono">${endOf(prepared)}</code>`,
+          database: <code>${endsOf(prepared)[0]}</code> or <code>${endsOf(prepared)[1]}</code>.`,
         openTopic(held.topic),
       );
     return alert(
