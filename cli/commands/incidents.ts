@@ -216,6 +216,7 @@ function adviceOf({
   refusesReplays,
   state,
 }: IncidentView): readonly string[] {
+  if (subscriber === '') return state === 'closed' ? [] : ['To see and repair it: npx postbud set-aside'];
   if (topic === null)
     return state === 'closed' ? [] : [`To probe it now: npx postbud retry ${subscriber} --wait`];
   if (!inCatalog && state !== 'closed')

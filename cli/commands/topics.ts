@@ -175,10 +175,14 @@ function number(value: number, style: 'yellow' | 'red' | null): Cell {
   return style === null ? count(value) : { text: count(value), style };
 }
 
-function topicNote({ heldBackSince, inCatalog }: TopicOverview, now: string): Cell {
+function topicNote({ heldBackSince, heldBackBy, inCatalog }: TopicOverview, now: string): Cell {
   if (!inCatalog) return { text: NOT_IN_CATALOG, style: 'yellow' };
   if (heldBackSince === null) return '';
-  return { text: `held back by an open transaction since ${timeText(heldBackSince, now)}`, style: 'yellow' };
+  const by =
+    heldBackBy === null
+      ? 'an open transaction'
+      : `the prepared transaction ${heldBackBy.gid} of ${heldBackBy.owner}`;
+  return { text: `held back by ${by} since ${timeText(heldBackSince, now)}`, style: 'yellow' };
 }
 
 const NOT_IN_CATALOG = 'not in the catalog of this release';

@@ -79,6 +79,7 @@ const INCIDENTS = '/platform/event-bus/incidents';
 
 function titleOf(incident: AlertedIncident): string {
   const { state, change, openedAt, closedAt, owed, isAcknowledged, topic, subscriber } = incident;
+  if (subscriber === '') return asideTitle(incident);
   const isOutage = topic === '';
   const what = isOutage ? oneLine(subscriber) : `${oneLine(topic)} to ${oneLine(subscriber)}`;
   const since = timeOf(openedAt);
@@ -94,6 +95,14 @@ function titleOf(incident: AlertedIncident): string {
   return change === 'opened'
     ? `${count(owed, 'dead letter')} since ${since}: ${what}`
     : `No longer blocked: ${what}, since ${since}`;
+}
+
+/** Of the bus itself. */
+function asideTitle({ topic, state, owed, openedAt }: AlertedIncident): string {
+  const what =
+    topic === '' ? 'the database’s clock was ahead' : `${count(owed, 'row')} of ${oneLine(topic)} set aside`;
+  if (state !== 'closed') return `Since ${timeOf(openedAt)}: ${what}`;
+  return topic === '' ? `Over: ${what}` : `Over: rows of ${oneLine(topic)} were set aside`;
 }
 
 /** Whether nothing but dead letters holds its lanes. */
@@ -125,6 +134,7 @@ function summaryOf(incidents: readonly AlertedIncident[]): string {
 
 function sentenceOf(incident: AlertedIncident): string {
   const { state, topic, subscriber, blockedLanes, haltedLanes, waiting, owed, openedAt, closedAt } = incident;
+  if (subscriber === '') return asideSentence(incident);
   const waits = `${count(waiting, 'delivery', 'deliveries')} waiting`;
   const name = oneLine(subscriber);
   const error = `${oneLine(incident.kind)}: ${oneLine(incident.message)}`;
@@ -147,6 +157,13 @@ function sentenceOf(incident: AlertedIncident): string {
     case 'closed':
       return `It lasted ${duration((closedAt ?? incident.changedAt) - openedAt)}. ${cause}`;
   }
+}
+
+function asideSentence({ topic, state, changedAt, closedAt, openedAt }: AlertedIncident): string {
+  if (state === 'closed') return `It lasted ${duration((closedAt ?? changedAt) - openedAt)}.`;
+  return topic === ''
+    ? 'The times that it left were taken back. Check the time synchronisation of the database’s machine.'
+    : 'They should not exist, and stop nothing else. List them with npx postbud set-aside, and repair each.';
 }
 
 function outageSentence({ waiting, nextProbeAt }: AlertedIncident, name: string, error: string): string {

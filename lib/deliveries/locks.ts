@@ -1,6 +1,6 @@
 // Every statement on these tables takes its locks in this order, so that no two transactions deadlock:
 //
-// 0. the row of a paced replay, or of an erasure. A step skips it when another process holds it;
+// 0. the row of a paced replay, or of an erasure. A step skips it when another process holds it. Or of what was set aside;
 // 1. the advisory locks of pruning, of fan-out and of a topic's emitters. A turn waits for the fan-out lock only when it
 //    has nothing to settle, so that it holds nothing else;
 // 2. rows of `lanes`, all that the transaction changes, by id. A claim skips rows that others have locked;

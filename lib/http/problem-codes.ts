@@ -122,6 +122,11 @@ export const problemCodes = {
     status: 409,
     example: 'ledger has no outage: there is nothing to probe. Its deliveries are retried as they are due.',
   },
+  not_broken: {
+    status: 409,
+    detail:
+      'There is nothing to repair: the event waits for fan-out or has its deliveries, or somebody has repaired it already.',
+  },
   incident_closed: {
     status: 409,
     detail: 'This incident is closed: nothing is left of it. If it comes back, it is opened again or anew.',

@@ -8,6 +8,7 @@ import { ABSENT_KINDS } from '../deliveries/outage.ts';
 export interface Failure {
   /** Empty for an outage. */
   readonly topic: string;
+  /** Empty for the bus itself. */
   readonly subscriber: string;
   readonly kind: string;
   /** The last error, its personal data masked. */
@@ -18,26 +19,29 @@ export interface Failure {
   readonly halted: number;
   /** Deliveries in them. */
   readonly waiting: number;
+  /** Dead letters; of the bus itself, the rows that it set aside. */
   readonly dead: number;
   /** The first failure; ISO 8601. */
   readonly since: string;
 }
 
 /**
- * Reads the outages, the lanes that a failing delivery blocks or a dead letter halts, and the error groups with dead letters.
+ * Reads the outages, the lanes that a failing delivery blocks or a dead letter halts, the error groups with dead letters,
+ * and what the bus set aside.
  *
  * What fails because nobody is there belongs to the outage once there is one, also until it has been tried again after it.
  */
 export async function findFailures(tx: Transaction): Promise<readonly Failure[]> {
   const values = [JSON.stringify(ABSENT_KINDS)];
   const [row] = await run<{ found: Found }>(tx, { text: FAILURES, values });
-  const { blocked, halted, dead, outages } = row!.found;
+  const { blocked, halted, dead, outages, aside } = row!.found;
   const failures = new Map<string, Failure>();
   for (const failure of [
     ...outages.map((outage) => ({ ...outage, topic: '', halted: 0, dead: 0, message: silence(outage.kind) })),
     ...blocked.map(failureOf),
     ...halted.map((halt) => ({ ...halt, halted: halt.lanes, dead: 0 })),
     ...dead.map(({ at, ...of }) => ({ ...NO_LANES, ...of, since: at })),
+    ...aside.map((of) => ({ ...NO_LANES, ...of, subscriber: '', message: ASIDE[of.kind] })),
   ]) {
     const key = JSON.stringify([failure.topic, failure.subscriber, failure.kind]);
     const earlier = failures.get(key);
@@ -51,6 +55,13 @@ interface Found {
   readonly blocked: readonly Blocked[];
   readonly halted: readonly Omit<Failure, 'halted' | 'dead'>[];
   readonly outages: readonly Omit<Failure, 'topic' | 'message' | 'halted' | 'dead'>[];
+  /** What the bus set aside and nobody has repaired. */
+  readonly aside: readonly {
+    readonly topic: string;
+    readonly kind: keyof typeof ASIDE;
+    readonly dead: number;
+    readonly since: string;
+  }[];
   readonly dead: readonly {
     readonly topic: string;
     readonly subscriber: string;
@@ -75,6 +86,12 @@ interface Blocked {
   readonly payload: unknown;
   readonly version: number;
 }
+
+/** The kinds of incidents of the bus itself, which have no subscriber, and their messages. */
+const ASIDE = {
+  strange_row: 'a row that should not exist: it has no event, or cannot be fanned out',
+  clock_was_ahead: 'times lay in the future, which only a wrong clock explains',
+} as const;
 
 const NO_LANES = { lanes: 0, halted: 0, waiting: 0 };
 
@@ -239,8 +256,14 @@ const FAILURES = `
       ) as oldest
     )) as at
     from dead
+  ),
+  aside as (
+    select topic, case when kind = 'clock_was_ahead' then kind else 'strange_row' end as kind, count(*) as dead,
+      min(at)::text as since
+    from set_aside where repaired_at is null group by 1, 2
   )
   select json_build_object(
+    'aside', (select coalesce(json_agg(aside), '[]') from aside),
     'outages', (select coalesce(json_agg(outage), '[]') from outage),
     'halted', (select coalesce(json_agg(halted), '[]') from halted),
     'blocked', (

@@ -5,8 +5,10 @@ import { dismiss, dismissOne } from '../../lib/deliveries/dismiss.ts';
 import { pause } from '../../lib/deliveries/pause.ts';
 import { replay } from '../../lib/deliveries/replay.ts';
 import { skip } from '../../lib/deliveries/skip.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
 import { readEvent } from '../../lib/operators/event/read.ts';
 import type { EventDelivery, EventView } from '../../lib/operators/event/view.ts';
+import { readOverview } from '../../lib/operators/overview/read.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
@@ -92,6 +94,40 @@ describe('an event that is not fanned out', () => {
     await open.commit();
     await drain(bus.db, [ledger()]);
     expect(to(await read(bus, eventId!)).state).toBe('delivered');
+  });
+
+  test('waits for a transaction that was prepared and never ended, which every page names with its ways out', async ({
+    bus,
+  }) => {
+    const gid = `booking's ${Date.now()}`;
+    const named = `'${gid.replaceAll("'", "''")}'`;
+    const prepared = await openTransaction(bus.url);
+    await prepared.emit('payment.captured', payment(1));
+    await prepared.client.query(`prepare transaction ${named}`);
+    await prepared.client.end();
+    onTestFinished(async () => void (await rows(bus.db, `rollback prepared ${named}`).catch(() => [])));
+    const [eventId] = await emitPayments(bus.db, 2, 2);
+    await drain(bus.db, [ledger()]);
+    const { why: reason } = to(await read(bus, eventId!));
+    expect(reason).toMatchObject({
+      code: 'producer_open',
+      producers: [{ pid: null, prepared: { gid, owner: 'postgres' }, since: expect.stringMatching(/Z$/) }],
+    });
+    expect(reason!.text).toContain(`end it with rollback prepared ${named} or commit prepared ${named}`);
+    // Nobody is told of a transaction of some seconds.
+    const shown = async () =>
+      (await readOverview(bus.db, [ledger()])).topics.find(({ topic }) => topic === 'payment.captured')!;
+    await expect
+      .poll(async () => (await shown()).heldBackBy, { timeout: 10_000 })
+      .toEqual({ gid, owner: 'postgres' });
+    expect((await examine(bus.db)).findings).toMatchObject([
+      { promise: expect.stringContaining('prepared and never ended'), count: 1, examples: [gid] },
+    ]);
+    await rows(bus.db, `rollback prepared ${named}`);
+    await drain(bus.db, [ledger()]);
+    expect(to(await read(bus, eventId!)).state).toBe('delivered');
+    expect(await shown()).toMatchObject({ heldBackSince: null, heldBackBy: null });
+    expect((await examine(bus.db)).findings).toEqual([]);
   });
 
   test('waits for the relay’s next look: not_fanned_out, since it was recorded', async ({ bus }) => {

@@ -178,3 +178,37 @@ describe('incidents', () => {
     expect([code, err]).toEqual([exitCode, expect.stringContaining(reason)]);
   });
 });
+
+describe('set-aside', () => {
+  test('lists what the bus set aside, and repair dismisses a row without an event', async ({
+    bus,
+    server,
+    postbud,
+  }) => {
+    await rows(
+      bus.db,
+      `insert into set_aside (at, kind, topic, event_id, found)
+       values (now(), 'unfit_marker', 'payment.captured', $1::uuid, '{"error": "null value"}')`,
+      [UNKNOWN],
+    );
+    const listed = await postbud('set-aside');
+    expect(listed.out).toContain('! A row of payment.captured that waits for fan-out, and has no event.');
+    const [, id] = /npx postbud repair (\d+) --reason/.exec(listed.out)!;
+    const incident = await postbud(`incidents ${idIn((await postbud('incidents')).out)}`);
+    expect(incident.out).toContain('To see and repair it: npx postbud set-aside');
+    const repaired = await postbud(`repair ${id} --reason tried`);
+    expect([repaired.code, repaired.out.replaceAll(/\s+/g, ' ')]).toEqual([
+      0,
+      expect.stringContaining(
+        `✓ Repaired ${id}. It is dismissed, and stays on record. Nothing is delivered.`,
+      ),
+    ]);
+    expect((await postbud('set-aside --json')).json()).toMatchObject({
+      open: 0,
+      items: [{ repaired: { reason: 'tried' } }],
+    });
+    expect(await postbud(`repair ${id} --reason tried`)).toMatchObject({ code: 1, out: '' });
+    expect(await postbud('repair')).toMatchObject({ code: 2 });
+    expect(server.url).toContain('http');
+  });
+});

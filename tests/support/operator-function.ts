@@ -17,6 +17,7 @@ import { eventsRoutes } from '../../lib/operators/events/routes.ts';
 import { followers } from '../../lib/operators/following/followers.ts';
 import { incidentRoutes } from '../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../lib/operators/lanes/routes.ts';
+import { setAsideRoutes } from '../../lib/operators/set-aside/routes.ts';
 import { smokeRoutes } from '../../lib/operators/smoke/routes.ts';
 import { subscriberRoutes } from '../../lib/operators/subscribers/routes.ts';
 import type { Badges } from '../../lib/operators/page/layout.ts';
@@ -47,6 +48,7 @@ export const operatorRoutes: readonly Route[] = [
   ...webhookRoutes,
   ...alertRoutes,
   ...smokeRoutes,
+  ...setAsideRoutes,
 ];
 
 interface OperatorFunctionOptions {

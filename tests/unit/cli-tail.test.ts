@@ -44,6 +44,7 @@ describe('what tail tells', () => {
     nextRetryAt: null,
     awaitingFanOut: 0,
     heldBackSince: null,
+    heldBackBy: null,
     hours: { delivered: [], deadLettered: [] },
   };
   const hoursOf = (...newest: number[]) => [

@@ -177,6 +177,7 @@ function topicOf(topic: string, fields: Partial<TopicOverview> = {}): TopicOverv
     nextRetryAt: null,
     awaitingFanOut: 0,
     heldBackSince: null,
+    heldBackBy: null,
     hours: HOURS,
     subscribers: [],
     ...fields,

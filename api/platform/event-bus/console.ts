@@ -8,6 +8,7 @@ import { erasureRoutes } from '../../../lib/operators/erasures/routes.ts';
 import { incidentRoutes } from '../../../lib/operators/incidents/routes.ts';
 import { laneRoutes } from '../../../lib/operators/lanes/routes.ts';
 import { logRoutes } from '../../../lib/operators/replays/routes.ts';
+import { setAsideRoutes } from '../../../lib/operators/set-aside/routes.ts';
 import { smokeRoutes } from '../../../lib/operators/smoke/routes.ts';
 import { subscriberRoutes } from '../../../lib/operators/subscribers/routes.ts';
 import { webhookRoutes } from '../../../lib/operators/webhooks/routes.ts';
@@ -27,6 +28,7 @@ export default operators(
     ...webhookRoutes,
     ...alertRoutes,
     ...smokeRoutes,
+    ...setAsideRoutes,
   ],
   perVisitor,
 );

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import type { Database } from '../../db/connect.ts';
 import { run } from '../../db/statement.ts';
+import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
 import { MINUTE } from '../../time.ts';
 import * as shape from '../shapes.ts';
 
@@ -240,6 +241,41 @@ const CHECKS: readonly Check[] = [
         select error_group, count(*) as count from deliveries where error_group is not null group by error_group
       ) as counted on error_group = key
       where coalesce(count, 0) <> coalesce(dead_lettered, 0)`,
+  },
+  {
+    promise: 'nothing is set aside that nobody has repaired',
+    what: [
+      'row is set aside: npx postbud set-aside shows it, npx postbud repair repairs it',
+      'rows are set aside: npx postbud set-aside shows them, npx postbud repair repairs each',
+    ],
+    text: `select 'set-aside ' || id as example from set_aside where repaired_at is null order by id`,
+  },
+  {
+    promise: 'no time lies ahead of the database’s clock',
+    what: [
+      'event was recorded, or lane is leased, until a time that only a wrong clock explains',
+      'events were recorded, or lanes are leased, until times that only a wrong clock explains',
+    ],
+    // The longest lease is 80 seconds. A relay takes such times back when it next looks.
+    text: `select id::text as example from event where created_at > clock_timestamp() + interval '10 seconds'
+      union all
+      select event_id::text from awaiting_fan_out where created_at > clock_timestamp() + interval '10 seconds'
+        and event_id not in (select id from event)
+      union all
+      select 'lane ' || id from lanes
+      where lease_token is not null and due_at > clock_timestamp() + interval '5 minutes'`,
+  },
+  {
+    promise: 'no transaction that was prepared and never ended holds a topic back',
+    what: [
+      'prepared transaction holds a topic back; end it with commit prepared or rollback prepared',
+      'prepared transactions hold topics back; end them with commit prepared or rollback prepared',
+    ],
+    // A two-phase commit takes seconds. Of several topics it is one transaction.
+    text: `select distinct gid as example from pg_locks ${JOIN_PREPARED}
+      where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
+        and pg_locks.database = (select oid from pg_database where datname = current_database())
+        and prepared < clock_timestamp() - interval '5 seconds'`,
   },
   {
     promise: 'every provider that is asked for webhooks that never came has answered in the last 3 hours',

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
-import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
+import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
 import type { FoundAttempts } from '../dead-letters/delivery.ts';
 import { HALT } from '../dead-letters/halts.ts';
 import type { FoundHalt } from '../dead-letters/halts.ts';
@@ -56,6 +56,9 @@ interface FoundProducer {
   readonly client_address: string | null;
   readonly state: string | null;
   readonly since: number | null;
+  /** Of a prepared transaction. */
+  readonly gid: string | null;
+  readonly owner: string | null;
 }
 
 export interface FoundDelivery extends FoundAttempts {
@@ -140,9 +143,10 @@ const EVENT = `
   ),
   emitter as (
     select pid, application_name, host(client_addr) as client_address, pg_stat_activity.state,
-      extract(epoch from xact_start) * 1000 as since
+      extract(epoch from coalesce(prepared, xact_start)) * 1000 as since, gid, owner
     from awaiting join pg_locks on objid::bigint = hashtext(awaiting.topic)::bigint & 4294967295
       left join pg_stat_activity using (pid)
+      ${JOIN_PREPARED}
     where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
       and pg_locks.database = (select oid from pg_database where datname = current_database())
   ),

@@ -5,6 +5,7 @@ import { silenceWords } from '../incidents/outage.ts';
 import { timeText, time } from '../page/instants.ts';
 import { eventPath } from '../page/links.ts';
 import { failureClause } from './failure.ts';
+import { endsOf } from '../prepared.ts';
 import { capitalize, count, joinNames, quantity, shortId } from '../page/words.ts';
 import type { EventDelivery, InFront, OpenProducer, Why } from './view.ts';
 
@@ -250,13 +251,21 @@ function placeWords(number: number, isMore: boolean): string {
 function producerWords(producers: readonly OpenProducer[]): Sentence {
   const [first, ...others] = producers;
   if (!first) return ['a producer’s transaction is open'];
-  const { applicationName, pid, clientAddress, state, since } = first;
-  const process = pid === null ? 'prepared' : `process ${pid}`;
+  const { applicationName, pid, clientAddress, state, since, prepared } = first;
+  const more = others.length === 0 ? '' : `, and ${quantity(others.length, 'other transaction')}`;
+  if (prepared !== null) {
+    const named = `the prepared transaction ${prepared.gid} of ${prepared.owner}`;
+    return [
+      `${named} has held its topic back`,
+      ...sinceWords(since),
+      `${more}; end it with ${endsOf(prepared).join(' or ')}`,
+    ];
+  }
+  const process = pid === null ? 'unknown process' : `process ${pid}`;
   const named = [
     applicationName,
     clientAddress === null ? process : `${process} at ${clientAddress}`,
     state,
   ].filter((fact) => fact !== null);
-  const more = others.length === 0 ? '' : `, and ${quantity(others.length, 'other transaction')}`;
   return [`a producer’s transaction (${named.join(', ')}) has been open`, ...sinceWords(since), more];
 }

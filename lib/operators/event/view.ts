@@ -5,6 +5,7 @@ import { halts } from '../dead-letters/halts.ts';
 import { deliveryFields } from '../dead-letters/read.ts';
 import { outage } from '../incidents/outage.ts';
 import * as shape from '../shapes.ts';
+import { preparedTransaction } from '../prepared.ts';
 
 /** Times in a text are those of Europe/Oslo. The fields beside it have them in UTC. */
 const text = z.string().meta({
@@ -61,7 +62,8 @@ const producer = z
     applicationName: z.string().nullable(),
     clientAddress: z.string().nullable(),
     state: z.string().nullable().meta({ description: 'As Postgres names it: `idle in transaction`.' }),
-    since: shape.instant.nullable().meta({ description: 'When the transaction began.' }),
+    since: shape.instant.nullable().meta({ description: 'When the transaction began, or was prepared.' }),
+    prepared: preparedTransaction.nullable().meta({ description: 'Null for one that is open.' }),
   })
   .meta({
     id: 'OpenProducer',

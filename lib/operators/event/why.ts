@@ -7,6 +7,7 @@ import type { FoundAttempts } from '../dead-letters/delivery.ts';
 import { outageOf } from '../incidents/outage.ts';
 import { STALLED_AFTER_MS } from '../overview/read.ts';
 import type { Found, FoundDelivery, FoundFirst, FoundLane } from './found.ts';
+import { preparedOf } from '../prepared.ts';
 import { reasonWords, written } from './sentences.ts';
 import type { Reason } from './sentences.ts';
 import type { InFront, OpenProducer, Why } from './view.ts';
@@ -72,6 +73,7 @@ function notFannedOut({ event, producers }: Found): Reason {
     clientAddress: producer.client_address,
     state: producer.state,
     since: instantOrNull(producer.since),
+    prepared: preparedOf(producer),
   }));
   return open.length > 0
     ? reasonOf('producer_open', { since: open[0]!.since, producers: open })

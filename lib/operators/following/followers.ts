@@ -1,6 +1,7 @@
 import { incidentFollowers } from '../incidents/follow.ts';
 import { laneFollowers } from '../lanes/follow.ts';
 import { replayFollowers } from '../replays/follow.ts';
+import { setAsideFollowers } from '../set-aside/follow.ts';
 import { rename } from '../subscribers/follow-rename.ts';
 import { subscriberFollowers } from '../subscribers/follow.ts';
 
@@ -9,6 +10,7 @@ export const followers = {
   ...incidentFollowers,
   ...laneFollowers,
   ...replayFollowers,
+  ...setAsideFollowers,
   ...subscriberFollowers,
   rename,
 };

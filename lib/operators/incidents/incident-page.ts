@@ -12,6 +12,7 @@ import {
   incidentPath,
   incidentsPath,
   replayedPath,
+  setAsidePath,
   subscriberPath,
   topicPath,
 } from '../page/links.ts';
@@ -33,6 +34,7 @@ const REFRESH_SECONDS = 15;
 /** Draws one incident: what is wrong, the way out of it, what it blocks, what it owes, and what was done. */
 export function incidentPage(view: IncidentView, context: PageContext): Html {
   const { subscriber, topic, generatedAt } = view;
+  if (subscriber === '') return asideIncidentPage(view, context);
   const refreshSeconds = isMoving(view) ? WATCHED_SECONDS : REFRESH_SECONDS;
   const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
     ${heading({
@@ -55,6 +57,23 @@ export function incidentPage(view: IncidentView, context: PageContext): Html {
   );
 }
 
+/** Draws an incident of the bus itself, which blocks no lane and has no dead letters. */
+function asideIncidentPage(view: IncidentView, context: PageContext): Html {
+  const { topic, generatedAt, state } = view;
+  const title = topic === null ? 'The database’s clock was ahead' : `Rows of ${topic} set aside`;
+  const content = html`<p class="back"><a href="${incidentsPath()}">← Incidents</a></p>
+    ${heading({
+      title,
+      lead: html`since ${timeToMinute(view.openedAt, generatedAt)}`,
+      live: liveness(generatedAt, REFRESH_SECONDS, context.url),
+    })}
+    ${sentenceAlert(view, state !== 'closed' && html`<a class="btn" href="${setAsidePath()}">See and repair…</a>`)}
+    ${missingReplayScope(context.operator)}
+    ${mayReplay(context.operator) && state !== 'closed' && html`<div class="acts choices">${acknowledgeForm(view, context)}</div>`}
+    ${actionsSection(view)}`;
+  return layout({ title, section: 'incidents', refreshSeconds: REFRESH_SECONDS, content }, context);
+}
+
 function actions(view: IncidentView, context: PageContext): Html | null {
   if (!mayReplay(context.operator) || view.state === 'closed') return null;
   return html`<div class="acts choices">
@@ -69,7 +88,10 @@ const ALERTS = {
   closed: ['ok', CHECK_ICON],
 } as const;
 
-function sentenceAlert({ state, sentence, acknowledged, others, generatedAt }: IncidentView): Html {
+function sentenceAlert(
+  { state, sentence, acknowledged, others, generatedAt }: IncidentView,
+  action?: Child,
+): Html {
   const [tone, icon] = ALERTS[state];
   const by =
     acknowledged !== null &&
@@ -78,7 +100,12 @@ function sentenceAlert({ state, sentence, acknowledged, others, generatedAt }: I
   const also = others.map(
     (other) => html` <a href="${incidentPath(other.incidentId)}">${other.sentence}</a>`,
   );
-  return alert(tone, icon, html`<b>${sentence}</b>${by}${also.length > 0 && [html` Also open:`, also]}`);
+  return alert(
+    tone,
+    icon,
+    html`<b>${sentence}</b>${by}${also.length > 0 && [html` Also open:`, also]}`,
+    action,
+  );
 }
 
 function factsSection(view: IncidentView): Html {

@@ -13,14 +13,17 @@ export const incidentId = z.uuid().meta({ description: 'The id of an incident.' 
 export const incidentState = z.enum(['happening', 'owed', 'closed']).meta({
   id: 'IncidentState',
   description:
-    '`happening`: lanes are blocked now. `owed`: no lane is, and dead letters are left or are being delivered again. `closed`: nothing is left of it.',
+    '`happening`: lanes are blocked now. `owed`: no lane is, and dead letters are left or are being delivered again, or rows are set aside. `closed`: nothing is left of it.',
 });
 
 export const incident = z
   .object({
     incidentId,
-    topic: shape.topic.nullable().meta({ description: 'Null for an outage: all topics of the subscriber.' }),
-    subscriber: z.string(),
+    topic: shape.topic.nullable().meta({
+      description:
+        'Null for an outage, which is all topics of the subscriber, and for a clock that was ahead.',
+    }),
+    subscriber: z.string().meta({ description: 'Empty for the bus itself: see what it set aside.' }),
     state: incidentState,
     sentence: z.string().meta({ description: 'What is wrong, in words.' }),
     lastError: shape.lastError,
@@ -34,7 +37,9 @@ export const incident = z
     waiting: shape.count.meta({
       description: 'Deliveries in these lanes; of a lane of a key up to 100 are counted.',
     }),
-    owed: shape.count.meta({ description: 'Its dead letters.' }),
+    owed: shape.count.meta({
+      description: 'Its dead letters; of the bus itself, the rows that it set aside.',
+    }),
     revision: z.int().positive().meta({ description: 'Counts the changes of its state.' }),
     acknowledged: z
       .object({ at: shape.instant, by: z.string(), note: z.string() })
@@ -130,8 +135,9 @@ export function incidentOf(found: FoundIncident): Incident {
   };
 }
 
-/** @param topic null: any. */
+/** @param topic null: any. @param subscriber empty: the bus itself. */
 function isListed(topic: string | null, subscriber: string): boolean {
+  if (subscriber === '') return true;
   if (topic === null) return subscriberNames().some((listed) => listed === subscriber);
   return isTopicName(topic) && catalog[topic].subscribers.some((listed) => listed === subscriber);
 }

@@ -36,6 +36,12 @@ function incidentItem(incident: Incident, now: string, isQuiet: boolean): Html {
   </li>`;
 }
 
+/** The title above incidents that block no lane. What the bus set aside is no dead letter. */
+export function owedTitle(incidents: readonly Incident[]): string {
+  const isOfBus = incidents.some(({ state, subscriber }) => state === 'owed' && subscriber === '');
+  return isOfBus ? 'Over, with something left to settle' : 'Over, with dead letters left';
+}
+
 /** Says since when an incident lasts, or how long it lasted. */
 function whenWords({ openedAt, closedAt }: Incident, now: string): Html {
   if (closedAt === null) return html`since ${timeToMinute(openedAt, now)}, ${ago(openedAt, now)}`;

@@ -8,14 +8,14 @@ import { cursorPager } from '../page/pager.ts';
 import { card, emptyCard, section } from '../page/sections.ts';
 import { count, quantity } from '../page/words.ts';
 import type { Incident } from './incident.ts';
-import { incidentItems } from './list.ts';
+import { incidentItems, owedTitle } from './list.ts';
 import type { IncidentList } from './read.ts';
 
 const REFRESH_SECONDS = 15;
 
 const SECTIONS = [
   { state: 'happening', title: 'Happening now', hint: 'lanes are blocked: their deliveries wait' },
-  { state: 'owed', title: 'Over, with dead letters left', hint: 'replay them, or dismiss them' },
+  { state: 'owed', title: null, hint: 'replay, dismiss or repair' },
   { state: 'closed', title: 'Closed', hint: 'nothing is left of them; newest first' },
 ] as const;
 
@@ -34,10 +34,10 @@ export function incidentsPage(view: IncidentList, context: PageContext): Html {
   );
 }
 
-function leadOf({ happening, owed }: IncidentList): string {
+function leadOf({ happening, owed, items }: IncidentList): string {
   const definition =
     'An incident is one kind of error of one subscriber on one topic, or an outage of a subscriber.';
-  return `${count(happening)} happening now, ${count(owed)} over with dead letters left. ${definition}`;
+  return `${count(happening)} happening now, ${count(owed)} ${owedTitle(items).toLowerCase().replace(',', '')}. ${definition}`;
 }
 
 function stateSection(
@@ -46,7 +46,12 @@ function stateSection(
 ): Html | null {
   const found = items.filter((incident: Incident) => incident.state === state);
   if (found.length === 0) return null;
-  return section({ id: state, title, hint, content: card(incidentItems(found, generatedAt)) });
+  return section({
+    id: state,
+    title: title ?? owedTitle(found),
+    hint,
+    content: card(incidentItems(found, generatedAt)),
+  });
 }
 
 function none({ url }: PageContext): Html {

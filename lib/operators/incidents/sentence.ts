@@ -18,6 +18,7 @@ interface Facts {
 export function sentenceOf(facts: Facts): string {
   const { topic, subscriber, state, lastError, ...of } = facts;
   const { kind } = lastError;
+  if (subscriber === '') return asideWords(topic, state, of.owed);
   if (topic === null) return outageWords(facts);
   if (kind === 'skipped') return skippedWords(topic, subscriber, of.owed);
   const [now, before] = predicates(kind);
@@ -32,6 +33,16 @@ export function sentenceOf(facts: Facts): string {
   if (state === 'closed') return `${what}: over, and nothing is left of it.`;
   if (of.owed === 0) return `${what}: its dead letters are being delivered again.`;
   return `${what}: ${quantity(of.owed, 'dead letter')} left.`;
+}
+
+/** Of the bus itself: rows that should not exist, or a clock that was ahead. */
+function asideWords(topic: string | null, state: Facts['state'], rows: number): string {
+  if (topic === null)
+    return state === 'closed'
+      ? 'The database’s clock was ahead. Somebody has taken note of it.'
+      : 'The database’s clock was ahead. The times that it left were taken back.';
+  if (state === 'closed') return `The bus had set rows of ${topic} aside. All are repaired.`;
+  return `The bus set aside ${quantity(rows, 'row')} of ${topic} that should not exist.`;
 }
 
 /** An outage is over when somebody answers; what waited follows by itself. */

@@ -1,3 +1,4 @@
+import { endsOf } from '../prepared.ts';
 import { gapsSection } from '../backfills/gaps-section.ts';
 import { errorGroupTable } from '../dead-letters/error-groups.ts';
 import { countCells, outageLine, pauseLine, subscriberTags } from '../overview/topic-table.ts';
@@ -58,7 +59,8 @@ export function topicPage(view: TopicView, context: PageContext): Html {
 }
 
 function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html {
-  const { inCatalog, producer, pending, failing, deadLettered, awaitingFanOut, heldBackSince } = topic;
+  const { inCatalog, producer, pending, failing, deadLettered, awaitingFanOut, heldBackSince, heldBackBy } =
+    topic;
   return html`<dl class="facts">
     ${
       inCatalog &&
@@ -73,7 +75,13 @@ function topicFacts({ topic, version, orderedBy, generatedAt }: TopicView): Html
       fact(
         'Held back',
         html`<span class="fail-t"
-          >since ${timeToMinute(heldBackSince, generatedAt)}, by an open transaction of its producer</span
+          >since ${timeToMinute(heldBackSince, generatedAt)}, by
+          ${
+            heldBackBy === null
+              ? 'an open transaction of its producer'
+              : html`the prepared transaction <span class="mono">${heldBackBy.gid}</span> of
+                  <span class="mono">${heldBackBy.owner}</span>. End it: ${endsOf(heldBackBy).join(' or ')}`
+          }</span
         >`,
       )
     }

@@ -145,6 +145,7 @@ function quiet(topic: string): TopicOverview {
     nextRetryAt: null,
     awaitingFanOut: 0,
     heldBackSince: null,
+    heldBackBy: null,
     hours: { delivered: none, deadLettered: none },
     subscribers: [],
   };

@@ -3,7 +3,7 @@ import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { LANES_COUNTED, halting } from '../../deliveries/halts.ts';
-import { EMITTER_LOCKS } from '../../outbox/emitter-locks.ts';
+import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
 import { MINUTE, SECOND } from '../../time.ts';
 import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
@@ -21,7 +21,8 @@ export interface Found {
     subscriber: string;
     events: number;
     oldest: number;
-    held_back_since: number | null;
+    /** The oldest transaction that holds the topic back. `gid` and `owner` are those of a prepared one. */
+    held_back: { since: number; gid: string | null; owner: string | null } | null;
   }[];
   readonly waits: readonly {
     topic: string;
@@ -116,17 +117,20 @@ const OVERVIEW = `
     from backlog group by topic, subscriber
   ),
   emitter as materialized (
-    select objid::bigint as lock, min(xact_start) as since
-    from pg_locks join pg_stat_activity using (pid)
+    -- A prepared transaction has no process: its lock is known by the transaction's number.
+    select distinct on (objid) objid::bigint as lock, coalesce(prepared, xact_start) as since, gid, owner
+    from pg_locks left join pg_stat_activity using (pid)
+      ${JOIN_PREPARED}
     where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = ${EMITTER_LOCKS} and objsubid = 2
       and pg_locks.database = (select oid from pg_database where datname = current_database())
-      and xact_start < clock_timestamp() - ${LONG_TRANSACTION_MS} * interval '1 millisecond'
-    group by objid
+      and coalesce(prepared, xact_start) < clock_timestamp() - ${LONG_TRANSACTION_MS} * interval '1 millisecond'
+    order by objid, since
   ),
   awaiting as (
-    select topic, subscriber, sum(events) as events, extract(epoch from min(oldest)) * 1000 as oldest,
-      (select extract(epoch from since) * 1000 from emitter where lock = hashtext(topic)::bigint & 4294967295)
-        as held_back_since
+    select topic, subscriber, sum(events) as events, extract(epoch from min(oldest)) * 1000 as oldest, (
+      select json_build_object('since', extract(epoch from since) * 1000, 'gid', gid, 'owner', owner) from emitter
+      where lock = hashtext(topic)::bigint & 4294967295
+    ) as held_back
     from (
       select topic, subscribers, count(*) as events, min(created_at) as oldest
       from awaiting_fan_out where topic <> '${SMOKE_TEST.topic}' group by topic, subscribers

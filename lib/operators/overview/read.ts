@@ -7,6 +7,7 @@ import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { MINUTE, SECOND, instantOf, instantOrNull } from '../../time.ts';
 import { incident, incidentOf } from '../incidents/incident.ts';
 import { heedlessOf, outage, outageOf } from '../incidents/outage.ts';
+import { preparedOf, preparedTransaction } from '../prepared.ts';
 import * as shape from '../shapes.ts';
 import type { Counts } from '../shapes.ts';
 import { INCIDENTS, findOverview } from './found.ts';
@@ -77,6 +78,9 @@ export const topicOverview = z
     }),
     heldBackSince: shape.instant.nullable().meta({
       description: 'The time since which a producer’s open transaction has held back the topic’s events.',
+    }),
+    heldBackBy: preparedTransaction.nullable().meta({
+      description: 'The transaction that holds them back, if it is prepared and was never ended.',
     }),
     hours,
     subscribers: z.array(subscriberOverview),
@@ -256,7 +260,8 @@ function topicsOf(
           .filter((at) => at !== null)
           .toSorted()[0] ?? null,
       awaitingFanOut: waiting?.events ?? 0,
-      heldBackSince: instantOrNull(waiting?.held_back_since ?? null),
+      heldBackSince: instantOrNull(waiting?.held_back?.since ?? null),
+      heldBackBy: preparedOf(waiting?.held_back),
       hours: hoursOf(found.hours.filter((hour) => hour.topic === topic)),
       subscribers: rows,
     };

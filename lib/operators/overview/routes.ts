@@ -24,6 +24,7 @@ export const TROUBLED_TOPIC = {
   nextRetryAt: '2026-02-21T09:35:00.000Z',
   awaitingFanOut: 0,
   heldBackSince: null,
+  heldBackBy: null,
   hours: NO_HOURS,
   subscribers: [
     {

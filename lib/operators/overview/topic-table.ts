@@ -81,8 +81,8 @@ function topicRows(topic: TopicOverview, now: string, { operator }: PageContext)
         ${
           topic.heldBackSince !== null &&
           html`<span class="s fail-t"
-            >held back since ${timeToMinute(topic.heldBackSince, now)} by an open transaction of its
-            producer</span
+            >held back since ${timeToMinute(topic.heldBackSince, now)} by
+            ${topic.heldBackBy === null ? 'an open' : 'a prepared'} transaction of its producer</span
           >`
         }
       </th>

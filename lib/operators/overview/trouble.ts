@@ -1,6 +1,7 @@
+import { endsOf } from '../prepared.ts';
 import { html } from '../../markup.ts';
 import type { Html } from '../../markup.ts';
-import { incidentItems } from '../incidents/list.ts';
+import { incidentItems, owedTitle } from '../incidents/list.ts';
 import { CHECK_ICON, CLOCK_ICON, DEAD_ICON, PAUSE_ICON, WARNING_ICON } from '../page/icons.ts';
 import { age, timeToMinute } from '../page/instants.ts';
 import { incidentsPath, topicPath } from '../page/links.ts';
@@ -23,7 +24,7 @@ export function troubles(view: Overview): Html {
     lateTrouble(view),
     pausedTrouble(view),
     otherReleaseTrouble(view),
-    incidentSection(view, 'owed', 'Over, with dead letters left'),
+    incidentSection(view, 'owed', owedTitle(view.incidents)),
   ].filter((one) => one !== null);
   const { failing, deadLettered } = view.totals.deliveries;
   return html`${found.length === 0 && failing + deadLettered === 0 ? allQuiet() : found}`;
@@ -76,6 +77,17 @@ function incidentSection(view: Overview, state: 'happening' | 'owed', title: str
 function lateTrouble({ topics, generatedAt }: Overview): Html | null {
   const held = topics.find(({ heldBackSince }) => heldBackSince !== null);
   if (held?.heldBackSince) {
+    const { heldBackBy: prepared } = held;
+    if (prepared !== null)
+      return alert(
+        'fail',
+        WARNING_ICON,
+        html`<b><span class="mono">${held.topic}</span> is held back</b> by the prepared transaction
+          <span class="mono">${prepared.gid}</span> of <span class="mono">${prepared.owner}</span>, since
+          ${timeToMinute(held.heldBackSince, generatedAt)}. Its program never ended it. End it in the
+          database: <code>${endsOf(prepared)[0]}</code> or <code>${endsOf(prepared)[1]}</code>.`,
+        openTopic(held.topic),
+      );
     return alert(
       'fail',
       WARNING_ICON,

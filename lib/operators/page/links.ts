@@ -53,6 +53,8 @@ export const erasurePath = (erasureId: string) => `${HOME}/erasures/${encodeURIC
 
 export const incidentsPath = (query: Query = {}) => withQuery(`${HOME}/incidents`, query);
 
+export const setAsidePath = () => `${HOME}/set-aside`;
+
 export const incidentPath = (incidentId: string) => `${HOME}/incidents/${encodeURIComponent(incidentId)}`;
 
 /** The page that shows what an operator has just revealed. */

@@ -1,0 +1,205 @@
+import { describe, expect } from 'vitest';
+
+import { incidentMessage } from '../../lib/alerts/message.ts';
+import { claimAlerts } from '../../lib/alerts/claim-alerts.ts';
+import { NotRepairable, repair } from '../../lib/deliveries/repair.ts';
+import { takeBackTimes } from '../../lib/deliveries/take-back-times.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
+import { contradictions, drainLive, emitPayments, numbers, rows, statesOf } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { ledger } from '../support/ledger.ts';
+import { BROWSER, test } from '../support/operator-test.ts';
+import type { Operators } from '../support/operator-test.ts';
+
+const HOW = { by: 'kari', reason: 'case 4411' };
+
+/** Spoils the marker of an event, so that it cannot be fanned out. */
+const SPOILT = `update awaiting_fan_out set subscribers = '{ledger,NULL}' where event_id = $1::uuid`;
+
+/** A marker as somebody may insert it who may write to the tables. */
+const WITHOUT_EVENT = `insert into awaiting_fan_out (topic, created_at, seq, event_id, ordering_key, open, payload_bytes,
+    subscribers)
+  values ('payment.captured', clock_timestamp(), -1, gen_random_uuid(), '', 1, 10, '{ledger,NULL}')`;
+
+const promises = async ({ db }: Bus) => (await examine(db)).findings.map(({ promise }) => promise);
+
+const incidents = async (operators: Operators) =>
+  (await operators.ask('/incidents')).json['items'] as Readonly<Record<string, unknown>>[];
+
+const setAside = async (operators: Operators) =>
+  (await operators.ask('/set-aside')).json['items'] as Readonly<Record<string, unknown> & { id: string }>[];
+
+const shown = async (operators: Operators, path: string) =>
+  (await operators.ask(path, { accept: BROWSER })).text.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+
+describe('a row that the bus set aside', () => {
+  test('is an incident of the bus, in every place’s own words, until an operator repairs it', async ({
+    bus,
+    operators,
+  }) => {
+    await rows(bus.db, WITHOUT_EVENT);
+    await drainLive(bus.db, [ledger()]);
+    const sentence = 'The bus set aside 1 row of payment.captured that should not exist.';
+    const [incident] = await incidents(operators);
+    expect(incident).toMatchObject({
+      state: 'owed',
+      topic: 'payment.captured',
+      subscriber: '',
+      sentence,
+      owed: 1,
+      inCatalog: true,
+      lastError: { kind: 'strange_row' },
+    });
+    expect(await shown(operators, '')).toContain(sentence);
+    const page = await shown(operators, `/incidents/${String(incident!['incidentId'])}`);
+    expect(page).toContain('Rows of payment.captured set aside');
+    expect(page).toContain('See and repair…');
+    expect(page).not.toMatch(/Dead letters of|Retire|on payment\.captured/);
+    const [row] = await setAside(operators);
+    expect(row).toMatchObject({
+      kind: 'unfit_marker',
+      topic: 'payment.captured',
+      eventExists: false,
+      error: expect.stringContaining('null value'),
+      repaired: null,
+    });
+    expect(await shown(operators, '/set-aside')).toContain('has no event');
+    expect(await promises(bus)).toEqual(['nothing is set aside that nobody has repaired']);
+
+    const repaired = await operators.ask(`/set-aside/${row!.id}/repair`, {
+      form: { reason: 'case 4411' },
+      accept: BROWSER,
+    });
+    expect(repaired.status).toBe(303);
+    expect(await shown(operators, `/set-aside?done=repair&of=${row!.id}`)).toContain(
+      `Repaired ${row!.id}. It stays on record, and nothing is delivered.`,
+    );
+    expect(await incidents(operators)).toMatchObject([
+      { state: 'closed', sentence: 'The bus had set rows of payment.captured aside. All are repaired.' },
+    ]);
+    expect((await setAside(operators))[0]).toMatchObject({ repaired: { reason: 'case 4411' } });
+    expect(await rows(bus.db, 'select action, topic, reason from operator_actions')).toEqual([
+      { action: 'repair', topic: 'payment.captured', reason: 'case 4411' },
+    ]);
+    expect(await promises(bus)).toEqual([]);
+    const again = await operators.ask(`/set-aside/${row!.id}/repair`, { json: { reason: 'again' } });
+    expect([again.status, again.json['code']]).toEqual([409, 'not_broken']);
+  });
+
+  test('is told of by alerts as a row of its topic, and not as a subscriber that fails', async ({
+    bus,
+    operators,
+  }) => {
+    await rows(bus.db, WITHOUT_EVENT);
+    await drainLive(bus.db, [ledger()]);
+    await incidents(operators);
+    const claimed = await claimAlerts(bus.db, 'webhook');
+    const { subject, entries } = incidentMessage(claimed!.incidents, {
+      environment: 'Production',
+      publicUrl: '',
+    });
+    expect(subject).toMatch(/^Since .*: 1 row of payment\.captured set aside$/);
+    expect(entries[0]!.text).toContain('npx postbud set-aside');
+  });
+
+  test('whose event exists is delivered in its place, if nothing newer was fanned out', async ({
+    bus,
+    handed,
+    ledger: own,
+    output,
+  }) => {
+    output.text();
+    const [, second] = await emitPayments(bus.db, 1, 2);
+    await rows(bus.db, SPOILT, [second]);
+    await drainLive(bus.db, [own()]);
+    expect(await promises(bus)).toContain('every event waits for fan-out or is fanned out');
+    const [row] = await rows<{ id: string }>(bus.db, 'select id::text from set_aside');
+    expect(await repair(bus.db, { id: row!.id, ...HOW })).toMatchObject({
+      outcome: 'in_its_place',
+      eventId: second,
+    });
+    await emitPayments(bus.db, 3, 3);
+    await drainLive(bus.db, [own()]);
+    expect(handed).toEqual(numbers(1, 3));
+    expect(await promises(bus)).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('whose event exists is delivered as if recorded now, if something newer was fanned out', async ({
+    bus,
+    handed,
+    ledger: own,
+    output,
+  }) => {
+    output.text();
+    const [first] = await emitPayments(bus.db, 1, 3);
+    await rows(bus.db, SPOILT, [first]);
+    await drainLive(bus.db, [own()]);
+    const [row] = await rows<{ id: string }>(bus.db, 'select id::text from set_aside');
+    expect(await repair(bus.db, { id: row!.id, ...HOW })).toMatchObject({ outcome: 'late' });
+    await drainLive(bus.db, [own()]);
+    expect(handed).toEqual([2, 3, 1]);
+    expect(await promises(bus)).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
+
+describe('an event that was never fanned out', () => {
+  test('is given its marker by its id, once, and no other event is', async ({ bus, handed, ledger: own }) => {
+    const [first] = await emitPayments(bus.db, 1, 2);
+    await rows(bus.db, 'delete from awaiting_fan_out where event_id = $1::uuid', [first]);
+    await drainLive(bus.db, [own()]);
+    const { findings } = await examine(bus.db);
+    expect(findings.map(({ examples }) => examples)).toEqual([[first]]);
+    expect(await repair(bus.db, { id: first!, ...HOW })).toEqual({
+      outcome: 'late',
+      topic: 'payment.captured',
+      eventId: first,
+    });
+    await expect(repair(bus.db, { id: first!, ...HOW })).rejects.toMatchObject({ code: 'not_broken' });
+    await drainLive(bus.db, [own()]);
+    expect(handed).toEqual([2, 1]);
+    expect(await statesOf(bus.db)).toEqual(['delivered', 'delivered']);
+    await expect(repair(bus.db, { id: first!, ...HOW })).rejects.toMatchObject({ code: 'not_broken' });
+    for (const id of ['019a0000-0000-7000-8000-000000000009', '12345'])
+      await expect(repair(bus.db, { id, ...HOW })).rejects.toEqual(new NotRepairable('not_found'));
+    expect(await promises(bus)).toEqual([]);
+  });
+});
+
+describe('a clock that was ahead', () => {
+  test('is an incident until an operator takes note, and a finding while its times are there', async ({
+    bus,
+    operators,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    for (const table of ['events', 'awaiting_fan_out'])
+      await rows(bus.db, `update ${table} set created_at = created_at + interval '2 hours'`);
+    expect(await promises(bus)).toEqual(['no time lies ahead of the database’s clock']);
+    await takeBackTimes(bus.db);
+    expect(await incidents(operators)).toMatchObject([
+      {
+        topic: null,
+        subscriber: '',
+        state: 'owed',
+        outage: null,
+        sentence: 'The database’s clock was ahead. The times that it left were taken back.',
+      },
+    ]);
+    const [row] = await setAside(operators);
+    await operators.ask(`/set-aside/${row!.id}/repair`, { json: { reason: 'ntp is back' } });
+    expect(await incidents(operators)).toMatchObject([{ state: 'closed' }]);
+    expect(await promises(bus)).toEqual([]);
+  });
+
+  test('is found by a lane that is leased for longer than any lease', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drainLive(bus.db, []);
+    await rows(
+      bus.db,
+      `update lanes set lease_token = gen_random_uuid(), due_at = clock_timestamp() + interval '2 hours'
+       where subscriber = 'ledger'`,
+    );
+    expect(await promises(bus)).toEqual(['no time lies ahead of the database’s clock']);
+  });
+});
