@@ -5,7 +5,8 @@ import type { Arena, Campaign } from './campaign.ts';
 import { MUTATIONS } from './mutations.ts';
 import type { Mutation } from './mutations.ts';
 import { RULES } from './promises/promises.ts';
-import { playSurroundings, surroundingsNamed } from './surroundings/command.ts';
+import { checkSurrounded, playSurroundings, surroundingsNamed } from './surroundings/command.ts';
+import { SURROUNDED_MUTATIONS } from './surroundings/mutations.ts';
 import { SURROUNDINGS } from './surroundings/surroundings.ts';
 import { inShort, inWords } from './words.ts';
 
@@ -18,11 +19,13 @@ const USAGE = `npm run chaos -- [--seed N] [--runs N] [--path P] [--mutation NAM
                    check the unchanged bus. The mutations are:
                    ${MUTATIONS.map(({ name }) => name).join('\n                   ')}
 
-npm run chaos -- --surroundings [NAME|all]
+npm run chaos -- --surroundings [NAME|all] [--mutation NAME|all]
 
   brings about hostile surroundings instead (settings, restarts, poolers, strange rows), each in a database of its own,
   and checks that the bus keeps its promises there. They are:
-                   ${SURROUNDINGS.map(({ name }) => name).join('\n                   ')}`;
+                   ${SURROUNDINGS.map(({ name }) => name).join('\n                   ')}
+  --mutation NAME  break the bus in one way, and check that its surrounding finds it:
+                   ${SURROUNDED_MUTATIONS.map(({ name }) => name).join('\n                   ')}`;
 
 /** Some three minutes on two cores. */
 const RUNS = 60;
@@ -44,18 +47,27 @@ const { values, positionals } = parseArgs({
 const seed = values.seed === undefined ? Math.trunc(Math.random() * 1_000_000_000) : Number(values.seed);
 
 async function main(): Promise<number> {
-  const chosen = MUTATIONS.filter(({ name }) => values.mutation === 'all' || values.mutation === name);
+  const isChosen = ({ name }: { name: string }) => values.mutation === 'all' || values.mutation === name;
+  const chosen = MUTATIONS.filter(isChosen);
+  const surrounded = SURROUNDED_MUTATIONS.filter(isChosen);
   const numbers = [values.seed, values.runs, values.path];
   const isNumeric = numbers.every((value) => value === undefined || /^\d+$/.test(value));
   const surroundings = values.surroundings ? surroundingsNamed(positionals[0] ?? 'all') : [];
+  const areKnown = (values.surroundings ? surrounded : chosen).length > 0;
   const isUnknown = values.surroundings ? surroundings.length === 0 : positionals.length > 0;
-  if (values.help || !isNumeric || isUnknown || (values.mutation !== undefined && chosen.length === 0)) {
+  if (values.help || !isNumeric || isUnknown || (values.mutation !== undefined && !areKnown)) {
     console.log(USAGE);
     return values.help ? 0 : 2;
   }
   const arena = await openArena();
   try {
-    if (values.surroundings) return (await playSurroundings(arena, surroundings)) ? 0 : 1;
+    if (values.surroundings) {
+      const hasHeld =
+        surrounded.length > 0
+          ? await checkSurrounded(arena, surrounded)
+          : await playSurroundings(arena, surroundings);
+      return hasHeld ? 0 : 1;
+    }
     const areFound = await checkMutations(arena, chosen);
     if (chosen.length > 0 && values.mutation !== 'all') return areFound ? 0 : 1;
     const isSound = await checkBus(arena);

@@ -3,7 +3,10 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 
 import { DAY, SECOND, sleep } from '../../../lib/time.ts';
+import { FAN_OUT_LOCK } from '../../../lib/deliveries/locks.ts';
+import { payloadOf } from '../../support/bus.ts';
 import { SECRET, eventOf, requestOf } from '../../support/receive.ts';
+import { opened } from '../produce.ts';
 import { Stage, traffic } from './stage.ts';
 import type { Outcome, Scene, Surrounding } from './surrounding.ts';
 
@@ -25,8 +28,7 @@ export const isolation: readonly Surrounding[] = LEVELS.flatMap((level, index) =
 
 async function inIsolation({ arena, build }: Scene, level: string, place: Place): Promise<Outcome> {
   const stage = await Stage.open(arena, build, {
-    traffic: traffic({ producers: 5, transactions: 24 }),
-    // Between the look at the locks and that at the events, a producer may commit.
+    traffic: traffic({ producers: 5, transactions: 20 }),
     pauses: { relays: { chance: 0.4, longestMs: 80 }, producers: { chance: 0.1, longestMs: 20 } },
   });
   try {
@@ -37,7 +39,8 @@ async function inIsolation({ arena, build }: Scene, level: string, place: Place)
     // In a start-up option a blank needs a backslash.
     const options = place === 'url' ? `-c default_transaction_isolation=${level.replace(' ', '\\ ')}` : '';
     const url = (by: string) => stage.url(by, { options });
-    await Promise.all([1, 2, 3].map(() => stage.relay(url)));
+    await Promise.all([stage.relay(url), stage.relay(url)]);
+    for (const round of [1, 2, 3]) await overtake(stage, url, round);
     let isOver = false;
     const operators = operate(stage, url('operator'), () => isOver);
     const [, refused] = await Promise.all([stage.produce(url('producer')), receive(stage, url('receiver'))]);
@@ -47,12 +50,40 @@ async function inIsolation({ arena, build }: Scene, level: string, place: Place)
     await stage.rest(20 * SECOND);
     const broken = [...refused, ...failed, ...(await stage.broken())];
     return {
-      did: `three relays, five producers, replays, backfills and prunes, and a receiver's twins`,
+      did: `two relays, five producers, replays, backfills and prunes, and a receiver's twins`,
       broken,
     };
   } finally {
     await stage.close();
   }
+}
+
+/**
+ * A producer commits late, and another one overtakes it, while a turn that began in between waits for another one's
+ * fan-out. In READ COMMITTED that turn sees both.
+ */
+async function overtake(stage: Stage, url: (by: string) => string, round: number): Promise<void> {
+  const [fanOut, late, quick] = await Promise.all([1, 2, 3].map(() => opened(url('producer'))));
+  await fanOut!.query(`begin; select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`);
+  for (const [by, tag] of [
+    [late!, `late ${round}`],
+    [quick!, `quick ${round}`],
+  ] as const) {
+    await by.query('begin');
+    const { id } = await stage.build.bus.emit(
+      by,
+      'payment.captured',
+      payloadOf('payment.captured', { intentId: tag }),
+    );
+    stage.emitted({ id, tag, fate: 'committed' });
+  }
+  await quick!.query('commit');
+  const waiting = `select from pg_locks where locktype = 'advisory' and classid = ${FAN_OUT_LOCK} and not granted`;
+  for (let looks = 0; looks < 100 && (await stage.sql(waiting)).length === 0; looks += 1) await sleep(20);
+  await late!.query('commit');
+  await fanOut!.query('commit');
+  await stage.rest(5 * SECOND);
+  await Promise.all([fanOut, late, quick].map((client) => client!.end()));
 }
 
 /** Replays, backfills and prunes, again and again. @returns why any of them failed. */

@@ -1,12 +1,6 @@
-import { spawn } from 'node:child_process';
-import { chmod, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-
 import { connect, migrate } from '../../../lib/db/connect.ts';
 import { SECOND, sleep } from '../../../lib/time.ts';
-import { freePort } from '../../support/postgres.ts';
-import { programPath } from '../../support/programs.ts';
-import type { Arena } from '../campaign.ts';
+import { pgbouncerPath, startPgbouncer } from '../../support/pgbouncer.ts';
 import { opened } from '../produce.ts';
 import { Stage, traffic } from './stage.ts';
 import type { Outcome, Scene, Surrounding } from './surrounding.ts';
@@ -17,7 +11,7 @@ export const pooler: Surrounding = {
   name: 'pooler-without-named-statements',
   point: 6,
   inCi: true,
-  lacks: () => (programPath('pgbouncer') === undefined ? 'pgbouncer is not installed' : null),
+  lacks: () => (pgbouncerPath === undefined ? 'pgbouncer is not installed' : null),
   play: behindPooler,
 };
 
@@ -25,8 +19,8 @@ async function behindPooler({ arena, build }: Scene): Promise<Outcome> {
   const stage = await Stage.open(arena, build, {
     traffic: traffic({ producers: 4, transactions: 20, handlersMs: [0, 30] }),
   });
-  const bouncer = await startPooler(arena);
-  const { port } = bouncer;
+  const bouncer = await startPgbouncer(arena.cluster.url('postgres'), 5);
+  const port = Number(new URL(bouncer.urlOf(stage.url('any'))).port);
   try {
     await Promise.all([1, 2].map(() => stage.relay((name) => stage.url(name, { port }))));
     await stage.produce(stage.url('producer', { port }));
@@ -47,7 +41,7 @@ async function behindPooler({ arena, build }: Scene): Promise<Outcome> {
     };
   } finally {
     await stage.close();
-    bouncer.stop();
+    await bouncer.stop();
   }
 }
 
@@ -87,45 +81,4 @@ async function migrated(stage: Stage, port: number): Promise<string[]> {
     await Promise.all(connections.map(({ close }) => close()));
     await stage.sql(`drop database ${database} with (force)`);
   }
-}
-
-/** Starts PgBouncer before the server, each transaction on any of five connections. */
-async function startPooler({ cluster, folder }: Arena): Promise<{ port: number; stop: () => void }> {
-  const port = await freePort();
-  const file = join(folder, `pgbouncer-${port}.ini`);
-  await writeFile(
-    file,
-    `[databases]
-* = host=127.0.0.1 port=${cluster.port} user=postgres
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = ${port}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 5
-max_client_conn = 200
-ignore_startup_parameters = extra_float_digits,options
-${process.getuid?.() === 0 ? 'user = postgres' : ''}
-`,
-  );
-  await chmod(file, 0o644);
-  const child = spawn(programPath('pgbouncer')!, [file], { stdio: ['ignore', 'ignore', 'pipe'] });
-  const stop = () => void child.kill('SIGKILL');
-  process.once('exit', stop);
-  await new Promise<void>((resolve, reject) => {
-    let written = '';
-    child.once('exit', () => reject(new Error(`pgbouncer has ended: ${written}`)));
-    child.stderr.on('data', (text) => {
-      written += String(text);
-      if (written.includes('process up')) resolve();
-    });
-  });
-  return {
-    port,
-    stop() {
-      process.off('exit', stop);
-      stop();
-    },
-  };
 }

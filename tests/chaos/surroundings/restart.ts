@@ -28,7 +28,7 @@ async function overRestart(
   awayMs: number,
 ): Promise<Outcome> {
   const stage = await Stage.open(arena, build, {
-    traffic: traffic({ producers: 3, transactions: 28, keys: 2, handlersMs: [50, 500], longestHoldMs: 100 }),
+    traffic: traffic({ producers: 3, transactions: 28, keys: 2, handlersMs: [50, 500], holdMs: [0, 100] }),
   });
   try {
     await Promise.all([stage.relay(), stage.relay()]);

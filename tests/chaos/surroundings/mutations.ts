@@ -1,0 +1,77 @@
+import type { Change } from '../build.ts';
+
+/** A mistake that is built into the bus, and that a surrounding must find. */
+export interface SurroundedMutation {
+  readonly name: string;
+  /** The surrounding. */
+  readonly foundBy: string;
+  /** What that finds, at least; anything else would show another mistake. */
+  readonly finds: RegExp;
+  readonly changes: readonly Change[];
+}
+
+const TURN = 'drizzle/migrations/0040_surroundings.sql';
+
+export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
+  {
+    // As it was: each transaction in what the database, the role or the URL sets.
+    name: 'turn-in-any-isolation',
+    foundBy: 'repeatable-read-by-the-database',
+    finds: /is older than|serialize/,
+    changes: [
+      {
+        file: TURN,
+        from: `if current_setting('transaction_isolation') <> 'read committed' then`,
+        to: 'if false then',
+      },
+    ],
+  },
+  {
+    name: 'transactions-as-the-url-says',
+    foundBy: 'repeatable-read-by-the-url',
+    finds: /there is no delivery/,
+    changes: [
+      {
+        file: 'lib/db/connect.ts',
+        from: "const READ_COMMITTED = { isolationLevel: 'read committed' } as const;",
+        to: 'const READ_COMMITTED = {} as const;',
+      },
+    ],
+  },
+  {
+    name: 'names-kept-behind-a-pooler',
+    foundBy: 'pooler-without-named-statements',
+    finds: /still wait/,
+    changes: [
+      {
+        file: 'lib/db/prepared-names.ts',
+        from: 'if (!saysThatNamesAreLost(error)) return;',
+        to: 'if (error !== null) return;',
+      },
+    ],
+  },
+  {
+    name: 'delivery-without-event-stops-its-lane',
+    foundBy: 'marker-without-an-event',
+    finds: /wait behind it/,
+    changes: [
+      {
+        file: 'lib/deliveries/claim.ts',
+        from: 'events.get(position) ?? NO_EVENT',
+        to: 'events.get(position)!',
+      },
+    ],
+  },
+  {
+    name: 'strange-marker-stops-its-topic',
+    foundBy: 'marker-that-no-fan-out-takes',
+    finds: /wait behind it/,
+    changes: [
+      {
+        file: 'lib/deliveries/turn.ts',
+        from: 'if (!isOfRow(error)) throw error;',
+        to: 'if (error !== null) throw error;',
+      },
+    ],
+  },
+];
