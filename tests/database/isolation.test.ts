@@ -9,11 +9,12 @@ import { connect, migrate } from '../../lib/db/connect.ts';
 import type { Connection, Database } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
 import { emit } from '../../lib/outbox/emit.ts';
+import { FAN_OUT_LOCK } from '../../lib/deliveries/locks.ts';
 import { RECEIVED_TABLE } from '../../lib/receive/remember.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
 import { SECOND } from '../../lib/time.ts';
-import { deliveriesOf, drain, emitPayments, payment, rows, START } from '../support/bus.ts';
+import { deliveriesOf, drain, emitPayments, openTransaction, payment, rows, START } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 import { connectWithNeon } from '../support/neon-tunnel.ts';
 import { createDatabase } from '../support/postgres.ts';
@@ -40,6 +41,15 @@ const ways: Readonly<Record<string, Open>> = {
   'the database, through pg': async (isolation) => await connect(await databaseWith(isolation)),
   'the database, through Neon’s driver': async (isolation) =>
     await connectWithNeon(await databaseWith(isolation)),
+  'the role': async (isolation) => {
+    const url = new URL(await createDatabase(inject('postgresUrl')));
+    const { db, close } = await connect(url.toString());
+    url.username = url.pathname.slice(1);
+    await rows(db, `create role ${url.username} login superuser`);
+    await rows(db, `alter role ${url.username} set default_transaction_isolation = '${isolation}'`);
+    await close();
+    return await connect(url.toString());
+  },
   'the URL': async (isolation) => {
     const url = new URL(await createDatabase(inject('postgresUrl')));
     url.searchParams.set('options', `-c default_transaction_isolation=${isolation.replace(' ', '\\ ')}`);
@@ -89,6 +99,31 @@ describe.for(['repeatable read', 'serializable'])('where transactions are %s by 
       expect([await decided(), await decided(), await decided()]).toEqual(['2', '3', '4']);
     },
   );
+});
+
+test('a turn that waited while an earlier event was committed fans out that one first, where transactions are serializable by default', async ({
+  handed,
+  ledger,
+}) => {
+  const url = await databaseWith('serializable');
+  const { db, close } = await connect(url);
+  const holder = new pg.Client(url);
+  await holder.connect();
+  onTestFinished(async () => void (await Promise.all([close(), holder.end()])));
+  const open = await openTransaction(url);
+  await open.emit('payment.captured', payment(1));
+  await emitPayments(db, 2, 2);
+  await holder.query('begin');
+  await holder.query('select pg_advisory_xact_lock($1, 0)', [FAN_OUT_LOCK]);
+  const relaying = drain(db, [ledger()]);
+  const waiting = async () =>
+    (await holder.query("select from pg_locks where locktype = 'advisory' and not granted")).rows;
+  await expect.poll(waiting).toHaveLength(1);
+  await open.commit();
+  await holder.query('rollback');
+  await relaying;
+  await drain(db, [ledger()]);
+  expect(handed).toEqual([1, 2]);
 });
 
 describe.for(['40001', '40P01'])('after SQLSTATE %s', (code) => {

@@ -65,6 +65,7 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
     maxLanes: 1,
     maxDeliveries: 1,
     isLooking: true,
+    maxFannedOut: 1,
     now: null,
   };
   const select = { text: 'select 1 as one', values: [] };
