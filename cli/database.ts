@@ -1,9 +1,10 @@
 import process from 'node:process';
 
-import { sql } from 'drizzle-orm';
-
+import { InvalidConfiguration } from '../lib/config.ts';
 import { connect } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
+import { driverOf } from '../lib/db/statement.ts';
+import { requireFit } from '../lib/db/surroundings.ts';
 import { EXIT, Failure, misused } from './failure.ts';
 import { causeWords, reasonOf } from './refusals.ts';
 
@@ -11,7 +12,7 @@ import { causeWords, reasonOf } from './refusals.ts';
  * Opens the Postgres database that the environment names, and closes it at the end.
  *
  * @param variables may hold its URL; the first one that is set counts.
- * @throws Failure where none is set, or the database can't be reached or refuses a statement. Its text never shows the
+ * @throws Failure where none is set, or the database can't be reached, can't keep the promises or refuses a statement. Its text never shows the
  *   password, nor a statement with its values.
  */
 export async function withDatabase<Result>(
@@ -21,7 +22,7 @@ export async function withDatabase<Result>(
   const url = databaseUrl(variables);
   const { db, close } = await connect(url.href);
   try {
-    await db.execute(sql`select 1`).catch((error: unknown) => {
+    await requireFit(driverOf(db)).catch((error: unknown) => {
       throw unusable(error, url);
     });
     return await use(db);
@@ -68,6 +69,8 @@ const LOST = /^E[A-Z]+$|^Connection terminated/;
 
 /** Makes a failure of an error that makes the database unusable. */
 export function unusable(error: unknown, { host }: URL): Failure {
+  if (error instanceof InvalidConfiguration)
+    return new Failure(EXIT.unreachable, error.message, null, { cause: error });
   const cause = rootOf(error);
   const reason = reasonOf(cause);
   const [words, advice] = REFUSALS[reason] ?? [null, 'Is it running, and is the URL correct?'];
@@ -82,6 +85,7 @@ export function unusable(error: unknown, { host }: URL): Failure {
 
 /** @returns any other error, a fault of ours, as it is. */
 function failureOf(error: unknown, url: URL): unknown {
+  if (error instanceof InvalidConfiguration) return unusable(error, url);
   const cause = rootOf(error);
   const reason = reasonOf(cause);
   if (LOST.test(reason)) return unusable(error, url);

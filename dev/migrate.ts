@@ -4,7 +4,7 @@ import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { sleep, SECOND } from '../lib/time.ts';
 import { withDatabase } from '../cli/database.ts';
-import { EXIT, Failure, misused } from '../cli/failure.ts';
+import { EXIT, Failure } from '../cli/failure.ts';
 import { runProgram } from '../cli/program.ts';
 
 const USAGE = `npm run migrate
@@ -22,21 +22,11 @@ await runProgram({
   usage: USAGE,
   options: {},
   async run(_, { out }) {
-    requireUnpooled();
     await withDatabase(VARIABLES, (db) => migratePatiently(db, out.write));
     out.write('The tables are up to date.');
     return EXIT.ok;
   },
 });
-
-function requireUnpooled(): void {
-  const url = VARIABLES.map((name) => process.env[name]?.trim()).find(Boolean) ?? '';
-  if (!URL.canParse(url) || !new URL(url).hostname.includes('-pooler.')) return;
-  throw misused(
-    'The database’s address is a pooler’s, but a migration needs a session of its own.',
-    'Set DATABASE_URL_UNPOOLED to the address without -pooler.',
-  );
-}
 
 async function migratePatiently(db: Database, tell: (line: string) => void): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {

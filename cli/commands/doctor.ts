@@ -63,7 +63,7 @@ function writeAlerts({ heartbeat, problems, channels }: AlertState, { write, pai
 }
 
 /** Writes each promise with its findings. */
-export function writeExamination({ events, checked, findings }: Examination, pane: Pane): void {
+export function writeExamination({ events, checked, findings, settings }: Examination, pane: Pane): void {
   const { write, paint, columns } = pane;
   write(wrapTo(columns, `Checked the newest ${quantity(events, 'event')} and their deliveries.`));
   write('');
@@ -76,6 +76,8 @@ export function writeExamination({ events, checked, findings }: Examination, pan
       write(hang('      ', `${count(number)} ${what}: ${examples.join(', ')}${more}`, columns));
     }
   }
+  if (settings.length > 0) write('');
+  for (const sentence of settings) write(hang(`  ${paint('yellow', '!')} `, sentence, columns));
   const broken = new Set(findings.map(({ promise }) => promise)).size;
   write(
     broken === 0

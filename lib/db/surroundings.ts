@@ -16,6 +16,8 @@ export interface Surroundings {
   readonly encoding: string;
   readonly role: string;
   readonly searchPath: string;
+  /** Where a new table would be; null where the search path has no schema that there is. */
+  readonly currentSchema: string | null;
   /** The schemas that have a table which only the event bus has. */
   readonly schemas: readonly string[];
   /** The one of them that the search path finds first, if it finds any. */
@@ -26,6 +28,9 @@ export interface Surroundings {
 
 /** The oldest version that the tests run on. */
 const OLDEST_VERSION = 15;
+
+/** Drizzle writes the names of types and sequences with their schema. */
+const SCHEMA = 'public';
 
 /** @throws InvalidConfiguration in one sentence, when the database cannot keep the promises of the event bus. */
 export async function requireFit(on: Executor): Promise<void> {
@@ -42,7 +47,7 @@ const READ = {
   text: `
     select current_setting('server_version_num')::int as version, current_setting('server_version') as "versionText",
       current_setting('server_encoding') as encoding, current_user::text as role,
-      current_setting('search_path') as "searchPath",
+      current_setting('search_path') as "searchPath", current_schema()::text as "currentSchema",
       coalesce((
         select json_agg(relnamespace::regnamespace::text order by relnamespace) from pg_catalog.pg_class
         where relname = 'awaiting_fan_out' and relkind in ('r', 'p')
@@ -69,7 +74,7 @@ function mustOf({
   searchPath,
   ...tables
 }: Surroundings): string | null {
-  const { schemas, foundIn, eventsIn } = tables;
+  const { currentSchema, schemas, foundIn, eventsIn } = tables;
   if (version < OLDEST_VERSION * 10_000)
     return `must name a Postgres of version ${OLDEST_VERSION} or newer; this one is ${versionText}`;
   if (encoding !== 'UTF8')
@@ -80,7 +85,9 @@ function mustOf({
   if (own !== undefined && foundIn === null)
     return `must lead to the event bus’s tables; they are in the schema ${own}, but the search path is ${searchPath}: alter role ${role} set search_path = ${own}`;
   if (own === undefined && eventsIn !== null)
-    return `must name a database or a schema without another table called events; there is one in the schema ${eventsIn}: create schema postbud, and then alter role ${role} set search_path = postbud`;
+    return `must name a database without another table called events; there is one in the schema ${eventsIn}: create database postbud encoding 'UTF8' template template0`;
+  if (own === undefined && currentSchema !== SCHEMA)
+    return `must lead to the schema ${SCHEMA}, where the migrations make the tables; the search path is ${searchPath}: alter role ${role} set search_path = ${SCHEMA}`;
   return null;
 }
 

@@ -1,6 +1,6 @@
 import { topics } from '../catalog/catalog.ts';
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 import { FAN_OUT_LOCK } from './locks.ts';
 
 /**
@@ -16,6 +16,7 @@ export async function addressEvents(db: Database): Promise<number> {
   const [row] = await run<{ events: number }>(driverOf(db), {
     text: ADDRESS_EVENTS,
     values: [JSON.stringify(known)],
+    limitMs: TURN_LIMIT_MS,
   });
   return row!.events;
 }

@@ -1,5 +1,5 @@
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 import type { ClaimedLane } from './claim.ts';
 
 /** The delivery just before a claimed one in its order, when its lane was claimed. */
@@ -24,6 +24,7 @@ export async function previousOf(
   const found = await run<PreviousDelivery & { readonly of: number }>(driverOf(db), {
     ...(hasKeys ? { name: 'previous_of_keys', text: OF_KEYS } : { name: 'previous', text: OF_LANE }),
     values: [home, JSON.stringify(asked)],
+    limitMs: TURN_LIMIT_MS,
   });
   return new Map(found.map(({ of, ...previous }) => [of, previous]));
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 import { readClaim } from './claim.ts';
 import type { ClaimedLane, FoundClaim } from './claim.ts';
 import { readSettled, settlementValues } from './settle.ts';
@@ -89,7 +89,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
  */
 async function ask(db: Database, valuesOf: (isCareful: boolean) => unknown[]): Promise<TurnAnswer> {
   const turn = async (isCareful: boolean) => {
-    const statement = { name: 'turn', text: TURN, values: valuesOf(isCareful) };
+    const statement = { name: 'turn', text: TURN, values: valuesOf(isCareful), limitMs: TURN_LIMIT_MS };
     const [row] = await run<{ answer: TurnAnswer }>(driverOf(db), statement);
     return row!.answer;
   };

@@ -1,5 +1,5 @@
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 
 /** Events fanned out since the last vacuum. */
 const since = new WeakMap<Database, number>();
@@ -18,7 +18,7 @@ export async function vacuumAfter(db: Database, fannedOut: number, every: number
   since.set(db, events >= every ? 0 : events);
   if (events < every) return;
   // A role that may not vacuum, or finds a vacuum running, leaves it to autovacuum.
-  await run(driverOf(db), { text: VACUUM, values: [] }).catch(() => undefined);
+  await run(driverOf(db), { text: VACUUM, values: [], limitMs: TURN_LIMIT_MS }).catch(() => undefined);
 }
 
 const VACUUM = 'vacuum (skip_locked, index_cleanup on, truncate off) awaiting_fan_out, lanes';

@@ -195,7 +195,12 @@ const MISCONFIGURED_RETRY_SECONDS = 60;
 function problemOf(error: unknown, requestId: string): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof InvalidConfiguration) {
-    log('error', 'an environment variable is invalid', { variable: error.variable, requestId });
+    // Its message never repeats the value.
+    log('error', 'an environment variable is invalid', {
+      variable: error.variable,
+      detail: error.message,
+      requestId,
+    });
     return new Problem('misconfigured', { retryAfterSeconds: MISCONFIGURED_RETRY_SECONDS });
   }
   logError('a request failed', error, { requestId });

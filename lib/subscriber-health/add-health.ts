@@ -1,5 +1,5 @@
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 import { addTally, emptyTally } from './tally.ts';
 import type { Tally } from './tally.ts';
 
@@ -11,7 +11,12 @@ export async function addHealth(db: Database, tallies: readonly Tally[]): Promis
     ...[...tallies, ...hours].map((tally) => ({ ...tally, period: 'hour' })),
     ...totals.map((tally) => ({ ...tally, period: 'total' })),
   ];
-  await run(driverOf(db), { name: 'add health', text: ADD_HEALTH, values: [JSON.stringify(rows)] });
+  await run(driverOf(db), {
+    name: 'add_health',
+    text: ADD_HEALTH,
+    values: [JSON.stringify(rows)],
+    limitMs: TURN_LIMIT_MS,
+  });
 }
 
 /** Adds up the tallies of each subscriber that start at the same instant. */

@@ -17,7 +17,7 @@ export function doctorPage(view: Examination, context: PageContext, alerts?: Htm
     <ul class="checks">
       ${view.checked.map((promise) => promiseItem(promise, view))}
     </ul>
-    ${alerts}
+    ${view.settings.map((sentence) => html`<p class="muted">${sentence}</p>`)} ${alerts}
   </div>`;
   return layout({ title: 'Doctor', section: 'doctor', content }, context);
 }

@@ -6,6 +6,7 @@ import { run } from '../../db/statement.ts';
 import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
 import { MINUTE } from '../../time.ts';
 import * as shape from '../shapes.ts';
+import { doubtfulSettings } from './settings.ts';
 
 export const examination = z.object({
   checked: z.array(z.string()).meta({ description: 'The promises that were checked.' }),
@@ -18,6 +19,10 @@ export const examination = z.object({
     }),
   ),
   events: shape.count.meta({ description: 'How many of the newest events were checked.' }),
+  settings: z.array(z.string()).meta({
+    description:
+      'Settings of the database that weaken a promise, or that other programs there must allow for.',
+  }),
 });
 
 export type Examination = z.output<typeof examination>;
@@ -32,10 +37,9 @@ export type Examination = z.output<typeof examination>;
  * @throws the database's errors.
  */
 export async function examine(db: Database, newest = 50_000, longestMs = MINUTE): Promise<Examination> {
-  const findings: Examination['findings'] = [];
-  let events = 0;
-  await db.transaction(
+  return await db.transaction(
     async (tx) => {
+      const findings: Examination['findings'] = [];
       await run(tx, {
         text: "select set_config('statement_timeout', $1::text, true)",
         values: [`${longestMs}ms`],
@@ -44,7 +48,6 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
         text: `select count(*)::int as count from (select from events limit $1::int) as seen`,
         values: [newest],
       });
-      events = seen!.count;
       for (const { promise, what, text } of CHECKS) {
         const [row] = await run<{ count: number; examples: string[] | null }>(tx, {
           text: `with ${COMMON}, wrong as (${text})
@@ -55,10 +58,11 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
         if (count === 0) continue;
         findings.push({ promise, what: what[count === 1 ? 0 : 1], count, examples: examples ?? [] });
       }
+      const checked = CHECKS.map(({ promise }) => promise);
+      return { checked, findings, events: seen!.count, settings: [...(await doubtfulSettings(tx))] };
     },
     { accessMode: 'read only' },
   );
-  return { checked: CHECKS.map(({ promise }) => promise), findings, events };
 }
 
 // The range of the ids, which increase with time, finds the deliveries of the newest events.

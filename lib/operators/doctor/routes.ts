@@ -46,6 +46,7 @@ export const examineBus = operatorRoute({
         checked: ['No event is lost.'],
         findings: [],
         events: 1000,
+        settings: [],
         alerts: {
           channels: [
             {

@@ -1,0 +1,144 @@
+import { afterEach, describe, expect, inject, onTestFinished, vi } from 'vitest';
+
+import { connect } from '../../lib/db/connect.ts';
+import type { Connection } from '../../lib/db/connect.ts';
+import { driverOf, limitStatements, run, TURN_LIMIT_MS } from '../../lib/db/statement.ts';
+import { takeTurn } from '../../lib/deliveries/turn.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+import { deliveriesOf, drain, emitPayments, gate } from '../support/bus.ts';
+import { countFlights } from '../support/flights.ts';
+import type { FlightCounter } from '../support/flights.ts';
+import { connectWithNeon } from '../support/neon-tunnel.ts';
+import { createDatabase } from '../support/postgres.ts';
+import { test } from '../support/output-test.ts';
+
+const drivers = {
+  pg: async (url: string, proxy: FlightCounter) => await connect(proxy.urlOf(url)),
+  'Neon’s driver': async (url: string, proxy: FlightCounter) => await connectWithNeon(url, proxy.urlOf(url)),
+};
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe.for(Object.entries(drivers))('a connection of %s that no longer answers', ([, open]) => {
+  const start = async () => {
+    const url = await createDatabase(inject('postgresUrl'));
+    const proxy = await countFlights(url);
+    const connection: Connection = await open(url, proxy);
+    onTestFinished(async () => {
+      await connection.close();
+      await proxy.close();
+    });
+    return { ...connection, proxy };
+  };
+  /** Lets the limit pass without waiting for it. @param asked calls `silence`, and then sends a statement. */
+  const after = async (
+    ms: number,
+    proxy: FlightCounter,
+    asked: (silence: () => void) => Promise<unknown>,
+  ) => {
+    const silenced = gate();
+    let isOver = false;
+    const answer = asked(() => {
+      proxy.silence();
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      silenced.open();
+    }).then(
+      () => 'answered',
+      (error: unknown) => error,
+    );
+    void answer.then(() => (isOver = true));
+    await silenced.opened;
+    // The connection is taken in a few turns of the event loop.
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    await vi.advanceTimersByTimeAsync(ms - 1);
+    const wasOver = isOver;
+    await vi.advanceTimersByTimeAsync(1);
+    vi.useRealTimers();
+    return { wasOver, error: await answer };
+  };
+  const nothing = {
+    outcomes: [],
+    subscriptions: new Map(),
+    maxLanes: 1,
+    maxDeliveries: 1,
+    isLooking: true,
+    maxFannedOut: 1,
+    now: null,
+  };
+  const select = { text: 'select 1 as one', values: [] };
+
+  test('fails a turn after 15 seconds, and the next turn has another connection', async () => {
+    const { db, proxy } = await start();
+    await takeTurn(db, nothing);
+    const silent = await after(TURN_LIMIT_MS, proxy, (silence) => {
+      silence();
+      return takeTurn(db, nothing);
+    });
+    expect(silent).toMatchObject({
+      wasOver: false,
+      error: { code: 'no_answer', message: 'the database had not answered after 15 s' },
+    });
+    expect(await takeTurn(db, nothing)).toMatchObject({ fannedOut: 0 });
+  });
+
+  test.for([
+    ['five minutes', 5 * MINUTE, async () => undefined],
+    ['five seconds more than its statements may take', 25 * SECOND, (tx) => limitStatements(tx, 20 * SECOND)],
+  ] as [string, number, (tx: Parameters<typeof limitStatements>[0]) => Promise<void>][])(
+    'fails a transaction after %s',
+    async ([, limitMs, limit]) => {
+      const { db, proxy } = await start();
+      const act = (then: () => void) =>
+        db.transaction(async (tx) => {
+          await limit(tx);
+          await run(tx, select);
+          then();
+          await run(tx, select);
+        });
+      await act(() => undefined);
+      expect(await after(limitMs, proxy, act)).toMatchObject({
+        wasOver: false,
+        error: { code: 'no_answer' },
+      });
+      await act(() => undefined);
+    },
+  );
+
+  test('fails a statement that runs alone after five minutes', async () => {
+    const { db, proxy } = await start();
+    await run(driverOf(db), select);
+    const silent = await after(5 * MINUTE, proxy, (silence) => {
+      silence();
+      return run(driverOf(db), select);
+    });
+    expect(silent).toMatchObject({ wasOver: false, error: { code: 'no_answer' } });
+    expect(await run(driverOf(db), select)).toEqual([{ one: 1 }]);
+  });
+
+  test('ends with the time limit of the handler that has it', async () => {
+    const { db, proxy } = await start();
+    await emitPayments(db, 1, 2);
+    let calls = 0;
+    const ledger = subscriber(
+      'ledger',
+      {
+        'payment.captured': async (_, { tx }) => {
+          calls += 1;
+          await run(tx, select);
+          if (calls === 1) proxy.silence();
+          await run(tx, select);
+        },
+      },
+      { transactional: true, timeoutMs: 300, sharesCommits: false },
+    );
+    expect(await drain(db, [ledger])).toMatchObject({ failed: 1, delivered: 0 });
+    expect(await deliveriesOf(db, 'ledger')).toMatchObject([
+      { log: [{ kind: 'timeout' }] },
+      { state: 'pending' },
+    ]);
+    expect(await drain(db, [ledger], { now: Date.now() + 10 * MINUTE })).toBeDefined();
+  });
+});
