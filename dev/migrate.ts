@@ -1,5 +1,3 @@
-import process from 'node:process';
-
 import { migrate } from '../lib/db/connect.ts';
 import type { Database } from '../lib/db/connect.ts';
 import { sleep, SECOND } from '../lib/time.ts';

@@ -11,7 +11,7 @@ export class TransactionNotBegun extends Error {
 }
 
 /** The database did not answer a statement in time: the connection is cut, and what the statement did is unknown. */
-export class NoAnswer extends Error {
+class NoAnswer extends Error {
   readonly code = 'no_answer';
 
   constructor(limitMs: number) {

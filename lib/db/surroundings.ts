@@ -38,7 +38,7 @@ export async function requireFit(on: Executor): Promise<void> {
   if (refusal) throw refusal;
 }
 
-export async function readSurroundings(on: Executor): Promise<Surroundings> {
+async function readSurroundings(on: Executor): Promise<Surroundings> {
   const [found] = await run<Surroundings>(on, READ);
   return found!;
 }

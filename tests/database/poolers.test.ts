@@ -91,12 +91,14 @@ test('two migrations at once through such a pooler run each file once, and leave
   // Side by side, so that each of the pooler's sessions answers.
   const limits = await Promise.all(
     Array.from({ length: 8 }, () =>
-      rows(
+      rows<{ lock: string; statement: string }>(
         db,
         `select current_setting('lock_timeout') as lock, current_setting('statement_timeout') as statement
          from pg_sleep(0.05)`,
       ),
     ),
   );
-  expect(limits.flat()).toEqual(Array(8).fill({ lock: '0', statement: '0' }));
+  expect(new Set(limits.flat().map(({ lock, statement }) => `${lock} ${statement}`))).toEqual(
+    new Set(['0 0']),
+  );
 });
