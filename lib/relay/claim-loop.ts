@@ -1,3 +1,4 @@
+import { onAbort } from '../abort.ts';
 import { addressEvents } from '../deliveries/address-events.ts';
 import { endOutages } from '../deliveries/end-outages.ts';
 import { giveBack } from '../deliveries/give-back.ts';
@@ -193,13 +194,17 @@ export class ClaimLoop {
 
   /** Waits until all runs pause, a commit makes deliveries due, the relay has to stop, or this long. */
   async #pause(ms: number): Promise<void> {
-    const { signal } = this.#relaying.time;
-    const woken = new AbortController();
-    const waits = [this.#bell.rung(woken.signal), sleep(ms, woken.signal)];
-    if (this.#lanes.count > 0) waits.push(this.#lanes.allPause());
-    signal?.addEventListener('abort', () => woken.abort(), { once: true, signal: woken.signal });
-    await Promise.race(waits);
-    woken.abort();
+    let endings: readonly (() => void)[] = [];
+    await new Promise<void>((wake) => {
+      const timer = setTimeout(wake, ms);
+      endings = [
+        () => clearTimeout(timer),
+        this.#bell.onRing(wake),
+        onAbort(this.#relaying.time.signal, wake),
+      ];
+      if (this.#lanes.count > 0) void this.#lanes.allPause().then(wake);
+    });
+    for (const end of endings) end();
   }
 }
 

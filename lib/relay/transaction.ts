@@ -1,3 +1,4 @@
+import { onAbort } from '../abort.ts';
 import { jitterMs, MOST_RUNS } from '../conflict.ts';
 import { transactOnce } from '../db/connect.ts';
 import type { Transaction } from '../db/connect.ts';
@@ -72,7 +73,7 @@ export async function inTransaction(
       },
       whole.signal,
     );
-  signal?.addEventListener('abort', stop, { once: true });
+  const forget = onAbort(signal, stop);
   try {
     for (let runs = 1; ; runs += 1) {
       limit = null;
@@ -89,7 +90,7 @@ export async function inTransaction(
     }
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', stop);
+    forget();
   }
 }
 
