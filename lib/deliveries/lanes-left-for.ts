@@ -1,5 +1,5 @@
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 import type { LaneOutcome, Settled } from './settle.ts';
 
 /**
@@ -13,6 +13,7 @@ export async function lanesLeftFor(
   const left = await run<{ id: string; home: string; key: string }>(driverOf(db), {
     text: LEFT,
     values: [JSON.stringify(outcomes.map(({ id, token }) => ({ home: id, token })))],
+    limitMs: TURN_LIMIT_MS,
   });
   return new Map(left.map(({ id, home, key }) => [`${home} ${key}`, id]));
 }

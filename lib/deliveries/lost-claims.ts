@@ -1,5 +1,5 @@
 import type { Database } from '../db/connect.ts';
-import { driverOf, run } from '../db/statement.ts';
+import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 import { MINUTE, SECOND } from '../time.ts';
 
 /** A turn that was given up may still wait for a lock in the database, and lease lanes when it gets it. */
@@ -47,7 +47,8 @@ export async function releaseLostClaims(db: Database, now: string | null): Promi
     lost.delete(db);
     return;
   }
-  await run(driverOf(db), { text: RELEASE, values: [`{${tokens.join(',')}}`, now] });
+  const values = [`{${tokens.join(',')}}`, now];
+  await run(driverOf(db), { text: RELEASE, values, limitMs: TURN_LIMIT_MS });
   // Unless another claim was lost meanwhile.
   if (known.tokens.size === tokens.length) known.lookAt = performance.now() + LOOK_EVERY_MS;
 }

@@ -16,6 +16,7 @@ import { Bell } from './bell.ts';
 import { LeasedLanes, foundNobody } from './leased-lanes.ts';
 import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
 import { Pace } from './pace.ts';
+import { Portion } from './portion.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
 const GATHER_MS = 25;
@@ -49,6 +50,7 @@ export class ClaimLoop {
   readonly #relaying: Relaying;
   readonly #lanes: LeasedLanes;
   readonly #pace = new Pace();
+  readonly #portion: Portion;
   readonly #bell: Bell;
   readonly #whenBusy: (() => void) | undefined;
   #isBusy = false;
@@ -56,6 +58,8 @@ export class ClaimLoop {
   #failures = 0;
   /** Whether the last turn failed, so that the next one only settles. */
   #isRepeating = false;
+  /** Whether it took too long, and the next one does less. */
+  #isSmaller = false;
 
   /**
    * @param whenBusy called when more is due than one claim takes. Only the relay's first loop has it; the others do not
@@ -64,6 +68,7 @@ export class ClaimLoop {
   constructor(relaying: Relaying, whenBusy?: () => void) {
     this.#relaying = relaying;
     this.#lanes = new LeasedLanes(relaying);
+    this.#portion = Portion.of(relaying.db);
     this.#bell = Bell.of(relaying.db);
     this.#whenBusy = whenBusy;
   }
@@ -114,11 +119,15 @@ export class ClaimLoop {
     lines?.write();
     const now = time.overriddenNow();
     await releaseLostClaims(db, now);
-    const yielded = this.#lanes.gather(this.#pace.settlesPartially());
+    const yielded = this.#lanes.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
     const outcomes = yielded.map(({ outcome }) => outcome);
     const sentAt = performance.now();
-    const taken = await takeTurn(db, { ...claim, outcomes, now });
+    const taken = await takeTurn(db, { ...claim, outcomes, now }).catch((error: unknown) => {
+      this.#isSmaller = this.#portion.shrinkAfter(error);
+      throw error;
+    });
     const receivedAt = performance.now();
+    this.#portion.grow();
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
     onTurn?.();
@@ -135,17 +144,23 @@ export class ClaimLoop {
    * nothing. So the outcomes are settled once the database answers, however the turn failed, and handlers that still run
    * may end meanwhile.
    *
+   * A turn that took too long is followed at once by a smaller one.
+   *
    * @throws the error when no lane is in hand, and none may be leased without that any run knows of it; or when the
    *   handlers' time is up.
    */
   async #outlast(error: unknown): Promise<void> {
     const { db, time } = this.#relaying;
-    this.#failures += 1;
+    const isSmaller = this.#isSmaller;
+    this.#isSmaller = false;
     this.#isRepeating = true;
     this.#lanes.noteFailure();
+    if (isSmaller && time.handlersLeftMs() > 0) return;
+    this.#failures += 1;
     const isHolding = this.#lanes.count > 0 || hasLostClaims(db);
     if (!isHolding || (this.#failures > HURRIED_TRIES && time.handlersLeftMs() <= 0)) throw error;
-    if (this.#failures === 1) logError('a turn of the relay failed; its outcomes are kept and sent again', error);
+    if (this.#failures === 1)
+      logError('a turn of the relay failed; its outcomes are kept and sent again', error);
     await sleep(Math.min(this.#failures * TRY_AGAIN_MS, TRY_AGAIN_LIMIT_MS));
   }
 
@@ -223,11 +238,13 @@ export class ClaimLoop {
   }
 
   #nextClaim(): Claim {
+    const { maxLanes, maxDeliveries } = this.#lanes.room;
     return {
-      ...this.#lanes.room,
+      maxLanes: this.#portion.of(maxLanes),
+      maxDeliveries: this.#portion.of(maxDeliveries),
+      maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
       subscriptions: this.#claimable(),
       isLooking: this.#pace.looksEverywhere(),
-      maxFannedOut: MAX_FANNED_OUT,
     };
   }
 

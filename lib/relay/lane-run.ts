@@ -55,6 +55,11 @@ export class LaneRun {
     return this.#leased.lease.leftMs;
   }
 
+  /** When its lease ends if it is extended now, in epoch milliseconds of the database's clock. */
+  get leaseUntilMs(): number {
+    return this.#leased.lease.untilMs;
+  }
+
   /** Whether the run is done and another relay has the lane: it yields nothing more. */
   get isLost(): boolean {
     return this.#isDone && this.#leased.lease.isLost;

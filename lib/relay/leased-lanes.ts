@@ -8,6 +8,7 @@ import type { Turn } from '../deliveries/turn.ts';
 import type { LogBatch } from '../log.ts';
 import type { RunOptions } from './leased-lane.ts';
 import { LaneRun } from './lane-run.ts';
+import { sizeOf, split } from './portion.ts';
 import type { Absences } from './presence.ts';
 import type { RelayTime } from './relay-time.ts';
 import { countSettled } from './report.ts';
@@ -34,6 +35,8 @@ export type Clocks = Pick<RunOptions, 'clock' | 'leaseClock'>;
 export interface Yielded {
   readonly run: LaneRun;
   readonly outcome: LaneOutcome;
+  /** What is to be settled after it, where the whole would be too much for a turn. */
+  readonly rest: LaneOutcome | null;
   /** When the run's lease ends, by `performance.now()`: another relay may settle the lane's deliveries then. */
   readonly endsAt: number;
   /** Whether a turn failed that it was part of, and perhaps settled it all the same. */
@@ -109,8 +112,9 @@ export class LeasedLanes {
    * Gathers the outcomes that are ready to be settled, with those that no turn has settled yet.
    *
    * @param partially whether to include those of unfinished runs.
+   * @param most deliveries in them; the others wait for the next turn.
    */
-  gather(partially: boolean): Yielded[] {
+  gather(partially: boolean, most: number): Yielded[] {
     this.#giveUpOverdue();
     for (const run of this.#runs) {
       if (this.#unsettled.has(run)) continue;
@@ -121,10 +125,10 @@ export class LeasedLanes {
       }
       const endsAt = performance.now() + run.leaseLeftMs;
       const outcome = run.yieldOutcome(partially);
-      if (outcome) this.#unsettled.set(run, { run, outcome, endsAt, isRepeated: false });
+      if (outcome) this.#unsettled.set(run, { run, outcome, rest: null, endsAt, isRepeated: false });
       else if (run.isLost) this.#dropLost(run);
     }
-    return [...this.#unsettled.values()];
+    return firstOf(this.#unsettled.values(), most);
   }
 
   /** Outcomes are repeated until their leases end: then other relays have the lanes. */
@@ -147,13 +151,17 @@ export class LeasedLanes {
     if (!settled) return;
     const { report, absences } = this.#relaying;
     countSettled(report, settled);
-    for (const { run, outcome, isRepeated } of yielded) {
+    for (const { run, outcome, rest, isRepeated } of yielded) {
       this.#unsettled.delete(run);
       const isReleased = outcome.keepUntilMs === null;
       if (settled.held.has(outcome.id)) {
         this.#recordHealth(run.lane.subscription, outcome);
         if (foundNobody(outcome)) absences.forget(run.lane.subscription.subscriber.name);
         this.#keep(run, outcome, settled);
+        if (rest) {
+          const endsAt = performance.now() + run.leaseLeftMs;
+          this.#unsettled.set(run, { run, outcome: rest, rest: null, endsAt, isRepeated: false });
+        }
       } else if (isReleased && isRepeated) {
         // Settled the first time, when the answer was lost.
         this.#keep(run, outcome, settled);
@@ -236,6 +244,24 @@ export class LeasedLanes {
       },
     };
   }
+}
+
+/** Takes the first outcomes, as many as a turn may settle; of the last of them perhaps a part. */
+function firstOf(unsettled: Iterable<Yielded>, most: number): Yielded[] {
+  const first: Yielded[] = [];
+  let left = most;
+  for (const yielded of unsettled) {
+    if (left <= 0) break;
+    const { run, outcome } = yielded;
+    const size = sizeOf(outcome);
+    if (size <= left) first.push(yielded);
+    else {
+      const { part, rest } = split(outcome, left, run.leaseUntilMs);
+      first.push({ ...yielded, outcome: part, rest });
+    }
+    left -= size;
+  }
+  return first;
 }
 
 /** Whether an attempt of a subscriber that may be in an outage found nobody there. */
