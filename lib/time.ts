@@ -1,3 +1,5 @@
+import { onAbort } from './abort.ts';
+
 /** Milliseconds. */
 export const SECOND = 1000;
 export const MINUTE = 60 * SECOND;
@@ -33,10 +35,10 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await new Promise<void>((resolve) => {
     const done = () => {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', done);
+      forget();
       resolve();
     };
     const timer = setTimeout(done, ms);
-    signal?.addEventListener('abort', done, { once: true });
+    const forget = onAbort(signal, done);
   });
 }

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 
 import type { Database } from '../db/connect.ts';
+import { isInDoubt } from '../db/in-doubt.ts';
 import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 import { readClaim } from './claim.ts';
 import type { ClaimedLane, FoundClaim } from './claim.ts';
+import { noteLostClaim } from './lost-claims.ts';
 import { readSettled, settlementValues } from './settle.ts';
 import type { FoundSettled, LaneOutcome, Settled } from './settle.ts';
 import type { Subscription } from './subscription.ts';
@@ -53,11 +55,13 @@ export interface Turn {
  *
  * The statement calls a database function that a migration makes. Its name has a version, so that releases which share a
  * database each call their own. A lane whose lease ran out is due like any other, because its relay died.
+ *
+ * @throws the driver's error. When it is unknown whether lanes were leased, `releaseLostClaims` will release them.
  */
 export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn> {
   const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, maxFannedOut, now } = options;
   const token = randomUUID();
-  const answer = await ask(db, (isCareful) => [
+  const asked = ask(db, (isCareful) => [
     ...settlementValues(outcomes),
     fenceOf(db),
     token,
@@ -69,6 +73,10 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     isCareful,
     now,
   ]);
+  const answer = await asked.catch((error: unknown) => {
+    if (maxLanes > 0 && isInDoubt(error)) noteLostClaim(db, token);
+    throw error;
+  });
   remember(db, answer);
   return {
     nowMs: answer.now,

@@ -7,7 +7,7 @@ import { beginAttempt } from './attempt.ts';
 import type { Attempt } from './attempt.ts';
 import type { LeasedLane } from './leased-lane.ts';
 import { HandlerLimit, isPromise, withinLimit } from './limit.ts';
-import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted, settle } from './transaction.ts';
+import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted } from './transaction.ts';
 
 /**
  * With 100, a lane costs a hundredth of a round trip for each event, and a batch fits well into a handler's time limit.
@@ -114,7 +114,7 @@ async function take(leased: LeasedLane, attempts: readonly Attempt[]): Promise<n
 /** Settles the events that the handler took in the handler's transaction. @returns how many. */
 async function takeInTransaction(leased: LeasedLane, attempts: readonly Attempt[]): Promise<number> {
   let taken: readonly Attempt[] = [];
-  await inTransaction(leased, async ({ tx, limited }) => {
+  await inTransaction(leased, async ({ tx, limited, settle }) => {
     const handled = callHandler(leased, attempts, limited(), tx);
     const count = countOf(isPromise(handled) ? await handled : handled, attempts.length);
     // Without a settlement nobody checks that the lane is still ours, so the handler's writes must not be committed.
@@ -122,7 +122,7 @@ async function takeInTransaction(leased: LeasedLane, attempts: readonly Attempt[
     taken = attempts.slice(0, count);
     const durationMs = attempts[0]!.elapsedMs;
     for (const attempt of taken) attempt.durationMs = durationMs;
-    await settle(leased, tx, taken);
+    await settle(taken);
   });
   recordCommitted(leased, taken);
   return taken.length;

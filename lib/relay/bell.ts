@@ -18,15 +18,9 @@ export class Bell {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Resolves when the bell rings next, or when the signal aborts. */
-  async rung(signal: AbortSignal): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const onRing = () => {
-        this.#listeners.delete(onRing);
-        resolve();
-      };
-      this.#listeners.add(onRing);
-      signal.addEventListener('abort', onRing, { once: true });
-    });
+  /** Calls a listener each time it rings. @returns a function that ends this. */
+  onRing(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 }

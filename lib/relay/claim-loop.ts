@@ -1,23 +1,35 @@
+import { onAbort } from '../abort.ts';
 import { addressEvents } from '../deliveries/address-events.ts';
 import { endOutages } from '../deliveries/end-outages.ts';
 import { giveBack } from '../deliveries/give-back.ts';
+import { lanesLeftFor } from '../deliveries/lanes-left-for.ts';
+import { hasLostClaims, releaseLostClaims } from '../deliveries/lost-claims.ts';
+import type { Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { logError } from '../log.ts';
-import { sleep } from '../time.ts';
+import { SECOND, sleep } from '../time.ts';
 import { Bell } from './bell.ts';
 import { LeasedLanes, foundNobody } from './leased-lanes.ts';
 import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
 import { Pace } from './pace.ts';
+import { Portion } from './portion.ts';
 
 /** Outcomes of finished lanes wait at most this long, to be settled together with those of others. */
 const GATHER_MS = 25;
 
 /** How often a loop that has stopped claiming settles the outcomes of its last handlers. */
 const ENDING_MS = 500;
+
+/** How long to wait after a failed turn: longer each time. */
+const TRY_AGAIN_MS = 200;
+const TRY_AGAIN_LIMIT_MS = 1 * SECOND;
+
+/** Turns that may fail one after the other although the handlers' time is up. */
+const HURRIED_TRIES = 2;
 
 /** Events that one turn fans out. */
 const MAX_FANNED_OUT = 3000;
@@ -38,9 +50,16 @@ export class ClaimLoop {
   readonly #relaying: Relaying;
   readonly #lanes: LeasedLanes;
   readonly #pace = new Pace();
+  readonly #portion: Portion;
   readonly #bell: Bell;
   readonly #whenBusy: (() => void) | undefined;
   #isBusy = false;
+  /** How many turns have failed since the last one that did all. */
+  #failures = 0;
+  /** Whether the last turn failed, so that the next one only settles. */
+  #isRepeating = false;
+  /** Whether it took too long, and the next one does less. */
+  #isSmaller = false;
 
   /**
    * @param whenBusy called when more is due than one claim takes. Only the relay's first loop has it; the others do not
@@ -49,15 +68,21 @@ export class ClaimLoop {
   constructor(relaying: Relaying, whenBusy?: () => void) {
     this.#relaying = relaying;
     this.#lanes = new LeasedLanes(relaying);
+    this.#portion = Portion.of(relaying.db);
     this.#bell = Bell.of(relaying.db);
     this.#whenBusy = whenBusy;
   }
 
-  /** Takes turns until nothing is due or the time is up, then ends all runs and releases their lanes. */
+  /**
+   * Takes turns until nothing is due or the time is up, then ends all runs and releases their lanes. While the database
+   * does not answer, it holds on to what its lanes have done.
+   *
+   * @throws the error of a turn when it has nothing to hold on to; the error that ended a run, which is a bug.
+   */
   async run(): Promise<void> {
     const { time, report } = this.#relaying;
     try {
-      for (let isMoreToDo = true; isMoreToDo && !time.isOver();) {
+      for (let isMoreToDo = true; isMoreToDo && !time.isOver() && this.#lanes.error === undefined;) {
         report.ticks += 1;
         isMoreToDo = await this.#takeTurn();
         if (isMoreToDo && this.#isBusy) this.#whenBusy?.();
@@ -65,52 +90,91 @@ export class ClaimLoop {
     } finally {
       await this.#end();
     }
+    if (this.#lanes.error !== undefined) throw this.#lanes.error;
   }
 
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
     const { rings } = this.#bell;
-    const yielded = this.#lanes.gather(this.#pace.settlesPartially());
-    const turn = await this.#settleFanOutAndClaim(yielded, this.#nextClaim());
-    this.#lanes.confirm(yielded, turn.settled);
-    this.#isBusy = this.#lanes.deliver(turn);
-    if (turn.isClockBack) await takeBackTimes(this.#relaying.db);
-    const hurried = await this.#followOutages(yielded, turn.hasRecovered);
-    const addressed = await this.#addressAndVacuum(turn);
-    return await this.#waitForMore(turn, addressed + hurried, rings);
+    const isRepeated = this.#isRepeating;
+    let turn: TimedTurn;
+    let found: number;
+    try {
+      turn = await this.#settleFanOutAndClaim(isRepeated ? NO_CLAIM : this.#nextClaim());
+      this.#isBusy = this.#lanes.deliver(turn);
+      if (turn.isClockBack) await takeBackTimes(this.#relaying.db);
+      found = (await this.#followOutages(turn)) + (await this.#addressAndVacuum(turn));
+    } catch (error) {
+      await this.#outlast(error);
+      return true;
+    }
+    this.#isRepeating = false;
+    if (isRepeated) return true;
+    this.#failures = 0;
+    return await this.#waitForMore(turn, found, rings);
   }
 
-  async #settleFanOutAndClaim(yielded: readonly Yielded[], claim: Claim): Promise<TimedTurn> {
-    const { lines, time, report, onTurn } = this.#relaying;
+  async #settleFanOutAndClaim(claim: Claim): Promise<TimedTurn> {
+    const { db, lines, time, report, onTurn } = this.#relaying;
     lines?.write();
+    const now = time.overriddenNow();
+    await releaseLostClaims(db, now);
+    const yielded = this.#lanes.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
     const outcomes = yielded.map(({ outcome }) => outcome);
     const sentAt = performance.now();
-    const taken = await this.#takeTurnSurely({ ...claim, outcomes, now: time.overriddenNow() });
+    const taken = await takeTurn(db, { ...claim, outcomes, now }).catch((error: unknown) => {
+      this.#isSmaller = this.#portion.shrinkAfter(error);
+      throw error;
+    });
     const receivedAt = performance.now();
+    this.#portion.grow();
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
     onTurn?.();
+    this.#lanes.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork(!lanes.every(({ isWhole }) => isWhole));
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
-    return { ...taken, clocks: { clock, leaseClock } };
+    return { ...taken, yielded, clocks: { clock, leaseClock } };
   }
 
   /**
-   * Repeats the settlement when the connection breaks: its outcome is then unknown, and a second settlement changes
-   * nothing. Lanes that the broken turn claimed are lost with its answer, and claimed again when their leases run out.
+   * After a failed turn, waits before the next one, which only settles: a second settlement of the same outcomes changes
+   * nothing. So the outcomes are settled once the database answers, however the turn failed, and handlers that still run
+   * may end meanwhile.
+   *
+   * A turn that took too long is followed at once by a smaller one.
+   *
+   * @throws the error when no lane is in hand, and none may be leased without that any run knows of it; or when the
+   *   handlers' time is up.
    */
-  async #takeTurnSurely(options: TurnOptions): Promise<Turn> {
-    const { db } = this.#relaying;
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await takeTurn(db, attempt === 1 ? options : { ...options, ...NO_CLAIM });
-      } catch (error) {
-        if (options.outcomes.length === 0 || attempt === 3) throw error;
-        await sleep(attempt * 200);
-      }
-    }
+  async #outlast(error: unknown): Promise<void> {
+    const { db, time } = this.#relaying;
+    const isSmaller = this.#isSmaller;
+    this.#isSmaller = false;
+    this.#isRepeating = true;
+    this.#lanes.noteFailure();
+    if (isSmaller && time.handlersLeftMs() > 0) return;
+    this.#failures += 1;
+    const isHolding = this.#lanes.count > 0 || hasLostClaims(db);
+    if (!isHolding || (this.#failures > HURRIED_TRIES && time.handlersLeftMs() <= 0)) throw error;
+    if (this.#failures === 1)
+      logError('a turn of the relay failed; its outcomes are kept and sent again', error);
+    await sleep(Math.min(this.#failures * TRY_AGAIN_MS, TRY_AGAIN_LIMIT_MS));
+  }
+
+  /** Adds the lanes of keys that left in a settlement whose answer was lost. */
+  async #knowLeft(yielded: readonly Yielded[], settled: Settled): Promise<Settled> {
+    const unknown = yielded.filter(
+      ({ isRepeated, outcome }) => isRepeated && outcome.leaving.length > 0 && !settled.held.has(outcome.id),
+    );
+    if (unknown.length === 0) return settled;
+    const left = await lanesLeftFor(
+      this.#relaying.db,
+      unknown.map(({ outcome }) => outcome),
+    );
+    return { ...settled, leftFor: new Map([...settled.leftFor, ...left]) };
   }
 
   /**
@@ -119,7 +183,7 @@ export class ClaimLoop {
    *
    * @returns how many deliveries are due because a subscriber answers again.
    */
-  async #followOutages(yielded: readonly Yielded[], hasRecovered: boolean): Promise<number> {
+  async #followOutages({ yielded, hasRecovered }: TimedTurn): Promise<number> {
     const { db, subscriptions, time } = this.#relaying;
     const now = time.overriddenNow();
     const isNobodyThere = yielded.some(({ outcome }) => foundNobody(outcome));
@@ -161,22 +225,26 @@ export class ClaimLoop {
 
   /** Lets the running handlers end, settles their outcomes and releases the lanes. */
   async #end(): Promise<void> {
+    const { db } = this.#relaying;
     this.#lanes.startNothingMore();
-    while (this.#lanes.count > 0) {
+    while (this.#lanes.count > 0 || hasLostClaims(db)) {
       await this.#pause(ENDING_MS);
-      const yielded = this.#lanes.gather(this.#pace.settlesPartially());
-      const { settled, hasRecovered } = await this.#settleFanOutAndClaim(yielded, NO_CLAIM);
-      this.#lanes.confirm(yielded, settled);
-      await this.#followOutages(yielded, hasRecovered);
+      try {
+        await this.#followOutages(await this.#settleFanOutAndClaim(NO_CLAIM));
+      } catch (error) {
+        await this.#outlast(error);
+      }
     }
   }
 
   #nextClaim(): Claim {
+    const { maxLanes, maxDeliveries } = this.#lanes.room;
     return {
-      ...this.#lanes.room,
+      maxLanes: this.#portion.of(maxLanes),
+      maxDeliveries: this.#portion.of(maxDeliveries),
+      maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
       subscriptions: this.#claimable(),
       isLooking: this.#pace.looksEverywhere(),
-      maxFannedOut: MAX_FANNED_OUT,
     };
   }
 
@@ -193,13 +261,17 @@ export class ClaimLoop {
 
   /** Waits until all runs pause, a commit makes deliveries due, the relay has to stop, or this long. */
   async #pause(ms: number): Promise<void> {
-    const { signal } = this.#relaying.time;
-    const woken = new AbortController();
-    const waits = [this.#bell.rung(woken.signal), sleep(ms, woken.signal)];
-    if (this.#lanes.count > 0) waits.push(this.#lanes.allPause());
-    signal?.addEventListener('abort', () => woken.abort(), { once: true, signal: woken.signal });
-    await Promise.race(waits);
-    woken.abort();
+    let endings: readonly (() => void)[] = [];
+    await new Promise<void>((wake) => {
+      const timer = setTimeout(wake, ms);
+      endings = [
+        () => clearTimeout(timer),
+        this.#bell.onRing(wake),
+        onAbort(this.#relaying.time.signal, wake),
+      ];
+      if (this.#lanes.count > 0) void this.#lanes.allPause().then(wake);
+    });
+    for (const end of endings) end();
   }
 }
 
@@ -216,8 +288,8 @@ const NO_CLAIM: Claim = {
   maxFannedOut: 0,
 };
 
-/** A turn, and the clocks that the runs of its lanes use. */
-type TimedTurn = Turn & { readonly clocks: Clocks };
+/** A turn with what it settled, and the clocks that the runs of its lanes use. */
+type TimedTurn = Turn & { readonly yielded: readonly Yielded[]; readonly clocks: Clocks };
 
 function rotate<Item>(items: readonly Item[], turns: number): readonly Item[] {
   const start = items.length > 0 ? (turns * 7) % items.length : 0;

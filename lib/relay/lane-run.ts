@@ -45,6 +45,21 @@ export class LaneRun {
     return this.#leased.isCutShort;
   }
 
+  /** The error that ended the run, which is a bug in the relay. */
+  get error(): unknown {
+    return this.#error;
+  }
+
+  /** For how long its outcomes can be settled for certain. */
+  get leaseLeftMs(): number {
+    return this.#leased.lease.leftMs;
+  }
+
+  /** When its lease ends if it is extended now, in epoch milliseconds of the database's clock. */
+  get leaseUntilMs(): number {
+    return this.#leased.lease.untilMs;
+  }
+
   /** Whether the run is done and another relay has the lane: it yields nothing more. */
   get isLost(): boolean {
     return this.#isDone && this.#leased.lease.isLost;
@@ -61,10 +76,8 @@ export class LaneRun {
    *
    * @param partially whether an unfinished run yields its outcomes so far.
    * @returns null when there is nothing to settle, or another relay has the lane.
-   * @throws the error that ended the run, which is a bug in the relay.
    */
   yieldOutcome(partially: boolean): LaneOutcome | null {
-    if (this.#error !== undefined) throw this.#error;
     const { lease, progress } = this.#leased;
     if (lease.isLost) return null;
     if (this.#isHeldUp()) this.#leave();

@@ -29,12 +29,17 @@ export class Lease {
 
   /** Whether to extend it: early enough that lanes seldom have to stop for it. */
   get isEnding(): boolean {
-    return this.#leftMs() < this.#leaseMs - LEASE_MARGIN_MS / 4;
+    return this.leftMs < this.#leaseMs - LEASE_MARGIN_MS / 4;
   }
 
   /** Whether it may end before a whole attempt and its settlement do. */
   get isShort(): boolean {
-    return this.#leftMs() < this.#leaseMs - LEASE_MARGIN_MS / 2;
+    return this.leftMs < this.#leaseMs - LEASE_MARGIN_MS / 2;
+  }
+
+  /** For how long it is still certain that no other relay has the lane. */
+  get leftMs(): number {
+    return this.#endsAtMs - this.#clock();
   }
 
   /** When the lease ends if it is extended now, in epoch milliseconds. */
@@ -67,10 +72,6 @@ export class Lease {
   lose(): void {
     this.#isLost = true;
     this.#resume();
-  }
-
-  #leftMs(): number {
-    return this.#endsAtMs - this.#clock();
   }
 
   #resume(): void {

@@ -11,6 +11,7 @@ import type { AttachedSubscriber, PreviousEvent } from '../subscribers/subscribe
 import { SECOND } from '../time.ts';
 import { Lease } from './lease.ts';
 import type { Absences } from './presence.ts';
+import { Portion } from './portion.ts';
 import { Progress } from './progress.ts';
 
 /** The options that all runs of a claim loop share. */
@@ -108,7 +109,8 @@ export class LeasedLane {
     try {
       this.#previous = await previousOf(this.options.db, this.lane);
       return true;
-    } catch {
+    } catch (error) {
+      Portion.of(this.options.db).shrinkAfter(error);
       return false;
     }
   }

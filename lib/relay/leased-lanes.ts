@@ -8,6 +8,7 @@ import type { Turn } from '../deliveries/turn.ts';
 import type { LogBatch } from '../log.ts';
 import type { RunOptions } from './leased-lane.ts';
 import { LaneRun } from './lane-run.ts';
+import { sizeOf, split } from './portion.ts';
 import type { Absences } from './presence.ts';
 import type { RelayTime } from './relay-time.ts';
 import { countSettled } from './report.ts';
@@ -30,10 +31,16 @@ export interface Relaying {
 /** The database's clocks, as the runs of a turn's lanes read them. */
 export type Clocks = Pick<RunOptions, 'clock' | 'leaseClock'>;
 
-/** An outcome that a run has yielded, to be settled in the next turn. */
+/** An outcome that a run has yielded, until the database has settled it. */
 export interface Yielded {
   readonly run: LaneRun;
   readonly outcome: LaneOutcome;
+  /** What is to be settled after it, where the whole would be too much for a turn. */
+  readonly rest: LaneOutcome | null;
+  /** When the run's lease ends, by `performance.now()`: another relay may settle the lane's deliveries then. */
+  readonly endsAt: number;
+  /** Whether a turn failed that it was part of, and perhaps settled it all the same. */
+  isRepeated: boolean;
 }
 
 /** Lanes that one loop holds. Each costs a connection only while a transactional handler runs. */
@@ -53,6 +60,9 @@ const transactions = new WeakMap<Database, LimitFunction>();
 export class LeasedLanes {
   readonly #relaying: Relaying;
   readonly #runs = new Set<LaneRun>();
+  /** What was yielded and is not settled: a run yields nothing more before that. */
+  readonly #unsettled = new Map<LaneRun, Yielded>();
+  #error: unknown;
   #maxDeliveries = MAX_DELIVERIES;
   #startsNothingMore = false;
 
@@ -62,6 +72,11 @@ export class LeasedLanes {
 
   get count(): number {
     return this.#runs.size;
+  }
+
+  /** The error that ended a run, which is a bug in the relay. Its lane is left to its lease; the others go on. */
+  get error(): unknown {
+    return this.#error;
   }
 
   /** How much the next claim may take. */
@@ -78,7 +93,11 @@ export class LeasedLanes {
     // A relay whose process was suspended may claim a lane that one of its runs still delivers: the lease ran out, and
     // another relay may have held the lane meanwhile. A settlement takes one outcome of each lane.
     const claimed = new Set(lanes.map(({ id }) => id));
-    for (const run of this.#runs) if (claimed.has(run.lane.id)) run.lose();
+    for (const run of this.#runs) {
+      if (!claimed.has(run.lane.id)) continue;
+      run.lose();
+      this.#unsettled.delete(run);
+    }
 
     const options = this.#runOptions(clocks);
     for (const lane of lanes) {
@@ -90,19 +109,41 @@ export class LeasedLanes {
   }
 
   /**
-   * Gathers the outcomes that are ready to be settled.
+   * Gathers the outcomes that are ready to be settled, with those that no turn has settled yet.
    *
    * @param partially whether to include those of unfinished runs.
-   * @throws the error that ended a run, which is a bug in the relay.
+   * @param most deliveries in them; the others wait for the next turn.
    */
-  gather(partially: boolean): Yielded[] {
-    const yielded: Yielded[] = [];
+  gather(partially: boolean, most: number): Yielded[] {
+    this.#giveUpOverdue();
     for (const run of this.#runs) {
+      if (this.#unsettled.has(run)) continue;
+      if (run.error !== undefined) {
+        this.#error ??= run.error;
+        this.#runs.delete(run);
+        continue;
+      }
+      const endsAt = performance.now() + run.leaseLeftMs;
       const outcome = run.yieldOutcome(partially);
-      if (outcome) yielded.push({ run, outcome });
+      if (outcome) this.#unsettled.set(run, { run, outcome, rest: null, endsAt, isRepeated: false });
       else if (run.isLost) this.#dropLost(run);
     }
-    return yielded;
+    return firstOf(this.#unsettled.values(), most);
+  }
+
+  /** Outcomes are repeated until their leases end: then other relays have the lanes. */
+  #giveUpOverdue(): void {
+    for (const { run, outcome, endsAt, isRepeated } of this.#unsettled.values()) {
+      if (!isRepeated || performance.now() < endsAt) continue;
+      this.#unsettled.delete(run);
+      run.lose();
+      if (outcome.keepUntilMs === null) this.#dropLost(run);
+    }
+  }
+
+  /** Notes that a turn failed: it is unknown which outcomes it settled. */
+  noteFailure(): void {
+    for (const yielded of this.#unsettled.values()) yielded.isRepeated = true;
   }
 
   /** Tells the runs which of their outcomes were settled. Drops those that are done. */
@@ -110,14 +151,20 @@ export class LeasedLanes {
     if (!settled) return;
     const { report, absences } = this.#relaying;
     countSettled(report, settled);
-    for (const { run, outcome } of yielded) {
+    for (const { run, outcome, rest, isRepeated } of yielded) {
+      this.#unsettled.delete(run);
       const isReleased = outcome.keepUntilMs === null;
       if (settled.held.has(outcome.id)) {
         this.#recordHealth(run.lane.subscription, outcome);
         if (foundNobody(outcome)) absences.forget(run.lane.subscription.subscriber.name);
-        const laneOf = (key: string) => settled.leftFor.get(`${outcome.id} ${key}`);
-        for (const successor of run.keep(outcome.keepUntilMs, laneOf)) this.#runs.add(successor);
-        if (isReleased) this.#runs.delete(run);
+        this.#keep(run, outcome, settled);
+        if (rest) {
+          const endsAt = performance.now() + run.leaseLeftMs;
+          this.#unsettled.set(run, { run, outcome: rest, rest: null, endsAt, isRepeated: false });
+        }
+      } else if (isReleased && isRepeated) {
+        // Settled the first time, when the answer was lost.
+        this.#keep(run, outcome, settled);
       } else {
         run.lose();
         if (isReleased) this.#dropLost(run);
@@ -140,6 +187,12 @@ export class LeasedLanes {
       const retries = probeAt === undefined ? retriesOf(outcome) : [probeAt];
       report.nextRetryAt = earliest([report.nextRetryAt, ...retries]);
     }
+  }
+
+  #keep(run: LaneRun, { id, keepUntilMs }: LaneOutcome, { leftFor }: Settled): void {
+    for (const successor of run.keep(keepUntilMs, (key) => leftFor.get(`${id} ${key}`)))
+      this.#runs.add(successor);
+    if (keepUntilMs === null) this.#runs.delete(run);
   }
 
   /** Keeps the runs from starting further handlers, so that they end soon. */
@@ -191,6 +244,24 @@ export class LeasedLanes {
       },
     };
   }
+}
+
+/** Takes the first outcomes, as many as a turn may settle; of the last of them perhaps a part. */
+function firstOf(unsettled: Iterable<Yielded>, most: number): Yielded[] {
+  const first: Yielded[] = [];
+  let left = most;
+  for (const yielded of unsettled) {
+    if (left <= 0) break;
+    const { run, outcome } = yielded;
+    const size = sizeOf(outcome);
+    if (size <= left) first.push(yielded);
+    else {
+      const { part, rest } = split(outcome, left, run.leaseUntilMs);
+      first.push({ ...yielded, outcome: part, rest });
+    }
+    left -= size;
+  }
+  return first;
 }
 
 /** Whether an attempt of a subscriber that may be in an outage found nobody there. */

@@ -1,3 +1,5 @@
+import { onAbort } from '../abort.ts';
+
 /**
  * A handler's time limit, behind its `context.signal`. The AbortController is made when a handler reads the signal: most
  * never do, and it is expensive.
@@ -41,7 +43,7 @@ export async function withinLimit<Result>(
   let cut: (error: unknown) => void = () => undefined;
   const stop = () => cut(signal?.reason);
   const timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
-  signal?.addEventListener('abort', stop, { once: true });
+  const forget = onAbort(signal, stop);
   try {
     return await new Promise<Result>((resolve, reject) => {
       cut = (error) => {
@@ -54,7 +56,7 @@ export async function withinLimit<Result>(
     });
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', stop);
+    forget();
   }
 }
 

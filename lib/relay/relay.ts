@@ -65,19 +65,21 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     onTurn: options.onTurn,
     absences: new Absences(),
   };
+  const failures: unknown[] = [];
+  const fail = (error: unknown) => void failures.push(error);
   const others = new Set<Promise<void>>();
   const startAnother = () => {
     if (others.size === MAX_OTHER_LOOPS) return;
-    const other = new ClaimLoop(relaying).run().finally(() => others.delete(other));
-    // Its error is thrown where it is awaited, below.
-    other.catch(() => undefined);
+    const other = new ClaimLoop(relaying)
+      .run()
+      .catch(fail)
+      .finally(() => others.delete(other));
     others.add(other);
   };
-  try {
-    await new ClaimLoop(relaying, startAnother).run();
-  } finally {
-    await Promise.all(others);
-  }
+  await new ClaimLoop(relaying, startAnother).run().catch(fail);
+  // All of them, also when one has failed: the others have lanes in hand.
+  await Promise.all(others);
+  if (failures.length > 0) throw failures[0];
   await vacuumAfter(options.db, 0, VACUUM_WHEN_IDLE);
   return relaying.report;
 }

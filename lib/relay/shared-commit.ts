@@ -4,7 +4,7 @@ import type { Attempt } from './attempt.ts';
 import type { LeasedLane } from './leased-lane.ts';
 import { isPromise } from './limit.ts';
 import type { HandlerLimit } from './limit.ts';
-import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted, settle } from './transaction.ts';
+import { CommitUnknown, endWithoutFailure, inTransaction, recordCommitted } from './transaction.ts';
 import type { HandlersTransaction } from './transaction.ts';
 
 /**
@@ -72,7 +72,7 @@ async function deliver(
       // Those of a run that met a conflict count as no attempts, so they leave no line and no span.
       attempts.length = 0;
       await callHandlers(leased, first, most, transaction, attempts);
-      await settle(leased, transaction.tx, attempts);
+      await transaction.settle(attempts);
     });
   } catch (error) {
     if (endWithoutFailure(leased, attempts, error)) return 'release';

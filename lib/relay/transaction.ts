@@ -1,9 +1,13 @@
+import { onAbort } from '../abort.ts';
 import { jitterMs, MOST_RUNS } from '../conflict.ts';
 import { transactOnce } from '../db/connect.ts';
-import type { Transaction } from '../db/connect.ts';
+import type { Database, Transaction } from '../db/connect.ts';
+import { isInDoubt } from '../db/in-doubt.ts';
 import { TransactionNotBegun } from '../db/late-begin.ts';
 import { mayRunAgain } from '../db/run-again.ts';
+import { deliveryIdOf } from '../deliveries/delivery-id.ts';
 import { LeaseLost, settleInTransaction } from '../deliveries/settle.ts';
+import { codeOf } from '../log.ts';
 import { sleep } from '../time.ts';
 import type { Attempt } from './attempt.ts';
 import type { LeasedLane } from './leased-lane.ts';
@@ -14,6 +18,8 @@ export interface HandlersTransaction {
   readonly tx: Transaction;
   /** Starts the next handler's time limit. The last handler's limit also covers the settlement and the commit. */
   readonly limited: () => HandlerLimit;
+  /** Settles attempts as delivered, once their handlers have returned. @throws LeaseLost */
+  readonly settle: (attempts: readonly Attempt[]) => Promise<void>;
 }
 
 /** No handler was called: the transaction did not begin, or began too late. The next claim meets the error again. */
@@ -24,7 +30,7 @@ class NotBegun extends Error {
   }
 }
 
-/** The commit failed or was not answered; in the latter case it may have been made. */
+/** The handlers returned, and then the settlement failed or the commit was not answered; so it may have been made. */
 export class CommitUnknown extends Error {
   constructor(cause: unknown) {
     super('the commit was not answered', { cause });
@@ -41,15 +47,17 @@ export class CommitUnknown extends Error {
  * @throws NotBegun, LeaseLost or CommitUnknown, see `endWithoutFailure`; or the body's error.
  */
 export async function inTransaction(
-  { lane, options }: LeasedLane,
+  leased: LeasedLane,
   body: (transaction: HandlersTransaction) => Promise<void>,
 ): Promise<void> {
+  const { lane, options } = leased;
   const { db, signal, fits, inTransactionSlot } = options;
   const { timeoutMs } = lane.subscription.subscriber;
   const whole = new AbortController();
   let limit: HandlerLimit | null = null;
   let timer: NodeJS.Timeout | undefined;
-  let isCommitting = false;
+  let hasReturned = false;
+  let isSettled = false;
   const cut = (reason: unknown) => {
     limit?.abort(reason);
     whole.abort(reason);
@@ -67,34 +75,43 @@ export async function inTransaction(
       async (tx) => {
         // The wait for a connection took as long as the transactions before this one did.
         if (!fits(timeoutMs)) throw new NotBegun();
-        await body({ tx, limited });
-        isCommitting = true;
+        const settled = async (attempts: readonly Attempt[]) => {
+          hasReturned = true;
+          await settle(leased, tx, attempts);
+          isSettled = true;
+        };
+        await body({ tx, limited, settle: settled });
       },
       whole.signal,
     );
-  signal?.addEventListener('abort', stop, { once: true });
+  const forget = onAbort(signal, stop);
   try {
     for (let runs = 1; ; runs += 1) {
       limit = null;
-      isCommitting = false;
+      hasReturned = false;
+      isSettled = false;
       try {
         return await inTransactionSlot(run);
       } catch (error) {
         clearTimeout(timer);
         if (limit === null || error instanceof TransactionNotBegun) throw new NotBegun({ cause: error });
         const isLast = runs === MOST_RUNS || whole.signal.aborted || !mayRunAgain(error);
-        if (isLast) throw isCommitting ? new CommitUnknown(error) : error;
+        const isRefused = isSettled ? !isInDoubt(error) : codeOf(error) === IN_FAILED_TRANSACTION;
+        if (isLast)
+          throw !hasReturned || isRefused || error instanceof LeaseLost ? error : new CommitUnknown(error);
         await sleep(jitterMs(runs));
       }
     }
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', stop);
+    forget();
   }
 }
 
-/** Settles attempts as delivered, in the transaction of their handlers. @throws LeaseLost */
-export async function settle(
+/** A handler has hidden the error of a statement. */
+const IN_FAILED_TRANSACTION = '25P02';
+
+async function settle(
   { lane, progress }: LeasedLane,
   tx: Transaction,
   attempts: readonly Attempt[],
@@ -108,7 +125,30 @@ export async function settle(
 /** Records attempts that `settle` settled, once their transaction has committed. */
 export function recordCommitted(leased: LeasedLane, attempts: readonly Attempt[]): void {
   leased.commit(attempts);
-  for (const attempt of attempts) attempt.end('delivered', attempt.durationMs);
+  for (const attempt of attempts) {
+    doubts.get(leased.options.db)?.delete(deliveryIdOf(leased.lane, attempt.delivery));
+    attempt.end('delivered', attempt.durationMs);
+  }
+}
+
+/**
+ * How often the commit of a single delivery was not answered, by database and delivery. A restart of the database is not
+ * the delivery's fault; but one whose commit ends the database each time must come to an end.
+ */
+const doubts = new WeakMap<Database, Map<string, number>>();
+
+/** So many commits may go unanswered, one after the other, before the delivery is charged with one. */
+const UNCHARGED_DOUBTS = 2;
+
+/** @returns whether the delivery is not to be charged. */
+function isBlameless(leased: LeasedLane, attempt: Attempt): boolean {
+  const { db } = leased.options;
+  const known = doubts.get(db) ?? new Map<string, number>();
+  const name = deliveryIdOf(leased.lane, attempt.delivery);
+  const count = (known.get(name) ?? 0) + 1;
+  doubts.set(db, known.set(name, count));
+  if (count > UNCHARGED_DOUBTS) known.delete(name);
+  return count <= UNCHARGED_DOUBTS;
 }
 
 /**
@@ -128,9 +168,10 @@ export function endWithoutFailure(leased: LeasedLane, attempts: readonly Attempt
     for (const attempt of attempts) attempt.drop();
     return true;
   }
-  if (error instanceof CommitUnknown && attempts.length > 1) {
-    // It is unknown whether they are delivered, and which of them was at fault.
+  if (error instanceof CommitUnknown && (attempts.length > 1 || isBlameless(leased, attempts[0]!))) {
+    // It is unknown whether they are delivered, which the next claim finds out, and which of them was at fault, if any.
     leased.progress.carefulTo = attempts.at(-1)!.delivery.position;
+    for (const attempt of attempts) attempt.drop();
     return true;
   }
   return false;

@@ -1,5 +1,3 @@
-import { setMaxListeners } from 'node:events';
-
 import type { Database } from '../db/connect.ts';
 import { relay } from '../relay/relay.ts';
 import type { RelayReport } from '../relay/relay.ts';
@@ -36,8 +34,6 @@ const LOOK_MS = 50;
 export async function relayAll(draining: Draining): Promise<RelayReport> {
   requireRealTimers();
   const abort = new AbortController();
-  // Each transaction under way listens to it.
-  setMaxListeners(0, abort.signal);
   const watch = new Watch(draining);
   // Such a handler leaves the watch's timer no time, so it is the recorder that notices.
   draining.recorder.onEndless = (call) =>

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -9,7 +8,8 @@ import pg from 'pg';
 
 import { publishCatalog } from '../../lib/db/publish-catalog.ts';
 import { sleep } from '../../lib/time.ts';
-import { freePort } from '../support/postgres.ts';
+import { freePort, restart } from '../support/postgres.ts';
+import type { ShutdownMode } from '../support/postgres.ts';
 import { ROOT } from './build.ts';
 import { INSTRUMENTS } from './instruments.ts';
 import { opened } from './produce.ts';
@@ -37,7 +37,7 @@ export interface Cluster {
    * @param mode `fast`: transactions are rolled back, and the server ends in order.
    * @param awayMs how long it is away at least.
    */
-  readonly crash: (mode?: 'immediate' | 'fast', awayMs?: number) => Promise<void>;
+  readonly crash: (mode?: ShutdownMode, awayMs?: number) => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
@@ -95,34 +95,11 @@ export async function startCluster(): Promise<Cluster> {
       );
     },
     dropDatabase: (name) => run(`drop database if exists ${name} with (force)`),
-    async crash(mode = 'immediate', awayMs = 0) {
-      const pid = Number.parseInt(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8'), 10);
-      const backAt = performance.now() + awayMs;
-      process.kill(pid, mode === 'fast' ? 'SIGINT' : 'SIGQUIT');
-      while (isAlive(pid) || performance.now() < backAt) await sleep(5);
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          await server.start();
-          return;
-        } catch (error) {
-          // The last backends of the old server may still be on their way out.
-          if (attempt === 20) throw new Error('Postgres does not start again', { cause: error });
-          await sleep(100);
-        }
-      }
-    },
+    crash: (mode = 'immediate', awayMs = 0) => restart(server, databaseDir, mode, awayMs),
     async stop() {
       // Should the server be gone already, there is nothing to wait for.
       await Promise.race([server.stop(), sleep(5000)]);
       await rm(databaseDir, { recursive: true, force: true });
     },
   };
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }

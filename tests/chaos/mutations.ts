@@ -132,10 +132,10 @@ export const MUTATIONS: readonly Mutation[] = [
       },
       {
         file: 'lib/relay/shared-commit.ts',
-        from: `      await settle(leased, transaction.tx, attempts);
+        from: `      await transaction.settle(attempts);
     });
 `,
-        to: `      if (!leased.hasFailed) await settle(leased, transaction.tx, attempts);
+        to: `      if (!leased.hasFailed) await transaction.settle(attempts);
     });
     if (leased.hasFailed) throw new LeaseLost();
 `,

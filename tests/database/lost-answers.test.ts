@@ -1,0 +1,282 @@
+import { describe, expect } from 'vitest';
+
+import { PermanentError } from '../../lib/subscribers/outcome.ts';
+import { subscriber } from '../../lib/subscribers/subscriber.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { MINUTE } from '../../lib/time.ts';
+import {
+  contradictions,
+  deliveriesOf,
+  drain,
+  emitPayments,
+  gate,
+  numbers,
+  payloadOf,
+  rows,
+  START,
+} from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+import { loseAnswers } from '../support/lost-answers.ts';
+
+const attemptsOf = async (bus: Bus, name = 'ledger') =>
+  (await deliveriesOf(bus.db, name)).map(({ state, attempts, log }) => [state, attempts, log]);
+const leased = (bus: Bus) => rows(bus.db, 'select id from lanes where lease_token is not null');
+const delivered = (count: number) => Array.from({ length: count }, () => ['delivered', 1, null]);
+
+interface FoundTurn {
+  readonly claimed: object | null;
+  readonly settled: object | null;
+}
+const isTurn = (text: string) => /postbud_turn_\d/.test(text);
+/** Whether a turn did so, by its answer. */
+const hasDone =
+  (did: keyof FoundTurn) =>
+  (text: string, [row]: readonly unknown[]) =>
+    isTurn(text) && (row as { answer: FoundTurn }).answer[did] !== null;
+const hasClaimed = hasDone('claimed');
+const hasSettled = hasDone('settled');
+
+// Each outage writes a line to the log.
+test.beforeEach(({ output }) => void output);
+
+describe('a relay that lost the answer of the database', () => {
+  test('to its claim releases the lanes, and charges nobody', async ({ bus, handed, ledger }) => {
+    await emitPayments(bus.db, 1, 3);
+    await emitPayments(bus.db, 4, 6, { orderingKey: 'a key' });
+    let losses = 0;
+    loseAnswers({ after: (...answered) => hasClaimed(...answered) && (losses += 1) <= 2 });
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 6, failed: 0, leasesLost: 0 });
+    expect(losses).toBeGreaterThan(2);
+    expect(handed.toSorted((one, other) => one - other)).toEqual(numbers(1, 6));
+    expect(await attemptsOf(bus)).toEqual(delivered(6));
+    expect(await leased(bus)).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('to its claim until its time was over leaves it to the next relay of its process to release the lanes', async ({
+    bus,
+    ledger,
+  }) => {
+    await emitPayments(bus.db, 1, 3);
+    const stop = new AbortController();
+    let isBack = false;
+    loseAnswers({
+      before: (text) => stop.signal.aborted && !isBack && /lanes|postbud_turn/.test(text),
+      after: (...answered) => {
+        if (stop.signal.aborted || !hasClaimed(...answered)) return false;
+        stop.abort();
+        return true;
+      },
+    });
+    await expect(drain(bus.db, [ledger()], { signal: stop.signal })).rejects.toThrow('terminated');
+    isBack = true;
+    expect(await leased(bus)).toHaveLength(1);
+    expect(await drain(bus.db, [ledger()])).toMatchObject({ delivered: 3, failed: 0 });
+    expect(await attemptsOf(bus)).toEqual(delivered(3));
+  });
+
+  test.for([
+    ['before', 'they reached the server'],
+    ['after', 'they took effect'],
+  ] as const)(
+    'to its settlements again and again, %s %s, settles what its handlers did once it answers',
+    async ([how], { bus, handed, ledger }) => {
+      await emitPayments(bus.db, 1, 4);
+      let hasEnded = false;
+      let losses = 0;
+      const lose = () => hasEnded && (losses += 1) <= 5;
+      loseAnswers(
+        how === 'before'
+          ? { before: (text) => isTurn(text) && lose() }
+          : { after: (...answered) => hasSettled(...answered) && lose() },
+      );
+      const attached = [
+        ledger(async (number) => {
+          if (number === 2) throw new PermanentError('no');
+          hasEnded = number === 4;
+        }),
+      ];
+      expect(await drain(bus.db, attached)).toMatchObject({ leasesLost: 0 });
+      expect(losses).toBeGreaterThan(5);
+      expect(handed).toEqual(numbers(1, 4));
+      expect((await attemptsOf(bus)).map(([state, attempts]) => `${state} ${attempts}`)).toEqual([
+        'delivered 1',
+        'dead_lettered 1',
+        'delivered 1',
+        'delivered 1',
+      ]);
+      expect(await leased(bus)).toEqual([]);
+      expect(await contradictions(bus.db)).toEqual([]);
+    },
+  );
+
+  test('has the outcomes of handlers that end meanwhile settled with the others', async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 1, { orderingKey: 'quick' });
+    await emitPayments(bus.db, 2, 2);
+    const late = gate();
+    let isAway = false;
+    let losses = 0;
+    loseAnswers({
+      before: (text) => {
+        if (!isAway || !isTurn(text)) return false;
+        losses += 1;
+        if (losses === 3) late.open();
+        return losses <= 4;
+      },
+    });
+    const attached = [
+      ledger(async (number) => {
+        isAway = true;
+        if (number === 2) await late.opened;
+      }),
+    ];
+    expect(await drain(bus.db, attached)).toMatchObject({ delivered: 2, failed: 0 });
+    expect(await attemptsOf(bus)).toEqual(delivered(2));
+  });
+
+  test('to a settlement that moved a key to a lane of its own records what becomes of the key', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitPayments(bus.db, 1, 2, { orderingKey: 'slow' });
+    await emitPayments(bus.db, 3, 3, { orderingKey: 'quick' });
+    const held = gate();
+    let losses = 0;
+    const isMoved = async () =>
+      (await rows(bus.db, 'select from lanes where home_id is not null')).length > 0 && losses === 1;
+    // The shared lane is let go, and the slow key has one of its own.
+    loseAnswers({
+      after: (text, found) => {
+        if (losses > 0 || !hasSettled(text, found)) return false;
+        const { settled } = (found[0] as { answer: { settled: { leftFor: unknown } } }).answer;
+        return settled.leftFor !== null && (losses += 1) === 1;
+      },
+    });
+    const relaying = drain(bus.db, [ledger((number) => (number === 1 ? held.opened : undefined))]);
+    await expect.poll(isMoved).toBe(true);
+    held.open();
+    expect(await relaying).toMatchObject({ failed: 0, leasesLost: 0 });
+    expect(handed.toSorted((one, other) => one - other)).toEqual([1, 2, 3]);
+    expect(await attemptsOf(bus)).toEqual(delivered(3));
+    expect(await leased(bus)).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('gives up what it cannot settle when the time of its handlers is over', async ({ bus, ledger }) => {
+    await emitPayments(bus.db, 1, 1);
+    let hasEnded = false;
+    loseAnswers({ before: (text) => hasEnded && isTurn(text) });
+    const relaying = drain(bus.db, [ledger(async () => void (hasEnded = true), { timeoutMs: 100 })], {
+      handlersUntil: Date.now() + 1000,
+    });
+    await expect(relaying).rejects.toThrow('terminated');
+  });
+
+  test('to a statement besides its turns keeps the lanes that it holds', async ({ bus, ledger, output }) => {
+    await emitPayments(bus.db, 1, 2);
+    // As releases up to 0.1 wrote it, so that relays look for its subscribers.
+    await rows(bus.db, 'update awaiting_fan_out set subscribers = null, open = 0');
+    await rows(bus.db, 'update events set subscribers = null, open = 0');
+    const failed = await emit(bus.db, 'payment.failed', payloadOf('payment.failed'));
+    let losses = 0;
+    const held = gate();
+    loseAnswers({
+      before: (text) => {
+        if (!text.includes('fan_out_lock as materialized') || (losses += 1) > 1) return false;
+        held.open();
+        return true;
+      },
+    });
+    const slow = subscriber('notifications', { 'payment.failed': () => held.opened });
+    await drain(bus.db, [ledger(), slow]);
+    expect(losses).toBeGreaterThan(1);
+    expect(output.linesOf('a turn of the relay failed; its outcomes are kept and sent again')).toHaveLength(
+      1,
+    );
+    expect(await attemptsOf(bus)).toEqual(delivered(2));
+    const told = await deliveriesOf(bus.db, 'notifications');
+    expect(told.find(({ eventId }) => eventId === failed.id)).toMatchObject({
+      state: 'delivered',
+      attempts: 1,
+    });
+  });
+});
+
+describe('a commit of transactional handlers that is not answered', () => {
+  test.beforeAll(async ({ database }) => {
+    await rows(database.db, 'create table effects (number int not null)');
+  });
+
+  /** Emits a failure for each payment, in the transaction. */
+  const emitting = (options: { readonly sharesCommits?: boolean } = {}) =>
+    subscriber(
+      'ledger',
+      {
+        'payment.captured': async ({ payload }, { tx }) => {
+          const reason = String(payload.amountMinor);
+          await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason }));
+        },
+      },
+      { ...options, transactional: true },
+    );
+  const batching = subscriber(
+    'ledger',
+    {
+      'payment.captured': async (events, { tx }) => {
+        for (const { payload } of events) {
+          const reason = String(payload.amountMinor);
+          await emit(tx, 'payment.failed', payloadOf('payment.failed', { reason }));
+        }
+      },
+    },
+    { transactional: true, batch: true },
+  );
+  const effects = async (bus: Bus) =>
+    (
+      await rows<{ reason: string }>(
+        bus.db,
+        `select payload ->> 'reason' as reason from events where topic = 'payment.failed' order by created_at, seq`,
+      )
+    ).map(({ reason }) => Number(reason));
+
+  test.for(
+    (['before', 'after'] as const).flatMap((how) =>
+      ([['commit'], ['postbud_settle_alone']] as const).flatMap(([what]) =>
+        [
+          { by: 'alone', attached: emitting({ sharesCommits: false }) },
+          { by: 'together', attached: emitting() },
+          { by: 'in a batch', attached: batching },
+        ].map((more) => ({ how, what, ...more })),
+      ),
+    ),
+  )('charges nobody who had returned: $what, lost $how it took effect, $by', async (given, { bus }) => {
+    const { how, what, attached } = given;
+    await emitPayments(bus.db, 1, 3);
+    let losses = 0;
+    loseAnswers({ [how]: (text: string) => text.includes(what) && (losses += 1) === 1 });
+    await drain(bus.db, [attached]);
+    expect(losses).toBeGreaterThan(0);
+    expect(await effects(bus)).toEqual([1, 2, 3]);
+    expect(await attemptsOf(bus)).toEqual(delivered(3));
+    expect(await leased(bus)).toEqual([]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('is charged at its third time in a row, so that what ends the database at its commit comes to an end', async ({
+    bus,
+  }) => {
+    await emitPayments(bus.db, 1, 2);
+    let losses = 0;
+    loseAnswers({ before: (text) => text === 'commit' && (losses += 1) <= 3 });
+    await drain(bus.db, [emitting({ sharesCommits: false })]);
+    expect((await attemptsOf(bus)).map(([state, attempts]) => `${state} ${attempts}`)).toEqual([
+      'failing 1',
+      'pending 0',
+    ]);
+    await drain(bus.db, [emitting({ sharesCommits: false })], { now: START + MINUTE });
+    expect(await effects(bus)).toEqual([1, 2]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+});
