@@ -34,16 +34,22 @@ function sqlEmitter(db: Database) {
   };
 }
 
-/** What `postbud_emit` finds wrong with each payload: the paths. */
+/** What `postbud_emit` finds wrong with each payload. */
 async function issuesBySql(db: Database, topic: TopicName, payloads: readonly unknown[]) {
-  const found = await rows<{ issues: { path: string; message: string }[] }>(
+  const found = await rows<{ place: number; path: string; message: string }>(
     db,
-    `select issues from jsonb_array_elements($2::text::jsonb) with ordinality as given(payload, place),
-       catalog_topics, postbud_parse_1(schemas -> version::text, payload, '')
-     where topic = $1::text order by place`,
+    `select place, path, problem as message
+     from catalog_topics,
+       postbud_parse_2(schemas -> version::text, array(select jsonb_array_elements($2::text::jsonb))),
+       unnest(places, paths, problems) as issues(place, path, problem)
+     where topic = $1::text`,
     [topic, JSON.stringify(payloads)],
   );
-  return found.map(({ issues }) => issues);
+  return payloads.map((_, index) =>
+    found
+      .filter(({ place }) => place === index + 1)
+      .map(({ path, message }) => ({ path, message })),
+  );
 }
 
 describe('an event emitted by SQL', () => {
@@ -234,8 +240,8 @@ describe('a topic', () => {
     ['payment.capture', 'did you mean payment.captured?'],
     ['Payment.Captured', 'did you mean payment.captured?'],
     ['bookng.created', 'did you mean booking.created?'],
-    ['nonsense', 'select topic from catalog_topics lists the topics'],
-    ['x'.repeat(5000), 'select topic from catalog_topics lists the topics'],
+    ['nonsense', 'npx postbud catalog lists the topics'],
+    ['x'.repeat(5000), 'npx postbud catalog lists the topics'],
   ])('that the catalog lacks is refused with the nearest name: %s', async ([topic, hint], { emitBySql }) => {
     await expect(emitBySql(topic, {})).rejects.toMatchObject({
       code: 'PB001',
