@@ -17,5 +17,8 @@ const TABLES: readonly string[] = Object.values(schema).flatMap((one) => {
  * @param db of the role that owns the tables.
  */
 export async function applyGrants(db: Executor): Promise<void> {
-  await run(db, { text: 'select postbud_apply_grants_1($1::text::text[])', values: [`{${TABLES.join(',')}}`] });
+  await run(db, {
+    text: 'select postbud_apply_grants_1($1::text::text[])',
+    values: [`{${TABLES.join(',')}}`],
+  });
 }

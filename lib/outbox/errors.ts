@@ -3,19 +3,25 @@ import type { ZodError } from 'zod';
 import { catalog } from '../catalog/catalog.ts';
 import { nearest } from '../nearest.ts';
 
+/** Each wrong item of a long list is an issue of its own. `postbud_refuse_payload_1` lists as many. */
+const MOST_ISSUES = 20;
+
 /** The payload does not match its topic's schema; `issues` says where and why. Nothing was sent to the database. */
 export class InvalidPayload extends Error {
   readonly code = 'invalid_payload';
   readonly topic: string;
-  /** `path` is dotted, for example `lines.0.amountMinor`; empty for the payload itself. */
+  /** The first 20. `path` is dotted, for example `lines.0.amountMinor`; empty for the payload itself. */
   readonly issues: readonly { readonly path: string; readonly message: string }[];
 
   constructor(topic: string, issues: readonly { path: string; message: string }[], options?: ErrorOptions) {
-    const found = issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join('; ');
-    super(`the payload does not match ${topic}: ${found}`, options);
+    const listed = issues.slice(0, MOST_ISSUES);
+    const more = issues.length - listed.length;
+    const found = listed.map(({ path, message }) => (path ? `${path}: ${message}` : message));
+    if (more > 0) found.push(`… and ${more.toLocaleString('en')} more`);
+    super(`the payload does not match ${topic}: ${found.join('; ')}`, options);
     this.name = 'InvalidPayload';
     this.topic = topic;
-    this.issues = issues;
+    this.issues = listed;
   }
 
   static from(topic: string, error: ZodError): InvalidPayload {

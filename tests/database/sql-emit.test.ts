@@ -46,9 +46,7 @@ async function issuesBySql(db: Database, topic: TopicName, payloads: readonly un
     [topic, JSON.stringify(payloads)],
   );
   return payloads.map((_, index) =>
-    found
-      .filter(({ place }) => place === index + 1)
-      .map(({ path, message }) => ({ path, message })),
+    found.filter(({ place }) => place === index + 1).map(({ path, message }) => ({ path, message })),
   );
 }
 
