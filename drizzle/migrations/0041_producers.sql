@@ -20,7 +20,7 @@ alter table awaiting_fan_out add constraint awaiting_fan_out_created_at
 -- `given` is null where there is nothing to check. `parsed` are the values without the fields that their schema does not
 -- name, as `emit` stores them; null if all stay as they are. `places`, `paths` and `problems` say which values (counted
 -- from 1) do not fit, where in them (`lines.0.amountMinor`) and why. No problem repeats a value, which may be personal.
-create function postbud_parse_2(
+create or replace function postbud_parse_2(
   schema jsonb, given jsonb[], out parsed jsonb[], out places int[], out paths text[], out problems text[]
 )
 language plpgsql immutable as $$
@@ -201,11 +201,13 @@ drop function postbud_parse_1(jsonb, jsonb, text);--> statement-breakpoint
 -- Returns the event's id, a UUIDv7. Raises PB001 for an unknown topic or version, PB002 for a payload or a key that does not
 -- fit, and PB004 for a topic that the role may not emit: the message names each wrong field by its path, and the detail has
 -- the same as JSON. The transaction is aborted then, as by any error.
-create function postbud_emit(
+create or replace function postbud_emit(
   topic text, payload jsonb, ordering_key text default null, dedupe_key text default null,
   correlation_id text default null, causation_id text default null, traceparent text default null, version int default null
 )
-returns uuid language plpgsql security definer as $$
+returns uuid language plpgsql security definer
+-- Temporary tables come last: unnamed they would come first, and a producer's `catalog_topics` with them.
+set search_path = pg_catalog, public, pg_temp as $$
 #variable_conflict use_column
 declare
   known catalog_topics;
@@ -308,7 +310,7 @@ begin
 end
 $$;--> statement-breakpoint
 -- Raises PB002 with the first 20 problems of a payload.
-create function postbud_refuse_payload_1(topic text, paths text[], problems text[]) returns void language plpgsql as $$
+create or replace function postbud_refuse_payload_1(topic text, paths text[], problems text[]) returns void language plpgsql as $$
 declare
   -- As many as lib/outbox/errors.ts lists.
   listed constant int := 20;
@@ -329,13 +331,11 @@ $$;--> statement-breakpoint
 -- between the two.
 --
 -- Postgres lets everybody call a new function. Nobody needs that of ours.
-create function postbud_apply_grants_1(tables text[]) returns void language plpgsql as $$
+create or replace function postbud_apply_grants_1(tables text[]) returns void language plpgsql as $$
 declare
-  own name := (select nspname from pg_namespace join pg_class on relnamespace = pg_namespace.oid
-    where pg_class.oid = 'role_grants'::regclass);
   functions oid[] := array(
-    select pg_proc.oid from pg_proc join pg_namespace on pronamespace = pg_namespace.oid
-    where nspname = own and (proname like 'postbud\_%' or proname = 'refuse_change') order by 1);
+    select oid from pg_proc
+    where pronamespace = 'public'::regnamespace and (proname like 'postbud\_%' or proname = 'refuse_change') order by 1);
   function regprocedure;
   relation text;
   granted record;
@@ -351,17 +351,19 @@ begin
 
   -- The rows of a role that does not exist wait for it: a restored backup may come before its roles.
   for granted in select distinct rolname as role, may from role_grants join pg_roles on rolname = role loop
-    execute format('grant usage on schema %I to %I', own, granted.role);
+    if not has_schema_privilege(granted.role, 'public', 'usage') then
+      execute format('grant usage on schema public to %I', granted.role);
+    end if;
     if granted.may = 'emit' then
       execute format('grant execute on function postbud_emit to %I', granted.role);
       continue;
     end if;
     foreach relation in array tables loop
-      execute format('grant %s on %I.%I to %I', case
+      execute format('grant %s on public.%I to %I', case
         when granted.may = 'read' or relation in ('role_grants', 'catalog_topics') then 'select'
         when exists (select from pg_trigger join pg_proc on pg_proc.oid = tgfoid
-          where tgrelid = format('%I.%I', own, relation)::regclass and proname = 'refuse_change') then 'select, insert'
-        else 'select, insert, update, delete' end, own, relation, granted.role);
+          where tgrelid = format('public.%I', relation)::regclass and proname = 'refuse_change') then 'select, insert'
+        else 'select, insert, update, delete' end, relation, granted.role);
     end loop;
     continue when granted.may = 'read';
     execute format('grant usage on sequence delivery_positions to %I', granted.role);
@@ -375,26 +377,42 @@ begin
   end loop;
 end
 $$;--> statement-breakpoint
+-- Takes all rights on the bus's tables and functions from a role, and gives it back those that `role_grants` still lists.
+create or replace function postbud_withdraw_grants_1(from_role text, tables text[]) returns void language plpgsql as $$
+declare
+  function regprocedure;
+  relation text;
+begin
+  if exists (select from pg_roles where rolname = from_role) then
+    foreach relation in array tables loop
+      execute format('revoke all on public.%I from %I', relation, from_role);
+    end loop;
+    execute format('revoke all on sequence delivery_positions from %I', from_role);
+    for function in
+      select oid from pg_proc where pronamespace = 'public'::regnamespace and proname like 'postbud\_%'
+    loop
+      execute format('revoke execute on function %s from %I', function, from_role);
+    end loop;
+  end if;
+  perform postbud_apply_grants_1(tables);
+end
+$$;--> statement-breakpoint
 do $$
 declare
-  own name := (select nspname from pg_namespace join pg_class on relnamespace = pg_namespace.oid
-    where pg_class.oid = 'role_grants'::regclass);
   function regprocedure;
   earlier record;
 begin
-  -- Temporary tables come last: unnamed they would come first, and a producer's `catalog_topics` with them.
-  execute format('alter function postbud_emit set search_path = pg_catalog, %I, pg_temp', own);
   -- Roles that were granted rights on tables by hand, as earlier releases documented, go on as they are: until now they
   -- could call every function. `npm run grant` lists them.
   for earlier in
     select distinct grantee::regrole as role, relname = 'lanes' as is_relay
-    from pg_class join pg_namespace on pg_namespace.oid = relnamespace, aclexplode(relacl)
-    where nspname = own and grantee <> 0 and grantee <> relowner
+    from pg_class, aclexplode(relacl)
+    where relnamespace = 'public'::regnamespace and grantee <> 0 and grantee <> relowner
       and (relname, privilege_type) in (('events', 'INSERT'), ('lanes', 'UPDATE'))
   loop
     for function in
-      select pg_proc.oid from pg_proc join pg_namespace on pronamespace = pg_namespace.oid
-      where nspname = own and (proname = 'postbud_emit' or earlier.is_relay and proname like 'postbud\_%')
+      select oid from pg_proc
+      where pronamespace = 'public'::regnamespace and (proname = 'postbud_emit' or earlier.is_relay and proname like 'postbud\_%')
     loop
       execute format('grant execute on function %s to %s', function, earlier.role);
     end loop;

@@ -2,7 +2,7 @@ import { readMigrationFiles } from 'drizzle-orm/migrator';
 
 import { SECOND } from '../time.ts';
 import { publishCatalog } from './publish-catalog.ts';
-import { applyGrants } from './apply-grants.ts';
+import { applyGrants } from './role-grants.ts';
 import { run } from './statement.ts';
 import type { Executor } from './statement.ts';
 

@@ -6,7 +6,10 @@ import { nearest } from '../nearest.ts';
 /** Each wrong item of a long list is an issue of its own. `postbud_refuse_payload_1` lists as many. */
 const MOST_ISSUES = 20;
 
-/** The payload does not match its topic's schema; `issues` says where and why. Nothing was sent to the database. */
+/**
+ * The payload does not match its topic's schema; `issues` says where and why. Nothing was sent to the database, unless
+ * `cause` is its error.
+ */
 export class InvalidPayload extends Error {
   readonly code = 'invalid_payload';
   readonly topic: string;
@@ -30,17 +33,33 @@ export class InvalidPayload extends Error {
   }
 }
 
-/** The catalog has no such topic. */
+/** The catalog has no such topic. With the database's error as `cause`, the one that `npm run migrate` published has not. */
 export class UnknownTopic extends Error {
   readonly code = 'unknown_topic';
   readonly topic: string;
 
-  constructor(topic: string) {
-    // Without types, a caller may pass anything.
-    const meant = typeof topic === 'string' ? nearest(topic, Object.keys(catalog)) : null;
-    const advice = meant === null ? 'the catalog of this release does not have it' : `did you mean ${meant}?`;
-    super(`unknown topic ${JSON.stringify(topic)}: ${advice}`);
+  constructor(topic: string, message = unknown(topic), options?: ErrorOptions) {
+    super(message, options);
     this.name = 'UnknownTopic';
+    this.topic = topic;
+  }
+}
+
+function unknown(topic: string): string {
+  // Without types, a caller may pass anything.
+  const meant = typeof topic === 'string' ? nearest(topic, Object.keys(catalog)) : null;
+  const advice = meant === null ? 'the catalog of this release does not have it' : `did you mean ${meant}?`;
+  return `unknown topic ${JSON.stringify(topic)}: ${advice}`;
+}
+
+/** The role of the database connection was not granted this topic's producer: `npm run grant`. */
+export class NotYourTopic extends Error {
+  readonly code = 'not_your_topic';
+  readonly topic: string;
+
+  constructor(topic: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'NotYourTopic';
     this.topic = topic;
   }
 }
