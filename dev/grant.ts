@@ -92,7 +92,7 @@ function refuseTooMuch({ role, isOwner, mayCreate }: DatabaseRole, right: RoleRi
 function writesByHand({ role, writes }: DatabaseRole): string {
   const names = writes.join(', ');
   return `${role} may also write to ${names}, and so emit any topic: a right that was granted by hand.
-When no program of that role needs it any more (a package before 0.4 does), take it away:
+When no program of that role needs it any more (older packages do), take it away:
   revoke all on ${names} from "${role}"`;
 }
 

@@ -365,11 +365,14 @@ begin
           where tgrelid = format('public.%I', relation)::regclass and proname = 'refuse_change') then 'select, insert'
         else 'select, insert, update, delete' end, relation, granted.role);
     end loop;
-    continue when granted.may = 'read';
-    execute format('grant usage on sequence delivery_positions to %I', granted.role);
-    foreach function in array functions loop
+    for function in
+      -- Those that change something are volatile.
+      select oid from pg_proc where oid = any (functions) and (granted.may = 'relay' or provolatile <> 'v')
+    loop
       execute format('grant execute on function %s to %I', function, granted.role);
     end loop;
+    continue when granted.may = 'read';
+    execute format('grant usage on sequence delivery_positions to %I', granted.role);
     -- Relays vacuum two small tables (lib/deliveries/vacuum.ts). Before Postgres 17 only their owner can.
     if current_setting('server_version_num')::int >= 170000 then
       execute format('grant maintain on awaiting_fan_out, lanes to %I', granted.role);

@@ -73,7 +73,7 @@ export interface DatabaseRole {
   readonly isOwner: boolean;
   /** May make tables and functions beside ours. */
   readonly mayCreate: boolean;
-  /** Our tables that it may write to without being a relay: granted by hand, as releases before 0.4 asked for. */
+  /** Our tables that it may write to without being a relay: granted by hand, as earlier releases asked for. */
   readonly writes: readonly string[];
 }
 
