@@ -367,7 +367,8 @@ begin
     end loop;
     for function in
       -- Those that change something are volatile.
-      select oid from pg_proc where oid = any (functions) and (granted.may = 'relay' or provolatile <> 'v')
+      select oid from pg_proc where oid = any (functions)
+        and (provolatile <> 'v' or granted.may = 'relay' and proname not like '%\_grants\_%')
     loop
       execute format('grant execute on function %s to %I', function, granted.role);
     end loop;
