@@ -24,6 +24,9 @@ import {
 /** Ordered from best to worst, so that `max()` of the states of an event's deliveries is the event's. */
 export const stateEnum = pgEnum('delivery_state', ['delivered', 'pending', 'failing', 'dead_lettered']);
 
+/** JavaScript has no date for -infinity or the year 294276. */
+const IN_RANGE = sql`created_at >= '1970-01-01 00:00:00Z' and created_at < '10000-01-01 00:00:00Z'`;
+
 const at = (name: string) => timestamp(name, { withTimezone: true });
 
 /**
@@ -73,6 +76,7 @@ export const events = pgTable(
       .on(table.topic, table.dedupeKey)
       .where(sql`dedupe_key is not null`),
     check('events_counters', sql`open >= 0 and failing between 0 and open and dead_lettered >= 0`),
+    check('events_created_at', IN_RANGE),
   ],
 );
 
@@ -90,6 +94,22 @@ export const catalogTopics = pgTable(
     schemas: jsonb('schemas').$type<Readonly<Record<string, object>>>().notNull(),
   },
   () => [check('catalog_topics_version', sql`version > 0 and schemas ? version::text`)],
+);
+
+/** What `npm run grant` granted to roles of the database; `postbud_apply_grants_1` makes their rights so. */
+export const roleGrants = pgTable(
+  'role_grants',
+  {
+    role: text('role').notNull(),
+    /** `emit`: the topics of `producer`. `relay`: all that the functions and relays do. `read`: look. */
+    may: text('may').$type<'emit' | 'relay' | 'read'>().notNull(),
+    /** Empty but for `emit`. */
+    producer: text('producer').notNull().default(''),
+  },
+  (table) => [
+    primaryKey({ columns: [table.role, table.may, table.producer] }),
+    check('role_grants_may', sql`may in ('emit', 'relay', 'read') and (may = 'emit') = (producer <> '')`),
+  ],
 );
 
 /** Marks the events without deliveries: `emit` writes a row, fan-out deletes it. */
@@ -111,6 +131,7 @@ export const awaitingFanOut = pgTable(
     index('awaiting_fan_out_unaddressed')
       .on(table.topic, table.createdAt)
       .where(sql`subscribers is null`),
+    check('awaiting_fan_out_created_at', IN_RANGE),
   ],
 );
 

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 
+import { MOST_ITEMS } from '../catalog/values.ts';
 import type { JsonSchema } from '../json-schema.ts';
 
 /**
@@ -133,6 +134,8 @@ function boundsBroken(was: JsonSchema, is: JsonSchema, pointer: string): readonl
     const none = -sign * Infinity;
     const [older, newer] = [numberOr(was[name], none), numberOr(is[name], none)];
     if (older === newer) return [];
+    // Lists of earlier releases had no bound, and none came near this one.
+    if (name === 'maxItems' && older === Infinity && newer >= MOST_ITEMS) return [];
     const what = `has ${name} ${boundInWords(newer)}, had ${boundInWords(older)}`;
     return [sign * newer > sign * older ? narrowed(pointer, what) : widened(pointer, what)];
   };

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { code, count, day, email, id, instant } from './values.ts';
+import { code, count, day, email, id, instant, list } from './values.ts';
 
 const purpose = z.enum(['marketing', 'statistics', 'recommendations', 'sms']);
 
@@ -155,7 +155,7 @@ export const audit = {
       tenantId: id,
       reviewedBy: id,
       confirmed: count,
-      toBeRevoked: z.array(id),
+      toBeRevoked: list(id),
       reviewedOn: day,
     }),
     example: {

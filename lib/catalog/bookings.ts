@@ -1,6 +1,17 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, count, currency, email, freeText, id, instant, personName, title } from './values.ts';
+import {
+  amountMinor,
+  count,
+  currency,
+  email,
+  freeText,
+  id,
+  instant,
+  list,
+  personName,
+  title,
+} from './values.ts';
 
 export const bookings = {
   'booking.created': topic({
@@ -302,8 +313,8 @@ export const bookings = {
     payload: z.object({
       seriesId: id,
       resourceId: id,
-      bookingIds: z.array(id).min(1),
-      skipped: z.array(z.object({ startsAt: instant, cause: z.enum(['occupied', 'closed', 'holiday']) })),
+      bookingIds: list(id).min(1),
+      skipped: list(z.object({ startsAt: instant, cause: z.enum(['occupied', 'closed', 'holiday']) })),
       contactName: personName,
       email: email.optional(),
     }),

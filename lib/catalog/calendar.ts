@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { code, count, day, freeText, id, instant, title } from './values.ts';
+import { code, count, day, freeText, id, instant, list, title } from './values.ts';
 
 const timeOfDay = code(
   z.string().regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'expected hours and minutes, for example 08:30'),
@@ -59,7 +59,7 @@ export const calendar = {
       resourceId: id,
       startsAt: instant,
       endsAt: instant,
-      claims: z.array(z.object({ source: z.enum(['booking', 'season', 'feed']), reference: id })).min(2),
+      claims: list(z.object({ source: z.enum(['booking', 'season', 'feed']), reference: id })).min(2),
     }),
     example: {
       conflictId: 'cnf_15',
@@ -107,7 +107,7 @@ export const calendar = {
     payload: z.object({
       tenantId: id,
       year: z.int().min(2000).max(2100),
-      holidays: z.array(z.object({ day, name: title })).min(1),
+      holidays: list(z.object({ day, name: title })).min(1),
     }),
     example: {
       tenantId: 'tnt_solvik',

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { code, email, id, instant, personal, personName, title } from './values.ts';
+import { code, email, id, instant, list, personName, personal, title } from './values.ts';
 
 /** Who signed in, as the identity provider calls them. */
 const subject = personal(z.string().min(1).max(255));
@@ -88,7 +88,7 @@ export const identity = {
       userId: id,
       name: personName,
       phone: personal(z.string().max(40)).optional(),
-      changed: z.array(z.enum(['name', 'phone', 'email', 'language'])).min(1),
+      changed: list(z.enum(['name', 'phone', 'email', 'language'])).min(1),
       email: email.optional(),
     }),
     example: {

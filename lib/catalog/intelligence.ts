@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, code, currency, day, id, instant, personal, title } from './values.ts';
+import { amountMinor, code, currency, day, id, instant, list, personal, title } from './values.ts';
 
 /** How sure a model is, from 0 to 1. */
 const confidence = z.number().min(0).max(1);
@@ -17,7 +17,7 @@ export const intelligence = {
       about: z.enum(['sign_in', 'booking', 'payment']),
       reference: id,
       confidence,
-      signals: z.array(code(z.string().min(1))).min(1),
+      signals: list(code(z.string().min(1))).min(1),
       flaggedAt: instant,
     }),
     example: {
@@ -39,7 +39,7 @@ export const intelligence = {
     payload: z.object({
       forecastId: id,
       resourceId: id,
-      weeks: z.array(z.object({ monday: day, occupancy: z.number().min(0).max(1) })).min(1),
+      weeks: list(z.object({ monday: day, occupancy: z.number().min(0).max(1) })).min(1),
       confidence,
       forecastAt: instant,
     }),

@@ -10,6 +10,7 @@ import {
   freeText,
   id,
   instant,
+  list,
   reference,
 } from './values.ts';
 
@@ -27,7 +28,7 @@ export const invoicing = {
     payload: z.object({
       invoiceId: id,
       tenantId: id,
-      bookingIds: z.array(id).min(1),
+      bookingIds: list(id).min(1),
       amountMinor,
       vatMinor: amountMinor,
       currency,

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, code, count, currency, day, freeText, id, instant, reference } from './values.ts';
+import { amountMinor, code, count, currency, day, freeText, id, instant, list, reference } from './values.ts';
 
 export const ledger = {
   'ledger.entry.posted': topic({
@@ -14,15 +14,13 @@ export const ledger = {
       tenantId: id,
       postedAt: instant,
       currency,
-      lines: z
-        .array(
-          z.object({
-            account: code(z.string().regex(/^\d{4}$/, 'expected an account of four digits')),
-            side: z.enum(['debit', 'credit']),
-            amountMinor,
-          }),
-        )
-        .min(2),
+      lines: list(
+        z.object({
+          account: code(z.string().regex(/^\d{4}$/, 'expected an account of four digits')),
+          side: z.enum(['debit', 'credit']),
+          amountMinor,
+        }),
+      ).min(2),
     }),
     example: {
       entryId: 'ent_90112',

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { email, id, instant } from './values.ts';
+import { email, id, instant, list } from './values.ts';
 
 const channel = z.enum(['email', 'sms', 'push', 'digital_post']);
 
@@ -32,7 +32,7 @@ export const notifications = {
     payload: z.object({
       notificationId: id,
       userId: id.optional(),
-      tried: z.array(channel).min(1),
+      tried: list(channel).min(1),
       template: id,
       failedAt: instant,
     }),
@@ -80,8 +80,8 @@ export const notifications = {
     person: ['userId'],
     payload: z.object({
       userId: id,
-      channels: z.array(channel),
-      mutedTemplates: z.array(id),
+      channels: list(channel),
+      mutedTemplates: list(id),
       changedAt: instant,
     }),
     example: {

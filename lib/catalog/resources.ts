@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { amountMinor, code, count, currency, day, freeText, id, instant, title } from './values.ts';
+import { amountMinor, code, count, currency, day, freeText, id, instant, list, title } from './values.ts';
 
 const kind = z.enum(['sports_hall', 'swimming_pool', 'pitch', 'culture_house', 'meeting_room', 'event']);
 
@@ -58,9 +58,7 @@ export const resources = {
     orderedBy: 'resourceId',
     payload: z.object({
       resourceId: id,
-      changed: z
-        .array(z.enum(['name', 'description', 'images', 'equipment', 'accessibility', 'rules']))
-        .min(1),
+      changed: list(z.enum(['name', 'description', 'images', 'equipment', 'accessibility', 'rules'])).min(1),
       updatedBy: id,
     }),
     example: {
@@ -98,14 +96,12 @@ export const resources = {
       priceListId: id,
       currency,
       validFrom: day,
-      rates: z
-        .array(
-          z.object({
-            group: z.enum(['children_and_youth', 'association', 'private', 'commercial']),
-            hourMinor: amountMinor,
-          }),
-        )
-        .min(1),
+      rates: list(
+        z.object({
+          group: z.enum(['children_and_youth', 'association', 'private', 'commercial']),
+          hourMinor: amountMinor,
+        }),
+      ).min(1),
     }),
     example: {
       resourceId: 'res_solvikhallen',
@@ -153,7 +149,7 @@ export const resources = {
       resourceId: id,
       startsAt: instant,
       endsAt: instant,
-      affectedBookingIds: z.array(id),
+      affectedBookingIds: list(id),
       note: freeText.optional(),
     }),
     example: {

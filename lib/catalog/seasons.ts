@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { count, email, freeText, id, instant, personName, title } from './values.ts';
+import { count, email, freeText, id, instant, list, personName, title } from './values.ts';
 
 export const seasons = {
   'season.allocation.computed': topic({
@@ -15,7 +15,7 @@ export const seasons = {
       allocationId: id,
       tenantId: id,
       applications: count,
-      leases: z.array(
+      leases: list(
         z.object({
           leaseId: id,
           organizationId: id,
@@ -24,7 +24,7 @@ export const seasons = {
           hoursPerWeek: z.number().positive(),
         }),
       ),
-      unplacedApplicationIds: z.array(id),
+      unplacedApplicationIds: list(id),
       computedAt: instant,
       email: email.optional(),
     }),
@@ -66,7 +66,7 @@ export const seasons = {
       tenantId: id,
       name: title,
       applyUntil: instant,
-      resourceIds: z.array(id).min(1),
+      resourceIds: list(id).min(1),
     }),
     example: {
       seasonId: 'ssn_2026_2027',
@@ -90,15 +90,13 @@ export const seasons = {
       organizationId: id,
       contactName: personName,
       members: count,
-      wishes: z
-        .array(
-          z.object({
-            resourceId: id,
-            weekday: z.int().min(1).max(7),
-            hoursPerWeek: z.number().positive(),
-          }),
-        )
-        .min(1),
+      wishes: list(
+        z.object({
+          resourceId: id,
+          weekday: z.int().min(1).max(7),
+          hoursPerWeek: z.number().positive(),
+        }),
+      ).min(1),
       note: freeText.optional(),
       email: email.optional(),
     }),

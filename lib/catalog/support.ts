@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { email, freeText, id, instant } from './values.ts';
+import { email, freeText, id, instant, list } from './values.ts';
 
 const severity = z.enum(['low', 'normal', 'high', 'critical']);
 
@@ -112,7 +112,7 @@ export const support = {
     payload: z.object({
       incidentId: id,
       severity,
-      affected: z.array(z.enum(['booking', 'payment', 'login', 'access_control', 'messaging'])).min(1),
+      affected: list(z.enum(['booking', 'payment', 'login', 'access_control', 'messaging'])).min(1),
       declaredAt: instant,
     }),
     example: {

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { topic } from './topic.ts';
-import { code, email, id, instant, personName, title } from './values.ts';
+import { code, email, id, instant, list, personName, title } from './values.ts';
 
 export const tenants = {
   'tenant.onboarded': topic({
@@ -38,7 +38,7 @@ export const tenants = {
     orderedBy: 'tenantId',
     payload: z.object({
       tenantId: id,
-      changed: z.array(z.enum(['approval', 'cancellation', 'payment', 'invoicing', 'branding'])).min(1),
+      changed: list(z.enum(['approval', 'cancellation', 'payment', 'invoicing', 'branding'])).min(1),
       changedBy: id,
       changedAt: instant,
     }),

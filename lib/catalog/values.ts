@@ -53,3 +53,11 @@ export const title = personal(z.string().min(1).max(200));
 
 /** A number of things. */
 export const count = z.int().nonnegative();
+
+/** The most items of a list: more are several events. With 10,000 a payload is checked in less than a second. */
+export const MOST_ITEMS = 10_000;
+
+/** A list. One that can be bounded more closely is `z.array(…).max(…)`. */
+export function list<Item extends z.ZodType>(item: Item) {
+  return z.array(item).max(MOST_ITEMS);
+}

@@ -2,6 +2,7 @@ import { readMigrationFiles } from 'drizzle-orm/migrator';
 
 import { SECOND } from '../time.ts';
 import { publishCatalog } from './publish-catalog.ts';
+import { applyGrants } from './role-grants.ts';
 import { run } from './statement.ts';
 import type { Executor } from './statement.ts';
 
@@ -9,7 +10,8 @@ import type { Executor } from './statement.ts';
 const PATIENCE_MS = 3 * SECOND;
 
 /**
- * Runs the missing migrations and publishes the catalog, all in the caller's transaction.
+ * Runs the missing migrations, publishes the catalog, and gives roles what `npm run grant` granted, all in the caller's
+ * transaction.
  *
  * The lock and the settings end with the transaction, so that a pooler's session keeps nothing of them. Drizzle's own
  * migrator makes its table before its transaction, where no such lock could keep two of them apart; this one keeps the
@@ -40,4 +42,5 @@ export async function runMigrations(tx: Executor, folder: string): Promise<void>
     });
   }
   await publishCatalog(tx);
+  await applyGrants(tx);
 }

@@ -40,13 +40,15 @@ const PUBLISH_CATALOG = `
       select jsonb_object_agg(earlier.version, earlier.schema) from jsonb_each(known.schemas) as earlier(version, schema)
       where earlier.version::int < excluded.version), '{}')`;
 
-/** Writes a payload's schema with the keywords that `postbud_parse_1` knows: formats as patterns, and without `personal`. */
+/** Writes a payload's schema with the keywords that `postbud_parse_2` knows: formats as patterns, and without `personal`. */
 function schemaOf(payload: z.ZodType): object {
   const { $schema: _, ...schema } = z.toJSONSchema(payload, {
     io: 'input',
     override: ({ jsonSchema, zodSchema }) => {
       delete jsonSchema['personal'];
       if (jsonSchema.format === undefined && jsonSchema.pattern === undefined) return;
+      const quick = QUICK_PATTERNS.get(jsonSchema.format ?? '');
+      if (quick !== undefined) jsonSchema['quickPattern'] = quick;
       const message = MESSAGES.get(jsonSchema.format ?? '') ?? messageOf(zodSchema);
       if (message !== undefined) jsonSchema['message'] = message;
       // A scheme and something behind it. Only a URL parser knows more.
@@ -56,6 +58,18 @@ function schemaOf(payload: z.ZodType): object {
   });
   return schema;
 }
+
+/**
+ * What nearly all texts of a format match, and no others: those are not matched with the pattern, whose leap years cost
+ * Postgres 15 µs a text.
+ */
+const QUICK_PATTERNS: ReadonlyMap<string, string> = new Map([
+  [
+    'date-time',
+    String.raw`^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z$`,
+  ],
+  ['date', String.raw`^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])$`],
+]);
 
 const MESSAGES: ReadonlyMap<string, string> = new Map([
   ['date-time', 'expected an instant of UTC, for example 2026-02-21T09:30:00Z'],

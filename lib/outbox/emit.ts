@@ -1,12 +1,11 @@
 import type { PayloadInput, TopicName } from '../catalog/catalog.ts';
-import { noteDue } from '../db/commits.ts';
-import { run } from '../db/statement.ts';
 import type { Executor } from '../db/statement.ts';
 import { inSendSpan } from '../telemetry/event.ts';
-import { outboxEvent, recordingStatement } from './record.ts';
-import type { EmitOptions, OutboxEvent } from './record.ts';
+import { store } from './insert.ts';
+import { outboxEvent } from './record.ts';
+import type { EmitOptions } from './record.ts';
 
-export { InvalidPayload, UnknownTopic } from './errors.ts';
+export { InvalidPayload, NotYourTopic, UnknownTopic } from './errors.ts';
 export type { EmitOptions } from './record.ts';
 export { createKick, KickFailed } from './remote-kick.ts';
 export type { RemoteKickOptions } from './remote-kick.ts';
@@ -30,7 +29,7 @@ export async function emit<Name extends TopicName>(
   payload: PayloadInput<Name>,
   options: EmitOptions = {},
 ): Promise<{ id: string }> {
-  const recorded = () => record(tx, outboxEvent(topic, payload, options));
+  const recorded = async () => ({ id: await store(tx, outboxEvent(topic, payload, options)) });
   if (options.traceparent !== undefined) return await recorded();
   return await inSendSpan(topic, async (sent) => {
     const { id } = await recorded();
@@ -38,25 +37,3 @@ export async function emit<Name extends TopicName>(
     return { id };
   });
 }
-
-async function record(tx: Executor, event: OutboxEvent): Promise<{ id: string }> {
-  const [row] = await run<{ id: string }>(tx, insertEvent(event, []));
-  if (row) {
-    noteDue(tx);
-    return { id: row.id };
-  }
-  // Read without a lock: an open producer must not keep the relay from settling that event.
-  const [earlier] = await run<{ id: string }>(tx, {
-    text: 'select id::text from events where topic = $1::text and dedupe_key = $2::text',
-    values: [event.topic, event.dedupeKey],
-  });
-  return { id: earlier!.id };
-}
-
-const insertEvent = recordingStatement({
-  name: 'postbud_emit',
-  ctes: '',
-  parameters: 0,
-  from: '',
-  select: 'select id::text from event',
-});

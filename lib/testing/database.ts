@@ -47,6 +47,8 @@ async function openDatabase(): Promise<TestDatabase> {
   // Before the migrations, whose defaults then read the clock of the test.
   await executeAll(db, CLOCK);
   await migrate(db);
+  // Its path is its own, and not that of the session.
+  await executeAll(db, [`alter function postbud_emit ${SEARCH_PATH}`]);
   await executeAll(db, BEGINNING);
   return {
     db,

@@ -12,6 +12,7 @@ export { prune } from '../../lib/deliveries/prune.ts';
 export { replay } from '../../lib/deliveries/replay.ts';
 export { replayRequest } from '../../lib/deliveries/replay-request.ts';
 export { watchIncidents } from '../../lib/incidents/watch.ts';
+export { publishCatalog } from '../../lib/db/publish-catalog.ts';
 export { emit } from '../../lib/outbox/emit.ts';
 export { RECEIVED_TABLE, receiver } from '../../lib/receive/receiver.ts';
 export { relay } from '../../lib/relay/relay.ts';

@@ -4,7 +4,7 @@ import type { Rule } from './promises/promises.ts';
 const FAN_OUT = 'drizzle/migrations/0040_surroundings.sql';
 const SETTLE = 'drizzle/migrations/0040_surroundings.sql';
 const FRONT = 'drizzle/migrations/0029_settle_2.sql';
-const SQL_EMIT = 'drizzle/migrations/0036_sql_emit.sql';
+const SQL_EMIT = 'drizzle/migrations/0041_producers.sql';
 const NEXT = 'drizzle/migrations/0030_claim_2.sql';
 const CLAIM = 'drizzle/migrations/0035_erased_events.sql';
 

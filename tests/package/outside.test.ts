@@ -14,6 +14,8 @@ import { makeOutside } from '../support/outside.ts';
 import type { Outside } from '../support/outside.ts';
 import { PATIENTLY } from '../support/patience.ts';
 import { createDatabase, freePort } from '../support/postgres.ts';
+import { createRole, grant } from '../support/roles.ts';
+import type { Role } from '../support/roles.ts';
 
 const run = promisify(execFile);
 
@@ -132,6 +134,16 @@ test('events that a repository outside emits in five ways reach its receivers in
   const asked = [...ways, ...ways.toReversed(), ...ways].map((way, index) => `${way}:mnt_${index + 1}`);
   const captured = ['captured:1', 'captured-in-sql:2', 'captured:3', 'captured-in-sql:4'];
   for (const id of asked) await rows(db, 'insert into maintenance values ($1)', [id.split(':')[1]]);
+  // Its producers have a role each, which only npm run grant gave a right, and rights on their own tables.
+  const [resources, payments] = [
+    await createRole(databaseUrl, 'resources'),
+    await createRole(databaseUrl, 'payments'),
+  ];
+  onTestFinished(resources.drop);
+  onTestFinished(payments.drop);
+  await grant(databaseUrl, '--role', resources.name, '--producer', 'resources');
+  await grant(databaseUrl, '--role', payments.name, '--producer', 'payments');
+  await rows(db, `grant select, update on maintenance to ${resources.name}`);
   const neon = await startNeonProxy(databaseUrl);
   onTestFinished(neon.close);
   const files = [
@@ -176,18 +188,21 @@ test('events that a repository outside emits in five ways reach its receivers in
     SUBSCRIBER_LEDGER_SECRET: SUBSCRIBER_SECRET!,
   });
   onTestFinished(async () => void (await bus.stop()));
-  const producer = await outside.start(
-    'produce.js',
-    {
-      DATABASE_URL: databaseUrl,
-      NEON_PROXY: `${neon.address}/v2`,
-      POSTBUD_URL: bus.url,
-      KICK_SECRET: KICK_SECRET!,
-    },
-    [...asked, ...captured, 'with-pg:', 'with-drizzle:'],
-    /done/,
-  );
-  onTestFinished(producer.stop);
+  const produce = async (role: Role, args: readonly string[]) => {
+    const variables = { DATABASE_URL: role.url, NEON_PROXY: `${neon.address}/v2`, POSTBUD_URL: bus.url };
+    const producer = await outside.start(
+      'produce.js',
+      { ...variables, KICK_SECRET: KICK_SECRET! },
+      args,
+      /done/,
+    );
+    onTestFinished(producer.stop);
+    return producer.output.trim().split('\n');
+  };
+  const said = [
+    ...(await produce(resources, [...asked, 'with-pg:', 'with-drizzle:', captured[0]!])),
+    ...(await produce(payments, captured)),
+  ];
 
   // The kick of a program in any language: the document's lines for a shell, as they stand, where it has those programs.
   const { stdout: missing } = await run('sh', ['-c', 'command -v curl openssl >/dev/null || echo missing']);
@@ -200,10 +215,15 @@ test('events that a repository outside emits in five ways reach its receivers in
 
   const problem =
     'the payload does not match resource.maintenance.completed: maintenanceId: Too small: expected string to have >=1 characters';
-  expect(producer.output.trim().split('\n')).toEqual([
-    ...[...asked, ...captured].map((one) => `emitted ${one}`),
+  expect(said).toEqual([
+    ...asked.map((one) => `emitted ${one}`),
     `refused with-pg: ${problem}`,
     `refused with-drizzle: ${problem}`,
+    expect.stringContaining(
+      `${resources.name} may not emit payment.captured: it is granted the topics of resources`,
+    ),
+    'done',
+    ...captured.map((one) => `emitted ${one}`),
     'done',
   ]);
   const ids = asked.map((one) => one.split(':')[1]);

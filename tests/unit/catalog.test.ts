@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import * as z from 'zod';
+
 import { isTopicName, subscriberNames, topics } from '../../lib/catalog/catalog.ts';
 import { email } from '../../lib/catalog/values.ts';
 import fixedTopics from '../fixtures/topics.json' with { type: 'json' };
@@ -62,6 +64,16 @@ describe.each(rows)('%s', (name, row) => {
   test('the topic has a sentence as its description, and a version counted from 1', () => {
     expect(row.description).toMatch(/^[A-Z].*\.$/);
     expect(row.version).toBeGreaterThanOrEqual(1);
+  });
+
+  test('the topic bounds each of its lists', () => {
+    const unbounded: unknown[] = [];
+    JSON.stringify(z.toJSONSchema(row.payload, { io: 'input' }), (key, schema: unknown) => {
+      if (typeof schema === 'object' && schema !== null && 'items' in schema && !('maxItems' in schema))
+        unbounded.push(key);
+      return schema;
+    });
+    expect(unbounded).toEqual([]);
   });
 
   test('the topic’s example fits its schema and loses nothing to it', () => {

@@ -34,6 +34,7 @@ describe('a change that is compatible', () => {
       z.object({ of: z.array(person) }),
       z.object({ of: z.array(person.extend({ age: z.int().optional() })) }),
     ],
+    ['a first bound that no list comes near', z.array(name), z.array(name).max(10_000)],
     ['a description', person, z.object({ name: name.meta({ description: 'Of a person.', title: 'Name' }) })],
     ['a mark that a field is personal', person, z.object({ name: personal(name) })],
     ['another order of fields and values', kept, z.object({ state: z.enum(['done', 'open']), name })],

@@ -29,6 +29,9 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   './export.ts': 'export const exportTraces = () => () => undefined;',
 };
 
+/** What the package has in place of a module, because a component has no right on the bus's tables. */
+const IN_PLACE_OF: Readonly<Record<string, string>> = { 'lib/outbox/insert.ts': 'lib/outbox/call.ts' };
+
 /**
  * Bundles each entry with what it needs, as modules for the oldest Node that the package supports. They stay readable:
  * those who install the package read them in stack traces and reviews.
@@ -74,7 +77,7 @@ async function bundleOf(
     format: 'esm',
     mainFields: ['module', 'main'],
     external: installed.flatMap((name) => [name, `${name}/*`]),
-    plugins: [...plugins, otherEntries(root, entries), leaveOut],
+    plugins: [...plugins, otherEntries(root, entries), putInPlace(root), leaveOut],
     logLevel: 'warning',
   });
   const reached = reachedFrom(file.replace(/\.ts$/, '.js'), metafile);
@@ -131,6 +134,22 @@ function otherEntries(root: URL, entries: readonly string[]): Plugin {
         const file = paths.get(resolve(resolveDir, path));
         if (file === undefined) return undefined;
         return { path: `../../${file.replace(/\.ts$/, '.js')}`, external: true };
+      });
+    },
+  };
+}
+
+function putInPlace(root: URL): Plugin {
+  const path = (file: string) => fileURLToPath(new URL(file, root));
+  const places = new Map(
+    Object.entries(IN_PLACE_OF).map(([file, other]) => [path(file), path(other)] as const),
+  );
+  return {
+    name: 'in-place-of',
+    setup(build) {
+      build.onResolve({ filter: /^\./ }, ({ path, resolveDir }) => {
+        const other = places.get(resolve(resolveDir, path));
+        return other === undefined ? undefined : { path: other };
       });
     },
   };
