@@ -186,9 +186,9 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: 'lib/deliveries/turn.ts',
-        from: `import { driverOf, run } from '../db/statement.ts';
+        from: `import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 `,
-        to: `import { driverOf, run } from '../db/statement.ts';
+        to: `import { driverOf, run, TURN_LIMIT_MS } from '../db/statement.ts';
 import { topics } from '../catalog/catalog.ts';
 const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscribers }]) => [topic, subscribers])));
 `,
