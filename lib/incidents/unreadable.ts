@@ -58,11 +58,14 @@ const UNREADABLE = `
     select subscription.topic, subscription.subscriber, lane.version, false as is_elsewhere, lane.since,
       case when ordering_key = '' then waiting end as all_waiting, lane.id, home_id, slot, held_key, head
     from clock, subscription, lateral (
-      select *, waits_for_version as version, due_at as since from lanes
-      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and due_at <= clock.now - ${PATIENCE_MS} * interval '1 millisecond' and lease_token is null
-        and waits_for_version is not null
-      order by due_at limit ${LANES}
+      select *, waits_for_version as version, due_at as since from (
+        select * from lanes
+        where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
+          and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber,
+            clock.now - ${PATIENCE_MS} * interval '1 millisecond')
+          and due_at is not null and lease_token is null
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
+      ) as longest_due where waits_for_version is not null
     ) as lane
   ),
   refused as (

@@ -19,7 +19,7 @@ const subscribers = [subscriber('notifications', { [TOPIC]: () => undefined })];
 const KEYS = 40_000;
 
 /** Each node of a plan counts its rows. Of 2,000 lanes, the largest number that is read, each passes some 30 nodes. */
-const MOST_ROWS = 80_000;
+const MOST_ROWS = 100_000;
 
 /** How many rows the plans of each first screen handle beside so many keys in trouble, and what the screens say. */
 async function screens(keys: number, trouble: Trouble) {
