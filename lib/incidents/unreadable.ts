@@ -58,11 +58,14 @@ const UNREADABLE = `
     select subscription.topic, subscription.subscriber, lane.version, false as is_elsewhere, lane.since,
       case when ordering_key = '' then waiting end as all_waiting, lane.id, home_id, slot, held_key, head
     from clock, subscription, lateral (
-      select *, waits_for_version as version, due_at as since from lanes
-      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber
-        and due_at <= clock.now - ${PATIENCE_MS} * interval '1 millisecond' and lease_token is null
-        and waits_for_version is not null
-      order by due_at limit ${LANES}
+      select *, waits_for_version as version, due_at as since from (
+        select * from lanes
+        where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
+          and (lanes.topic, lanes.subscriber, due_at) <= (subscription.topic, subscription.subscriber,
+            clock.now - ${PATIENCE_MS} * interval '1 millisecond')
+          and due_at is not null and lease_token is null
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
+      ) as longest_due where waits_for_version is not null
     ) as lane
   ),
   refused as (
@@ -70,16 +73,21 @@ const UNREADABLE = `
       case when lane.ordering_key = '' then waiting end as all_waiting, lane.id, home_id, slot, held_key, head
     from clock, subscription, lateral (
       select * from lanes
-      where lanes.topic = subscription.topic and lanes.subscriber = subscription.subscriber and due_at < 'infinity'
-        and (home_id is not null or slot is null) and waits_for_version is null
-      order by due_at limit ${LANES}
+      -- Rows are compared as the index has them: the planner would read the lanes of all keys in trouble.
+      where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
+        and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
+        and due_at is not null and (home_id is not null or slot is null) and waits_for_version is null
+      order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
     ) as lane, lateral (
       select deliveries.event_id, (
         select min((entry ->> 'at')::timestamptz) from jsonb_array_elements(attempt_log) as entry
         where entry ->> 'kind' = '${NEWER_VERSION}'
       ) as since
-      from postbud_next_2(lane.id, home_id, slot, held_key, lane.head, 1) as next join deliveries
-        on lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position
+      from postbud_next_2(lane.id, home_id, slot, held_key, lane.head, 1) as next, lateral (
+        -- The limit keeps the planner from joining whole tables.
+        select event_id, attempt_log from deliveries
+        where lane_id = coalesce(home_id, lane.id) and deliveries.position = next.position limit 1
+      ) as deliveries
       where attempt_log -> -1 ->> 'kind' = '${NEWER_VERSION}'
     ) as first join events on events.id = first.event_id
     where first.since <= clock.now - ${PATIENCE_MS} * interval '1 millisecond'
