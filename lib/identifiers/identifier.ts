@@ -65,8 +65,9 @@ function declaredIn({ topic, payload, version }: Described): Leaf[] {
 }
 
 function fieldOf(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined;
-  return (value as Readonly<Record<string, unknown>>)[name];
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? Reflect.get(value, name)
+    : undefined;
 }
 
 /** Lists the texts of a payload, however deep. */

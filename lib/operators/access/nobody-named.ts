@@ -66,7 +66,13 @@ function requireUnnamed(field: 'reason' | 'note', words: string, events: readonl
   const isNamed = events.some(({ topic, payload, version }) =>
     hasPersonalData(words, personalTexts(topic, payload, version)),
   );
-  if (isNamed) requireValid({ [field]: words }, z.object({ [field]: z.never(NAMES_A_PERSON) }));
+  if (isNamed) refuseNamed(field, words);
+}
+
+/** Refuses the words of an action because they name a person. @throws Problem 400 `validation_failed`, always */
+export function refuseNamed(field: 'reason' | 'note', words: string): void {
+  const refused = z.string().refine(() => false, NAMES_A_PERSON);
+  requireValid({ [field]: words }, z.object({ [field]: refused }));
 }
 
 function uuidOrNull(text: string | null | undefined): string | null {

@@ -13,7 +13,7 @@ import { Problem } from '../../http/problem.ts';
 import { requireValid, validated } from '../../http/validated.ts';
 import type { Content } from '../../http/validated.ts';
 import { SECOND } from '../../time.ts';
-import { requireNobodyOf } from '../access/nobody-named.ts';
+import { refuseNamed, requireNobodyOf } from '../access/nobody-named.ts';
 import { operatorRoute } from '../access/route.ts';
 import { erasurePath, HOME } from '../page/links.ts';
 import { ENDED, LIST, PREVIEW, REASON, UNKNOWN } from './examples.ts';
@@ -150,7 +150,7 @@ async function requireReason(db: Database, request: ParsedEraseRequest): Promise
       .reason;
   const found = await previewErasure(db, { subjects, isExact }, Date.now() + SEARCH_MS);
   const names = found.names.flatMap(({ text, isPersonal }) => (isPersonal ? [text] : []));
-  if (hasPersonalData(reason, names)) requireValid({ reason }, z.object({ reason: z.never(NAMES_A_PERSON) }));
+  if (hasPersonalData(reason, names)) refuseNamed('reason', reason);
   await requireNobodyOf(db, reason, found.eventIds);
   return reason;
 }
