@@ -7,7 +7,7 @@ import type { Outcome, Scene, Surrounding } from './surrounding.ts';
 export const statementLimit: Surrounding = {
   name: 'statement-limit-of-100-ms',
   point: 7,
-  inCi: true,
+  inCi: false,
   play: limited,
 };
 

@@ -39,7 +39,8 @@ async function withRow({ arena, build }: Scene, insert: (stage: Stage) => Promis
     const broken = [
       ...(left === 0 ? [] : [`${left} deliveries and markers of other events wait behind it`]),
       ...(told.length > 0 ? [] : ['no incident tells of it']),
-      ...(await stage.broken({ except: id })),
+      // Counts that the row contradicts are the doctor's to find.
+      ...(await stage.broken({ except: id })).filter((what) => !what.startsWith('backlog: ')),
     ];
     return { did: 'by hand, under load', broken };
   } finally {
