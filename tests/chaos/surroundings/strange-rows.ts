@@ -11,7 +11,7 @@ export const strangeRows: readonly Surrounding[] = [
   {
     name: 'marker-without-an-event',
     point: 11,
-    inCi: true,
+    inCi: false,
     play: (scene) => withRow(scene, insertMarker),
   },
   {
