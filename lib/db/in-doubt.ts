@@ -1,3 +1,4 @@
+import { InvalidConfiguration } from '../config.ts';
 import { codeOf } from '../log.ts';
 import { isAnswer } from './pooled-connection.ts';
 
@@ -9,5 +10,7 @@ const NEVER_CONNECTED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUN
  * lost, or nobody waited any longer.
  */
 export function isInDoubt(error: unknown): boolean {
+  // It stands for an answer of the server's that the surroundings explain.
+  if (error instanceof InvalidConfiguration) return false;
   return !isAnswer(error) && !NEVER_CONNECTED.has(codeOf(error));
 }

@@ -1,5 +1,6 @@
 import { onAbort } from '../abort.ts';
 import { addressEvents } from '../deliveries/address-events.ts';
+import type { ClaimedLane } from '../deliveries/claim.ts';
 import { endOutages } from '../deliveries/end-outages.ts';
 import { giveBack } from '../deliveries/give-back.ts';
 import { lanesLeftFor } from '../deliveries/lanes-left-for.ts';
@@ -13,6 +14,7 @@ import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { logError } from '../log.ts';
 import { SECOND, sleep } from '../time.ts';
 import { Bell } from './bell.ts';
+import { ClockJumps } from './clock-jumps.ts';
 import { LeasedLanes, foundNobody } from './leased-lanes.ts';
 import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
 import { Pace } from './pace.ts';
@@ -136,7 +138,16 @@ export class ClaimLoop {
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
-    return { ...taken, yielded, clocks: { clock, leaseClock } };
+    if (now === null) ClockJumps.of(db).note({ clockMs: taken.clockMs, sentAt, receivedAt });
+    return { ...taken, lanes: this.#withoutJumps(lanes), yielded, clocks: { clock, leaseClock } };
+  }
+
+  /** A relay whose lease only a jump of the clock has ended did not die: nothing is charged for it. */
+  #withoutJumps(lanes: readonly ClaimedLane[]): readonly ClaimedLane[] {
+    const jumps = ClockJumps.of(this.#relaying.db);
+    return lanes.map((lane) =>
+      lane.lapsedAtMs !== null && jumps.hasSkipped(lane.lapsedAtMs) ? { ...lane, lapsedAtMs: null } : lane,
+    );
   }
 
   /**

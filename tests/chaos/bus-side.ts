@@ -9,6 +9,7 @@ export { advanceRenames, rename } from '../../lib/deliveries/rename.ts';
 export { dismiss } from '../../lib/deliveries/dismiss.ts';
 export { advanceReplays } from '../../lib/deliveries/paced-replay.ts';
 export { prune } from '../../lib/deliveries/prune.ts';
+export { repair } from '../../lib/deliveries/repair.ts';
 export { replay } from '../../lib/deliveries/replay.ts';
 export { replayRequest } from '../../lib/deliveries/replay-request.ts';
 export { watchIncidents } from '../../lib/incidents/watch.ts';

@@ -21,8 +21,8 @@ const USAGE = `npm run chaos -- [--seed N] [--runs N] [--path P] [--mutation NAM
 
 npm run chaos -- --surroundings [NAME|all] [--mutation NAME|all]
 
-  brings about hostile surroundings instead (settings, restarts, poolers, strange rows), each in a database of its own,
-  and checks that the bus keeps its promises there. They are:
+  brings about hostile surroundings instead (settings, restarts, silent connections, clocks, poolers, strange rows), each
+  in a database of its own, and checks that the bus keeps its promises there. They are:
                    ${SURROUNDINGS.map(({ name }) => name).join('\n                   ')}
   --mutation NAME  break the bus in one way, and check that its surrounding finds it:
                    ${SURROUNDED_MUTATIONS.map(({ name }) => name).join('\n                   ')}`;

@@ -11,6 +11,9 @@ import { refusalOf } from '../../lib/db/surroundings.ts';
 import type { Surroundings } from '../../lib/db/surroundings.ts';
 import { guardedEndpoint } from '../../lib/http/guarded-endpoint.ts';
 import { examine } from '../../lib/operators/doctor/read.ts';
+import { relay } from '../../lib/relay/relay.ts';
+import { attach } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE } from '../../lib/time.ts';
 import { rows } from '../support/bus.ts';
 import { runProgram } from '../support/local-server.ts';
 import { test } from '../support/output-test.ts';
@@ -110,6 +113,13 @@ describe.for(surroundings)('%s', ([, url, statements, told]) => {
       { variable: 'DATABASE_URL', detail: expect.stringMatching(told) },
     ]);
   });
+});
+
+test('a relay that the surroundings stop ends at its first turn with that sentence', async () => {
+  const db = await opened(await ourTables(), 'create schema other', inThisDatabase('search_path = other'));
+  const subscribers = [attach('ledger', { 'payment.captured': () => undefined })];
+  const ran = relay({ db, subscribers, until: Date.now() + MINUTE });
+  await expect(ran).rejects.toThrow(/^DATABASE_URL must lead to the event bus’s tables; /);
 });
 
 test('an error that the surroundings do not explain is thrown as it is', async () => {

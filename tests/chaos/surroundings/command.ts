@@ -51,7 +51,7 @@ export async function checkSurrounded(
 }
 
 /** @returns what its surrounding has found. */
-export async function playMutation(
+async function playMutation(
   arena: Arena,
   { foundBy, changes }: SurroundedMutation,
 ): Promise<readonly string[]> {

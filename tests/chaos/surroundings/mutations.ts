@@ -39,6 +39,42 @@ export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
     ],
   },
   {
+    name: 'outcomes-thrown-away-after-three-tries',
+    foundBy: 'away-for-2.6-seconds',
+    finds: /lease_expired|was silent/,
+    changes: [
+      {
+        file: 'lib/relay/claim-loop.ts',
+        from: 'this.#failures += 1;',
+        to: 'this.#failures += 1; if (this.#failures > 3) throw error;',
+      },
+    ],
+  },
+  {
+    name: 'turn-without-a-limit',
+    foundBy: 'half-open-before-a-turn',
+    finds: /did nothing for/,
+    changes: [
+      {
+        file: 'lib/db/statement.ts',
+        from: 'export const TURN_LIMIT_MS = 15 * SECOND;',
+        to: 'export const TURN_LIMIT_MS = Infinity;',
+      },
+    ],
+  },
+  {
+    name: 'leases-ended-by-a-jump-are-charged',
+    foundBy: 'clock-two-hours-ahead-for-five-seconds',
+    finds: /lease_expired/,
+    changes: [
+      {
+        file: 'lib/relay/clock-jumps.ts',
+        from: 'return this.#skipped !== null && this.#skipped.fromMs < atMs && atMs <= this.#skipped.toMs;',
+        to: 'return atMs < 0;',
+      },
+    ],
+  },
+  {
     name: 'names-kept-behind-a-pooler',
     foundBy: 'pooler-without-named-statements',
     finds: /still wait/,

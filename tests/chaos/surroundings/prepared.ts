@@ -36,7 +36,7 @@ async function abandoned({ arena, build }: Scene): Promise<Outcome> {
     await arena.cluster.crash('fast');
     await stage.produce(undefined, after);
     await stage.rest(15 * SECOND, `topic <> '${TOPIC}'`);
-    broken.push(...(await heldAlone(stage)));
+    broken.push(...(await heldAlone(stage)), ...(await untold(stage)));
     await stage.sql("commit prepared 'lost'");
     const left = await stage.rest(20 * SECOND);
     if (left > 0) broken.push(`${left} were still waiting 20 s after the transaction was committed`);
@@ -69,5 +69,24 @@ async function heldAlone(stage: Stage): Promise<string[]> {
   return [
     ...others.map(({ topic }) => `${topic} waits for a transaction that emitted to ${TOPIC}`),
     ...(held.length > others.length ? [] : [`${TOPIC} did not wait for the prepared transaction`]),
+  ];
+}
+
+/** A transaction may take this long before anybody is told of it. */
+const TOLD_AFTER_MS = 5 * SECOND;
+
+/** The overview and the doctor name the transaction. */
+async function untold(stage: Stage): Promise<string[]> {
+  const [found] = await stage.sql<{ ms: number }>(
+    "select extract(epoch from clock_timestamp() - prepared)::float8 * 1000 as ms from pg_prepared_xacts where gid = 'lost'",
+  );
+  await sleep(TOLD_AFTER_MS + 100 - found!.ms);
+  const { readOverview, examine } = stage.build.bus;
+  const { topics } = await stage.asOperator((db) => readOverview(db, []));
+  const { findings } = await stage.asOperator((db) => examine(db));
+  const shown = topics.find(({ topic }) => topic === TOPIC)?.heldBackBy;
+  return [
+    ...(shown?.gid === 'lost' ? [] : ['the overview does not name the prepared transaction']),
+    ...(JSON.stringify(findings).includes('prepared transaction') ? [] : ['the doctor does not tell of it']),
   ];
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
+import type { Database } from '../../../lib/db/connect.ts';
 import { SECOND, sleep } from '../../../lib/time.ts';
 import { randomFrom } from '../../support/random.ts';
 import type { Arena } from '../campaign.ts';
@@ -29,7 +30,7 @@ const SUBSCRIBERS: readonly SubscriberLimits[] = [
 ];
 
 /** The kinds of subscribers are subscribed to the first. */
-export type TrafficTopic = 'payment.captured' | 'payment.failed' | 'payment.intent.created';
+type TrafficTopic = 'payment.captured' | 'payment.failed' | 'payment.intent.created';
 
 export interface Traffic {
   /** Side by side; each transaction of a producer begins when the one before it has ended. */
@@ -210,13 +211,20 @@ export class Stage {
     }
   }
 
-  /** The incidents as the cron's watch finds them. */
+  /** Runs something as the console does: on connections of its own, which no surrounding makes worse. */
+  async asOperator<Result>(act: (db: Database) => Promise<Result>): Promise<Result> {
+    const { db, close } = await this.build.bus.connect(this.url('operator'));
+    try {
+      return await act(db);
+    } finally {
+      await close();
+    }
+  }
+
+  /** The incidents that are not closed, as the cron's watch finds them. */
   async incidents(): Promise<{ kind: string; topic: string; subscriber: string; message: string }[]> {
-    const { connect, watchIncidents } = this.build.bus;
-    const { db, close } = await connect(this.url('operator'));
-    await watchIncidents(db);
-    await close();
-    return await this.sql('select kind, topic, subscriber, message from incidents');
+    await this.asOperator((db) => this.build.bus.watchIncidents(db));
+    return await this.sql('select kind, topic, subscriber, message from incidents where closed_at is null');
   }
 
   /** The first error that a relay met; null when it met none in this time. */
