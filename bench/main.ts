@@ -12,6 +12,7 @@ import { benchOperators } from './operators.ts';
 import { benchPackage } from './package.ts';
 import { keep, show } from './record.ts';
 import { benchSearch } from './search.ts';
+import { benchSqlEmit } from './sql-emit.ts';
 import { benchTime } from './time.ts';
 import { benchTrouble } from './trouble.ts';
 
@@ -24,6 +25,7 @@ const BENCHMARKS: Readonly<Record<string, (options: BusOptions) => Promise<Secti
   search: benchSearch,
   indexing: benchIndexing,
   masking: benchMasking,
+  'sql-emit': benchSqlEmit,
   'cold-start': benchColdStart,
   package: benchPackage,
 };

@@ -92,8 +92,8 @@ $$;--> statement-breakpoint
 --
 -- `fence` says of each lock which transactions must end before the events of a moment may be fanned out: it waits for
 -- exactly those, not for silence, for a topic with a new emitter at every look is never quiet. What comes back as `fence`
--- goes into the next call. A transaction gets another name when it is prepared, and keeps that across a restart: so one
--- that is prepared and was not there before may be any of those that were.
+-- goes into the next call. A prepared transaction survives a restart of the server, but under another name: so one that was
+-- not there before may be any of those that were.
 --
 -- With `is_careful` each event is fanned out by itself, and one that cannot be is set aside: a row that should not exist
 -- stops nothing but itself.
@@ -160,7 +160,8 @@ begin
   into passed, fence
   from (
     select lock, holder, fence -> lock as memory, (
-      -- A prepared transaction that was not there before may be one of those that are gone.
+      -- After a restart a prepared transaction has no backend. One like that which was not there before may be one of those
+      -- that are gone.
       select jsonb_agg(transaction) from jsonb_array_elements_text(holder) as held(transaction)
       where fence -> lock -> 'transactions' ? transaction or transaction like '-1/%' and exists (
         select from jsonb_array_elements_text(fence -> lock -> 'transactions') as gone(transaction)

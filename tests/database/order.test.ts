@@ -184,7 +184,6 @@ describe('a producer’s transaction that is prepared and left', () => {
     const open = await openTransaction(bus.url);
     await open.emit('payment.captured', payment(1));
     await emitPayments(bus.db, 2, 2);
-    // The relay remembers the open transaction by the name that it loses when it is prepared.
     await drain(bus.db, [ledger()]);
     await open.client.query(`prepare transaction '${name}'`);
     await open.client.end();

@@ -61,7 +61,7 @@ test('the catalog command shows the fields and an example of one topic', async (
 
 test('the catalog command shows the options of the handlers in this release', async () => {
   const { out } = await postbud('catalog', 'booking.approved');
-  expect(out).toContain('In this release notifications has a handler: transactional, ');
+  expect(out).toContain('In this release notifications has a handler: transactional.');
   expect(out).not.toContain('calendar has a handler');
   const json = JSON.parse((await postbud('catalog', 'booking.approved', '--json')).out) as object;
   expect(json).toMatchObject({
