@@ -11,7 +11,9 @@ import { connect } from '../../lib/db/connect.ts';
 import type { Endpoint } from '../../lib/http/guarded-endpoint.ts';
 import { duties } from '../../lib/cron/duties.ts';
 import { runCron } from '../../lib/cron/run-cron.ts';
+import { repair } from '../../lib/deliveries/repair.ts';
 import { AnswerJudge } from '../support/answer-judge.ts';
+import { rows } from '../support/bus.ts';
 import { exchangesOf, operationsOf } from '../support/contract.ts';
 import type { DocumentedOperation, OpenApiDocument } from '../support/contract.ts';
 import { createDatabase } from '../support/postgres.ts';
@@ -30,6 +32,20 @@ test('a run of the cron reports as described', async () => {
   await close();
   const { schema } = operationOf('runRelay').responses[200]!.content!['application/json']!;
   expect(judge.faultsOf(schema, await response.json())).toEqual([]);
+});
+
+test('a repair reports as described', async () => {
+  const { db, close } = await connect(await createDatabase(inject('postgresUrl')));
+  const [{ id }] = (await rows<{ id: string }>(
+    db,
+    `insert into set_aside (at, kind, topic, found) values (now(), 'unfit_marker', 'payment.captured', '{}')
+     returning id::text`,
+  )) as [{ id: string }];
+  const repaired = await repair(db, { id, by: 'kari', reason: 'Case 4411.' });
+  await close();
+  const { schema } = operationOf('repair').responses[200]!.content!['application/json']!;
+  const { outcome, topic, eventId } = repaired;
+  expect([judge.faultsOf(schema, { outcome, topic, eventId }), outcome]).toEqual([[], 'dismissed']);
 });
 
 describe('where nothing is configured', () => {

@@ -153,11 +153,6 @@ export const requestReplay = operatorRoute({
           'This release’s catalog does not list calendar for payment.dispute.closed: ask a release that does, or list it again. Nothing was replayed.',
       }),
     },
-    'a-subscriber-that-refuses': {
-      summary: 'A subscriber whose handler refuses replays',
-      json: { topic: 'payment.captured', subscriber: 'notifications', since: '24h' },
-      answer: refused('replay_refused'),
-    },
     paced: {
       summary: 'A thousand a minute',
       json: { topic: 'payment.dispute.closed', since: '24h', include: 'all', perMinute: 1000 },

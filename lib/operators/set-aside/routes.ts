@@ -16,14 +16,6 @@ export const listSetAside = operatorRoute({
   scope: 'event-bus:read',
   summary: 'List what the bus set aside: rows that should not exist, and a clock that was ahead',
   answer: setAsideList,
-  links: {
-    repair: {
-      operationId: 'repair',
-      description: 'Repair the first of them.',
-      parameters: { id: '$response.body#/items/0/id' },
-      requestBody: { reason: 'Written by hand, case 4411.' },
-    },
-  },
   examples: {
     all: {
       summary: 'All of them',
