@@ -44,7 +44,7 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'rename-loses-waiting': RENAMES,
   'fan-out-by-own-catalog': ROLLOUTS,
   'newer-version-handed-over': ROLLOUTS,
-  'claim-that-a-crash-takes-back': [15, 5],
+  'claim-that-a-crash-takes-back': [29, 15, 5],
   'successor-escapes-a-halt': [5, 3],
   'outage-burns-attempts-of-others': [3, 5],
   'live-before-backfilled': [19],
