@@ -66,7 +66,7 @@ test('the catalog command shows the options of the handlers in this release', as
   const json = JSON.parse((await postbud('catalog', 'booking.approved', '--json')).out) as object;
   expect(json).toMatchObject({
     handlers: [
-      { subscriber: 'notifications', place: 'in_process', options: { timeoutMs: 15_000, batch: false } },
+      { subscriber: 'notifications', place: 'in_process', options: { timeoutMs: 10_000, batch: false } },
     ],
   });
 });
