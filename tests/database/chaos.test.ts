@@ -46,7 +46,7 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'newer-version-handed-over': ROLLOUTS,
   'claim-that-a-crash-takes-back': [29, 15, 5],
   'successor-escapes-a-halt': [5, 3],
-  'outage-burns-attempts-of-others': [3, 5],
+  'outage-burns-attempts-of-others': [17, 44, 52, 58],
   'live-before-backfilled': [19],
 };
 
