@@ -128,6 +128,9 @@ export const awaitingFanOut = pgTable(
   },
   (table) => [
     primaryKey({ columns: [table.topic, table.createdAt, table.seq] }),
+    // Numbers only grow: whoever looks for what is new starts where it has looked up to, and reads none of the dead rows
+    // before it.
+    index('awaiting_fan_out_seq').on(table.seq),
     index('awaiting_fan_out_unaddressed')
       .on(table.topic, table.createdAt)
       .where(sql`subscribers is null`),
@@ -159,6 +162,22 @@ export const setAside = pgTable(
     check('set_aside_repaired', sql`(repaired_at is null) = (repaired_by is null)`),
   ],
 );
+
+/** Until when each process may hold lanes. When the time of a row is over, its lanes are looked for. */
+export const leaseHolders = pgTable('lease_holders', {
+  holder: uuid('holder').primaryKey(),
+  until: at('until').notNull(),
+});
+
+/**
+ * Positions up to here may be drawn. The only row is written, and on the disk, before they are, so that none is drawn twice
+ * after a crash that takes back what was not.
+ */
+export const reservedPositions = pgTable('reserved_positions', {
+  until: bigint('until', { mode: 'number' }).notNull(),
+  /** The life of the server that draws them: another one since its start or its last recovery. */
+  server: text('server').notNull(),
+});
 
 /** Numbers deliveries in the order of fan-out. Drawn under the fan-out lock, so numbers follow the order of commits. */
 export const deliveryPositions = pgSequence('delivery_positions', { cache: 1 });
@@ -202,10 +221,19 @@ export const lanes = pgTable(
     neededVersion: smallint('needed_version'),
     /** The newest payload version that the leasing relay can read. If it dies, it had begun nothing newer. */
     heldVersion: smallint('held_version'),
-    /** When a relay next has to look here: now, at the head's retry, or when the lease runs out. Null: nothing to do. */
+    /**
+     * When a relay has to look here: now, or at the head's retry. Null when there is nothing to do, and while a relay
+     * holds the lane. Of a key in trouble that a relay holds, and of a lane whose relay died: when the lease runs out.
+     */
     dueAt: at('due_at'),
-    /** Set while a relay holds the lane. With `dueAt` in the past the lease has run out: that relay died. */
+    /** Set while a relay holds the lane. */
     leaseToken: uuid('lease_token'),
+    /** When the lease runs out. Counts only with `leaseToken`. */
+    leasedUntil: at('leased_until'),
+    /** When a relay next has to look here: `dueAt`, or the end of the lease. In no index: both change with each event. */
+    nextLookAt: at('next_look_at').generatedAlwaysAs(
+      sql`coalesce(due_at, case when lease_token is not null then leased_until end)`,
+    ),
   },
   (table) => [
     uniqueIndex('lanes_subscription_key').on(table.topic, table.subscriber, table.orderingKey),
@@ -222,7 +250,7 @@ export const lanes = pgTable(
     index('lanes_due_at')
       .on(table.dueAt)
       .where(sql`due_at is not null`),
-    check('lanes_lease', sql`lease_token is null or due_at is not null`),
+    check('lanes_lease', sql`lease_token is null or due_at is not null or leased_until is not null`),
     check('lanes_head', sql`head <= tail`),
     check(
       'lanes_kind',
@@ -346,7 +374,7 @@ export const backlog = pgTable(
   {
     topic: text('topic').notNull(),
     subscriber: text('subscriber').notNull(),
-    shard: smallint('shard').notNull(),
+    shard: bigint('shard', { mode: 'number' }).notNull(),
     pending: bigint('pending', { mode: 'number' }).notNull(),
     failing: bigint('failing', { mode: 'number' }).notNull(),
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
@@ -358,7 +386,12 @@ export const backlog = pgTable(
     failedTotal: bigint('failed_total', { mode: 'number' }).notNull().default(0),
     deadLetteredTotal: bigint('dead_lettered_total', { mode: 'number' }).notNull().default(0),
   },
-  (table) => [primaryKey({ columns: [table.topic, table.subscriber, table.shard] })],
+  (table) => [
+    primaryKey({ columns: [table.topic, table.subscriber, table.shard] }),
+    index('backlog_recent')
+      .on(table.shard)
+      .where(sql`shard >= 64`),
+  ],
 );
 
 /** Deliveries of each topic by the hour, sharded like `backlog`. */
@@ -367,13 +400,18 @@ export const throughput = pgTable(
   {
     hour: at('hour').notNull(),
     topic: text('topic').notNull(),
-    shard: smallint('shard').notNull(),
+    shard: bigint('shard', { mode: 'number' }).notNull(),
     delivered: bigint('delivered', { mode: 'number' }).notNull(),
     /** The part of `delivered` that needed one attempt and no replay. */
     firstAttempt: bigint('first_attempt', { mode: 'number' }).notNull(),
     deadLettered: bigint('dead_lettered', { mode: 'number' }).notNull(),
   },
-  (table) => [primaryKey({ columns: [table.hour, table.topic, table.shard] })],
+  (table) => [
+    primaryKey({ columns: [table.hour, table.topic, table.shard] }),
+    index('throughput_recent')
+      .on(table.shard)
+      .where(sql`shard >= 64`),
+  ],
 );
 
 /**

@@ -24,6 +24,11 @@ export interface TurnOptions {
   readonly maxFannedOut: number;
   /** Whether to look for all due lanes even when this turn's fan-out brings some. */
   readonly isLooking: boolean;
+  /**
+   * Topics of emitters of this process whose commits have just been sent. While nothing else waits for fan-out, the turn
+   * waits in the database for those that are still open, a few milliseconds at most.
+   */
+  readonly awaited: readonly string[];
   /** Overrides the database's clock in tests; ISO 8601. */
   readonly now: string | null;
 }
@@ -40,6 +45,8 @@ export interface Turn {
   readonly fannedOut: number;
   /** Whether events still wait for fan-out: for a producer's transaction, for another relay, or for the next turn. */
   readonly isAwaited: boolean;
+  /** Whether the `awaited` emitters had all ended when it looked: their commits need no turn of their own. */
+  readonly isMet: boolean;
   /** Whether there are events without subscribers; see `addressEvents`. */
   readonly hasUnaddressed: boolean;
   /** Whether a subscriber answers again; see `endOutages`. */
@@ -84,6 +91,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     settled: answer.settled && readSettled(answer.settled),
     fannedOut: answer.fannedOut,
     isAwaited: answer.isAwaited,
+    isMet: false,
     hasUnaddressed: answer.hasUnaddressed,
     hasRecovered: answer.hasRecovered,
     isClockBack: answer.isClockBack,

@@ -256,6 +256,7 @@ export class ClaimLoop {
       maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
       subscriptions: this.#claimable(),
       isLooking: this.#pace.looksEverywhere(),
+      awaited: [],
     };
   }
 
@@ -296,6 +297,7 @@ const NO_CLAIM: Claim = {
   maxLanes: 0,
   maxDeliveries: 0,
   isLooking: false,
+  awaited: [],
   maxFannedOut: 0,
 };
 

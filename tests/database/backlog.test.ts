@@ -203,7 +203,7 @@ describe('the counters of a subscription', () => {
          dead_lettered_total = total.dead_lettered_total + gone.dead_lettered_total
        from gone where (gone.topic, gone.subscriber) = (total.topic, total.subscriber)`,
     );
-    expect(await rows(bus.db, 'select distinct shard from backlog')).toEqual([{ shard: 64 }]);
+    expect(await rows(bus.db, 'select distinct shard from backlog')).toEqual([{ shard: '64' }]);
     expect(await countersOfAll(bus)).toEqual(before);
     expect(await contradictions(bus.db)).toEqual([]);
   });

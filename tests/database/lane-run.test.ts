@@ -149,6 +149,7 @@ async function claimed(bus: Bus, { isShared }: Way, laid: Laid, subscriber: Retu
     outcomes: [],
     maxFannedOut: 1000,
     isLooking: true,
+    awaited: [],
     subscriptions: subscriptionsOf([subscriber]),
     maxLanes: 1,
     maxDeliveries: 100,

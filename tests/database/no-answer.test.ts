@@ -65,6 +65,7 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
     maxLanes: 1,
     maxDeliveries: 1,
     isLooking: true,
+    awaited: [],
     maxFannedOut: 1,
     now: null,
   };

@@ -93,6 +93,7 @@ export async function settle(db: Database, outcomes: readonly LaneOutcome[]): Pr
     maxDeliveries: 0,
     maxFannedOut: 0,
     isLooking: false,
+    awaited: [],
     now: null,
   });
   return settled!;
