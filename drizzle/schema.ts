@@ -163,11 +163,18 @@ export const setAside = pgTable(
   ],
 );
 
-/** Until when each process may hold lanes. When the time of a row is over, its lanes are looked for. */
-export const leaseHolders = pgTable('lease_holders', {
-  holder: uuid('holder').primaryKey(),
-  until: at('until').notNull(),
-});
+/**
+ * Where lanes are held until: when the time of a row is over, and one of its lanes is still held, its relay died. Rows are
+ * deleted then. The lanes of keys in trouble are not among them.
+ */
+export const leases = pgTable(
+  'leases',
+  {
+    until: at('until').notNull(),
+    lanes: bigint('lanes', { mode: 'number' }).array().notNull(),
+  },
+  (table) => [index('leases_until').on(table.until)],
+);
 
 /**
  * Positions up to here may be drawn. The only row is written, and on the disk, before they are, so that none is drawn twice

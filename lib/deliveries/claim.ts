@@ -107,7 +107,7 @@ function deliveriesOf(
 
 const UNTOUCHED = [0, 0, 0, null, false] as const;
 
-/** The answer of `postbud_claim_2`. Times are epoch milliseconds. */
+/** The answer of `postbud_lease_1`. Times are epoch milliseconds. */
 export interface FoundClaim {
   readonly lanes: readonly FoundLane[];
   /** Each event once, however many lanes carry it. */

@@ -124,22 +124,21 @@ async function finish(
 const IS_FREE = `
   select not exists (
     select from lanes where topic = $1::text and subscriber = $2::text and lease_token is not null
-      and due_at > coalesce($3::text::timestamptz, clock_timestamp())
+      and next_look_at > coalesce($3::text::timestamptz, clock_timestamp())
   ) as is_free`;
 
 // In a statement of its own, before any lock is taken: fan-out makes lanes too, and then waits for locked ones.
 const MAKE_LANES = `
-  select postbud_lanes_1($1::text, array[$3::text], coalesce(slot, postbud_slot(nullif(ordering_key, ''))),
-    nullif(ordering_key, ''), 0)
+  select postbud_lanes_2($1::text, array[$3::text], slot, 0)
   from lanes where topic = $1::text and subscriber = $2::text and home_id is null`;
 
 // In a statement of its own, so that the snapshot of the next one is no older than the locks.
 const LOCK = `
   with locked as materialized (
-    select subscriber, lease_token, due_at from lanes
+    select subscriber, lease_token, next_look_at from lanes
     where topic = $1::text and subscriber in ($2::text, $3::text) order by id for update
   )
-  select now::text, coalesce(bool_or(subscriber = $2::text and lease_token is not null and due_at > now), false) as is_held
+  select now::text, coalesce(bool_or(subscriber = $2::text and lease_token is not null and next_look_at > now), false) as is_held
   from locked, (select coalesce($4::text::timestamptz, clock_timestamp()) as now) as clock
   group by now`;
 
@@ -234,7 +233,7 @@ const MOVE = `
       head = case when first is null then head else least(head, first - 1) - (lease_token is not null)::int end,
       tail = greatest(tail, last), careful_to = greatest(lanes.careful_to, reach.careful_to),
       waits_for_version = case when first is null then waits_for_version end,
-      due_at = case when first is null then due_at else coalesce(due_at, 'infinity') end
+      due_at = case when first is null or lease_token is not null then due_at else coalesce(due_at, 'infinity') end
     from reach where lanes.id = reach.id
   ),
   is_last as materialized (
@@ -325,7 +324,7 @@ const READDRESS = `
 const END = `
   with rest as materialized (
     select not exists (
-        select from lanes where topic = $1::text and subscriber = $2::text and due_at is not null
+        select from lanes where topic = $1::text and subscriber = $2::text and next_look_at is not null
       ) and not exists (
         select from error_groups where topic = $1::text and subscriber = $2::text and dead_lettered > 0
       ) as is_over

@@ -87,7 +87,7 @@ export interface Settled {
   readonly leftFor: ReadonlyMap<string, string>;
 }
 
-/** The answer of `postbud_settle_2`. */
+/** The answer of `postbud_settle_3`. */
 export type FoundSettled = Omit<Settled, 'held' | 'leftFor'> & {
   readonly held: readonly number[];
   readonly leftFor:
@@ -104,7 +104,7 @@ export function readSettled({ held, leftFor, ...counts }: FoundSettled): Settled
 }
 
 /**
- * Writes outcomes as the first eight parameters of `postbud_settle_2`; the first is null when there are none.
+ * Writes outcomes as the first eight parameters of `postbud_settle_3`; the first is null when there are none.
  *
  * The function skips a lane whose token is no longer the relay's, with all its outcomes. A second settlement of the same
  * outcomes changes nothing, so it may be repeated when the connection broke.
@@ -162,7 +162,7 @@ export async function settleInTransaction(
   if (row?.settled !== delivered.length) throw new LeaseLost();
 }
 
-const SETTLE = `select postbud_settle_alone_2($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
+const SETTLE = `select postbud_settle_alone_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[],
   $5::float8[], $6::int[], $7::jsonb, $8::jsonb) as settled`;
 
 /** Deliveries of a lane with the same times, to the millisecond. The database updates them together. */

@@ -66,11 +66,11 @@ export interface Turn {
  * @throws the driver's error. When it is unknown whether lanes were leased, `releaseLostClaims` will release them.
  */
 export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn> {
-  const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, maxFannedOut, now } = options;
+  const { outcomes, subscriptions, maxLanes, maxDeliveries, isLooking, maxFannedOut, awaited, now } = options;
   const token = randomUUID();
   const asked = ask(db, (isCareful) => [
     ...settlementValues(outcomes),
-    fenceOf(db),
+    memories.get(db) ?? null,
     token,
     ...arraysOf(subscriptions),
     maxLanes,
@@ -78,20 +78,21 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     isLooking,
     maxFannedOut,
     isCareful,
+    awaited.length > 0 ? `{${awaited.join(',')}}` : null,
     now,
   ]);
   const answer = await asked.catch((error: unknown) => {
     if (maxLanes > 0 && isInDoubt(error)) noteLostClaim(db, token);
     throw error;
   });
-  remember(db, answer);
+  if (answer.memory !== null) memories.set(db, JSON.stringify(answer.memory));
   return {
     nowMs: answer.now,
     clockMs: answer.clock,
     settled: answer.settled && readSettled(answer.settled),
     fannedOut: answer.fannedOut,
     isAwaited: answer.isAwaited,
-    isMet: false,
+    isMet: answer.isMet,
     hasUnaddressed: answer.hasUnaddressed,
     hasRecovered: answer.hasRecovered,
     isClockBack: answer.isClockBack,
@@ -125,51 +126,45 @@ function isOfRow(error: unknown): boolean {
   return typeof code === 'string' && /^(22|23|54)/.test(code);
 }
 
-/** The answer of `postbud_turn_3`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
+/** The answer of `postbud_turn_4`: one JSON value, which all drivers parse alike. Times are epoch milliseconds. */
 interface TurnAnswer {
   readonly now: number;
   readonly clock: number;
   readonly fannedOut: number;
   readonly isAwaited: boolean;
+  readonly isMet: boolean;
   readonly hasUnaddressed: boolean;
   readonly hasRecovered: boolean;
   readonly isClockBack: boolean;
-  readonly fence: unknown;
-  readonly fenceAt: number | null;
+  /** Null when it is as before. */
+  readonly memory: object | null;
   readonly settled: FoundSettled | null;
   readonly claimed: FoundClaim | null;
 }
 
-const TURN = `select postbud_turn_3($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
-  $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text[], $12::text[], $13::int[], $14::float8[],
-  $15::boolean[], $16::int, $17::int, $18::boolean, $19::int, $20::boolean, $21::timestamptz) as answer`;
+const TURN = `select postbud_turn_4($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
+  $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text[], $12::int[], $13::float8[], $14::boolean[], $15::int,
+  $16::int, $17::boolean, $18::int, $19::boolean, $20::text[], $21::timestamptz) as answer`;
 
 /**
- * The quiet fence: the transactions that, at the last fan-out, had to end before their topics' events may be fanned out.
- * It is kept longer than a relay lives, because transactions may be longer than that.
+ * What each turn in a database leaves for the next one: how far all is fanned out, and the quiet fence, which says which
+ * transactions had to end before their topics' events may be. It is kept longer than a relay lives, because transactions may
+ * be longer than that. See `postbud_fan_out_3`.
+ *
+ * Turns of one process run side by side, and their answers may arrive out of order: an older memory is as true, and has the
+ * next turn read a little more.
  */
-const fences = new WeakMap<Database, { readonly atMs: number; readonly fence: string | null }>();
-
-function fenceOf(db: Database): string | null {
-  return fences.get(db)?.fence ?? null;
-}
-
-/** Keeps the newest fence: relays of one process take turns side by side, and answers may arrive out of order. */
-function remember(db: Database, { fence, fenceAt }: TurnAnswer): void {
-  if (fenceAt === null || fenceAt < (fences.get(db)?.atMs ?? 0)) return;
-  fences.set(db, { atMs: fenceAt, fence: fence === null ? null : JSON.stringify(fence) });
-}
+const memories = new WeakMap<Database, string>();
 
 const arrays = new WeakMap<TurnOptions['subscriptions'], readonly string[]>();
 
-/** Writes subscriptions as five Postgres arrays, once for each map. Names of topics and components need no quotes. */
+/** Writes subscriptions as four Postgres arrays, once for each map. Names of topics and components need no quotes. */
 function arraysOf(subscriptions: TurnOptions['subscriptions']): readonly string[] {
   const known = arrays.get(subscriptions);
   if (known) return known;
   const all = [...subscriptions.values()];
   const written = [
-    all.map(({ topic }) => topic),
-    all.map(({ subscriber }) => subscriber.name),
+    all.map(({ topic, subscriber }) => `"${topic} ${subscriber.name}"`),
     all.map(({ version }) => version),
     all.map(({ leaseMs }) => leaseMs),
     all.map(({ subscriber }) => subscriber.outage === 'wait'),

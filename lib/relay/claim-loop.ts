@@ -7,6 +7,7 @@ import { lanesLeftFor } from '../deliveries/lanes-left-for.ts';
 import { hasLostClaims, releaseLostClaims } from '../deliveries/lost-claims.ts';
 import type { Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
+import { notePass } from '../deliveries/note-pass.ts';
 import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
@@ -97,6 +98,7 @@ export class ClaimLoop {
 
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
+    const { db, time } = this.#relaying;
     const { rings } = this.#bell;
     const isRepeated = this.#isRepeating;
     let turn: TimedTurn;
@@ -104,8 +106,9 @@ export class ClaimLoop {
     try {
       turn = await this.#settleFanOutAndClaim(isRepeated ? NO_CLAIM : this.#nextClaim());
       this.#isBusy = this.#lanes.deliver(turn);
-      if (turn.isClockBack) await takeBackTimes(this.#relaying.db);
-      found = (await this.#followOutages(turn)) + (await this.#addressAndVacuum(turn));
+      const { rescued, isClockBack } = await notePass(db, time.overriddenNow());
+      if (turn.isClockBack || isClockBack) await takeBackTimes(db);
+      found = rescued + (await this.#followOutages(turn)) + (await this.#addressAndVacuum(turn));
     } catch (error) {
       await this.#outlast(error);
       return true;
@@ -219,7 +222,7 @@ export class ClaimLoop {
   /**
    * Waits for expected work.
    *
-   * @param found events that were addressed, and deliveries made due because a subscriber answers again.
+   * @param found events that were addressed, and deliveries made due because a subscriber answers again or a relay died.
    * @param rings how often the bell had rung before the turn.
    * @returns false if none is expected.
    */
