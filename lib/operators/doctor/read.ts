@@ -5,6 +5,9 @@ import type { Database } from '../../db/connect.ts';
 import { run } from '../../db/statement.ts';
 import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
 import { MINUTE } from '../../time.ts';
+import { oldSnapshotOf } from '../overview/old-snapshot.ts';
+import { OLDEST_SNAPSHOT } from '../overview/snapshot.ts';
+import type { FoundSnapshot } from '../overview/snapshot.ts';
 import * as shape from '../shapes.ts';
 import { doubtfulSettings } from './settings.ts';
 
@@ -21,7 +24,7 @@ export const examination = z.object({
   events: shape.count.meta({ description: 'How many of the newest events were checked.' }),
   settings: z.array(z.string()).meta({
     description:
-      'Settings of the database that weaken a promise, or that other programs there must allow for.',
+      'What surrounds the bus: settings of the database that weaken a promise, or that other programs there must allow for, and who holds an old snapshot.',
   }),
 });
 
@@ -59,7 +62,13 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
         findings.push({ promise, what: what[count === 1 ? 0 : 1], count, examples: examples ?? [] });
       }
       const checked = CHECKS.map(({ promise }) => promise);
-      return { checked, findings, events: seen!.count, settings: [...(await doubtfulSettings(tx))] };
+      const [row] = await run<{ oldest: FoundSnapshot | null }>(tx, {
+        text: `select (${OLDEST_SNAPSHOT}) as oldest`,
+        values: [],
+      });
+      const held = oldSnapshotOf(row!.oldest);
+      const settings = [...(await doubtfulSettings(tx)), ...(held === null ? [] : [held.text])];
+      return { checked, findings, events: seen!.count, settings };
     },
     { accessMode: 'read only' },
   );

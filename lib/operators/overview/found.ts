@@ -10,6 +10,8 @@ import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
 import { OUTAGE } from '../incidents/outage.ts';
 import type { FoundOutage } from '../incidents/outage.ts';
+import { OLDEST_SNAPSHOT } from './snapshot.ts';
+import type { FoundSnapshot } from './snapshot.ts';
 
 /** The statement's result. Times are epoch milliseconds; `hours` counts back from the current hour. */
 export interface Found {
@@ -48,6 +50,7 @@ export interface Found {
   readonly replays: { delivered: number; dead_lettered: number };
   readonly incidents: readonly FoundIncident[];
   readonly incident_counts: { readonly happening: number; readonly owed: number };
+  readonly oldest_snapshot: FoundSnapshot | null;
 }
 
 export interface FoundTotal {
@@ -253,6 +256,7 @@ const OVERVIEW = `
       select json_build_object('happening', count(*) filter (where state = 'happening'),
         'owed', count(*) filter (where state = 'owed'))
       from incidents where closed_at is null
-    )
+    ),
+    'oldest_snapshot', (${OLDEST_SNAPSHOT})
   ) as found
   from clock`;
