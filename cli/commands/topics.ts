@@ -53,6 +53,8 @@ async function run(call: Call): Promise<number> {
   const isSingled = text !== '' && shown.length === 1;
   const { out } = terminal;
   out.write(wrapTo(out.columns, `${relayWords(view, out)} ${totalsWords(view)}`));
+  if (view.oldestSnapshot !== null)
+    out.write(`\n${out.paint('yellow', wrapTo(out.columns, view.oldestSnapshot.text))}`);
   if (shown.length > 0) out.write(`\n${topicTable(shown, view.generatedAt, isSingled, out)}`);
   if (isSingled) {
     const subscriptions = await subscriptionTable(shown[0]!.topic, call);

@@ -1,5 +1,6 @@
 import { maskPersonalData, personalTexts } from '../catalog/personal.ts';
 import type { Transaction } from '../db/connect.ts';
+import { leasedHomeLanes } from '../db/leased-home-lanes.ts';
 import { run } from '../db/statement.ts';
 import { LANES_COUNTED, halting, waitingBehind } from '../deliveries/halts.ts';
 import { ABSENT_KINDS } from '../deliveries/outage.ts';
@@ -157,12 +158,19 @@ const FAILURES = `
         when lanes > ${COUNTED_LANES} then failing.waiting / lanes::float8 end as waiting
     from failing, lateral (
       select *, count(*) over () as lanes from (
-        -- Rows are compared as the index has them: the planner would read and sort the lanes of all keys in trouble.
-        select * from lanes
-        where (lanes.topic, lanes.subscriber, due_at) >= (failing.topic, failing.subscriber, '-infinity')
-          and (lanes.topic, lanes.subscriber, due_at) < (failing.topic, failing.subscriber, 'infinity')
-          and due_at is not null and (home_id is not null or slot is null)
-        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+        (
+          select * from (${leasedHomeLanes('failing.topic', 'failing.subscriber')}
+          ) as leased where slot is null
+        )
+        union all
+        (
+          -- Rows are compared as the index has them: the planner would read and sort the lanes of all keys in trouble.
+          select * from lanes
+          where (lanes.topic, lanes.subscriber, due_at) >= (failing.topic, failing.subscriber, '-infinity')
+            and (lanes.topic, lanes.subscriber, due_at) < (failing.topic, failing.subscriber, 'infinity')
+            and due_at is not null and (home_id is not null or slot is null)
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+        )
       ) as soonest
     ) as lane
   ),
@@ -206,11 +214,18 @@ const FAILURES = `
       select count(*) from (
         select distinct topic from backlog where backlog.subscriber = outages.subscriber
       ) as subscription, lateral (
-        select from lanes
-        where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, outages.subscriber, '-infinity')
-          and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, outages.subscriber, 'infinity')
-          and due_at is not null
-        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+        (
+          select from lanes
+          where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, outages.subscriber, '-infinity')
+            and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, outages.subscriber, 'infinity')
+            and due_at is not null
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+        )
+        union all
+        (
+          select from (${leasedHomeLanes('subscription.topic', 'outages.subscriber')}
+          ) as leased
+        )
       ) as lane
     ) as lanes
     from outages where recovered_at is null

@@ -1,4 +1,5 @@
 import type { Transaction } from '../db/connect.ts';
+import { leasedHomeLanes } from '../db/leased-home-lanes.ts';
 import { run } from '../db/statement.ts';
 import { NEWER_VERSION } from '../deliveries/newer-version.ts';
 import { MINUTE } from '../time.ts';
@@ -72,12 +73,19 @@ const UNREADABLE = `
     select subscription.topic, subscription.subscriber, events.version, true as is_elsewhere, first.since,
       case when lane.ordering_key = '' then waiting end as all_waiting, lane.id, home_id, slot, held_key, head
     from clock, subscription, lateral (
-      select * from lanes
-      -- Rows are compared as the index has them: the planner would read the lanes of all keys in trouble.
-      where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
-        and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
-        and due_at is not null and (home_id is not null or slot is null) and waits_for_version is null
-      order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
+      (
+        select * from (${leasedHomeLanes('subscription.topic', 'subscription.subscriber')}
+        ) as leased where slot is null and waits_for_version is null
+      )
+      union all
+      (
+        select * from lanes
+        -- Rows are compared as the index has them: the planner would read the lanes of all keys in trouble.
+        where (lanes.topic, lanes.subscriber, due_at) >= (subscription.topic, subscription.subscriber, '-infinity')
+          and (lanes.topic, lanes.subscriber, due_at) < (subscription.topic, subscription.subscriber, 'infinity')
+          and due_at is not null and (home_id is not null or slot is null) and waits_for_version is null
+        order by lanes.topic, lanes.subscriber, due_at limit ${LANES}
+      )
     ) as lane, lateral (
       select deliveries.event_id, (
         select min((entry ->> 'at')::timestamptz) from jsonb_array_elements(attempt_log) as entry

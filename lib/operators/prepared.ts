@@ -22,7 +22,9 @@ export function preparedOf(
 }
 
 /** The two statements that end it, of which an operator chooses one. */
-export function endsOf({ gid }: PreparedTransaction): readonly [rollback: string, commit: string] {
+export function endsOf({
+  gid,
+}: Pick<PreparedTransaction, 'gid'>): readonly [rollback: string, commit: string] {
   const name = `'${gid.replaceAll("'", "''")}'`;
   return [`rollback prepared ${name}`, `commit prepared ${name}`];
 }

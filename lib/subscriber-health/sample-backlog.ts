@@ -1,5 +1,6 @@
 import { SMOKE_TEST } from '../catalog/smoke-test.ts';
 import type { Database } from '../db/connect.ts';
+import { leasedHomeLanes } from '../db/leased-home-lanes.ts';
 import { limitStatements, run } from '../db/statement.ts';
 
 /** How many lanes of a subscription are examined, those due longest first; as many as the overview examines. */
@@ -27,7 +28,8 @@ const SAMPLE_BACKLOG = `
     select coalesce($1::text::timestamptz, clock_timestamp()) as now
   ),
   waiting as materialized (
-    select distinct topic, subscriber from lanes where due_at is not null and topic <> '${SMOKE_TEST.topic}'
+    select topic, subscriber from backlog where subscriber <> '' and topic <> '${SMOKE_TEST.topic}'
+    group by topic, subscriber having sum(pending) + sum(failing) > 0
   ),
   oldest_of_lane as (
     select lane.topic, lane.subscriber, greatest(created_at, replayed_at) as since
@@ -43,6 +45,9 @@ const SAMPLE_BACKLOG = `
         select * from lanes
         where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at = 'infinity'
         order by id limit ${LANES_LOOKED_AT}
+      )
+      union all
+      (${leasedHomeLanes('waiting.topic', 'waiting.subscriber')}
       )
     ) as lane, lateral (
       select created_at, replayed_at

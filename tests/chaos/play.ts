@@ -468,9 +468,9 @@ const REST = `
     ) as "isDue",
     (
       select extract(epoch from min(at) - chaos.now()) * 1000 from (
-        select greatest(due_at, next_probe_at) as at
+        select greatest(next_look_at, next_probe_at) as at
         from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
-        where due_at < 'infinity' and ${IS_NOT_PAUSED}
+        where next_look_at < 'infinity' and ${IS_NOT_PAUSED}
       ) as next
     )::float8 as "nextInMs",
     (select count(*)::int from backfills where ended_at is null) as backfills,

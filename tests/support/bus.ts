@@ -289,7 +289,7 @@ export async function contradictions(db: Database): Promise<string[]> {
      select 'its lane sleeps: ' || event_id || ' of ' || home.subscriber from deliveries
        join lanes as home on home.id = lane_id
        left join lanes as own on own.home_id = home.id and own.held_key = lane_key
-       where state in ('pending', 'failing') and case when own.id is null then home.due_at else own.due_at end is null
+       where state in ('pending', 'failing') and case when own.id is null then home.next_look_at else own.next_look_at end is null
      union all
      select 'a lane of its own without anything in it: ' || held_key || ' of ' || subscriber from lanes
        where home_id is not null and lease_token is null and not exists (

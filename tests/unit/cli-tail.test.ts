@@ -71,6 +71,7 @@ describe('what tail tells', () => {
     hours: { delivered: hoursOf(5, 7), deadLettered: hoursOf() },
     incidents: [],
     incidentCounts: { happening: 0, owed: 0 },
+    oldestSnapshot: null,
     topics: [{ ...topic, ...ofTopic, subscribers: [{ ...ledger, ...subscriber }] }],
     ...changes,
   });

@@ -218,6 +218,7 @@ function quietOverview(topics: TopicOverview[] = [topicOf('payment.captured')]):
     hours: HOURS,
     incidents: [],
     incidentCounts: { happening: 0, owed: 0 },
+    oldestSnapshot: null,
     topics,
   };
 }
@@ -548,6 +549,24 @@ describe('the overview', () => {
       'notifications is paused. 4 deliveries wait until someone resumes it. Open topic booking.created',
     );
     expect(textOf(page)).not.toContain('All quiet');
+  });
+
+  test('the overview says who holds an old snapshot, and is not quiet then', () => {
+    const text = 'pg_dump of the role backup (process 4711, active) has held a snapshot for 14 min.';
+    const oldestSnapshot = {
+      heldBy: 'session',
+      name: 'pg_dump',
+      role: 'backup',
+      pid: 4711,
+      state: 'active',
+      since: EARLIER,
+      seconds: 840,
+      transactions: 120_000,
+      text,
+    } as const;
+    const shown = textOf(overviewPage({ ...quietOverview(), oldestSnapshot }, contextOf()));
+    expect(shown).toContain(`Dead rows pile up. ${text}`);
+    expect(shown).not.toContain('All quiet');
   });
 
   test('the overview lists what happens now before what is owed, and hides neither behind the other nor a pause', () => {

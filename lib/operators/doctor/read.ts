@@ -5,6 +5,9 @@ import type { Database } from '../../db/connect.ts';
 import { run } from '../../db/statement.ts';
 import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
 import { MINUTE } from '../../time.ts';
+import { oldSnapshotOf } from '../overview/old-snapshot.ts';
+import { OLDEST_SNAPSHOT } from '../overview/snapshot.ts';
+import type { FoundSnapshot } from '../overview/snapshot.ts';
 import * as shape from '../shapes.ts';
 import { doubtfulSettings } from './settings.ts';
 
@@ -21,7 +24,7 @@ export const examination = z.object({
   events: shape.count.meta({ description: 'How many of the newest events were checked.' }),
   settings: z.array(z.string()).meta({
     description:
-      'Settings of the database that weaken a promise, or that other programs there must allow for.',
+      'What surrounds the bus: settings of the database that weaken a promise, or that other programs there must allow for, and who holds an old snapshot.',
   }),
 });
 
@@ -59,7 +62,13 @@ export async function examine(db: Database, newest = 50_000, longestMs = MINUTE)
         findings.push({ promise, what: what[count === 1 ? 0 : 1], count, examples: examples ?? [] });
       }
       const checked = CHECKS.map(({ promise }) => promise);
-      return { checked, findings, events: seen!.count, settings: [...(await doubtfulSettings(tx))] };
+      const [row] = await run<{ oldest: FoundSnapshot | null }>(tx, {
+        text: `select (${OLDEST_SNAPSHOT}) as oldest`,
+        values: [],
+      });
+      const held = oldSnapshotOf(row!.oldest);
+      const settings = [...(await doubtfulSettings(tx)), ...(held === null ? [] : [held.text])];
+      return { checked, findings, events: seen!.count, settings };
     },
     { accessMode: 'read only' },
   );
@@ -71,7 +80,7 @@ const COMMON = `
     select * from events order by id desc limit $1::int
   ),
   delivery as materialized (
-    select deliveries.*, home.topic as lane_topic, home.subscriber, lane.head, lane.due_at
+    select deliveries.*, home.topic as lane_topic, home.subscriber, lane.head, lane.next_look_at
     from deliveries join lanes as home on home.id = lane_id
       left join lanes as of_key on of_key.home_id = home.id and of_key.held_key = lane_key
       join lanes as lane on lane.id = coalesce(of_key.id, home.id)
@@ -201,7 +210,7 @@ const CHECKS: readonly Check[] = [
       'unfinished deliveries were skipped by their lane, or their lane will never be claimed again',
     ],
     text: `select lane_id || '-' || position as example from delivery
-      where state in ('pending', 'failing') and (position <= head or due_at is null)`,
+      where state in ('pending', 'failing') and (position <= head or next_look_at is null)`,
   },
   {
     promise: 'every lane that stands still has a front: a dead letter that halts it, or a backfill',
@@ -267,7 +276,7 @@ const CHECKS: readonly Check[] = [
         and event_id not in (select id from event)
       union all
       select 'lane ' || id from lanes
-      where lease_token is not null and due_at > clock_timestamp() + interval '5 minutes'`,
+      where lease_token is not null and next_look_at > clock_timestamp() + interval '5 minutes'`,
   },
   {
     promise: 'no transaction that was prepared and never ended holds a topic back',

@@ -95,7 +95,8 @@ interface FoundBackfill {
 
 export interface FoundLane {
   readonly is_leased: boolean;
-  readonly due_at: number | null;
+  /** Of a leased lane: the end of the lease. */
+  readonly next_look_at: number | null;
   /** The newest payload version that the relay with the lease can read. */
   readonly held_version: number | null;
 }
@@ -158,7 +159,7 @@ const EVENT = `
   ),
   waiting as materialized (
     select delivery.lane_id, delivery.lane_key, delivery.position, delivery.topic, delivery.subscriber, lanes.head, lanes.lease_token is not null as is_leased,
-      nullif(lanes.due_at, 'infinity') as due_at, lanes.held_version, (
+      nullif(lanes.next_look_at, 'infinity') as next_look_at, lanes.held_version, (
         -- As of a lane of its own: in a shared one a key waits for itself alone.
         select next.position from postbud_next_2(lanes.id, case when lane_key is not null then delivery.lane_id end, null,
           lane_key, lanes.head, 1) as next
@@ -232,7 +233,7 @@ const EVENT = `
         'dead_lettered_at', extract(epoch from dead_lettered_at) * 1000,
         'dismissed_at', extract(epoch from dismissed_at) * 1000, 'replays', replays, 'error_group', error_group,
         'lane', case when waiting.lane_id is not null then json_build_object('is_leased', is_leased,
-          'due_at', extract(epoch from due_at) * 1000, 'held_version', held_version) end,
+          'next_look_at', extract(epoch from next_look_at) * 1000, 'held_version', held_version) end,
         'first', first.first, 'halt', halt.halt, 'backfill', backfill.backfill, 'halts', halts_own.halts, 'in_front', coalesce(in_front.number, 0),
         'is_more_in_front', coalesce(in_front.is_more, false), ${attemptColumns('delivery')}) order by delivery.subscriber), '[]')
       from delivery left join waiting using (lane_id) left join in_front using (lane_id) left join first using (lane_id)

@@ -182,7 +182,7 @@ function inItself(
     : null;
   const since = waitsSince(event, delivery, now);
   if (isLeased(lane, now)) {
-    return reasonOf('leased', { since, until: instantOrNull(lane?.due_at ?? null), lastError });
+    return reasonOf('leased', { since, until: instantOrNull(lane?.next_look_at ?? null), lastError });
   }
   if (isTopicName(topic) && version > catalog[topic].version) {
     return reasonOf('newer_version', { since, neededVersion: version, lastError });
@@ -196,7 +196,7 @@ function inItself(
 
 /** A lease that has run out is none: its relay died. */
 function isLeased(lane: FoundLane | null, now: number): boolean {
-  return lane !== null && lane.is_leased && lane.due_at !== null && lane.due_at > now;
+  return lane !== null && lane.is_leased && lane.next_look_at !== null && lane.next_look_at > now;
 }
 
 /** Since it was recorded, its retry was due, or an operator replayed it. */

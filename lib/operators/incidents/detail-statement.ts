@@ -1,3 +1,4 @@
+import { leasedHomeLanes } from '../../db/leased-home-lanes.ts';
 import { LANES_COUNTED, halting, waitingBehind } from '../../deliveries/halts.ts';
 import type { State } from '../shapes.ts';
 import { INCIDENT } from './incident.ts';
@@ -10,7 +11,8 @@ export interface Found {
   readonly lanes: readonly (FoundDelivery & {
     readonly ordering_key: string;
     readonly attempts: number;
-    readonly due_at: number;
+    /** Now, of a lane that is being attempted. */
+    readonly next_look_at: number;
     readonly waiting: number;
   })[];
   readonly halts: readonly (FoundDelivery & {
@@ -80,14 +82,22 @@ export const DETAIL = `
   lane as (
     select head_of_lane.*, payload, version, ordering_key from (
       select coalesce(home_id, lanes.id) as lane_id, next.position, event_id, attempts, next.count as waiting,
-        payload_bytes, case when lease_token is null then due_at else least(due_at, clock_timestamp()) end as due_at, ${LAST_FAILURE} as last, incident.kind
+        payload_bytes, case when lease_token is null then next_look_at else least(next_look_at, now()) end
+          as next_look_at, ${LAST_FAILURE} as last, incident.kind
       from incident cross join lateral (
-        -- Rows are compared as the index has them: the planner would read the lanes of all keys in trouble.
-        select * from lanes
-        where (lanes.topic, lanes.subscriber, due_at) >= (incident.topic, incident.subscriber, '-infinity')
-          and (lanes.topic, lanes.subscriber, due_at) < (incident.topic, incident.subscriber, 'infinity')
-          and due_at is not null and (home_id is not null or slot is null) and incident.state = 'happening'
-        order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+        (
+          select * from (${leasedHomeLanes('incident.topic', 'incident.subscriber')}
+          ) as leased where slot is null and incident.state = 'happening'
+        )
+        union all
+        (
+          -- Rows are compared as the index has them: the planner would read the lanes of all keys in trouble.
+          select * from lanes
+          where (lanes.topic, lanes.subscriber, due_at) >= (incident.topic, incident.subscriber, '-infinity')
+            and (lanes.topic, lanes.subscriber, due_at) < (incident.topic, incident.subscriber, 'infinity')
+            and due_at is not null and (home_id is not null or slot is null) and incident.state = 'happening'
+          order by lanes.topic, lanes.subscriber, due_at limit ${LANES_COUNTED}
+        )
       ) as lanes cross join lateral (
         select min(position) as position, count(*)
         from postbud_next_2(lanes.id, home_id, slot, held_key, lanes.head, 100)
@@ -197,7 +207,7 @@ export const DETAIL = `
   select json_build_object('now', extract(epoch from clock_timestamp()) * 1000, 'incident', ${INCIDENT},
     'lanes', (
       select coalesce(json_agg(json_build_object(${DELIVERY}, 'ordering_key', ordering_key, 'attempts', attempts,
-        'due_at', extract(epoch from due_at) * 1000, 'waiting', waiting) order by due_at), '[]') from lane
+        'next_look_at', extract(epoch from next_look_at) * 1000, 'waiting', waiting) order by next_look_at), '[]') from lane
     ),
     'halts', (
       select coalesce(json_agg(json_build_object(${DELIVERY}, 'ordering_key', ordering_key,

@@ -141,7 +141,7 @@ export async function readIncident(
       ...deliveryOf(topic, lane),
       orderingKey: lane.ordering_key,
       attempts: lane.attempts,
-      nextAttemptAt: instantOf(lane.due_at),
+      nextAttemptAt: instantOf(lane.next_look_at),
       waiting: lane.waiting,
     })),
     halts: found.halts.map((halt) => ({

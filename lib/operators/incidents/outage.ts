@@ -1,5 +1,6 @@
 import * as z from 'zod';
 
+import { leasedHomeLanes } from '../../db/leased-home-lanes.ts';
 import type { AttachedSubscriber } from '../../subscribers/subscriber.ts';
 import { instantOf } from '../../time.ts';
 import * as shape from '../shapes.ts';
@@ -47,10 +48,18 @@ export const IS_PROBING = `exists (
       select from (
         select distinct topic from backlog where backlog.subscriber = outages.subscriber
       ) as subscription, lateral (
-        select from lanes
-        where lanes.topic = subscription.topic and lanes.subscriber = outages.subscriber and due_at > clock_timestamp()
-          and lease_token is not null
-        limit 1
+        (
+          select from lanes
+          where lanes.topic = subscription.topic and lanes.subscriber = outages.subscriber and due_at > clock_timestamp()
+            and lease_token is not null
+          limit 1
+        )
+        union all
+        (
+          select from (${leasedHomeLanes('subscription.topic', 'outages.subscriber')}
+          ) as leased where leased_until > clock_timestamp()
+          limit 1
+        )
       ) as lane
     )`;
 

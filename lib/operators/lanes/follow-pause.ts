@@ -1,4 +1,5 @@
 import type { Database } from '../../db/connect.ts';
+import { leasedHomeLanes } from '../../db/leased-home-lanes.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { HALTING } from '../../deliveries/halts.ts';
 import { html } from '../../markup.ts';
@@ -130,10 +131,18 @@ const SUBSCRIPTION = `
     from clock, (
       select distinct topic from backlog where subscriber = $1::text and $2::text in ('', topic)
     ) as subscription, lateral (
-      select from lanes
-      where lanes.topic = subscription.topic and lanes.subscriber = $1::text and due_at > clock.now
-        and lease_token is not null
-      limit 1
+      (
+        select from lanes
+        where lanes.topic = subscription.topic and lanes.subscriber = $1::text and due_at > clock.now
+          and lease_token is not null
+        limit 1
+      )
+      union all
+      (
+        select from (${leasedHomeLanes('subscription.topic', '$1::text')}
+        ) as leased where leased_until > clock.now
+        limit 1
+      )
     ) as lane
   ),
   held_by as (

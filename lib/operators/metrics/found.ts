@@ -1,6 +1,8 @@
 import { topics as catalogTopics } from '../../catalog/catalog.ts';
 import type { Database } from '../../db/connect.ts';
 import { driverOf, run } from '../../db/statement.ts';
+import { OLDEST_SNAPSHOT } from '../overview/snapshot.ts';
+import type { FoundSnapshot } from '../overview/snapshot.ts';
 import type { FoundTimes } from './times.ts';
 
 /** Facts that the overview does not have. */
@@ -36,6 +38,7 @@ export interface Others {
   readonly times: readonly FoundTimes[];
   readonly outages: readonly { readonly subscriber: string; readonly ms: number; readonly probes: number }[];
   readonly backlogAges: readonly { readonly subscriber: string; readonly ms: number }[];
+  readonly oldestSnapshot: FoundSnapshot | null;
 }
 
 export async function findOthers(db: Database, now: Date | undefined): Promise<Others> {
@@ -113,5 +116,6 @@ const OTHERS = `
       from clock, outages where recovered_at is null
     ),
     'times', (select coalesce(json_agg(times), '[]') from times),
-    'backlogAges', (select coalesce(json_agg(backlog_age), '[]') from backlog_age)
+    'backlogAges', (select coalesce(json_agg(backlog_age), '[]') from backlog_age),
+    'oldestSnapshot', (${OLDEST_SNAPSHOT})
   ) as found`;

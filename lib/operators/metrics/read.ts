@@ -57,6 +57,7 @@ export async function readMetrics(
   addReconciliations(registry, others);
   addBacklogAges(registry, others);
   addOutages(registry, others);
+  addOldestSnapshot(registry, others);
   return (await registry.metrics()) + timesText(others.times);
 }
 
@@ -270,6 +271,20 @@ function addBacklogAges(registry: Registry, { backlogAges }: Others): void {
   );
   const known = new Map(backlogAges.map(({ subscriber, ms }) => [subscriber, ms]));
   for (const subscriber of subscriberNames()) ages.set({ subscriber }, (known.get(subscriber) ?? 0) / SECOND);
+}
+
+function addOldestSnapshot(registry: Registry, { oldestSnapshot: oldest }: Others): void {
+  const ageMs = oldest === null ? 0 : (oldest.ms ?? NaN);
+  gauge(
+    registry,
+    'oldest_snapshot_seconds',
+    'How long the oldest snapshot has been held, for which Postgres keeps dead rows; 0 without one, NaN if it is not known.',
+  ).set(Math.max(0, ageMs / SECOND));
+  gauge(
+    registry,
+    'oldest_snapshot_transactions',
+    'Transactions that began since the oldest snapshot; 0 without one.',
+  ).set(oldest?.transactions ?? 0);
 }
 
 function setStates(

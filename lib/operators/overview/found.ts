@@ -1,6 +1,7 @@
 import { topics } from '../../catalog/catalog.ts';
 import { SMOKE_TEST } from '../../catalog/smoke-test.ts';
 import type { Database } from '../../db/connect.ts';
+import { leasedHomeLanes } from '../../db/leased-home-lanes.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import { LANES_COUNTED, halting } from '../../deliveries/halts.ts';
 import { EMITTER_LOCKS, JOIN_PREPARED } from '../../outbox/emitter-locks.ts';
@@ -9,6 +10,8 @@ import { INCIDENT, WORST_FIRST } from '../incidents/incident.ts';
 import type { FoundIncident } from '../incidents/incident.ts';
 import { OUTAGE } from '../incidents/outage.ts';
 import type { FoundOutage } from '../incidents/outage.ts';
+import { OLDEST_SNAPSHOT } from './snapshot.ts';
+import type { FoundSnapshot } from './snapshot.ts';
 
 /** The statement's result. Times are epoch milliseconds; `hours` counts back from the current hour. */
 export interface Found {
@@ -47,6 +50,7 @@ export interface Found {
   readonly replays: { delivered: number; dead_lettered: number };
   readonly incidents: readonly FoundIncident[];
   readonly incident_counts: { readonly happening: number; readonly owed: number };
+  readonly oldest_snapshot: FoundSnapshot | null;
 }
 
 export interface FoundTotal {
@@ -99,8 +103,8 @@ const LANES_LOOKED_AT = 100;
 /** How many lanes of a subscription are read to find these: those due longest, and those due soonest. */
 const LANES_READ = 1000;
 
-// A lane is due, leased by a relay, or waits for a retry: `due_at` orders them in this way. The first delivery of a due
-// lane says since when it is due: since its event was recorded, its retry was due, or an operator re-queued it.
+// A lane is due, leased by a relay, or waits for a retry: `next_look_at` orders them in this way. The first delivery of a
+// due lane says since when it is due: since its event was recorded, its retry was due, or an operator re-queued it.
 const OVERVIEW = `
   with clock as materialized (
     select coalesce($3::text::timestamptz, clock_timestamp()) as now
@@ -159,10 +163,13 @@ const OVERVIEW = `
             and due_at is not null
           order by lanes.topic, lanes.subscriber, due_at limit ${LANES_READ}
         )
+        union all
+        (${leasedHomeLanes('subscription.topic', 'subscription.subscriber')}
+        )
       ) as soonest
       -- Lanes that wait for another release have been due for long and would crowd out the others.
       where (due_at <= clock.now or lease_token is not null) and coalesce(waits_for_version, 0) <= version
-      order by due_at limit ${LANES_LOOKED_AT}
+      order by next_look_at limit ${LANES_LOOKED_AT}
     ) as lane
     where is_attached
   ),
@@ -249,6 +256,7 @@ const OVERVIEW = `
       select json_build_object('happening', count(*) filter (where state = 'happening'),
         'owed', count(*) filter (where state = 'owed'))
       from incidents where closed_at is null
-    )
+    ),
+    'oldest_snapshot', (${OLDEST_SNAPSHOT})
   ) as found
   from clock`;

@@ -12,6 +12,7 @@ import * as shape from '../shapes.ts';
 import type { Counts } from '../shapes.ts';
 import { INCIDENTS, findOverview } from './found.ts';
 import type { Found, FoundTotal } from './found.ts';
+import { oldSnapshot, oldSnapshotOf } from './old-snapshot.ts';
 
 const hours = z
   .object({
@@ -121,6 +122,9 @@ export const overview = z.object({
     .max(INCIDENTS)
     .meta({ description: 'What goes wrong: what happens now, then what is owed, each the worst first.' }),
   incidentCounts: z.object({ happening: shape.count, owed: shape.count }),
+  oldestSnapshot: oldSnapshot.nullable().meta({
+    description: 'Who holds the oldest snapshot of the database, once it is older than five minutes.',
+  }),
   topics: z.array(topicOverview).meta({
     description: 'Every topic in the order of the catalog, then unlisted topics with unfinished deliveries.',
   }),
@@ -178,6 +182,7 @@ function overviewOf(
     hours: hoursOf(found.hours),
     incidents: found.incidents.map((one) => incidentOf(one)),
     incidentCounts: found.incident_counts,
+    oldestSnapshot: oldSnapshotOf(found.oldest_snapshot),
     topics,
   };
 }

@@ -74,6 +74,7 @@ export const showOverview = operatorRoute({
         hours: NO_HOURS,
         incidents: [],
         incidentCounts: { happening: 0, owed: 0 },
+        oldestSnapshot: null,
         topics: [TROUBLED_TOPIC],
         alerts: {
           channels: [{ channel: 'webhook', to: 'hooks.slack.com' }],

@@ -15,7 +15,8 @@ const SHOWN = { happening: 5, owed: 3 } as const;
 
 /**
  * Says all that is wrong, the worst first: a relay that does not run; what happens now; topics that are late; pauses;
- * deliveries that wait for another release; and, quieter, dead letters of what is over. None hides another.
+ * deliveries that wait for another release; an old snapshot; and, quieter, dead letters of what is over. None hides
+ * another.
  */
 export function troubles(view: Overview): Html {
   const found = [
@@ -24,6 +25,7 @@ export function troubles(view: Overview): Html {
     lateTrouble(view),
     pausedTrouble(view),
     otherReleaseTrouble(view),
+    snapshotTrouble(view),
     incidentSection(view, 'owed', owedTitle(view.incidents)),
   ].filter((one) => one !== null);
   const { failing, deadLettered } = view.totals.deliveries;
@@ -142,6 +144,11 @@ function otherReleaseTrouble({ topics }: Overview): Html | null {
       release’s catalog lacks the subscription or the payload version.`,
     openTopic(first.topic),
   );
+}
+
+function snapshotTrouble({ oldestSnapshot }: Overview): Html | null {
+  if (oldestSnapshot === null) return null;
+  return alert('fail', CLOCK_ICON, html`<b>Dead rows pile up.</b> ${oldestSnapshot.text}`);
 }
 
 function openTopic(topic: string): Html {

@@ -1,5 +1,6 @@
 import type { TestWebhook } from '../../../drizzle/schema.ts';
 import type { Database } from '../../db/connect.ts';
+import { leasedHomeLanes } from '../../db/leased-home-lanes.ts';
 import { driverOf, run } from '../../db/statement.ts';
 import type { State } from '../shapes.ts';
 
@@ -87,9 +88,14 @@ const FOUND = `
     select waiting.*, (
       select min(created_at)
       from (
-        select * from lanes
-        where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at is not null
-        order by due_at limit ${LANES_LOOKED_AT}
+        (
+          select * from lanes
+          where lanes.topic = waiting.topic and lanes.subscriber = waiting.subscriber and due_at is not null
+          order by due_at limit ${LANES_LOOKED_AT}
+        )
+        union all
+        (${leasedHomeLanes('waiting.topic', 'waiting.subscriber')}
+        )
       ) as lane, lateral (
         select event_id from postbud_next_2(lane.id, home_id, slot, held_key, lane.head, 1)
       ) as next, lateral (

@@ -1,0 +1,145 @@
+import { describe, expect } from 'vitest';
+
+import { findFailures } from '../../lib/incidents/failures.ts';
+import { findUnreadable } from '../../lib/incidents/unreadable.ts';
+import { watchIncidents } from '../../lib/incidents/watch.ts';
+import { examine } from '../../lib/operators/doctor/read.ts';
+import { readEvent } from '../../lib/operators/event/read.ts';
+import { readIncident } from '../../lib/operators/incidents/detail.ts';
+import { IS_PROBING } from '../../lib/operators/incidents/outage.ts';
+import { pause as followPause } from '../../lib/operators/lanes/follow-pause.ts';
+import { readOverview } from '../../lib/operators/overview/read.ts';
+import { findSmokeTest } from '../../lib/operators/smoke/found.ts';
+import { pause } from '../../lib/deliveries/pause.ts';
+import { sampleBacklog } from '../../lib/subscriber-health/sample-backlog.ts';
+import { MINUTE } from '../../lib/time.ts';
+import { contradictions, drainLive, emitPayments, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+import { fail, ledger } from '../support/ledger.ts';
+
+type Hold = (until: string) => string;
+
+/** How relays mark the lanes that they hold: those of this release, and those of the release before, during a deployment. */
+const HOLDS: readonly (readonly [string, Hold])[] = [
+  ['this release', (until) => `lease_token = gen_random_uuid(), leased_until = ${until}, due_at = null`],
+  ['the release before', (until) => `lease_token = gen_random_uuid(), due_at = ${until}`],
+];
+
+const IN_A_MINUTE = "clock_timestamp() + interval '1 minute'";
+const A_MINUTE_AGO = "clock_timestamp() - interval '1 minute'";
+const LEDGER = { topic: 'payment.captured', subscriber: 'ledger' };
+
+const hold = (bus: Bus, held: Hold, until = IN_A_MINUTE) =>
+  rows(bus.db, `update lanes set ${held(until)} where subscriber = 'ledger' and home_id is null`);
+
+/** Of one event that has no key, and of one that has. */
+async function emitBoth(bus: Bus): Promise<string[]> {
+  return [
+    ...(await emitPayments(bus.db, 1, 1)),
+    ...(await emitPayments(bus.db, 2, 2, { orderingKey: 'key 7' })),
+  ];
+}
+
+describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
+  test('is no contradiction, and what is in it is on its way until the lease ends', async ({ bus }) => {
+    const ids = await emitBoth(bus);
+    await drainLive(bus.db, []);
+    await hold(bus, held);
+    const whys = async () =>
+      await Promise.all(
+        ids.map(async (id) => {
+          const view = await readEvent(bus.db, id, { attached: [ledger()] });
+          return view!.deliveries.find(({ subscriber }) => subscriber === 'ledger')!.why!.code;
+        }),
+      );
+    expect(await whys()).toEqual(['leased', 'leased']);
+    expect(await contradictions(bus.db)).toEqual([]);
+    expect((await examine(bus.db)).findings).toEqual([]);
+    await hold(bus, held, A_MINUTE_AGO);
+    expect(await whys()).toEqual(['due', 'due']);
+  });
+
+  test('counts for the age of what is due, of the backlog and of what waits elsewhere', async ({ bus }) => {
+    await emitBoth(bus);
+    await rows(bus.db, "update events set created_at = created_at - interval '2 minutes'");
+    await rows(bus.db, "update awaiting_fan_out set created_at = created_at - interval '2 minutes'");
+    await drainLive(bus.db, []);
+    await hold(bus, held);
+    const { topics } = await readOverview(bus.db, [ledger()]);
+    const topic = topics.find((one) => one.topic === LEDGER.topic)!;
+    expect(topic.oldestDueAgeSeconds).toBeGreaterThanOrEqual(120);
+    await sampleBacklog(bus.db);
+    const [sampled] = await rows<{ ms: number }>(
+      bus.db,
+      "select backlog_age_ms as ms from subscriber_health where subscriber = 'ledger' and topic = ''",
+    );
+    expect(Number(sampled!.ms)).toBeGreaterThanOrEqual(2 * MINUTE);
+    const { now, waiting } = await findSmokeTest(bus.db, [LEDGER], null);
+    expect(now - waiting[0]!.oldest!).toBeGreaterThanOrEqual(2 * MINUTE);
+  });
+
+  test('keeps its incident open while its next attempt is under way', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 3);
+    await drainLive(bus.db, [ledger(fail)]);
+    await hold(bus, held);
+    expect(await bus.db.transaction(findFailures)).toMatchObject([{ ...LEDGER, lanes: 1, waiting: 3 }]);
+    await watchIncidents(bus.db);
+    const [incident] = await rows<{ id: string }>(bus.db, 'select id::text from incidents');
+    const { lanes, generatedAt } = (await readIncident(bus.db, incident!.id))!;
+    expect(lanes).toHaveLength(1);
+    expect(lanes[0]!.nextAttemptAt <= generatedAt).toBe(true);
+  });
+
+  test('counts among the lanes that an outage holds, and probes while the lease lasts', async ({ bus }) => {
+    await emitBoth(bus);
+    await drainLive(bus.db, []);
+    await rows(
+      bus.db,
+      `insert into outages (subscriber, kind, message, opened_at, began_at, next_probe_at)
+       values ('ledger', 'unreachable', '', now(), now(), now())`,
+    );
+    const isProbing = async () =>
+      (await rows<{ is: boolean }>(bus.db, `select ${IS_PROBING} as is from outages`))[0]!.is;
+    expect(await isProbing()).toBe(false);
+    await hold(bus, held);
+    expect(await isProbing()).toBe(true);
+    expect(await bus.db.transaction(findFailures)).toMatchObject([
+      { kind: 'unreachable', lanes: 2, waiting: 2 },
+    ]);
+    await hold(bus, held, A_MINUTE_AGO);
+    expect(await isProbing()).toBe(false);
+  });
+
+  test('keeps the incident of a component that cannot read its next event', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drainLive(bus.db, []);
+    await rows(
+      bus.db,
+      `update deliveries set attempt_log = jsonb_build_array(jsonb_build_object('outcome', 'waited',
+         'kind', 'newer_version', 'at', now() - interval '2 minutes'))`,
+    );
+    await hold(bus, held);
+    const found = await bus.db.transaction((tx) => findUnreadable(tx));
+    expect(found.map(({ subscriber }) => subscriber)).toContain('ledger');
+  });
+
+  test('is still delivered to after a pause, until the lease ends', async ({ bus }) => {
+    await emitBoth(bus);
+    await drainLive(bus.db, []);
+    await pause(bus.db, { subscriber: 'ledger', topic: null }, 'kari', 'maintenance');
+    await hold(bus, held);
+    expect(await followPause(bus.db, 'ledger')).toMatchObject({ isSettled: false });
+    await hold(bus, held, A_MINUTE_AGO);
+    expect(await followPause(bus.db, 'ledger')).toMatchObject({ isSettled: true });
+  });
+
+  test('is found by the doctor when the lease ends later than any lease can', async ({ bus }) => {
+    await emitPayments(bus.db, 1, 1);
+    await drainLive(bus.db, []);
+    await hold(bus, held, "clock_timestamp() + interval '2 hours'");
+    expect((await examine(bus.db)).findings).toMatchObject([
+      { promise: expect.stringContaining('no time lies ahead'), count: 1 },
+    ]);
+  });
+});

@@ -1,0 +1,102 @@
+import pg from 'pg';
+import { describe, expect, onTestFinished, vi } from 'vitest';
+
+import { examine } from '../../lib/operators/doctor/read.ts';
+import { readMetrics } from '../../lib/operators/metrics/read.ts';
+import { oldSnapshotOf } from '../../lib/operators/overview/old-snapshot.ts';
+import { readOverview } from '../../lib/operators/overview/read.ts';
+import { OLDEST_SNAPSHOT } from '../../lib/operators/overview/snapshot.ts';
+import type * as snapshots from '../../lib/operators/overview/snapshot.ts';
+import { emitPayments, openTransaction, payment, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+import { test } from '../support/bus-test.ts';
+import { createRole } from '../support/roles.ts';
+
+// Those of these tests are old at once, and no other.
+vi.mock('../../lib/operators/overview/snapshot.ts', async (original) => ({
+  ...(await original<typeof snapshots>()),
+  isOld: ({ name }: snapshots.FoundSnapshot) => name === 'nightly report',
+}));
+
+/** Opens a transaction whose snapshot is taken, with one that has begun since. */
+async function holdSnapshot(bus: Bus): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: bus.url, application_name: 'nightly report' });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('begin isolation level repeatable read');
+  await client.query('select count(*) from events');
+  await emitPayments(bus.db, 1, 1);
+  return client;
+}
+
+/** Other files of the run use the same server: what has begun there first is older for as long as it takes. */
+const PATIENT = { timeout: 30_000 };
+
+describe('a transaction that holds the oldest snapshot', () => {
+  test('is shown by the overview, the doctor and the metrics until it ends', async ({ bus }) => {
+    const client = await holdSnapshot(bus);
+    const shown = async () => (await readOverview(bus.db, [])).oldestSnapshot;
+    await expect.poll(shown, PATIENT).toMatchObject({
+      heldBy: 'session',
+      name: 'nightly report',
+      role: 'postgres',
+      pid: (client as unknown as { processID: number }).processID,
+      state: 'idle in transaction',
+      since: expect.stringMatching(/Z$/),
+      seconds: expect.any(Number),
+      text: expect.stringMatching(
+        /^nightly report of the role postgres \(process \d+, idle in transaction\) has held a snapshot for \d+ s\. .+ If nobody needs it, end it: select pg_terminate_backend\(\d+\)\.$/,
+      ),
+    });
+    const { settings, findings } = await examine(bus.db, 10);
+    expect(findings).toEqual([]);
+    expect(settings).toEqual([expect.stringMatching(/^nightly report of the role postgres /)]);
+    const metrics = await readMetrics(bus.db, []);
+    expect(Number(/^postbud_oldest_snapshot_seconds (.+)$/m.exec(metrics)![1])).toBeGreaterThan(0);
+    expect(Number(/^postbud_oldest_snapshot_transactions (.+)$/m.exec(metrics)![1])).toBeGreaterThan(0);
+    await client.query('commit');
+    expect(await shown()).toBeNull();
+    expect((await examine(bus.db, 10)).settings).toEqual([]);
+  });
+
+  test('is named with its role and process to a role that may not see its age', async ({ bus }) => {
+    await holdSnapshot(bus);
+    const role = await createRole(bus.url, 'watcher');
+    onTestFinished(role.drop);
+    const watcher = new pg.Client(role.url);
+    await watcher.connect();
+    const found = async () => (await watcher.query(`select (${OLDEST_SNAPSHOT}) as found`)).rows[0].found;
+    await expect.poll(found, PATIENT).toMatchObject({ name: 'nightly report' });
+    expect(oldSnapshotOf(await found())).toMatchObject({
+      role: 'postgres',
+      since: null,
+      seconds: null,
+      text: expect.stringContaining('(its age is not known: only members of pg_read_all_stats see it)'),
+    });
+    await watcher.end();
+  });
+});
+
+describe('a prepared transaction that nobody ended', () => {
+  test('is named with the statements that end it', async ({ bus }) => {
+    const { client, emit } = await openTransaction(bus.url);
+    await emit('payment.captured', payment(1));
+    await client.query("prepare transaction 'nightly report'");
+    await client.end();
+    onTestFinished(
+      async () => void (await rows(bus.db, "rollback prepared 'nightly report'").catch(() => [])),
+    );
+    await rows(bus.db, 'select pg_current_xact_id()');
+    const shown = async () => (await readOverview(bus.db, [])).oldestSnapshot;
+    await expect.poll(shown, PATIENT).toMatchObject({
+      heldBy: 'prepared_transaction',
+      pid: null,
+      seconds: expect.any(Number),
+      text: expect.stringContaining(
+        "End it: rollback prepared 'nightly report' or commit prepared 'nightly report'.",
+      ),
+    });
+    await rows(bus.db, "rollback prepared 'nightly report'");
+    expect(await shown()).toBeNull();
+  });
+});

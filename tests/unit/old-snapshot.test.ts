@@ -1,0 +1,92 @@
+import { describe, expect, test } from 'vitest';
+
+import { oldSnapshotOf } from '../../lib/operators/overview/old-snapshot.ts';
+import type { FoundSnapshot } from '../../lib/operators/overview/snapshot.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
+
+const dump = (fields: Partial<FoundSnapshot> = {}): FoundSnapshot => ({
+  held_by: 'session',
+  name: 'pg_dump',
+  role: 'backup',
+  pid: 4711,
+  database: null,
+  state: 'active',
+  since: 0,
+  ms: 14 * MINUTE,
+  transactions: 120_000,
+  ...fields,
+});
+const hidden = { since: null, ms: null, state: null };
+const standby = {
+  ...hidden,
+  held_by: 'standby',
+  name: 'standby1',
+  role: 'replicator',
+  state: 'active',
+} as const;
+const slot = {
+  ...hidden,
+  held_by: 'replication_slot',
+  name: 'standby1',
+  role: null,
+  pid: null,
+  state: 'inactive',
+} as const;
+
+describe('an old snapshot', () => {
+  test.for<[string, Partial<FoundSnapshot>, string, string]>([
+    [
+      'a session',
+      {},
+      'pg_dump of the role backup (process 4711, active) has held a snapshot for 14 min.',
+      'If nobody needs it, end it: select pg_terminate_backend(4711).',
+    ],
+    [
+      'a session of another database without a name',
+      { name: '', database: 'reports', state: 'idle in transaction' },
+      'A session of the role backup (process 4711, in the database reports, idle in transaction) has held a snapshot for 14 min.',
+      'If nobody needs it, end it: select pg_terminate_backend(4711).',
+    ],
+    [
+      'a session of a role that this one may not look at',
+      hidden,
+      'pg_dump of the role backup (process 4711) has held a snapshot for 120,000 transactions (its age is not known: only members of pg_read_all_stats see it).',
+      'If nobody needs it, end it: select pg_terminate_backend(4711).',
+    ],
+    [
+      'a prepared transaction',
+      { held_by: 'prepared_transaction', name: "it's", pid: null, state: null },
+      "The prepared transaction it's of the role backup has held a snapshot for 14 min.",
+      "End it: rollback prepared 'it''s' or commit prepared 'it''s'.",
+    ],
+    [
+      'a standby that feeds back',
+      standby,
+      'The standby standby1 of the role replicator (process 4711, active) has held a snapshot for 120,000 transactions (its age is not known).',
+      'End the long query on the standby, or set hot_standby_feedback = off there.',
+    ],
+    [
+      'a replication slot',
+      slot,
+      'The replication slot standby1 (inactive) has held a snapshot for 120,000 transactions (its age is not known).',
+      "Let its reader catch up; if there is none any more, drop it: select pg_drop_replication_slot('standby1').",
+    ],
+  ])('of %s is told of with who holds it and how to end it', ([, fields, who, remedy]) => {
+    expect(oldSnapshotOf(dump(fields))!.text).toBe(
+      `${who} Until it ends, Postgres keeps all dead rows: tables and indexes grow, and reading them takes longer. ${remedy}`,
+    );
+  });
+
+  test.for<[Partial<FoundSnapshot>, boolean]>([
+    [{ ms: 5 * MINUTE }, true],
+    [{ ms: 5 * MINUTE - SECOND }, false],
+    [{ ...slot, transactions: 100_000 }, true],
+    [{ ...slot, transactions: 99_999 }, false],
+  ])('is one of %j: %s', ([fields, isOld]) => {
+    expect(oldSnapshotOf(dump(fields)) !== null).toBe(isOld);
+  });
+
+  test('is none where nobody holds a snapshot', () => {
+    expect(oldSnapshotOf(null)).toBeNull();
+  });
+});
