@@ -125,12 +125,15 @@ export const awaitingFanOut = pgTable(
     payloadBytes: integer('payload_bytes').notNull(),
     /** Copied from the event, so that fan-out need not read it. Null for releases that did not record them. */
     subscribers: text('subscribers').array(),
+    /**
+     * Drawn under the emitter's lock, and only growing: whoever looks for what is new begins where it has looked up to, and
+     * reads none of the dead rows before it.
+     */
+    number: bigint('number', { mode: 'number' }).notNull().generatedAlwaysAsIdentity(),
   },
   (table) => [
     primaryKey({ columns: [table.topic, table.createdAt, table.seq] }),
-    // Numbers only grow: whoever looks for what is new starts where it has looked up to, and reads none of the dead rows
-    // before it.
-    index('awaiting_fan_out_seq').on(table.seq),
+    index('awaiting_fan_out_number').on(table.number),
     index('awaiting_fan_out_unaddressed')
       .on(table.topic, table.createdAt)
       .where(sql`subscribers is null`),

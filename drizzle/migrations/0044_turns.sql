@@ -22,7 +22,8 @@ create table reserved_positions (
   server text not null
 );--> statement-breakpoint
 insert into reserved_positions values (0, '');--> statement-breakpoint
-create index awaiting_fan_out_seq on awaiting_fan_out (seq);--> statement-breakpoint
+alter table awaiting_fan_out add column number bigint generated always as identity;--> statement-breakpoint
+create index awaiting_fan_out_number on awaiting_fan_out (number);--> statement-breakpoint
 -- From 64 on, a shard is of a few seconds: see postbud_count_2.
 alter table backlog alter column shard type bigint;--> statement-breakpoint
 alter table throughput alter column shard type bigint;--> statement-breakpoint
@@ -261,15 +262,15 @@ $$;--> statement-breakpoint
 -- certain, in (created_at, seq) order. The lanes are not touched: the caller lengthens them, since it locks all that it
 -- changes together.
 --
--- The quiet fence. `emit` takes a shared lock on its topic before it reads the clock and draws the event's number. So an
+-- The quiet fence. `emit` takes a shared lock on its topic before it reads the clock and its marker draws a number. So an
 -- event created before `at` belongs to a transaction that is visible to the statements after the one that reads the locks,
 -- or that held its lock then. One fan-out at a time, so that positions are drawn in the order of their commits. While
 -- another one runs, this waits for it if it may: whoever holds no other lock. Else it does nothing.
 --
 -- `memory` is what its process learned from the call before, and goes into the next one:
 --
--- - `from`: all events up to this number are fanned out, or will never be, except where a pin says otherwise. What is dead
---   stands before it in the index, and is not read. It moves on a few times a second.
+-- - `from`: all markers up to this number are fanned out, or will never be, except where a pin says otherwise. What is dead
+--   stands before it in the index, and is not read. It moves on a few times a second. Once a minute all is read (`wholeAt`).
 -- - `pins`, by lock: which transactions must end before the events of its topics up to a moment (`at`) may be fanned out. It
 --   waits for exactly those, not for silence, for a topic with a new emitter at every look is never quiet. Their events have
 --   a `from` of their own. A prepared transaction survives a restart of the server, but under another name: so one that was
@@ -310,6 +311,8 @@ create or replace function postbud_fan_out_3(
 declare
   waits_until constant timestamptz := clock_timestamp() + interval '8 milliseconds';
   scan_from bigint := memory -> 'from';
+  -- What somebody wrote by hand, without the lock, may have been passed over.
+  is_whole constant boolean := extract(epoch from clock_timestamp()) - (memory ->> 'wholeAt')::float8 > 60;
   pins jsonb := nullif(memory -> 'pins', 'null');
   topic_name text;
   topics text[];
@@ -329,6 +332,9 @@ begin
   events := 0;
   is_awaited := false;
   is_durable := false;
+  if is_whole then
+    scan_from := 0;
+  end if;
   loop
     is_met := true;
     if awaited is not null then
@@ -337,21 +343,14 @@ begin
           and pg_advisory_unlock(36951, hashtext(topic_name));
       end loop;
     end if;
-    select array_agg(topic), array_agg(least_at), coalesce(sum(waiting), 0), coalesce(bool_or(is_unaddressed), false)
-    into topics, leasts, found_events, has_unaddressed
-    from (
-      select topic, min(created_at) as least_at, count(*) as waiting, bool_or(subscribers is null) as is_unaddressed
-      from (
-        select topic, created_at, subscribers from awaiting_fan_out where seq > scan_from order by seq limit 1000
-      ) as first
-      -- Another order each time, so that under a flood no topic is always last.
-      group by topic order by random()
-    ) as waiting;
+    select array_agg(distinct topic), count(*), coalesce(bool_or(subscribers is null), false)
+    into topics, found_events, has_unaddressed
+    from (select topic, subscribers from awaiting_fan_out where number > scan_from order by number limit 1000) as first;
     exit when topics is not null or is_met or clock_timestamp() > waits_until;
     perform pg_sleep(0.0004);
   end loop;
   if topics is null and pins is null then
-    memory := null;
+    memory := case when is_whole then memory || jsonb_build_object('wholeAt', extract(epoch from clock_timestamp())) end;
     return;
   end if;
   if not pg_try_advisory_xact_lock(36952, 0) then
@@ -362,9 +361,9 @@ begin
     end if;
     perform pg_advisory_xact_lock(36952, 0);
   end if;
-  number_now := coalesce(pg_sequence_last_value('events_seq_seq'), 0);
+  number_now := coalesce(pg_sequence_last_value('awaiting_fan_out_number_seq'), 0);
   at := clock_timestamp();
-  is_quiet := pins is null and found_events < 1000 and not has_unaddressed
+  is_quiet := pins is null and found_events < 1000 and not has_unaddressed and not is_whole
     and extract(epoch from at) - (memory ->> 'movedAt')::float8 < 0.2;
   if is_quiet then
     foreach topic_name in array topics loop
@@ -373,7 +372,12 @@ begin
     end loop;
   end if;
   if is_quiet then
-    untils := array_fill(at, array[cardinality(topics)]);
+    -- All that waits of these topics, and in a newer snapshot than the locks that were tried.
+    marker_ids := array(
+      select ctid from awaiting_fan_out
+      where number > scan_from and awaiting_fan_out.topic = any (topics) and created_at < at
+      order by created_at, awaiting_fan_out.seq limit max_events
+    );
   else
     select jsonb_object_agg(lock, transactions) into holders
     from (
@@ -406,18 +410,18 @@ begin
         from jsonb_each(holders) as held(lock, value) full join jsonb_each(pins) as pinned(lock, value) using (lock)
       ) as locks
     ) as known;
-    if pinned_from < scan_from then
-      scan_from := pinned_from;
-      select array_agg(topic), array_agg(least_at), coalesce(sum(waiting), 0), coalesce(bool_or(is_unaddressed), false)
-      into topics, leasts, found_events, has_unaddressed
+    scan_from := least(scan_from, pinned_from);
+    -- In a newer snapshot than the locks: an event that was committed meanwhile may be older than all that were seen.
+    select array_agg(topic), array_agg(least_at), coalesce(sum(waiting), 0), coalesce(bool_or(is_unaddressed), false)
+    into topics, leasts, found_events, has_unaddressed
+    from (
+      select topic, min(created_at) as least_at, count(*) as waiting, bool_or(subscribers is null) as is_unaddressed
       from (
-        select topic, min(created_at) as least_at, count(*) as waiting, bool_or(subscribers is null) as is_unaddressed
-        from (
-          select topic, created_at, subscribers from awaiting_fan_out where seq > scan_from order by seq limit 1000
-        ) as first
-        group by topic order by random()
-      ) as waiting;
-    end if;
+        select topic, created_at, subscribers from awaiting_fan_out where number > scan_from order by number limit 1000
+      ) as first
+      -- Another order each time, so that under a flood no topic is always last.
+      group by topic order by random()
+    ) as waiting;
     select array_agg(case when coalesce(holders ? lock, false) then (passed -> lock ->> 'at')::timestamptz else at end
       order by turn) into untils
     from unnest(topics) with ordinality as waiting(topic, turn),
@@ -437,17 +441,17 @@ begin
       -- Behind these there may be older ones of their topics.
       leasts := array_fill('-infinity'::timestamptz, array[cardinality(topics)]);
     end if;
+    marker_ids := array(
+      -- Each topic in its own order; between topics there is none, so that nothing need be sorted or read without effect.
+      select waiting.id
+      from unnest(topics, leasts, untils) as ready(topic, least_at, until), lateral (
+        select ctid as id from awaiting_fan_out
+        where awaiting_fan_out.topic = ready.topic and created_at >= ready.least_at and created_at < ready.until
+        order by created_at, seq limit max_events
+      ) as waiting
+      limit max_events
+    );
   end if;
-  marker_ids := array(
-    -- Each topic in its own order; between topics there is none, so that nothing need be sorted or read without effect.
-    select waiting.id
-    from unnest(topics, leasts, untils) as ready(topic, least_at, until), lateral (
-      select ctid as id from awaiting_fan_out
-      where awaiting_fan_out.topic = ready.topic and created_at >= ready.least_at and created_at < ready.until
-      order by created_at, seq limit max_events
-    ) as waiting
-    limit max_events
-  );
   if coalesce(pg_sequence_last_value('delivery_positions'), 0) + cardinality(marker_ids) > (memory -> 'reserved')::bigint
   then
     memory := memory || jsonb_build_object('reserved', postbud_reserve_positions_1(memory ->> 'server', cardinality(marker_ids)));
@@ -492,11 +496,11 @@ begin
   end if;
   -- How far all is fanned out, but for what is pinned; and the same for each pin whose moment has come.
   with left_over as materialized (
-    select seq, created_at, topic, (hashtext(topic)::bigint & 4294967295)::text as lock
-    from awaiting_fan_out where seq > scan_from order by seq limit 1000
+    select number, created_at, topic, (hashtext(topic)::bigint & 4294967295)::text as lock
+    from awaiting_fan_out where number > scan_from order by number limit 1000
   )
-  select count(*) as events, max(seq) as upto, min(seq) filter (where pins is null or not pins ? lock) as first,
-    (select jsonb_object_agg(lock, first) from (select lock, min(seq) as first from left_over group by lock) as of_lock)
+  select count(*) as events, max(number) as upto, min(number) filter (where pins is null or not pins ? lock) as first,
+    (select jsonb_object_agg(lock, first) from (select lock, min(number) as first from left_over group by lock) as of_lock)
       as firsts,
     -- Only a clock that was ahead explains a time in the future. Nothing else leaves a topic without an event to fan out.
     coalesce(bool_or(created_at > at + interval '10 seconds'), false) as is_ahead
@@ -504,7 +508,7 @@ begin
   is_ahead := rest.is_ahead;
   memory := memory || jsonb_build_object('movedAt', extract(epoch from at), 'from', coalesce(rest.first - 1,
       case when rest.events = 1000 then rest.upto else greatest(number_now, scan_from) end),
-    'pins', (
+    'wholeAt', case when is_whole then to_jsonb(extract(epoch from at)) else memory -> 'wholeAt' end, 'pins', (
       select jsonb_object_agg(lock, pin || case
         when passed ? lock and rest.events < 1000 then jsonb_build_object('from',
           least((rest.firsts ->> lock)::bigint - 1, (passed -> lock ->> 'upto')::bigint))
@@ -1074,7 +1078,7 @@ begin
   end if;
   if memory ->> 'server' is distinct from server then
     -- What was pinned stays so: its transactions may be prepared ones.
-    memory := jsonb_build_object('server', server, 'from', 0, 'movedAt', 0, 'reserved', 0, 'pins', memory -> 'pins');
+    memory := jsonb_build_object('server', server, 'from', 0, 'movedAt', 0, 'wholeAt', 0, 'reserved', 0, 'pins', memory -> 'pins');
     is_memory_new := true;
   end if;
   if max_lanes > 0 then
