@@ -15,6 +15,8 @@ export interface Server {
   readonly settings: Readonly<Record<string, string>>;
   /** Creates an empty database. @returns its URL. */
   createDatabase(): Promise<string>;
+  /** Hands on what the server logs from now on, until the next call. */
+  onLog(listen: (text: string) => void): void;
   stop(): Promise<void>;
 }
 
@@ -30,6 +32,7 @@ const SETTINGS = {
 export async function startServer(): Promise<Server> {
   const databaseDir = await mkdtemp(join(tmpdir(), 'postbud-bench-'));
   const port = await freePort();
+  let listen: (text: string) => void = () => undefined;
   const server = new EmbeddedPostgres({
     databaseDir,
     port,
@@ -40,7 +43,7 @@ export async function startServer(): Promise<Server> {
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C', '--auth=trust'],
     postgresFlags: Object.entries(SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
-    onLog: () => undefined,
+    onLog: (text: string) => listen(text),
     onError: () => undefined,
   });
   await server.initialise();
@@ -62,6 +65,9 @@ export async function startServer(): Promise<Server> {
       await client.query('create extension pg_stat_statements');
       await client.end();
       return url(name);
+    },
+    onLog(next) {
+      listen = next;
     },
     async stop() {
       await own.end();
