@@ -97,6 +97,30 @@ export async function query<Row>(url: string, text: string, values: readonly unk
   }
 }
 
+/** Changes settings of a database, for connections that are opened from now on. */
+export async function configure(url: string, settings: Readonly<Record<string, string>>): Promise<void> {
+  const database = new URL(url).pathname.slice(1);
+  for (const [setting, value] of Object.entries(settings))
+    await query(url, `alter database ${database} set ${setting} = '${value}'`);
+}
+
+/** Runs a measurement while an idle transaction of the same database holds a snapshot of its beginning. */
+export async function besideSnapshot<Found>(url: string, run: () => Promise<Found>): Promise<Found> {
+  const client = new pg.Client(url);
+  await client.connect();
+  // A dump or a report is at work all the time. Ours sets a limit for sessions that are not.
+  await client.query('set idle_in_transaction_session_timeout = 0');
+  await client.query('begin isolation level repeatable read');
+  await client.query('select count(*) from pg_class');
+  try {
+    return await run();
+  } finally {
+    // Fails if anything has ended the transaction meanwhile.
+    await client.query('rollback');
+    await client.end();
+  }
+}
+
 /** The server's work during a measurement. */
 export interface ServerWork {
   readonly statements: readonly StatementWork[];

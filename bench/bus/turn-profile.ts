@@ -1,8 +1,7 @@
 import { goal, ms, number, quantile } from '../figures.ts';
 import type { Figure } from '../figures.ts';
 import { startContender } from './contender.ts';
-import type { Contender } from './contender.ts';
-import { query } from './server.ts';
+import { configure, query } from './server.ts';
 import { send, warmUp } from './traffic.ts';
 import type { Bench } from './turns.ts';
 import { singleTopic } from './workload.ts';
@@ -20,15 +19,19 @@ export async function benchTurnProfile(bench: Bench): Promise<Figure[]> {
   const pass = async () => {
     await send([contender], { topics: [singleTopic], perSecond: PER_SECOND, seconds: events / PER_SECOND });
   };
+  const instrument = async (settings: Readonly<Record<string, string>>) => {
+    await configure(contender.url, settings);
+    await contender.call('reconnect');
+    await warmUp([contender], [singleTopic]);
+  };
   try {
     // Without the instruments of the second pass, which make a turn dearer.
-    await configure(contender, 'log_min_duration_statement', '0');
+    await instrument({ log_min_duration_statement: '0' });
     const logged = listenTo(bench);
     await pass();
     const turns = turnsIn(logged());
     bench.tell('the same again, counting statements …');
-    await configure(contender, 'log_min_duration_statement', '-1');
-    await configure(contender, 'pg_stat_statements.track', 'all');
+    await instrument({ log_min_duration_statement: '-1', 'pg_stat_statements.track': 'all' });
     await query(contender.url, 'select pg_stat_statements_reset()');
     await pass();
     const statements = await query<Inside>(contender.url, INSIDE);
@@ -45,14 +48,6 @@ export async function benchTurnProfile(bench: Bench): Promise<Figure[]> {
   } finally {
     await contender.stop();
   }
-}
-
-/** Changes a setting of the contender's database, and has it open new connections. */
-async function configure(contender: Contender, setting: string, value: string): Promise<void> {
-  const database = new URL(contender.url).pathname.slice(1);
-  await query(contender.url, `alter database ${database} set ${setting} = '${value}'`);
-  await contender.call('reconnect');
-  await warmUp([contender], [singleTopic]);
 }
 
 /** Keeps the server's log. @returns a function that ends this and returns the log. */
