@@ -194,12 +194,20 @@ const { listen, send, seen, quiet } = traffic<{ readonly topic: TopicName }>(
   },
   // As lib/postbud.ts has it: producer and relay share a process and its pool, and each commit kicks the relay.
   async ({ topic }, committing) => {
-    await db.transaction(async (tx) => {
-      const { id } = await emit(tx, topic, catalog[topic].example as never);
-      committing(id);
-    });
+    const transact = () =>
+      db.transaction(async (tx) => {
+        const { id } = await emit(tx, topic, catalog[topic].example as never);
+        committing(id);
+      });
+    // Waits for a connection as long as the peers' pools do.
+    while (!(await transact().then(() => true, unlessNoneIsFree)));
   },
 );
+
+function unlessNoneIsFree(error: Error): false {
+  if (!error.message.startsWith('timeout exceeded when trying to connect')) throw error;
+  return false;
+}
 
 interface Elsewhere {
   readonly url: string;

@@ -8,7 +8,7 @@ import { DAY, SECOND, sleep } from '../../lib/time.ts';
 import type { Build } from './build.ts';
 import { Clock } from './clock.ts';
 import type { Cluster } from './cluster.ts';
-import { GONE, KILLED, KNOWING, STOPPED, WOKEN } from './history.ts';
+import { BACK, CRASHES, GONE, KILLED, KNOWING, STOPPED, WOKEN } from './history.ts';
 import type { Emit, History } from './history.ts';
 import { opened, produce } from './produce.ts';
 import type { Proxy } from './proxy.ts';
@@ -286,10 +286,10 @@ class Stage {
   }
 
   async #crashDatabase(): Promise<void> {
-    this.#note('the database crashes');
+    this.#note(CRASHES);
     this.#crash ??= this.#world.cluster.crash().finally(() => (this.#crash = null));
     await this.#crash;
-    this.#note('the database is back');
+    this.#note(BACK);
   }
 
   async #replay({ topic, include, limit }: Extract<Fault, { fault: 'replay' }>): Promise<void> {
@@ -468,9 +468,9 @@ const REST = `
     ) as "isDue",
     (
       select extract(epoch from min(at) - chaos.now()) * 1000 from (
-        select greatest(due_at, next_probe_at) as at
+        select greatest(next_look_at, next_probe_at) as at
         from lanes left join outages on outages.subscriber = lanes.subscriber and recovered_at is null and lease_token is null
-        where due_at < 'infinity' and ${IS_NOT_PAUSED}
+        where next_look_at < 'infinity' and ${IS_NOT_PAUSED}
       ) as next
     )::float8 as "nextInMs",
     (select count(*)::int from backfills where ended_at is null) as backfills,

@@ -79,7 +79,7 @@ const BACKFILLS = `
 const LANES = `
   select ${ms('at')} as at, by, ${text('id')} as id, ${text('topic')} as topic, ${text('subscriber')} as subscriber,
     ${number('head')} as head, ${number('tail')} as tail, ${number('careful_to')} as "carefulTo",
-    ${ms("nullif((version ->> 'due_at')::timestamptz, 'infinity')")} as "dueAt", ${text('lease_token')} as token, ${text('home_id')} as "homeId",
+    ${ms("nullif((version ->> 'next_look_at')::timestamptz, 'infinity')")} as "dueAt", ${text('lease_token')} as token, ${text('home_id')} as "homeId",
     ${text('held_key')} as "heldKey", version ? 'is_gone' as "isGone"
   from chaos.versions where what = 'lanes' order by versions.id`;
 

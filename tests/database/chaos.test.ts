@@ -44,7 +44,6 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'rename-loses-waiting': RENAMES,
   'fan-out-by-own-catalog': ROLLOUTS,
   'newer-version-handed-over': ROLLOUTS,
-  'claim-that-a-crash-takes-back': [29, 15, 5],
   'successor-escapes-a-halt': [5, 3],
   'outage-burns-attempts-of-others': [17, 44, 52, 58],
   'live-before-backfilled': [19],
