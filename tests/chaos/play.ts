@@ -238,6 +238,7 @@ class Stage {
         await this.#crashDatabase();
         break;
       case 'crash the database at a turn':
+        await this.#forgetDraws();
         this.#note(`the database is going to crash once a turn has fanned out and claimed ${fault.claimed}`);
         proxy.expect(ANSWERS[fault.claimed], () => void this.#crashDatabase());
         break;
@@ -283,6 +284,20 @@ class Stage {
     this.#relays.splice(this.#relays.indexOf(relay), 1);
     await this.#addRelay(release);
     if (await relay.rest(3 * SECOND)) this.#rested.push(relay);
+  }
+
+  /**
+   * A sequence is logged 32 numbers ahead, and again after a checkpoint. So a crash that takes back the next turn takes
+   * back what it drew, too.
+   */
+  async #forgetDraws(): Promise<void> {
+    try {
+      const client = await opened(this.#world.cluster.url(this.#name));
+      await client.query('checkpoint');
+      await client.end();
+    } catch {
+      // It is away already.
+    }
   }
 
   async #crashDatabase(): Promise<void> {

@@ -346,7 +346,7 @@ const poisonedEmit: fc.Arbitrary<PlannedEmit> = fc
       thenMs: fc.constant(0),
       plan: fc
         .constantFrom(...TOPICS[topic])
-        .chain((name) => fc.record({ [name]: one<readonly Act[]>([7, fc.constant([])], [1, poison]) })),
+        .chain((name) => fc.record({ [name]: one<readonly Act[]>([3, fc.constant([])], [1, poison]) })),
     }),
   );
 
@@ -358,13 +358,13 @@ const poisoned: fc.Arbitrary<Schedule> = fc.record({
     many(
       fc.record({
         release: fc.constant<Release>('present'),
-        waitMs: ms(150),
+        waitMs: ms(400),
         emits: many(poisonedEmit, 1, 1),
         holdMs: fc.constant(0),
         end: fc.constant<PlannedTransaction['end']>('commit'),
       }),
-      4,
-      6,
+      5,
+      8,
     ),
     2,
     3,

@@ -541,13 +541,16 @@ describe('the checker of the chaos runs', () => {
           .fault(30, CRASHES)
           .fault(40, BACK)
           .call(45, 'relay-1', 9, { end: 'ok', t: 48 }, { ...other, ...start }).broken;
-      const named = "as 7-9, which is also another event's or another subscriber's";
       expect(twice({})).toEqual([]);
-      expect(twice({ eventId: B, tag: 'event 2' })).toContain(`identity: ledger was handed event 2 ${named}`);
-      expect(twice({ subscriber: 'audit' })).toContain(`identity: audit was handed event 1 ${named}`);
+      expect(twice({ eventId: B, tag: 'event 2' })).toContain(
+        'identity: ledger was handed event 2 as 7-9, and another event has that id or its position',
+      );
+      expect(twice({ subscriber: 'audit' })).toContain(
+        'identity: audit was handed event 1 as 7-9, and another subscriber has that id or its position',
+      );
       const stored = good().call(150, 'relay-1', 2, ok(160), { eventId: A, tag: 'event 1' });
       expect(stored.broken).toContain(
-        "identity: ledger was handed event 1 as 1-2, which is also another event's or another subscriber's",
+        'identity: ledger was handed event 1 as 1-2, and another event has that id or its position',
       );
     });
 

@@ -59,16 +59,18 @@ export function* historyKept(read: Reading): Generator<Violation> {
 
 /** Promise 6. Whoever keeps ids of deliveries may rely on it, also where a crash of the database has taken some back. */
 export function* namedOnce(read: Reading): Generator<Violation> {
-  const named = new Map(
-    Array.from(read.stays, ([id, { eventId, limits }]) => [id, { eventId, subscriber: limits.name }]),
-  );
+  const subscribers = new Map(Array.from(read.stays, ([id, { limits }]) => [id, limits.name]));
+  // An event has one in all lanes, so that no other event may have it in any.
+  const events = new Map(Array.from(read.stays.values(), ({ position, eventId }) => [position, eventId]));
   for (const { start } of read.calls) {
-    const { subscriber, tag, eventId, laneId, t } = start;
+    const { subscriber, tag, eventId, laneId, position, t } = start;
     const id = deliveryIdOf(start);
-    const first = named.get(id) ?? start;
-    named.set(id, first);
-    if (first.eventId === eventId && first.subscriber === subscriber) continue;
-    const what = `${subscriber} was handed ${tag} as ${id}, which is also another event's or another subscriber's`;
+    const named = { event: events.get(position) ?? eventId, subscriber: subscribers.get(id) ?? subscriber };
+    events.set(position, named.event);
+    subscribers.set(id, named.subscriber);
+    if (named.event === eventId && named.subscriber === subscriber) continue;
+    const of = named.event === eventId ? 'subscriber' : 'event';
+    const what = `${subscriber} was handed ${tag} as ${id}, and another ${of} has that id or its position`;
     yield { rule: 'identity', what, about: { eventId, laneId, subscriber }, t };
   }
 }
