@@ -42,6 +42,9 @@ const BEYOND_MS = 45 * SECOND;
 const STEPS = 8;
 const STEP_MS = 60;
 
+/** Longer than a turn: one within it would keep what the turn drew. */
+const CHECKPOINT_MS = 60;
+
 let runs = 0;
 
 /** Plays a schedule on a new database, lets the bus come to rest, and returns what happened. */
@@ -70,6 +73,8 @@ class Stage {
   readonly #emits: Emit[] = [];
   #control: Promise<pg.Client> | null = null;
   #crash: Promise<void> | null = null;
+  /** Crashes at a turn that has not been taken yet. */
+  #awaited = 0;
   #isOver = false;
   #hasReplayedAtRest = false;
 
@@ -106,6 +111,7 @@ class Stage {
   /** Ends all trouble, and moves the clock until nothing is open any more, or nothing will ever change. */
   async comeToRest(): Promise<void> {
     this.#world.proxy.heal();
+    this.#awaited = 0;
     await this.#crash;
     this.#clock.steady();
     this.#note('all trouble is over');
@@ -238,9 +244,13 @@ class Stage {
         await this.#crashDatabase();
         break;
       case 'crash the database at a turn':
-        await this.#forgetDraws();
         this.#note(`the database is going to crash once a turn has fanned out and claimed ${fault.claimed}`);
-        proxy.expect(ANSWERS[fault.claimed], () => void this.#crashDatabase());
+        this.#awaited += 1;
+        void this.#forgetDraws();
+        proxy.expect(ANSWERS[fault.claimed], () => {
+          this.#awaited -= 1;
+          void this.#crashDatabase();
+        });
         break;
       case 'cut a connection':
         this.#note('a connection is cut');
@@ -287,16 +297,19 @@ class Stage {
   }
 
   /**
-   * A sequence is logged 32 numbers ahead, and again after a checkpoint. So a crash that takes back the next turn takes
-   * back what it drew, too.
+   * A sequence is logged 32 numbers ahead, and again after a checkpoint. So checkpoints, one after the other, have a crash
+   * that takes back a turn take back what it drew, too.
    */
   async #forgetDraws(): Promise<void> {
     try {
       const client = await opened(this.#world.cluster.url(this.#name));
-      await client.query('checkpoint');
+      while (this.#awaited > 0) {
+        await client.query('checkpoint');
+        await sleep(CHECKPOINT_MS);
+      }
       await client.end();
     } catch {
-      // It is away already.
+      // It crashes.
     }
   }
 
@@ -438,11 +451,10 @@ class Stage {
   }
 }
 
-/** How an answer to a turn begins, in one piece with the names of its fields. */
+/** Answers to turns whose commits do not wait for the disk: they settle nothing. They come in one piece. */
 const ANSWERS = {
-  // Of these the commit does not wait for the disk.
   nothing: /"fannedOut" : [1-9].*"settled" : null, "claimed" : null/,
-  something: /"fannedOut" : [1-9].*"claimed" : \{/,
+  something: /"fannedOut" : [1-9].*"settled" : null, "claimed" : \{/,
 } as const;
 
 interface Rest {
