@@ -1,5 +1,14 @@
-import { CONTENDERS, LOADS, keyFigures, loadFigure } from './figure-names.ts';
-import type { ContenderName } from './figure-names.ts';
+import {
+  COMMIT_MS,
+  CONTENDERS,
+  DISTANT_LOADS,
+  DISTANT_PER_SECOND,
+  LOADS,
+  ROUND_TRIP_MS,
+  keyFigures,
+  loadFigure,
+} from './figure-names.ts';
+import type { ContenderName, Load, Share } from './figure-names.ts';
 import { spreadOfFigure } from './figures.ts';
 import type { Figures, Spread } from './figures.ts';
 
@@ -17,7 +26,7 @@ const CALLED = { ours: 'Postbud', 'graphile-worker': 'graphile-worker', 'pg-boss
 export function chart(figures: Figures): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img" aria-labelledby="title description">
 <title id="title">Postbud beside graphile-worker and pg-boss</title>
-<desc id="description">Latency from commit to handler at three loads, on this machine and with 5 ms added to every round trip; deliveries a second of a drained backlog; and the same with ordering keys.</desc>
+<desc id="description">Latency from commit to handler at three loads, and with time added to every round trip, to every commit and to both; deliveries a second of a drained backlog; and the same with ordering keys.</desc>
 <style>${STYLE}</style>
 <rect class="paper" x="0.5" y="0.5" width="${WIDTH - 1}" height="${HEIGHT - 1}" rx="8"/>
 ${legend()}
@@ -84,37 +93,69 @@ function mark(name: ContenderName, x: number, y: number, look: 'full' | 'hollow'
   return `<g class="${name}">${shapes[name]}</g>`;
 }
 
+/** One column of a panel. */
+interface Column {
+  readonly label: string;
+  readonly load: Load;
+}
+
+interface LatencyPanel {
+  readonly title: string;
+  readonly columns: readonly Column[];
+  /** What the columns have in common. */
+  readonly below: string;
+}
+
+const LATENCY_PANELS: readonly LatencyPanel[] = [
+  {
+    title: 'Commit to handler',
+    columns: LOADS.map((load) => ({ label: `${load.perSecond}/s`, load })),
+    below: 'events a second, one subscription',
+  },
+  {
+    title: 'The same with a distant database',
+    columns: DISTANT_LOADS.map((load) => ({ label: added(load), load })),
+    below: `added, ${DISTANT_PER_SECOND} events a second`,
+  },
+];
+
+function added({ isFar, commitsSlowly }: Load): string {
+  if (isFar && commitsSlowly) return 'both';
+  return isFar ? `${ROUND_TRIP_MS} ms a round trip` : `${COMMIT_MS} ms a commit`;
+}
+
 interface Latency {
   readonly name: ContenderName;
-  readonly perSecond: number;
+  /** Place of its column. */
+  readonly column: number;
   readonly p50: Spread;
   readonly p99: Spread;
 }
 
 /** Draws both panels with one scale, so that they compare. */
 function latencyPanels(figures: Figures): string {
-  const found = [false, true].map((isFar) => latencies(figures, isFar));
+  const found = LATENCY_PANELS.map(({ columns }) => latencies(figures, columns));
   const values = found.flat().flatMap(({ p50, p99 }) => [p50.least, p99.most]);
   const domain = { least: Math.min(...values, 5), most: Math.max(...values, 10) };
-  const titles = ['Commit to handler', 'The same, 5 ms added to every round trip'];
-  return found.map((panel, index) => latencyPanel(COLUMNS[index]!, titles[index]!, panel, domain)).join('\n');
+  return LATENCY_PANELS.map((panel, index) =>
+    latencyPanel(COLUMNS[index]!, panel, found[index]!, domain),
+  ).join('\n');
 }
 
-function latencies(figures: Figures, isFar: boolean): Latency[] {
-  return LOADS.flatMap((perSecond) =>
+function latencies(figures: Figures, columns: readonly Column[]): Latency[] {
+  return columns.flatMap(({ load }, column) =>
     CONTENDERS.flatMap((name) => {
-      const of = (share: 'p50' | 'p99') =>
-        spreadOfFigure(figures, 'steady', loadFigure(perSecond, share, name, { isFar }));
+      const of = (share: Share) => spreadOfFigure(figures, 'steady', loadFigure(load, share, name));
       const p50 = of('p50');
       const p99 = of('p99');
-      return p50 && p99 ? { name, perSecond, p50, p99 } : [];
+      return p50 && p99 ? { name, column, p50, p99 } : [];
     }),
   );
 }
 
 function latencyPanel(
   left: number,
-  title: string,
+  { title, columns, below }: LatencyPanel,
   found: readonly Latency[],
   domain: { readonly least: number; readonly most: number },
 ): string {
@@ -137,14 +178,11 @@ function latencyPanel(
     (tick) =>
       `<line class="grid" x1="${plot.left}" x2="${plot.right}" y1="${y(tick)}" y2="${y(tick)}"/>${text(plot.left - 8, y(tick) + 4, tick.toLocaleString('en'), 'muted end')}`,
   );
-  const width = (plot.right - plot.left) / LOADS.length;
-  const middle = (perSecond: number) =>
-    plot.left + width * (LOADS.findIndex((load) => load === perSecond) + 0.5);
-  const loads = LOADS.map((perSecond) =>
-    text(middle(perSecond), plot.bottom + 18, `${perSecond}/s`, 'middle'),
-  );
-  const columns = found.map(({ name, perSecond, p50, p99 }) => {
-    const x = round(middle(perSecond) + (CONTENDERS.indexOf(name) - 1) * (width / 3.3));
+  const width = (plot.right - plot.left) / columns.length;
+  const middle = (column: number) => plot.left + width * (column + 0.5);
+  const labels = columns.map(({ label }, column) => text(middle(column), plot.bottom + 18, label, 'middle'));
+  const marks = found.map(({ name, column, p50, p99 }) => {
+    const x = round(middle(column) + (CONTENDERS.indexOf(name) - 1) * (width / 3.3));
     const band = ({ least, most }: Spread) =>
       `<line class="spread" x1="${x}" x2="${x}" y1="${y(least)}" y2="${y(most)}"/>`;
     return `<g class="${name}"><line class="stem" x1="${x}" x2="${x}" y1="${y(p50.median)}" y2="${y(p99.median)}"/>${band(p50)}${band(p99)}</g>
@@ -155,9 +193,9 @@ ${text(x, y(p50.least) + 18, short(p50.median), 'value middle')}${text(x, y(p99.
 ${text(left + 8, top + 35, 'milliseconds, log scale', 'muted')}
 ${grid.join('\n')}
 <line class="axis" x1="${plot.left}" x2="${plot.right}" y1="${plot.bottom}" y2="${plot.bottom}"/>
-${loads.join('')}
-${text((plot.left + plot.right) / 2, plot.bottom + 37, 'events a second, one subscription', 'muted middle')}
-${columns.join('\n')}${found.length > 0 ? '' : missing(plot)}`;
+${labels.join('')}
+${text((plot.left + plot.right) / 2, plot.bottom + 37, below, 'muted middle')}
+${marks.join('\n')}${found.length > 0 ? '' : missing(plot)}`;
 }
 
 interface Bar {

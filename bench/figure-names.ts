@@ -6,29 +6,50 @@ import { number } from './figures.ts';
 export const CONTENDERS = ['ours', 'graphile-worker', 'pg-boss'] as const;
 export type ContenderName = (typeof CONTENDERS)[number];
 
-/** Events a second of steady traffic. */
-export const LOADS = [50, 200, 400] as const;
-
-/** The delay that a distant database adds to each round trip. */
-export const ROUND_TRIP_MS = 5;
-
-/** Whether the database is distant. */
-interface Distance {
+/** Steady traffic, and where its database is. */
+export interface Load {
+  /** Events. */
+  readonly perSecond: number;
+  /** Whether each round trip to the database takes `ROUND_TRIP_MS` longer. */
   readonly isFar: boolean;
+  /** Whether each commit takes `COMMIT_MS` longer, as where several storage nodes confirm it. */
+  readonly commitsSlowly: boolean;
 }
 
-export const loadFigure = (
-  perSecond: number,
-  share: 'p50' | 'p99',
-  name: ContenderName,
-  distance: Distance,
-) => `${load(perSecond, share, distance)}: ${name}, ${name === 'ours' ? 'kicked' : 'notified'}`;
+export const ROUND_TRIP_MS = 5;
+export const COMMIT_MS = 3;
 
-export const besideFigure = (perSecond: number, share: 'p50' | 'p99', distance: Distance) =>
-  `${load(perSecond, share, distance)}: ours relative to the best peer`;
+/** Beside the database. */
+export const LOADS: readonly Load[] = [50, 200, 400].map((perSecond) => ({
+  perSecond,
+  isFar: false,
+  commitsSlowly: false,
+}));
 
-const load = (perSecond: number, share: 'p50' | 'p99', { isFar }: Distance) =>
-  `${perSecond}/s${isFar ? `, ${ROUND_TRIP_MS} ms round trips` : ''}, ${share}`;
+export const DISTANT_PER_SECOND = 100;
+
+/** What a distant database adds, each alone and both. */
+export const DISTANT_LOADS: readonly Load[] = [
+  { perSecond: DISTANT_PER_SECOND, isFar: true, commitsSlowly: false },
+  { perSecond: DISTANT_PER_SECOND, isFar: false, commitsSlowly: true },
+  { perSecond: DISTANT_PER_SECOND, isFar: true, commitsSlowly: true },
+];
+
+export type Share = 'p50' | 'p99';
+
+export const loadFigure = (load: Load, share: Share, name: ContenderName) =>
+  `${inWords(load)}, ${share}: ${name}, ${name === 'ours' ? 'kicked' : 'notified'}`;
+
+export const besideFigure = (load: Load, share: Share, other: string) =>
+  `${inWords(load)}, ${share}: ours relative to ${other}`;
+
+export function inWords({ perSecond, isFar, commitsSlowly }: Load): string {
+  const added = [
+    ...(isFar ? [`${ROUND_TRIP_MS} ms round trips`] : []),
+    ...(commitsSlowly ? [`${COMMIT_MS} ms commits`] : []),
+  ];
+  return [`${perSecond}/s`, ...added].join(', ');
+}
 
 /** The number of ordering keys, used in turn. */
 export const KEYS = 2000;

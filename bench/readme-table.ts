@@ -1,5 +1,5 @@
-import { LOADS, keyFigures, loadFigure } from './figure-names.ts';
-import type { ContenderName } from './figure-names.ts';
+import { COMMIT_MS, DISTANT_LOADS, LOADS, ROUND_TRIP_MS, keyFigures, loadFigure } from './figure-names.ts';
+import type { ContenderName, Load } from './figure-names.ts';
 import { number, spreadOfFigure } from './figures.ts';
 import type { Figures } from './figures.ts';
 
@@ -19,20 +19,28 @@ const each = (name: (contender: ContenderName) => readonly string[]) => ({
   boss: name('pg-boss'),
 });
 
-const atLoad = (perSecond: number, isFar: boolean) =>
-  each((name) => (['p50', 'p99'] as const).map((share) => loadFigure(perSecond, share, name, { isFar })));
+const atLoad = (load: Load) =>
+  each((name) => (['p50', 'p99'] as const).map((share) => loadFigure(load, share, name)));
+
+function added({ isFar, commitsSlowly }: Load): string {
+  const what = [
+    ...(isFar ? [`${ROUND_TRIP_MS} ms added to each round trip`] : []),
+    ...(commitsSlowly ? [`${COMMIT_MS} ms added to each commit`] : []),
+  ];
+  return what.join(' and ');
+}
 
 const ROWS: readonly Row[] = [
-  ...LOADS.map((perSecond) => ({
-    what: `commit to handler at ${perSecond} events a second, p50 / p99, ms`,
+  ...LOADS.map((load) => ({
+    what: `commit to handler at ${load.perSecond} events a second, p50 / p99, ms`,
     section: 'steady',
-    ...atLoad(perSecond, false),
+    ...atLoad(load),
   })),
-  {
-    what: 'the same at 200 a second, with 5 ms added to each round trip',
+  ...DISTANT_LOADS.map((load) => ({
+    what: `the same at ${load.perSecond} a second, with ${added(load)}`,
     section: 'steady',
-    ...atLoad(200, true),
-  },
+    ...atLoad(load),
+  })),
   {
     what: '60 topics, 300 events a second, p50 / p99, ms',
     section: 'steady',

@@ -12,9 +12,11 @@ import { benchKeys } from './keys.ts';
 import { benchLimit } from './limit.ts';
 import { startServer } from './server.ts';
 import { benchBackfill, benchOutage } from './lives.ts';
+import { benchOldSnapshot } from './old-snapshot.ts';
 import { benchPacedReplay } from './paced-replay.ts';
 import { benchSteady } from './steady.ts';
 import { benchTransactional } from './transactional.ts';
+import { benchTurnProfile } from './turn-profile.ts';
 import type { Bench } from './turns.ts';
 
 interface Scenario {
@@ -34,6 +36,8 @@ const SCENARIOS = {
     limits:
       'one turn fans out an event to three subscribers and claims the deliveries: some thirty small statements in one call, 0.35 ms of work, 0.2 ms to begin and end them, 0.1 ms for the disk. A peer fetches one job with one statement; its producer has written a job for each subscriber. Eight processes share two cores with the database, each plans on its own connections, and each event costs two turns. Kept: one call instead of four, a fan-out that waits for another instead of looking again, subscriptions written once. Without much effect: fewer settings on inner functions.',
   },
+  'old-snapshot': { title: 'Everyday traffic beside an old snapshot', measure: benchOldSnapshot },
+  'turn-profile': { title: 'The turns of single events, statement by statement', measure: benchTurnProfile },
   burst: { title: 'A burst of 18,000 deliveries', rounds: 9, measure: benchBurst },
   keys: { title: 'Ordering keys', measure: benchKeys },
   batches: { title: 'A subscriber that runs elsewhere, one by one and in batches', measure: benchBatches },

@@ -1,5 +1,3 @@
-import pg from 'pg';
-
 import { ROUND_TRIP_MS } from '../figure-names.ts';
 import type { ContenderName } from '../figure-names.ts';
 import { atLeast, atMost, goal, measured, number } from '../figures.ts';
@@ -7,7 +5,7 @@ import type { Figure, Spread } from '../figures.ts';
 import { startContender } from './contender.ts';
 import type { Contender } from './contender.ts';
 import { startProxy } from './proxy.ts';
-import { watched } from './server.ts';
+import { besideSnapshot, watched } from './server.ts';
 import type { ServerWork } from './server.ts';
 import { inTurns } from './turns.ts';
 import type { Bench, Turn } from './turns.ts';
@@ -281,7 +279,7 @@ export async function benchSnapshot(bench: Bench): Promise<Figure[]> {
           label: `${mode.label}, snapshot held`,
           async run() {
             await contender.call('reset');
-            return await holdingSnapshot(contender.url, cycles);
+            return await besideSnapshot(contender.url, cycles);
           },
         },
       );
@@ -300,18 +298,5 @@ export async function benchSnapshot(bench: Bench): Promise<Figure[]> {
     });
   } finally {
     for (const { contender } of contenders) await contender.stop();
-  }
-}
-
-async function holdingSnapshot<Found>(url: string, run: () => Promise<Found>): Promise<Found> {
-  const client = new pg.Client(url);
-  await client.connect();
-  await client.query('begin isolation level repeatable read');
-  await client.query('select count(*) from pg_class');
-  try {
-    return await run();
-  } finally {
-    await client.query('rollback');
-    await client.end();
   }
 }

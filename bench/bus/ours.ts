@@ -1,8 +1,8 @@
 import { sql } from 'drizzle-orm';
-import pg from 'pg';
 
 import { catalog } from '../../lib/catalog/catalog.ts';
 import type { TopicName } from '../../lib/catalog/catalog.ts';
+import { onDue } from '../../lib/db/commits.ts';
 import { connect, migrate } from '../../lib/db/connect.ts';
 import { driverOf, run } from '../../lib/db/statement.ts';
 import { emit } from '../../lib/outbox/emit.ts';
@@ -26,9 +26,6 @@ import { drainTopics, topicNames } from './workload.ts';
 
 const url = process.argv[2]!;
 let { db, close } = await connect(url);
-/** The producers' own table, as the peers have one. */
-const producers = new pg.Pool({ connectionString: url, max: 20 });
-let kick = () => {};
 
 const rows = <Row>(text: string, values: readonly unknown[] = []) => run<Row>(driverOf(db), { text, values });
 
@@ -183,24 +180,34 @@ const { listen, send, seen, quiet } = traffic<{ readonly topic: TopicName }>(
   async (topics, handle) => {
     const lives: Promise<void>[] = [];
     const names = topics.map(({ topic }) => topic);
-    kick = createKick({
+    const kick = createKick({
       db,
       subscribers: subscribersOf(names, ({ id }) => handle(id)),
       waitUntil: (work) => lives.push(work),
       onError: (error) => console.error(error),
     });
-    return async () => void (await Promise.all(lives));
+    const stopListening = onDue(db, kick);
+    return async () => {
+      stopListening();
+      await Promise.all(lives);
+    };
   },
+  // As lib/postbud.ts has it: producer and relay share a process and its pool, and each commit kicks the relay.
   async ({ topic }, committing) => {
-    const client = await producers.connect();
-    await client.query('begin');
-    const { id } = await emit(client, topic, catalog[topic].example as never);
-    committing(id);
-    await client.query('commit');
-    kick();
-    client.release();
+    const transact = () =>
+      db.transaction(async (tx) => {
+        const { id } = await emit(tx, topic, catalog[topic].example as never);
+        committing(id);
+      });
+    // Waits for a connection as long as the peers' pools do.
+    while (!(await transact().then(() => true, unlessNoneIsFree)));
   },
 );
+
+function unlessNoneIsFree(error: Error): false {
+  if (!error.message.startsWith('timeout exceeded when trying to connect')) throw error;
+  return false;
+}
 
 interface Elsewhere {
   readonly url: string;

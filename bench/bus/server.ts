@@ -15,6 +15,8 @@ export interface Server {
   readonly settings: Readonly<Record<string, string>>;
   /** Creates an empty database. @returns its URL. */
   createDatabase(): Promise<string>;
+  /** Hands on what the server logs from now on, until the next call. */
+  onLog(listen: (text: string) => void): void;
   stop(): Promise<void>;
 }
 
@@ -30,6 +32,7 @@ const SETTINGS = {
 export async function startServer(): Promise<Server> {
   const databaseDir = await mkdtemp(join(tmpdir(), 'postbud-bench-'));
   const port = await freePort();
+  let listen: (text: string) => void = () => undefined;
   const server = new EmbeddedPostgres({
     databaseDir,
     port,
@@ -40,7 +43,7 @@ export async function startServer(): Promise<Server> {
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C', '--auth=trust'],
     postgresFlags: Object.entries(SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
-    onLog: () => undefined,
+    onLog: (text: string) => listen(text),
     onError: () => undefined,
   });
   await server.initialise();
@@ -62,6 +65,9 @@ export async function startServer(): Promise<Server> {
       await client.query('create extension pg_stat_statements');
       await client.end();
       return url(name);
+    },
+    onLog(next) {
+      listen = next;
     },
     async stop() {
       await own.end();
@@ -87,6 +93,30 @@ export async function query<Row>(url: string, text: string, values: readonly unk
     const { rows } = await client.query(text, [...values]);
     return rows as Row[];
   } finally {
+    await client.end();
+  }
+}
+
+/** Changes settings of a database, for connections that are opened from now on. */
+export async function configure(url: string, settings: Readonly<Record<string, string>>): Promise<void> {
+  const database = new URL(url).pathname.slice(1);
+  for (const [setting, value] of Object.entries(settings))
+    await query(url, `alter database ${database} set ${setting} = '${value}'`);
+}
+
+/** Runs a measurement while an idle transaction of the same database holds a snapshot of its beginning. */
+export async function besideSnapshot<Found>(url: string, run: () => Promise<Found>): Promise<Found> {
+  const client = new pg.Client(url);
+  await client.connect();
+  // A dump or a report is at work all the time. Ours sets a limit for sessions that are not.
+  await client.query('set idle_in_transaction_session_timeout = 0');
+  await client.query('begin isolation level repeatable read');
+  await client.query('select count(*) from pg_class');
+  try {
+    return await run();
+  } finally {
+    // Fails if anything has ended the transaction meanwhile.
+    await client.query('rollback');
     await client.end();
   }
 }

@@ -14,7 +14,7 @@ import type { Violation } from './promises/promises.ts';
 import { startProxy } from './proxy.ts';
 import { RelayPool } from './relays.ts';
 import { NEXT_CATALOG, RELEASES } from './releases.ts';
-import { renamings, rollouts, schedules } from './schedule.ts';
+import { poisonings, renamings, rollouts, schedules } from './schedule.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** A database server and the network before it, for one campaign after the other. */
@@ -126,7 +126,8 @@ function isRollout(path: number): boolean {
 
 function scheduleOf(seed: number, path: number) {
   const ofTwo = path % 8 === 7 ? renamings : rollouts;
-  const arbitrary = isRollout(path) ? ofTwo : schedules;
+  const ofOne = path % 16 === 14 ? poisonings : schedules;
+  const arbitrary = isRollout(path) ? ofTwo : ofOne;
   return fc.sample(arbitrary, { seed, path: String(path), numRuns: 1 })[0]!;
 }
 

@@ -9,7 +9,7 @@ import { inOrder } from './promises/order.ts';
 import { waitedOut } from './promises/outages.ts';
 import type { Violation } from './promises/promises.ts';
 import { refused } from './promises/refusals.ts';
-import { consistent, historyKept } from './promises/records.ts';
+import { consistent, historyKept, namedOnce } from './promises/records.ts';
 import { renamed } from './promises/renames.ts';
 import { survived, withoutDeadlocks } from './promises/survival.ts';
 import { Reading } from './reading.ts';
@@ -30,6 +30,7 @@ export function violations(history: History): Violation[] {
     ...exactlyOnce(read),
     ...consistent(read),
     ...historyKept(read),
+    ...namedOnce(read),
     ...withoutDeadlocks(read),
     ...survived(read),
     ...readable(read),

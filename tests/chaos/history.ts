@@ -107,6 +107,9 @@ export const KILLED = 'is killed';
 export const STOPPED = 'is stopped';
 export const WOKEN = 'goes on';
 export const GONE = 'is gone, its process has ended';
+/** It loses what did not wait for the disk. */
+export const CRASHES = 'the database crashes';
+export const BACK = 'the database is back';
 
 interface RelayError extends Stamped {
   readonly k: 'error';
@@ -153,6 +156,7 @@ export interface LaneVersion extends Version {
   readonly head: number;
   readonly tail: number;
   readonly carefulTo: number;
+  /** While somebody holds it: until when. */
   readonly dueAt: number | null;
   readonly token: string | null;
   /** Of the lane of a key in trouble: the lane that the key shares, where its deliveries stand. */

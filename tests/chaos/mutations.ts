@@ -295,17 +295,6 @@ const OWN = JSON.stringify(Object.fromEntries(topics().map(([topic, { subscriber
     ],
   },
   {
-    name: 'claim-that-a-crash-takes-back',
-    breaks: ['holder', 'history'],
-    changes: [
-      {
-        file: 'drizzle/migrations/0040_surroundings.sql',
-        from: 'if claimed is null and outcomes is null then',
-        to: 'if outcomes is null then',
-      },
-    ],
-  },
-  {
     name: 'successor-escapes-a-halt',
     breaks: ['halt'],
     changes: [

@@ -8,7 +8,7 @@ import { DAY, SECOND, sleep } from '../../lib/time.ts';
 import type { Build } from './build.ts';
 import { Clock } from './clock.ts';
 import type { Cluster } from './cluster.ts';
-import { GONE, KILLED, KNOWING, STOPPED, WOKEN } from './history.ts';
+import { BACK, CRASHES, GONE, KILLED, KNOWING, STOPPED, WOKEN } from './history.ts';
 import type { Emit, History } from './history.ts';
 import { opened, produce } from './produce.ts';
 import type { Proxy } from './proxy.ts';
@@ -42,6 +42,9 @@ const BEYOND_MS = 45 * SECOND;
 const STEPS = 8;
 const STEP_MS = 60;
 
+/** Longer than a turn: one within it would keep what the turn drew. */
+const CHECKPOINT_MS = 60;
+
 let runs = 0;
 
 /** Plays a schedule on a new database, lets the bus come to rest, and returns what happened. */
@@ -70,6 +73,8 @@ class Stage {
   readonly #emits: Emit[] = [];
   #control: Promise<pg.Client> | null = null;
   #crash: Promise<void> | null = null;
+  /** Crashes at a turn that has not been taken yet. */
+  #awaited = 0;
   #isOver = false;
   #hasReplayedAtRest = false;
 
@@ -106,6 +111,7 @@ class Stage {
   /** Ends all trouble, and moves the clock until nothing is open any more, or nothing will ever change. */
   async comeToRest(): Promise<void> {
     this.#world.proxy.heal();
+    this.#awaited = 0;
     await this.#crash;
     this.#clock.steady();
     this.#note('all trouble is over');
@@ -239,7 +245,12 @@ class Stage {
         break;
       case 'crash the database at a turn':
         this.#note(`the database is going to crash once a turn has fanned out and claimed ${fault.claimed}`);
-        proxy.expect(ANSWERS[fault.claimed], () => void this.#crashDatabase());
+        this.#awaited += 1;
+        void this.#forgetDraws();
+        proxy.expect(ANSWERS[fault.claimed], () => {
+          this.#awaited -= 1;
+          void this.#crashDatabase();
+        });
         break;
       case 'cut a connection':
         this.#note('a connection is cut');
@@ -285,11 +296,28 @@ class Stage {
     if (await relay.rest(3 * SECOND)) this.#rested.push(relay);
   }
 
+  /**
+   * A sequence is logged 32 numbers ahead, and again after a checkpoint. So checkpoints, one after the other, have a crash
+   * that takes back a turn take back what it drew, too.
+   */
+  async #forgetDraws(): Promise<void> {
+    try {
+      const client = await opened(this.#world.cluster.url(this.#name));
+      while (this.#awaited > 0) {
+        await client.query('checkpoint');
+        await sleep(CHECKPOINT_MS);
+      }
+      await client.end();
+    } catch {
+      // It crashes.
+    }
+  }
+
   async #crashDatabase(): Promise<void> {
-    this.#note('the database crashes');
+    this.#note(CRASHES);
     this.#crash ??= this.#world.cluster.crash().finally(() => (this.#crash = null));
     await this.#crash;
-    this.#note('the database is back');
+    this.#note(BACK);
   }
 
   async #replay({ topic, include, limit }: Extract<Fault, { fault: 'replay' }>): Promise<void> {
@@ -423,11 +451,10 @@ class Stage {
   }
 }
 
-/** How an answer to a turn begins, in one piece with the names of its fields. */
+/** Answers to turns whose commits do not wait for the disk: they settle nothing. They come in one piece. */
 const ANSWERS = {
-  // Of these the commit does not wait for the disk.
   nothing: /"fannedOut" : [1-9].*"settled" : null, "claimed" : null/,
-  something: /"fannedOut" : [1-9].*"claimed" : \{/,
+  something: /"fannedOut" : [1-9].*"settled" : null, "claimed" : \{/,
 } as const;
 
 interface Rest {

@@ -1,4 +1,4 @@
-import { WOKEN } from './history.ts';
+import { BACK, CRASHES, WOKEN } from './history.ts';
 import type {
   DeliveryVersion,
   End,
@@ -49,6 +49,13 @@ export interface DeliveryHistory {
  */
 const DISTURBED_MS = 1500;
 
+/**
+ * A claim does not wait for the disk. Its handlers run for less than this before what they made of their events is
+ * settled, which does, and takes the claim along; and for less than this once the database is back, which does not know
+ * of the claim any more.
+ */
+const UNKNOWN_MS = 3000;
+
 /** A history, arranged. */
 export class Reading {
   readonly history: History;
@@ -62,6 +69,10 @@ export class Reading {
   readonly stays: ReadonlyMap<string, DeliveryHistory>;
   readonly #limits: ReadonlyMap<string, SubscriberLimits>;
   readonly #disturbances: readonly LogEntry[];
+  /** By the machine's clock: from a crash of the database to its end. */
+  readonly #crashes: readonly (readonly [from: number, to: number])[];
+  /** Deliveries by event and subscriber, for calls whose own one a crash has taken back. */
+  readonly #again: ReadonlyMap<string, string>;
   /** Of each lane that deliveries stand in, and of the lanes of its keys. */
   readonly #lanes: ReadonlyMap<string, readonly LaneVersion[]>;
   readonly #strands = new Map<string, readonly LaneVersion[]>();
@@ -72,8 +83,15 @@ export class Reading {
     this.calls = callsOf(history.log);
     this.claims = claimsAmong(history.lanes);
     this.#lanes = grouped(history.lanes, ({ id, homeId }) => homeId ?? id);
-    const calls = grouped(this.calls, ({ start }) => deliveryIdOf(start));
     const versions = grouped(history.deliveries, deliveryIdOf);
+    this.#again = new Map(
+      Array.from(versions, ([id, [first]]) => {
+        const { subscriber } = this.#lanes.get(first!.laneId)![0]!;
+        return [`${first!.eventId} ${subscriber}`, id];
+      }),
+    );
+    const idOf = (start: Start) => this.#idOf(start, versions);
+    const calls = grouped(this.calls, ({ start }) => idOf(start));
     const left = leftAmong(versions, (id) => this.#lanes.get(id)![0]!.subscriber);
     this.stays = new Map(
       Array.from(versions, ([id, ofOne]) => {
@@ -90,6 +108,7 @@ export class Reading {
     this.#disturbances = history.log.filter(
       (entry) => entry.k === 'fault' && (entry.ms !== undefined || entry.fault === WOKEN),
     );
+    this.#crashes = crashesAmong(history.log);
   }
 
   limitsOf(subscriber: string): SubscriberLimits {
@@ -102,11 +121,12 @@ export class Reading {
    */
   holding(start: Start): readonly LaneVersion[] {
     const strand = this.#strandOf(start);
+    const { laneId } = this.#stayOf(start) ?? start;
     const known = this.#strands.get(strand);
     if (known) return known;
     const versions: LaneVersion[] = [];
     let hasOwn = false;
-    for (const version of this.#lanes.get(start.laneId) ?? []) {
+    for (const version of this.#lanes.get(laneId) ?? []) {
       if (version.homeId === null) {
         if (!hasOwn) versions.push(version);
       } else if (strandOf(version.homeId, version.heldKey) === strand) {
@@ -119,7 +139,22 @@ export class Reading {
   }
 
   #strandOf(start: Start): string {
-    return this.stays.get(deliveryIdOf(start))?.strand ?? strandOf(start.laneId, null);
+    return this.#stayOf(start)?.strand ?? strandOf(start.laneId, null);
+  }
+
+  #stayOf(start: Start): DeliveryHistory | undefined {
+    return this.stays.get(this.#idOf(start, this.stays));
+  }
+
+  /** The delivery that a call was one of: by its id, or by its event where a crash took back the id. */
+  #idOf(start: Start, known: ReadonlyMap<string, unknown>): string {
+    const id = deliveryIdOf(start);
+    return known.has(id) ? id : (this.#again.get(`${start.eventId} ${start.subscriber}`) ?? id);
+  }
+
+  /** Whether the database may have forgotten, in a crash, the claim that a handler was called under. */
+  mayBeTakenBack({ real }: Start): boolean {
+    return this.#crashes.some(([from, to]) => real >= from - UNKNOWN_MS && real <= to + UNKNOWN_MS);
   }
 
   /** The claim under which a handler was called, and what became of its lease until `t`. Null: there is none. */
@@ -154,6 +189,14 @@ export class Reading {
   isDisturbed(fromReal: number, toReal: number): boolean {
     return this.#disturbances.some(({ real }) => real >= fromReal - DISTURBED_MS && real <= toReal);
   }
+}
+
+function crashesAmong(log: readonly LogEntry[]): (readonly [from: number, to: number])[] {
+  return log.flatMap((entry, index) => {
+    if (entry.k !== 'fault' || entry.fault !== CRASHES) return [];
+    const back = log.slice(index).find((later) => later.k === 'fault' && later.fault === BACK);
+    return [[entry.real, back?.real ?? Infinity] as const];
+  });
 }
 
 /** By the id that it had: the first version of a delivery in the lane that a rename has moved it to. */

@@ -216,18 +216,17 @@ const quickTransaction: fc.Arbitrary<PlannedTransaction> = fc.record({
 // A handler's limit and the margin of its lease make 20.2 seconds.
 const step = fc.constantFrom(1, 5, 21 * SECOND, 30 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 6 * HOUR, DAY);
 
+const crashAtTurn: fc.Arbitrary<Fault> = fc.record({
+  fault: fc.constant('crash the database at a turn' as const),
+  claimed: fc.constantFrom<('nothing' | 'something')[]>('nothing', 'something'),
+});
+
 const fault: fc.Arbitrary<Fault> = one<Fault>(
   [8, fc.record({ fault: fc.constant('move the clock' as const), ms: step })],
   [1, fc.record({ fault: fc.constant('kill a relay' as const), pick })],
   [3, fc.record({ fault: fc.constant('stop a relay' as const), pick, forMs: ms(400), moveMs: step })],
   [0.3, fc.constant({ fault: 'crash the database' })],
-  [
-    1.6,
-    fc.record({
-      fault: fc.constant('crash the database at a turn' as const),
-      claimed: fc.constantFrom<('nothing' | 'something')[]>('nothing', 'something'),
-    }),
-  ],
+  [1.6, crashAtTurn],
   [1, fc.record({ fault: fc.constant('cut a connection' as const), pick })],
   [1, fc.constant({ fault: 'cut all connections' })],
   [
@@ -329,6 +328,48 @@ const keyed: fc.Arbitrary<Schedule> = fc.record({
   }),
   producers: many(many(keyedTransaction, 8, 14), 2, 4),
   faults: many(fc.record({ atMs: ms(900), what: one([3, minutes], [2, fault]) }), 3, 12),
+});
+
+/** Its handler ends the process of its relay, more often than any subscriber has attempts. */
+const poison = fc.constantFrom<Act[]>(
+  Array.from({ length: 9 }, () => ({ act: 'kills its process' })),
+  Array.from({ length: 9 }, () => ({ act: 'exits its process' })),
+);
+
+const poisonedEmit: fc.Arbitrary<PlannedEmit> = fc
+  .constantFrom<(keyof typeof TOPICS)[]>('payment.captured', 'payment.failed')
+  .chain((topic) =>
+    fc.record({
+      tag: fc.constant(''),
+      topic: fc.constant(topic),
+      key: fc.constant(0),
+      thenMs: fc.constant(0),
+      plan: fc
+        .constantFrom(...TOPICS[topic])
+        .chain((name) => fc.record({ [name]: one<readonly Act[]>([3, fc.constant([])], [1, poison]) })),
+    }),
+  );
+
+/** Events that no relay survives, and a database that forgets which relay had them. */
+const poisoned: fc.Arbitrary<Schedule> = fc.record({
+  relays: presentRelays(2),
+  pauses: fc.record({ relays: fewPauses, producers: fc.constant(NO_PAUSES) }),
+  producers: many(
+    many(
+      fc.record({
+        release: fc.constant<Release>('present'),
+        waitMs: ms(400),
+        emits: many(poisonedEmit, 1, 1),
+        holdMs: fc.constant(0),
+        end: fc.constant<PlannedTransaction['end']>('commit'),
+      }),
+      5,
+      8,
+    ),
+    2,
+    3,
+  ),
+  faults: many(fc.record({ atMs: ms(900), what: one([2, crashAtTurn], [2, minutes]) }), 3, 6),
 });
 
 /** Each event has a name of its own, by which its handlers find their plan. */
@@ -435,6 +476,9 @@ const renaming: fc.Arbitrary<Schedule> = fc.record({
 
 /** Of one release: who emits what and when, what handlers make of it, and what goes wrong meanwhile. */
 export const schedules: fc.Arbitrary<Schedule> = one([3, troubled], [2, crowded], [2, keyed]).map(named);
+
+/** Of one release: events that kill their relays, while the database crashes. */
+export const poisonings: fc.Arbitrary<Schedule> = poisoned.map(named);
 
 /** Of two releases on one database. */
 export const rollouts: fc.Arbitrary<Schedule> = rollout.map(named);

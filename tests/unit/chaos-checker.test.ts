@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
-import { GONE, KILLED, KNOWING, WOKEN } from '../chaos/history.ts';
-import type { DeliveryVersion } from '../chaos/history.ts';
+import { BACK, CRASHES, GONE, KILLED, KNOWING, WOKEN } from '../chaos/history.ts';
+import type { DeliveryVersion, Start } from '../chaos/history.ts';
 import { A, B, KEY, Story } from '../support/story.ts';
 
 const ok = (t: number) => ({ end: 'ok', t }) as const;
@@ -379,6 +379,24 @@ describe('the checker of the chaos runs', () => {
       expect(broken(claimed())).toHaveLength(1);
     });
 
+    test('the checker condemns a handler that ends its relay again and again without using up attempts', () => {
+      const killing = (log: DeliveryVersion['log']) => {
+        const story = claimed()
+          .call(110, 'relay-1', 1, { end: 'crashes', t: 115 })
+          .lane(20_400, 'relay-2', { token: 'two', dueAt: 40_600 })
+          .call(20_410, 'relay-2', 1, { end: 'crashes', t: 20_415 })
+          .lane(40_700, 'relay-3', { token: 'three', dueAt: 60_900 })
+          .delivery(40_710, 'relay-3', 1, { log });
+        return story.call(40_720, 'relay-3', 1, ok(40_730)).call(40_731, 'relay-3', 2, ok(40_740));
+      };
+      const uncounted = "attempts: ledger ended its relay's process 2 times, of which 0 were recorded";
+      const lapsed = { outcome: 'failed', attempt: 1, kind: 'lease_expired' };
+      expect(settled(killing([]), 40_750, 'relay-3').broken).toEqual([uncounted]);
+      expect(settled(killing([lapsed]), 40_750, 'relay-3').broken).toEqual([]);
+      const forgotten = killing([]).fault(20_420, CRASHES).fault(20_430, BACK);
+      expect(settled(forgotten, 40_750, 'relay-3').broken).toEqual([]);
+    });
+
     test('the checker condemns a wait that is shorter than the schedule', () => {
       const story = claimed()
         .call(110, 'relay-1', 1, { end: 'threw', t: 120 })
@@ -491,10 +509,48 @@ describe('the checker of the chaos runs', () => {
       expect(early).toContain('history: it was replayed while it was pending');
     });
 
-    test('the checker condemns a call whose delivery a database crash has undone', () => {
-      const story = good().call(150, 'relay-1', 3, ok(160));
-      expect(story.broken).toContain(
-        "history: ledger was handed event 3 as 1-3, which is not there or another event's",
+    test('the checker condemns a call whose delivery is not there, unless a crash of the database took it back', () => {
+      const story = () => good().call(150, 'relay-1', 3, ok(160));
+      const gone = 'history: ledger was handed event 3 as 1-3, which is not there';
+      expect(story().broken).toContain(gone);
+      expect(story().fault(155, CRASHES).fault(300, BACK).broken).not.toContain(gone);
+      expect(story().fault(9155, CRASHES).fault(9300, BACK).broken).toContain(gone);
+    });
+
+    test('the checker holds a call whose delivery a crash took back to the order of its event', () => {
+      const before = new Story().call(20, 'relay-1', 12, ok(25), { eventId: B, tag: 'event 2' });
+      const story = before
+        .fault(30, CRASHES)
+        .fault(40, BACK)
+        .lane(50, 'relay-1', {})
+        .delivery(50, 'relay-1', 1)
+        .delivery(50, 'relay-1', 2)
+        .lane(100, 'relay-1', { token: 'one', dueAt: 20_300 })
+        .call(110, 'relay-1', 1, ok(120))
+        .call(121, 'relay-1', 2, ok(130));
+      expect(settled(story, 140, 'relay-1').broken).toEqual([
+        'order: ledger was handed event 2 before the event ahead of it was settled',
+      ]);
+    });
+
+    test('the checker condemns an id that names two events, also when a crash took back the first', () => {
+      const other = { eventId: A, tag: 'event 1', laneId: '7' };
+      const twice = (start: Partial<Start>) =>
+        good()
+          .call(20, 'relay-1', 9, { end: 'ok', t: 25 }, other)
+          .fault(30, CRASHES)
+          .fault(40, BACK)
+          .call(45, 'relay-1', 9, { end: 'ok', t: 48 }, { ...other, ...start }).broken;
+      expect(twice({})).toEqual([]);
+      expect(twice({ eventId: B, tag: 'event 2' })).toContain(
+        'identity: ledger was handed event 2 as 7-9, and another event has that id or its position',
+      );
+      expect(twice({ subscriber: 'audit' })).toContain(
+        'identity: audit was handed event 1 as 7-9, and another subscriber has that id or its position',
+      );
+      const stored = good().call(150, 'relay-1', 2, ok(160), { eventId: A, tag: 'event 1' });
+      expect(stored.broken).toContain(
+        'identity: ledger was handed event 1 as 1-2, and another event has that id or its position',
       );
     });
 

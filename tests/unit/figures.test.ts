@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 import { chart } from '../../bench/chart.ts';
-import { CONTENDERS, LOADS, keyFigures, loadFigure } from '../../bench/figure-names.ts';
+import { CONTENDERS, DISTANT_LOADS, LOADS, keyFigures, loadFigure } from '../../bench/figure-names.ts';
 import { measured } from '../../bench/figures.ts';
 import type { Figure, Figures } from '../../bench/figures.ts';
 import { readmeTable } from '../../bench/readme-table.ts';
@@ -20,15 +20,15 @@ const recorded = (rows: readonly Figure[]) => ({
 const figure = (what: string, median: number) =>
   measured(what, { median, least: (median * 7) / 8, most: (median * 9) / 8 }, '');
 
+const ALL_LOADS = [...LOADS, ...DISTANT_LOADS];
+
 const everything: Figures = {
   steady: recorded(
-    [false, true].flatMap((isFar) =>
-      LOADS.flatMap((perSecond) =>
-        CONTENDERS.flatMap((name, index) => [
-          figure(loadFigure(perSecond, 'p50', name, { isFar }), 1.5 + index),
-          figure(loadFigure(perSecond, 'p99', name, { isFar }), perSecond + index),
-        ]),
-      ),
+    ALL_LOADS.flatMap((load) =>
+      CONTENDERS.flatMap((name, index) => [
+        figure(loadFigure(load, 'p50', name), 1.5 + index),
+        figure(loadFigure(load, 'p99', name), load.perSecond + index),
+      ]),
     ),
   ),
   drain: recorded([figure('drain: ours, in order', 59_701)]),
@@ -44,8 +44,8 @@ test.for(
 test('The chart writes each figure beside its mark and draws its range.', () => {
   const svg = chart(everything);
   const written = Array.from(svg.matchAll(/class="value[^>]*>([^<]+)</g), ([, value]) => value);
-  const latencies = [false, true].flatMap(() =>
-    LOADS.flatMap((perSecond) => [0, 1, 2].flatMap((index) => [`${1.5 + index}`, `${perSecond + index}`])),
+  const latencies = ALL_LOADS.flatMap(({ perSecond }) =>
+    [0, 1, 2].flatMap((index) => [`${1.5 + index}`, `${perSecond + index}`]),
   );
   expect(written).toEqual([...latencies, '59,701', '10,000', '20,000', '30,000', '40,000', '50,000']);
   expect(svg.match(/class="range" d="M\d/g)).toHaveLength(1 + 5 + 1);

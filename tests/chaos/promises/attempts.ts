@@ -16,11 +16,15 @@ const CLAIM_LATENCY_MS = 1000;
 const THROWN = [PLANNED, 'permanent', 'not_taken'];
 const DIVISION_BY_ZERO = '22012';
 
+/** The kind of an attempt whose relay died. */
+const LAPSED = 'lease_expired';
+
 /** Promise 3. */
 export function* withinAttempts(read: Reading): Generator<Violation> {
   for (const delivery of read.deliveries.values()) {
     yield* neverTooMany(delivery);
     yield* ofItsOwn(delivery);
+    yield* byKilling(delivery, read);
     yield* asLongAsScheduled(delivery);
     for (const [index, call] of delivery.calls.entries())
       yield* notTooSoon(call, delivery.calls[index - 1], delivery, read);
@@ -53,6 +57,24 @@ function* ofItsOwn({ laneId, eventId, limits, calls, versions }: DeliveryHistory
   const failed = log.filter(({ outcome, kind = '' }) => outcome === 'failed' && own.includes(kind)).length;
   if (failed <= threw) return;
   const what = `it failed ${failed} times of what ${limits.name} threw, which threw ${threw} times`;
+  yield { rule: 'attempts', what, about: { laneId, eventId, subscriber: limits.name } };
+}
+
+/**
+ * A handler that ends its relay's process uses up attempts as well. What it was doing is not known for certain at first:
+ * once in each life of a delivery the one ahead of it takes the blame, or nobody.
+ */
+function* byKilling(
+  { laneId, eventId, limits, calls, versions }: DeliveryHistory,
+  read: Reading,
+): Generator<Violation> {
+  const { log, replays } = versions.at(-1)!;
+  const kills = calls.filter(
+    ({ start, end }) => end?.end === 'crashes' && !read.mayBeTakenBack(start),
+  ).length;
+  const counted = log.filter(({ kind }) => kind === LAPSED).length;
+  if (kills - counted <= 1 + replays) return;
+  const what = `${limits.name} ended its relay's process ${kills} times, of which ${counted} were recorded`;
   yield { rule: 'attempts', what, about: { laneId, eventId, subscriber: limits.name } };
 }
 
@@ -89,7 +111,8 @@ function* notTooSoon(
     const what = `${subscriber} was handed ${tag} ${Math.round(earlyMs)} ms too early`;
     yield { rule: 'wait', what, about, t };
   }
-  if (previous?.end?.end !== 'waits' || known.log.at(-1)?.outcome !== 'waited') return;
+  if (!previous || read.mayBeTakenBack(previous.start)) return;
+  if (previous.end?.end !== 'waits' || known.log.at(-1)?.outcome !== 'waited') return;
   const askedMs = previous.end.ms ?? 0;
   const waitedMs = t - previous.end.t;
   if (waitedMs + CLAIM_LATENCY_MS < askedMs) {

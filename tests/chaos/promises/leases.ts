@@ -7,7 +7,8 @@ import type { Violation } from './promises.ts';
  *
  * A handler that began under its relay's lease runs until it ends, until its time limit or until the lease is over,
  * whichever of the two is later. One that is woken after that (its process was stopped) may still do something, which
- * no bus can prevent; its outcome counts for nothing, which `byTheHolder` sees to.
+ * no bus can prevent; its outcome counts for nothing, which `byTheHolder` sees to. The same holds for one whose claim the
+ * database has forgotten in a crash.
  */
 export function* withinLease(read: Reading): Generator<Violation> {
   for (const calls of read.callsByStrand.values()) {
@@ -15,6 +16,7 @@ export function* withinLease(read: Reading): Generator<Violation> {
       const { relay, subscriber, tag, t, real, laneId, eventId } = call.start;
       const about = { laneId, eventId, subscriber };
       const lease = read.lease(call, t);
+      if ((lease?.isOver ?? true) && read.mayBeTakenBack(call.start)) continue;
       if (!lease) {
         yield { rule: 'holder', what: `${relay} called ${subscriber} without a claim`, about, t };
         continue;

@@ -5,7 +5,7 @@ export const PROMISES = {
   3: 'no delivery has more attempts than its limit, or a shorter wait than the schedule',
   4: 'the effects of a transactional handler happen exactly once',
   5: "an event's state is the worst of its deliveries; no delivery is an orphan or a twin; all counts are exact",
-  6: 'a delivery keeps its position and its history, even when it is replayed',
+  6: 'a delivery keeps its position and its history, even when it is replayed, and its id never names another event',
   7: 'no statements of the bus deadlock',
   8: 'a relay survives the loss of its database',
   9: 'no handler is handed a payload version that its release does not know',
@@ -33,6 +33,8 @@ export const RULES = {
   effects: 4,
   consistency: 5,
   history: 6,
+  /** A delivery's id names two events, or two subscribers. */
+  identity: 6,
   deadlock: 7,
   survival: 8,
   version: 9,

@@ -1,4 +1,5 @@
 import { SECOND, sleep } from '../../../lib/time.ts';
+import { BACK, CRASHES } from '../history.ts';
 import type { History } from '../history.ts';
 import { grouped } from '../reading.ts';
 import { Stage, traffic } from './stage.ts';
@@ -34,10 +35,10 @@ async function overRestart(
     await Promise.all([stage.relay(), stage.relay()]);
     await stage.produce();
     await sleep(700);
-    stage.note('the database ends');
+    stage.note(mode === 'immediate' ? CRASHES : 'the database ends');
     await arena.cluster.crash(mode, awayMs);
     const backAt = Date.now();
-    stage.note('the database is back');
+    stage.note(BACK);
     const left = await stage.rest(SILENCE_MS);
     const silent = silentLanes(await stage.history(), backAt);
     if (left > 0) await stage.rest(40 * SECOND);
