@@ -315,20 +315,19 @@ async function pooled<
         begin(beginOf(config));
         const tx = newTransaction();
         sendsBy(tx, sender);
-        let result;
         try {
-          result = await body(tx);
+          const result = await body(tx);
+          const committed = end('commit');
+          try {
+            onSent?.();
+          } finally {
+            await committed;
+          }
+          return result;
         } catch (error) {
           await end('rollback');
           throw error;
         }
-        const committed = end('commit');
-        try {
-          onSent?.();
-        } finally {
-          await committed;
-        }
-        return result;
       };
       try {
         const result = await cutOff(transacted(), signal);
