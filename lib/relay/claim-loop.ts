@@ -17,7 +17,6 @@ import type { EarlyLook } from './bell.ts';
 import { ClockJumps } from './clock-jumps.ts';
 import { LeasedLanes, foundNobody } from './leased-lanes.ts';
 import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
-import type { Loops } from './loops.ts';
 import { Pace } from './pace.ts';
 import { Portion } from './portion.ts';
 
@@ -33,6 +32,9 @@ const TRY_AGAIN_LIMIT_MS = 1 * SECOND;
 
 /** Turns that may fail one after the other although the handlers' time is up. */
 const HURRIED_TRIES = 2;
+
+/** No ring of the bell: the turn that should have answered it failed, or has not been sent. */
+const UNHEARD = -1;
 
 /** Events that one turn fans out. */
 const MAX_FANNED_OUT = 3000;
@@ -54,12 +56,14 @@ export class ClaimLoop {
   readonly #lanes: LeasedLanes;
   readonly #pace = new Pace();
   readonly #portion: Portion;
-  readonly #loops: Loops;
+  readonly #loops: RelaysLoops;
   #isBusy = false;
   /** Whether it only settles from now on. */
   #isEnding = false;
   /** Whether its next turn looks for work, and is not sent yet. */
   #isAboutToLook = true;
+  /** How often the bell had rung when its last turn that looks was sent. */
+  #heard = UNHEARD;
   /** Ends its wait for the next look; null when it does not wait. */
   #wake: (() => void) | null = null;
   /** How many turns have failed since the last one that did all. */
@@ -70,7 +74,7 @@ export class ClaimLoop {
   #isSmaller = false;
 
   /** @param loops it and those beside it. */
-  constructor(relaying: Relaying, loops: Loops) {
+  constructor(relaying: Relaying, loops: RelaysLoops) {
     this.#relaying = relaying;
     this.#lanes = new LeasedLanes(relaying);
     this.#portion = Portion.of(relaying.db);
@@ -137,7 +141,7 @@ export class ClaimLoop {
 
   /** @param isLooking whether it fans out and claims too. */
   async #settleFanOutAndClaim(isLooking: boolean): Promise<TimedTurn> {
-    const { db, lines, time, report, onTurn, bell } = this.#relaying;
+    const { db, lines, time, report, onTurn, bell, looks } = this.#relaying;
     lines?.write();
     const now = time.overriddenNow();
     await releaseLostClaims(db, now);
@@ -151,10 +155,11 @@ export class ClaimLoop {
       taken = await takeTurn(db, { ...claim, outcomes, now });
     } catch (error) {
       this.#isSmaller = this.#portion.shrinkAfter(error);
+      if (isLooking) looks.heard = UNHEARD;
       for (const look of early) look.end(false);
       throw error;
     }
-    for (const look of early) look.end(taken.isMet);
+    for (const look of early) look.end(taken.isMet && !looks.leavesOut);
     const receivedAt = performance.now();
     this.#portion.grow();
     const { lanes, fannedOut } = taken;
@@ -269,7 +274,7 @@ export class ClaimLoop {
 
   #noteNothingMore(): false {
     const { bell, looks } = this.#relaying;
-    if (!looks.leavesOut) bell.answered = looks.heard;
+    if (!looks.leavesOut) bell.answered = Math.max(bell.answered, this.#heard);
     return false;
   }
 
@@ -293,7 +298,7 @@ export class ClaimLoop {
   /** @param early looks that it answers. */
   #nextClaim(early: readonly EarlyLook[]): Claim {
     const { bell, looks } = this.#relaying;
-    looks.heard = bell.rings;
+    looks.heard = this.#heard = bell.rings;
     bell.early.clear();
     this.#isAboutToLook = false;
     const { maxLanes, maxDeliveries } = this.#lanes.room;
@@ -340,6 +345,16 @@ export class ClaimLoop {
       if (this.#lanes.count > 0) void this.#lanes.allPause().then(wake);
     });
   }
+}
+
+/** All loops of the relay, see `Loops`. */
+interface RelaysLoops {
+  /** Whether one of them waits, and so will look again. */
+  readonly isWaiting: boolean;
+  /** Starts another one, if there may be one more. */
+  start(): void;
+  /** Notes that a loop looks for nothing more. */
+  noteEnding(loop: ClaimLoop): void;
 }
 
 /** How much a turn claims, and where. */

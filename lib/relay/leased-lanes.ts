@@ -29,7 +29,7 @@ export interface Relaying {
   readonly absences: Absences;
   readonly bell: Bell;
   readonly looks: {
-    /** How often the bell had rung when a loop last sent a turn that looks. */
+    /** How often the bell had rung when a loop last sent a turn that looks, unless that failed. */
     heard: number;
     /** Whether such a turn left subscriptions out, whose handlers no longer have enough time. */
     leavesOut: boolean;
