@@ -149,6 +149,7 @@ export class ClaimLoop {
     const outcomes = yielded.map(({ outcome }) => outcome);
     const early = isLooking ? [...bell.early] : NO_LOOKS;
     const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
+    const { turns, fannedOut: fannedOutBefore } = looks;
     const sentAt = performance.now();
     let taken: Turn;
     try {
@@ -164,6 +165,10 @@ export class ClaimLoop {
     this.#portion.grow();
     const { lanes, fannedOut } = taken;
     report.fannedOut += fannedOut;
+    looks.fannedOut += fannedOut;
+    // Of two turns side by side, one may have fanned out to a lane that the other one was just giving back.
+    if (looks.turns !== turns && looks.fannedOut !== fannedOutBefore) looks.heard = UNHEARD;
+    looks.turns += 1;
     onTurn?.();
     this.#lanes.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork(!lanes.every(({ isWhole }) => isWhole));

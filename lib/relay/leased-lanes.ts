@@ -31,6 +31,9 @@ export interface Relaying {
   readonly looks: {
     /** How often the bell had rung when a loop last sent a turn that looks, unless that failed. */
     heard: number;
+    /** Turns that were answered, and events that they fanned out. */
+    turns: number;
+    fannedOut: number;
     /** Whether such a turn left subscriptions out, whose handlers no longer have enough time. */
     leavesOut: boolean;
   };

@@ -64,7 +64,7 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     onTurn: options.onTurn,
     absences: new Absences(),
     bell: options.bell ?? Bell.of(options.db),
-    looks: { heard: 0, leavesOut: false },
+    looks: { heard: 0, turns: 0, fannedOut: 0, leavesOut: false },
   };
   await new Loops(relaying, options.onLooked).run();
   await vacuumAfter(options.db, 0, VACUUM_WHEN_IDLE);
