@@ -288,7 +288,8 @@ create or replace function postbud_fan_out_3(
   may_wait boolean,
   max_events int,
   is_careful boolean,
-  -- Topics whose emitters are about to commit. While nothing else waits, this waits for them, for some milliseconds at most.
+  -- Topics whose emitters are about to commit. While nothing else waits, this waits for them if it may, for some
+  -- milliseconds at most.
   awaited text[],
   out at timestamptz,
   out events int,
@@ -346,7 +347,7 @@ begin
     select array_agg(distinct topic), count(*), coalesce(bool_or(subscribers is null), false)
     into topics, found_events, has_unaddressed
     from (select topic, subscribers from awaiting_fan_out where number > scan_from order by number limit 1000) as first;
-    exit when topics is not null or is_met or clock_timestamp() > waits_until;
+    exit when topics is not null or is_met or not may_wait or clock_timestamp() > waits_until;
     perform pg_sleep(0.0004);
   end loop;
   if topics is null and pins is null then
@@ -1082,8 +1083,7 @@ begin
     is_memory_new := true;
   end if;
   if max_lanes > 0 then
-    fanned := postbud_fan_out_3(memory, outcomes is null, max_events, is_careful,
-      case when outcomes is null then awaited end);
+    fanned := postbud_fan_out_3(memory, outcomes is null, max_events, is_careful, awaited);
     if fanned.memory is not null then
       memory := fanned.memory;
       is_memory_new := true;

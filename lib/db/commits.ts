@@ -5,27 +5,45 @@ import type { Executor } from './statement.ts';
 // lib/postbud.ts kicks the relay.
 
 /** A transaction of `db.transaction`, with those nested in it. */
-export interface OpenTransaction {
-  madeDue: boolean;
+export class OpenTransaction {
+  /** Whether it made deliveries due. */
+  isDue = false;
+  /** Whether it did so by events alone, for whose topics a turn of the relay can wait in the database. */
+  hasOnlyEvents = true;
+  /** Of its events. */
+  readonly topics: string[] = [];
+}
+
+/** A commit that makes deliveries due by events of these topics alone. */
+export type SentCommit = Pick<OpenTransaction, 'topics'>;
+
+export interface DueListener {
+  /** @param sent the same as `onSent` was called with, if it was. */
+  (sent?: SentCommit): void;
+  /** Called when a commit is sent, so that a turn of the relay may be on its way beside it. It may still fail. */
+  readonly onSent?: (sent: SentCommit) => void;
 }
 
 const openTransactions = new WeakMap<object, OpenTransaction>();
-const listeners = new WeakMap<object, Set<() => void>>();
+const listeners = new WeakMap<object, Set<DueListener>>();
 
 /**
  * Notes that a statement made deliveries due.
  *
  * @param on what it ran on: a transaction of `db.transaction`, whose commit is then reported; or the database, where it
  *   is committed already. Other executors have no listeners: their owner calls the kick.
+ * @param topic of the event that it recorded, if that is all that it did.
  */
-export function noteDue(on: Executor): void {
+export function noteDue(on: Executor, topic?: string): void {
   const transaction = openTransactions.get(on);
-  if (transaction) transaction.madeDue = true;
-  else reportDue(on);
+  if (!transaction) return reportDue(on);
+  transaction.isDue = true;
+  if (topic === undefined) transaction.hasOnlyEvents = false;
+  else if (!transaction.topics.includes(topic)) transaction.topics.push(topic);
 }
 
 /** Calls `listener` after each commit on a database that made deliveries due. @returns a function that ends this. */
-export function onDue(db: Executor, listener: () => void): () => void {
+export function onDue(db: Executor, listener: DueListener): () => void {
   const own = listeners.get(db) ?? new Set();
   listeners.set(db, own.add(listener));
   return () => own.delete(listener);
@@ -36,7 +54,13 @@ export function trackTransaction(tx: object, transaction: OpenTransaction): void
   openTransactions.set(tx, transaction);
 }
 
-/** Tells the listeners of `onDue` about a commit. */
-export function reportDue(db: object): void {
-  for (const listener of listeners.get(db) ?? []) listener();
+/** Tells the listeners of `onDue` that a transaction sends its commit. */
+export function reportSent(db: object, transaction: OpenTransaction): void {
+  if (!transaction.isDue || !transaction.hasOnlyEvents) return;
+  for (const { onSent } of listeners.get(db) ?? []) onSent?.(transaction);
+}
+
+/** Tells the listeners of `onDue` about a commit. @param sent the transaction, if it was one of `db.transaction`. */
+export function reportDue(db: object, sent?: SentCommit): void {
+  for (const listener of listeners.get(db) ?? []) listener(sent);
 }

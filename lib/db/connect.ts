@@ -10,9 +10,8 @@ import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
 import { codeOf } from '../log.ts';
 import { SECOND } from '../time.ts';
-import * as schema from '../../drizzle/schema.ts';
-import { reportDue, trackTransaction } from './commits.ts';
-import type { OpenTransaction } from './commits.ts';
+import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
+import { Deadlines } from './deadlines.ts';
 import { isAnswer, openConnection } from './pooled-connection.ts';
 import type { PooledConnection } from './pooled-connection.ts';
 import { PreparedNames } from './prepared-names.ts';
@@ -29,8 +28,10 @@ import { explained, requireFit } from './surroundings.ts';
  * - runs its callback again, a few times, after a serialization failure or a deadlock: what the callback does outside the
  *   transaction must bear a repetition;
  * - reports commits that made deliveries due; see `onDue`.
+ *
+ * Drizzle is given no schema: it would read the whole of it for each transaction.
  */
-export type Database = PgDatabase<PgQueryResultHKT, typeof schema> & { $client: unknown };
+export type Database = PgDatabase<PgQueryResultHKT> & { $client: unknown };
 
 /** The transaction that `db.transaction` hands to its callback. */
 export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
@@ -57,6 +58,8 @@ interface TransactOptions {
   /** Cuts the connection when it aborts, whatever runs on it at that moment. */
   readonly signal?: AbortSignal;
   readonly config?: TransactionConfig;
+  /** Called when the commit is sent. An embedded database, which has one connection, does not call it. */
+  readonly onSent?: () => void;
   /** How long each statement may wait for its answer; see `limitStatements`. */
   readonly limitMs?: number;
 }
@@ -82,12 +85,13 @@ export async function connect(url?: string): Promise<Connection> {
   sendsBy(db.$client as object, alone);
   db.transaction = async (body, config) => {
     let open: OpenTransaction;
-    const once = async () => {
-      const opened = (open = { madeDue: false });
-      return await driver.transact((tx) => body(track(tx, opened)), config && { config });
+    const once = () => {
+      const opened = (open = new OpenTransaction());
+      const onSent = () => reportSent(db, opened);
+      return driver.transact((tx) => body(track(tx, opened)), { config, onSent });
     };
     const result = await explained(driver, () => runAgain(once));
-    if (open!.madeDue) reportDue(db);
+    if (open!.isDue) reportDue(db, open!);
     return result;
   };
   const close = async () => {
@@ -208,26 +212,37 @@ function driverFor(db: Database): Driver {
 }
 
 async function postgres(url: string): Promise<Driver> {
-  const [{ default: pg }, { drizzle }] = await Promise.all([
+  const [{ default: pg }, { drizzle, NodePgSession, NodePgTransaction }, { PgDialect }] = await Promise.all([
     import('pg'),
     import('drizzle-orm/node-postgres'),
+    import('drizzle-orm/pg-core'),
   ]);
   const pool = new pg.Pool({ connectionString: url, ...POOL });
-  const db = drizzle({ client: pool, schema });
-  return await pooled<PoolClient>(pool, db, (client) => drizzle(client, { schema }));
+  const dialect = new PgDialect();
+  return await pooled<PoolClient>(pool, drizzle({ client: pool }), (client) => {
+    const session = new NodePgSession<NoSchema, NoSchema>(client, dialect, undefined);
+    return () => new NodePgTransaction(dialect, session, undefined);
+  });
 }
 
 async function neon(url: string): Promise<Driver> {
-  const [{ Pool: NeonPool, neonConfig }, { drizzle }] = await Promise.all([
-    import('@neondatabase/serverless'),
-    import('drizzle-orm/neon-serverless'),
-  ]);
+  const [{ Pool: NeonPool, neonConfig }, { drizzle, NeonSession, NeonTransaction }, { PgDialect }] =
+    await Promise.all([
+      import('@neondatabase/serverless'),
+      import('drizzle-orm/neon-serverless'),
+      import('drizzle-orm/pg-core'),
+    ]);
   // Node gained a WebSocket of its own in version 22.
   if (!('WebSocket' in globalThis)) neonConfig.webSocketConstructor = (await import('ws')).default;
   const pool = new NeonPool({ connectionString: url, ...POOL });
-  const db = drizzle({ client: pool, schema });
-  return await pooled<NeonPoolClient>(pool, db, (client) => drizzle(client, { schema }));
+  const dialect = new PgDialect();
+  return await pooled<NeonPoolClient>(pool, drizzle({ client: pool }), (client) => {
+    const session = new NeonSession<NoSchema, NoSchema>(client, dialect, undefined);
+    return () => new NeonTransaction(dialect, session, undefined);
+  });
 }
+
+type NoSchema = Record<string, never>;
 
 // A function instance serves requests side by side but lives briefly: few connections, and none idle for long. They are
 // probed, so that a connection whose other end is gone frees its place.
@@ -247,6 +262,7 @@ interface AnyPool<Client> {
   on(event: 'connect', listener: (client: Client) => void): unknown;
 }
 
+/** @param transactionsOn makes the transactions of a connection, without a statement. */
 async function pooled<
   Client extends object & {
     release(destroy?: boolean): void;
@@ -255,7 +271,7 @@ async function pooled<
 >(
   pool: AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0],
   db: Database,
-  on: (client: Client) => Database,
+  transactionsOn: (client: Client) => () => Transaction,
 ): Promise<Driver> {
   // An idle connection that the server closes must not end the process; the next statement opens another one.
   pool.on('error', () => undefined);
@@ -263,15 +279,19 @@ async function pooled<
   pool.on('connect', (client) => client.on('error', () => undefined));
   const { attachDatabasePool } = await import('@vercel/functions');
   const names = new PreparedNames();
-  const opened = new WeakMap<Client, PooledConnection<Client>>();
-  // Kept, because Drizzle reads the whole schema for each handle.
-  const handles = new WeakMap<Client, Database>();
+  const deadlines = new Deadlines();
+  const opened = new WeakMap<Client, PooledConnection<Client> & { newTransaction(): Transaction }>();
+  const open = (connection: Client) => {
+    const known = openConnection(connection, names, deadlines);
+    const all = { ...known, newTransaction: transactionsOn(known.client) };
+    opened.set(connection, all);
+    return all;
+  };
   const take = async (limitMs: number) => {
     const connection = await pool.connect();
-    const known = opened.get(connection) ?? openConnection(connection, names);
-    opened.set(connection, known);
+    const known = opened.get(connection) ?? open(connection);
     known.limitAnswers(limitMs);
-    return { ...known, connection };
+    return known;
   };
   attachDatabasePool(pool);
   return {
@@ -288,20 +308,29 @@ async function pooled<
         throw error;
       }
     },
-    async transact(body, { signal, config, limitMs = ANSWER_LIMIT_MS } = {}) {
+    async transact(body, { signal, config, onSent, limitMs = ANSWER_LIMIT_MS } = {}) {
       signal?.throwIfAborted();
-      const { connection, client, sender, lost } = await take(limitMs);
-      const handle = handles.get(connection) ?? on(client);
-      handles.set(connection, handle);
+      const { connection, newTransaction, sender, lost, begin, end } = await take(limitMs);
+      const transacted = async () => {
+        begin(beginOf(config));
+        const tx = newTransaction();
+        sendsBy(tx, sender);
+        try {
+          const result = await body(tx);
+          const committed = end('commit');
+          try {
+            onSent?.();
+          } finally {
+            await committed;
+          }
+          return result;
+        } catch (error) {
+          await end('rollback');
+          throw error;
+        }
+      };
       try {
-        const transacted = handle.transaction(
-          async (tx) => {
-            sendsBy(tx, sender);
-            return await body(tx);
-          },
-          { ...READ_COMMITTED, ...config },
-        );
-        const result = await cutOff(transacted, signal);
+        const result = await cutOff(transacted(), signal);
         connection.release();
         return result;
       } catch (error) {
@@ -310,6 +339,14 @@ async function pooled<
       }
     },
   };
+}
+
+function beginOf(config: TransactionConfig): string {
+  const { isolationLevel, accessMode, deferrable } = { ...READ_COMMITTED, ...config };
+  const modes = [`begin isolation level ${isolationLevel}`];
+  if (accessMode) modes.push(accessMode);
+  if (deferrable !== undefined) modes.push(deferrable ? 'deferrable' : 'not deferrable');
+  return modes.join(' ');
 }
 
 /** Whatever the database, the role or the URL sets: what the bus decides by must be true now. */
@@ -321,7 +358,7 @@ async function embedded(dataDir: string): Promise<Driver> {
     import('drizzle-orm/pglite'),
   ]);
   const client = new PGlite(dataDir);
-  const db = drizzle({ client, schema });
+  const db = drizzle({ client });
   // Drizzle's own: connect() replaces it.
   const transaction = db.transaction.bind(db);
   return {

@@ -1,4 +1,5 @@
 import { SECOND } from '../time.ts';
+import type { Deadline, Deadlines } from './deadlines.ts';
 
 /** The server did not begin the transaction: it refused, or the connection was lost. Nothing of it has happened. */
 export class TransactionNotBegun extends Error {
@@ -22,8 +23,14 @@ class NoAnswer extends Error {
 
 /** A connection whose transactions begin in the round trip of their first statement. */
 export interface LateConnection<Client> {
-  /** The client for Drizzle to run transactions on. */
+  /** The client for Drizzle to send statements over. */
   readonly client: Client;
+  /** Sends a statement. */
+  readonly query: (config: Config, values?: unknown[]) => Promise<Answer>;
+  /** Begins a transaction with the next statement. @param text the `begin`. */
+  readonly begin: (text: string) => void;
+  /** Ends a transaction. Sends nothing where it had no statement. */
+  readonly end: (text: 'commit' | 'rollback') => Promise<Answer>;
   /** Gives the error that lost a transaction before it began, or an answer. The connection must be cut then. */
   readonly lost: () => Error | undefined;
   /** Sets how long each of the next statements may wait for its answer, in milliseconds. */
@@ -37,16 +44,19 @@ export interface LateConnection<Client> {
 const GRACE_MS = 1 * SECOND;
 
 /**
- * Holds back Drizzle's `begin` until the first statement, and sends both at once. A transaction without a statement sends
- * nothing.
+ * Holds back `begin` until the first statement, and sends both at once. A transaction without a statement sends nothing.
  *
  * Both use the extended protocol and end in one Sync, as in PgJDBC: when `begin` fails the server skips the statement,
  * and a pooler treats them as one unit.
  *
  * @param connection of `pg` or Neon's driver.
+ * @param deadlines of its pool.
  * @see https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-EXT-QUERY
  */
-export function beginLate<Client extends object>(connection: Client): LateConnection<Client> {
+export function beginLate<Client extends object>(
+  connection: Client,
+  deadlines: Deadlines,
+): LateConnection<Client> {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only these two drivers' connections get here
   const driver = connection as Client & DriverConnection;
   const FirstStatement = firstStatementOf(driver.constructor.Query);
@@ -54,54 +64,57 @@ export function beginLate<Client extends object>(connection: Client): LateConnec
   let lost: Error | undefined;
   let limitMs = Infinity;
 
-  const inTime = async (answer: Promise<unknown>): Promise<unknown> => {
-    if (limitMs === Infinity) return await answer;
-    const limit = limitMs;
-    let timer: NodeJS.Timeout;
-    const late = new Promise((_, reject) => {
+  /** One promise for each statement: the drivers' own, and those of a race against a timer, would be six. */
+  const query = (config: Config, values?: unknown[]): Promise<Answer> =>
+    new Promise((resolve, reject) => {
+      if (lost) return reject(lost);
+      const limit = limitMs;
+      let deadline: Deadline | undefined;
       const cut = () => {
         reject((lost = new NoAnswer(limit)));
         driver.connection.stream.destroy();
       };
-      timer = setTimeout(() => (timer = setTimeout(cut, GRACE_MS)), limit - GRACE_MS);
+      if (limit !== Infinity)
+        deadline = deadlines.set(limit - GRACE_MS, () => (deadline = deadlines.set(GRACE_MS, cut)));
+      send(config, values, (error, result) => {
+        if (deadline) deadlines.withdraw(deadline);
+        if (error) reject(error);
+        else resolve(result);
+      });
     });
-    return await Promise.race([answer, late]).finally(() => clearTimeout(timer));
-  };
 
-  const query = async (config: Config, values?: unknown[]): Promise<unknown> => {
-    if (lost) throw lost;
-    return await inTime(send(config, values));
-  };
-
-  const send = async (config: Config, values?: unknown[]): Promise<unknown> => {
-    const text = typeof config === 'string' ? config : config.text;
-    if (text.startsWith('begin')) {
-      held = text;
-      return NOTHING;
-    }
-    if (held === undefined) return await driver.query(config, values);
+  const send = (config: Config, values: unknown[] | undefined, settle: Settle) => {
+    if (held === undefined) return void driver.query(config, values, settle);
     const begin = held;
     held = undefined;
-    if (text === 'commit' || text === 'rollback') return NOTHING;
-    const first = async (statement: Config) =>
-      await new Promise((resolve, reject) => {
-        const settle = (error: Error | null | undefined, result: unknown) =>
-          error ? reject(error) : resolve(result);
-        driver.query(new FirstStatement(begin, (error) => (lost ??= error), statement, values, settle));
-      });
-    if (!isSimple(text, values)) return await first(config);
-    const [, result] = await Promise.all([first(''), driver.query(config, values)]);
-    return result;
+    const note = (error: Error) => (lost ??= error);
+    const text = typeof config === 'string' ? config : config.text;
+    if (!isSimple(text, values))
+      return void driver.query(new FirstStatement(begin, note, config, values, settle));
+    const begun: Settle = (error, result) => error && settle(error, result);
+    driver.query(new FirstStatement(begin, note, '', undefined, begun));
+    driver.query(config, values, settle);
   };
 
   const client = new Proxy(connection, {
     get: (target, key) => (key === 'query' ? query : Reflect.get(target, key)),
   });
-  return { client, lost: () => lost, limitAnswers: (ms) => void (limitMs = ms) };
+  return {
+    client,
+    query,
+    begin: (text) => void (held = text),
+    end(text) {
+      if (held === undefined) return query(text);
+      held = undefined;
+      return NOTHING;
+    },
+    lost: () => lost,
+    limitAnswers: (ms) => void (limitMs = ms),
+  };
 }
 
 /** The answer to a statement that was not sent. */
-const NOTHING = { rows: [] };
+const NOTHING: Promise<Answer> = Promise.resolve({ rows: [] });
 
 /**
  * Whether a statement needs the simple protocol: the extended one takes one command at a time, and leaves a COPY from the
@@ -111,14 +124,18 @@ function isSimple(text: string, values: unknown[] | undefined): boolean {
   return !values?.length && /;\s*\S|^\s*copy\b/i.test(text);
 }
 
-type Config = string | { readonly text: string };
-type Settle = (error: Error | null | undefined, result: unknown) => void;
+type Config = string | { readonly text: string; readonly name?: string; readonly values?: unknown[] };
+type Settle = (error: Error | null | undefined, result: Answer) => void;
+
+interface Answer {
+  readonly rows: unknown[];
+}
 
 /** The part of a connection that `pg` and Neon's driver share. */
 interface DriverConnection {
   readonly constructor: { readonly Query: QueryClass };
   readonly connection: Pick<Wire, 'stream'>;
-  query(config: Config, values?: unknown[]): Promise<unknown>;
+  query(config: Config, values: unknown[] | undefined, settle: Settle): unknown;
   query(query: Query): unknown;
 }
 

@@ -1,4 +1,5 @@
 import { codeOf } from '../log.ts';
+import type { Deadlines } from './deadlines.ts';
 import { beginLate } from './late-begin.ts';
 import type { LateConnection } from './late-begin.ts';
 import type { PreparedNames } from './prepared-names.ts';
@@ -6,36 +7,30 @@ import type { Sender } from './statement.ts';
 
 /** A connection of a pool, with the way to send statements over it: in time, and by name while names are kept. */
 export interface PooledConnection<Client> extends LateConnection<Client> {
+  readonly connection: Client;
   readonly sender: Sender;
 }
 
 export function openConnection<Client extends object>(
   connection: Client,
   names: PreparedNames,
+  deadlines: Deadlines,
 ): PooledConnection<Client> {
-  const late = beginLate(connection);
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- both drivers' clients take a text, or one with a name
-  const client = late.client as unknown as Queries;
+  const late = beginLate(connection, deadlines);
   const send: Sender['send'] = async (statement) => {
     const { text } = statement;
     const values = [...statement.values];
     const name = names.of(statement);
-    if (name === undefined) return await client.query(text, values);
     try {
-      return await client.query({ name, text, values });
+      return await late.query(name === undefined ? { text, values } : { name, text, values });
     } catch (error) {
-      names.heed(error);
+      // The driver's leads to the socket that the answer came from.
+      if (error instanceof Error) Error.captureStackTrace(error);
+      if (name !== undefined) names.heed(error);
       throw error;
     }
   };
-  return { ...late, sender: { send, limitAnswers: late.limitAnswers } };
-}
-
-interface Queries {
-  query(
-    statement: string | { name: string; text: string; values: unknown[] },
-    values?: unknown[],
-  ): Promise<{ rows: unknown[] }>;
+  return { ...late, connection, sender: { send, limitAnswers: late.limitAnswers } };
 }
 
 /** Whether an error is the server's answer to a statement, after which its connection can be used again. */

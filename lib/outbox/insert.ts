@@ -13,7 +13,7 @@ import type { OutboxEvent } from './record.ts';
 export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
   const [row] = await run<{ id: string }>(tx, insertEvent(event, []));
   if (row) {
-    noteDue(tx);
+    noteDue(tx, event.topic);
     return row.id;
   }
   // Read without a lock: an open producer must not keep the relay from settling that event.

@@ -73,29 +73,40 @@ export function outboxEvent(name: string, payload: unknown, options: EmitOptions
 
 /** Refuses text that Postgres refuses: its error would abort the caller's whole transaction. */
 function assertStorable(topic: string, payload: unknown, options: EmitOptions): void {
-  const issues = unstorable(payload, []);
+  const issues: Issue[] = [];
+  noteUnstorable(payload, [], issues);
   for (const [option, value] of Object.entries(options)) {
     // An index entry holds about 2,700 bytes, and these are keys, not prose.
     if (typeof value === 'string' && value.length > 255)
       issues.push({ path: option, message: 'expected at most 255 characters' });
-    issues.push(...unstorable(value, [option]));
+    noteUnstorable(value, [option], issues);
   }
   if (issues.length > 0) throw new InvalidPayload(topic, issues);
 }
 
-function unstorable(value: unknown, path: readonly string[]): { path: string; message: string }[] {
+interface Issue {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** @param path of the value; the same array for all, because each event's whole payload is gone through. */
+function noteUnstorable(value: unknown, path: string[], issues: Issue[]): void {
   if (typeof value === 'string') {
-    if (value.isWellFormed() && !value.includes('\0')) return [];
-    return [{ path: path.join('.'), message: 'U+0000 and unpaired surrogates cannot be stored' }];
+    if (value.isWellFormed() && !value.includes('\0')) return;
+    issues.push({ path: path.join('.'), message: 'U+0000 and unpaired surrogates cannot be stored' });
   }
-  if (typeof value !== 'object' || value === null) return [];
+  if (typeof value !== 'object' || value === null) return;
   // Postgres parses JSON recursively, and its stack limit may differ from ours.
-  if (path.length > 100)
-    return [{ path: path.slice(0, 10).join('.'), message: 'expected at most 100 levels of nesting' }];
-  return Object.entries(value).flatMap(([key, inner]) => [
-    ...unstorable(key, [...path, key]),
-    ...unstorable(inner, [...path, key]),
-  ]);
+  if (path.length > 100) {
+    issues.push({ path: path.slice(0, 10).join('.'), message: 'expected at most 100 levels of nesting' });
+    return;
+  }
+  for (const [key, inner] of Object.entries(value)) {
+    path.push(key);
+    noteUnstorable(key, path, issues);
+    noteUnstorable(inner, path, issues);
+    path.pop();
+  }
 }
 
 /** A statement that records an event together with rows of its caller. */

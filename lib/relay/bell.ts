@@ -1,4 +1,4 @@
-/** Wakes the waiting claim loops of this process when an event was committed. */
+/** Wakes the claim loops of relays in this process when an event was committed. */
 export class Bell {
   static readonly #bells = new WeakMap<object, Bell>();
 
@@ -11,6 +11,10 @@ export class Bell {
 
   /** How many times it has rung. */
   rings = 0;
+  /** Up to this ring nothing is left to do: a turn that was sent after it found nothing more. */
+  answered = 0;
+  /** Looks that no turn has been sent for yet. */
+  readonly early = new Set<EarlyLook>();
   readonly #listeners = new Set<() => void>();
 
   ring(): void {
@@ -22,5 +26,22 @@ export class Bell {
   onRing(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
+  }
+}
+
+/** A look for events of these topics, whose commit has been sent and not been answered. */
+export class EarlyLook {
+  readonly topics: readonly string[];
+  /** Resolves when its turn has ended: to whether that turn found the commit made, so that it needs no other look. */
+  readonly isMet: Promise<boolean>;
+  #end: (isMet: boolean) => void = () => undefined;
+
+  constructor(topics: readonly string[]) {
+    this.topics = topics;
+    this.isMet = new Promise((resolve) => (this.#end = resolve));
+  }
+
+  end(isMet: boolean): void {
+    this.#end(isMet);
   }
 }

@@ -14,7 +14,7 @@ import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { logError } from '../log.ts';
 import { SECOND, sleep } from '../time.ts';
-import { Bell } from './bell.ts';
+import type { EarlyLook } from './bell.ts';
 import { ClockJumps } from './clock-jumps.ts';
 import { LeasedLanes, foundNobody } from './leased-lanes.ts';
 import type { Clocks, Relaying, Yielded } from './leased-lanes.ts';
@@ -33,6 +33,9 @@ const TRY_AGAIN_LIMIT_MS = 1 * SECOND;
 
 /** Turns that may fail one after the other although the handlers' time is up. */
 const HURRIED_TRIES = 2;
+
+/** No ring of the bell: the turn that should have answered it failed, or has not been sent. */
+const UNHEARD = -1;
 
 /** Events that one turn fans out. */
 const MAX_FANNED_OUT = 3000;
@@ -54,9 +57,16 @@ export class ClaimLoop {
   readonly #lanes: LeasedLanes;
   readonly #pace = new Pace();
   readonly #portion: Portion;
-  readonly #bell: Bell;
-  readonly #whenBusy: (() => void) | undefined;
+  readonly #loops: RelaysLoops;
   #isBusy = false;
+  /** Whether it only settles from now on. */
+  #isEnding = false;
+  /** Whether its next turn looks for work, and is not sent yet. */
+  #isAboutToLook = true;
+  /** How often the bell had rung when its last turn that looks was sent. */
+  #heard = UNHEARD;
+  /** Ends its wait for the next look; null when it does not wait. */
+  #wake: (() => void) | null = null;
   /** How many turns have failed since the last one that did all. */
   #failures = 0;
   /** Whether the last turn failed, so that the next one only settles. */
@@ -64,16 +74,30 @@ export class ClaimLoop {
   /** Whether it took too long, and the next one does less. */
   #isSmaller = false;
 
-  /**
-   * @param whenBusy called when more is due than one claim takes. Only the relay's first loop has it; the others do not
-   *   wait for new events.
-   */
-  constructor(relaying: Relaying, whenBusy?: () => void) {
+  /** @param loops it and those beside it. */
+  constructor(relaying: Relaying, loops: RelaysLoops) {
     this.#relaying = relaying;
     this.#lanes = new LeasedLanes(relaying);
     this.#portion = Portion.of(relaying.db);
-    this.#bell = Bell.of(relaying.db);
-    this.#whenBusy = whenBusy;
+    this.#loops = loops;
+  }
+
+  get isAboutToLook(): boolean {
+    return this.#isAboutToLook;
+  }
+
+  /** Whether its last turn failed. */
+  get isRepeating(): boolean {
+    return this.#isRepeating;
+  }
+
+  get isWaiting(): boolean {
+    return this.#wake !== null;
+  }
+
+  /** Has it look at once, if it waits. */
+  wake(): void {
+    this.#wake?.();
   }
 
   /**
@@ -88,7 +112,7 @@ export class ClaimLoop {
       for (let isMoreToDo = true; isMoreToDo && !time.isOver() && this.#lanes.error === undefined;) {
         report.ticks += 1;
         isMoreToDo = await this.#takeTurn();
-        if (isMoreToDo && this.#isBusy) this.#whenBusy?.();
+        if (isMoreToDo && this.#isBusy) this.#loops.start();
       }
     } finally {
       await this.#end();
@@ -99,12 +123,11 @@ export class ClaimLoop {
   /** @returns whether there may be more to do. */
   async #takeTurn(): Promise<boolean> {
     const { db, time } = this.#relaying;
-    const { rings } = this.#bell;
     const isRepeated = this.#isRepeating;
     let turn: TimedTurn;
     let found: number;
     try {
-      turn = await this.#settleFanOutAndClaim(isRepeated ? NO_CLAIM : this.#nextClaim());
+      turn = await this.#settleFanOutAndClaim(!isRepeated);
       this.#isBusy = this.#lanes.deliver(turn);
       const { rescued, isClockBack } = await notePass(db, time.overriddenNow());
       if (turn.isClockBack || isClockBack) await takeBackTimes(db);
@@ -116,21 +139,30 @@ export class ClaimLoop {
     this.#isRepeating = false;
     if (isRepeated) return true;
     this.#failures = 0;
-    return await this.#waitForMore(turn, found, rings);
+    return (this.#isAboutToLook = await this.#waitForMore(turn, found));
   }
 
-  async #settleFanOutAndClaim(claim: Claim): Promise<TimedTurn> {
-    const { db, lines, time, report, onTurn } = this.#relaying;
+  /** @param isLooking whether it fans out and claims too. */
+  async #settleFanOutAndClaim(isLooking: boolean): Promise<TimedTurn> {
+    const { db, lines, time, report, onTurn, bell, looks } = this.#relaying;
     lines?.write();
     const now = time.overriddenNow();
     await releaseLostClaims(db, now);
     const yielded = this.#lanes.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
     const outcomes = yielded.map(({ outcome }) => outcome);
+    const early = isLooking ? [...bell.early] : NO_LOOKS;
+    const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
     const sentAt = performance.now();
-    const taken = await takeTurn(db, { ...claim, outcomes, now }).catch((error: unknown) => {
+    let taken: Turn;
+    try {
+      taken = await takeTurn(db, { ...claim, outcomes, now });
+    } catch (error) {
       this.#isSmaller = this.#portion.shrinkAfter(error);
+      if (isLooking) looks.heard = UNHEARD;
+      for (const look of early) look.end(false);
       throw error;
-    });
+    }
+    for (const look of early) look.end(taken.isMet && !looks.leavesOut);
     const receivedAt = performance.now();
     this.#portion.grow();
     const { lanes, fannedOut } = taken;
@@ -147,6 +179,7 @@ export class ClaimLoop {
 
   /** A relay whose lease only a jump of the clock has ended did not die: nothing is charged for it. */
   #withoutJumps(lanes: readonly ClaimedLane[]): readonly ClaimedLane[] {
+    if (lanes.every(({ lapsedAtMs }) => lapsedAtMs === null)) return lanes;
     const jumps = ClockJumps.of(this.#relaying.db);
     return lanes.map((lane) =>
       lane.lapsedAtMs !== null && jumps.hasSkipped(lane.lapsedAtMs) ? { ...lane, lapsedAtMs: null } : lane,
@@ -223,35 +256,54 @@ export class ClaimLoop {
    * Waits for expected work.
    *
    * @param found events that were addressed, and deliveries made due because a subscriber answers again or a relay died.
-   * @param rings how often the bell had rung before the turn.
    * @returns false if none is expected.
    */
-  async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number, rings: number): Promise<boolean> {
+  async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {
     if (lanes.length > 0) await this.#pause(GATHER_MS);
     else if (this.#lanes.count > 0) await this.#pause(this.#pace.nextLookMs());
-    else if (found > 0 || (fannedOut > 0 && isAwaited)) return true;
-    else if (!this.#whenBusy) return false;
-    else if (this.#bell.rings !== rings) return true;
-    else if (!isAwaited || !this.#pace.waitsForProducers()) return false;
+    else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled()) return true;
+    else if (!isAwaited) return this.#noteNothingMore();
+    // One of the loops waits for producers.
+    else if (this.#loops.isWaiting || !this.#pace.waitsForProducers()) return false;
     else await this.#pause(this.#pace.nextLookMs());
     return true;
+  }
+
+  /** Whether the bell has rung since any loop of this relay sent a turn that looks. */
+  #isCalled(): boolean {
+    const { bell, looks } = this.#relaying;
+    return bell.rings !== looks.heard;
+  }
+
+  #noteNothingMore(): false {
+    const { bell, looks } = this.#relaying;
+    if (!looks.leavesOut) bell.answered = Math.max(bell.answered, this.#heard);
+    return false;
   }
 
   /** Lets the running handlers end, settles their outcomes and releases the lanes. */
   async #end(): Promise<void> {
     const { db } = this.#relaying;
+    this.#isEnding = true;
+    this.#isAboutToLook = false;
+    this.#loops.noteEnding(this);
     this.#lanes.startNothingMore();
     while (this.#lanes.count > 0 || hasLostClaims(db)) {
       await this.#pause(ENDING_MS);
       try {
-        await this.#followOutages(await this.#settleFanOutAndClaim(NO_CLAIM));
+        await this.#followOutages(await this.#settleFanOutAndClaim(false));
       } catch (error) {
         await this.#outlast(error);
       }
     }
   }
 
-  #nextClaim(): Claim {
+  /** @param early looks that it answers. */
+  #nextClaim(early: readonly EarlyLook[]): Claim {
+    const { bell, looks } = this.#relaying;
+    looks.heard = this.#heard = bell.rings;
+    bell.early.clear();
+    this.#isAboutToLook = false;
     const { maxLanes, maxDeliveries } = this.#lanes.room;
     return {
       maxLanes: this.#portion.of(maxLanes),
@@ -259,7 +311,7 @@ export class ClaimLoop {
       maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
       subscriptions: this.#claimable(),
       isLooking: this.#pace.looksEverywhere(),
-      awaited: [],
+      awaited: early.length > 0 ? [...new Set(early.flatMap(({ topics }) => topics))] : [],
     };
   }
 
@@ -268,30 +320,50 @@ export class ClaimLoop {
    * last.
    */
   #claimable(): ReadonlyMap<string, Subscription> {
-    const { subscriptions, time, report } = this.#relaying;
+    const { subscriptions, time, report, looks } = this.#relaying;
     const fitting = [...subscriptions].filter(([, { subscriber }]) => time.fits(subscriber.timeoutMs));
+    looks.leavesOut ||= fitting.length < subscriptions.size;
     if (fitting.length === subscriptions.size && !this.#isBusy) return subscriptions;
     return new Map(rotate(fitting, report.ticks));
   }
 
-  /** Waits until all runs pause, a commit makes deliveries due, the relay has to stop, or this long. */
+  /** Waits until all runs pause, the bell rings for a loop that looks, the relay has to stop, or this long. */
   async #pause(ms: number): Promise<void> {
-    let endings: readonly (() => void)[] = [];
-    await new Promise<void>((wake) => {
+    // Handlers that wait for nothing have ended by then, which is no time at all.
+    await new Promise<void>((resolve) => process.nextTick(resolve));
+    const isLooking = !this.#isEnding;
+    if (this.#lanes.arePaused || (isLooking && this.#isCalled())) return;
+    const { signal } = this.#relaying.time;
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        clearTimeout(timer);
+        forget();
+        if (this.#wake === wake) this.#wake = null;
+        this.#isAboutToLook = isLooking;
+        resolve();
+      };
       const timer = setTimeout(wake, ms);
-      endings = [
-        () => clearTimeout(timer),
-        this.#bell.onRing(wake),
-        onAbort(this.#relaying.time.signal, wake),
-      ];
+      const forget = onAbort(signal, wake);
+      if (isLooking) this.#wake = wake;
       if (this.#lanes.count > 0) void this.#lanes.allPause().then(wake);
     });
-    for (const end of endings) end();
   }
+}
+
+/** All loops of the relay, see `Loops`. */
+interface RelaysLoops {
+  /** Whether one of them waits, and so will look again. */
+  readonly isWaiting: boolean;
+  /** Starts another one, if there may be one more. */
+  start(): void;
+  /** Notes that a loop looks for nothing more. */
+  noteEnding(loop: ClaimLoop): void;
 }
 
 /** How much a turn claims, and where. */
 type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
+
+const NO_LOOKS: readonly EarlyLook[] = [];
 
 const NO_PROBES: ReadonlyMap<string, number> = new Map();
 

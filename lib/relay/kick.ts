@@ -1,8 +1,8 @@
+import type { DueListener, SentCommit } from '../db/commits.ts';
 import type { Database } from '../db/connect.ts';
 import { KICK_BUDGET_MS } from '../lifetime.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
-import { sleep } from '../time.ts';
-import { Bell } from './bell.ts';
+import { Bell, EarlyLook } from './bell.ts';
 import { relay } from './relay.ts';
 import type { RelayOptions } from './relay.ts';
 
@@ -19,17 +19,20 @@ export interface KickOptions {
   readonly isLogged?: boolean;
 }
 
-/** One kick: how long its relay may look for work, and when its handlers must have ended. */
-type Kick = Pick<RelayOptions, 'until' | 'handlersUntil'>;
+/** One kick: how long its relay may look for work, when its handlers must have ended, and its ring of the bell. */
+type Kick = Pick<RelayOptions, 'until' | 'handlersUntil'> & { readonly ring: number };
 
 /**
- * Makes the function to call after a commit that made deliveries due (see `onDue`). It runs a relay at once, so that an
- * event does not wait for the cron's next look.
+ * Makes the listener of `onDue`, which is to be called after a commit that made deliveries due. It runs a relay at once,
+ * so that an event does not wait for the cron's next look.
  *
  * Each kick has one budget from the moment it arrives, and the life of the function that it arrives in. While the relay
- * of an earlier kick looks for work, the kick waits: that relay finds its event too. When that relay stops looking, the
- * newest kick runs another one with the rest of its budget, even while handlers of the earlier one still run. It covers
- * all kicks before it.
+ * of an earlier kick looks for work, the kick rings its bell, and one of its loops looks. When that relay stops looking,
+ * and has not answered the newest kick, that one runs another relay with the rest of its budget, even while handlers of
+ * the earlier one still run. It covers all kicks before it.
+ *
+ * A commit of `db.transaction` that only emitted is a kick when it is sent. The turn then waits in the database, for a
+ * moment, until the commit is made. If it has found it so, the commit's answer is no kick any more.
  */
 export function createKick({
   db,
@@ -38,39 +41,75 @@ export function createKick({
   onError,
   handlersUntil,
   isLogged = false,
-}: KickOptions): () => void {
+}: KickOptions): DueListener {
+  const bell = new Bell();
+  const early = new WeakMap<SentCommit, EarlyLook>();
   let newest: Kick | null = null;
-  /** Resolves when the relay that looks for work stops looking; null when none looks. */
-  let looking: Promise<void> | null = null;
+  /** The relay that looks for work; null when none does. */
+  let looking: { readonly until: number; readonly ended: Promise<void> } | null = null;
+
+  const begin = (): Kick => {
+    const until = Date.now() + KICK_BUDGET_MS;
+    bell.ring();
+    return (newest = { until, handlersUntil: handlersUntil?.(), ring: bell.rings });
+  };
 
   const answer = async (kick: Kick) => {
-    if (looking) {
-      await looking;
-      if (kick !== newest) return;
+    if (looking && Date.now() < looking.until) {
+      const { until, ended } = looking;
+      await ended;
+      const isAnswered = Date.now() < until && bell.answered >= kick.ring;
+      if (isAnswered || kick !== newest) return;
     }
-    const draining = drain(kick);
-    looking = looksUntil(kick.until, draining);
-    await draining;
+    await drain(kick);
   };
 
-  const drain = async (kick: Kick) => {
+  const drain = async ({ until, handlersUntil: handlersEndAt }: Kick) => {
+    let onLooked = () => {};
+    const ended = new Promise<void>((resolve) => (onLooked = resolve));
+    const own = (looking = { until, ended });
+    const end = () => {
+      if (looking === own) looking = null;
+      onLooked();
+    };
     try {
-      await relay({ db, subscribers, ...kick, isLogged });
+      await relay({
+        db,
+        subscribers,
+        until,
+        handlersUntil: handlersEndAt,
+        isLogged,
+        bell,
+        onLooked: end,
+      });
     } catch (error) {
       onError(error);
+    } finally {
+      end();
     }
   };
 
-  const looksUntil = async (until: number, draining: Promise<void>) => {
-    const drained = new AbortController();
-    await Promise.race([draining, sleep(until - Date.now(), drained.signal)]);
-    drained.abort();
-    looking = null;
+  const lookEarly = async (look: EarlyLook) => {
+    bell.early.add(look);
+    await answer(begin());
+    // Unless a turn took it with it.
+    bell.early.delete(look);
+    look.end(false);
   };
 
-  return () => {
-    Bell.of(db).ring();
-    newest = { until: Date.now() + KICK_BUDGET_MS, handlersUntil: handlersUntil?.() };
-    waitUntil(answer(newest));
+  const unlessMet = async (look: EarlyLook) => {
+    if (!(await look.isMet)) await answer(begin());
   };
+
+  const kick = (sent?: SentCommit) => {
+    Bell.of(db).ring();
+    const look = sent && early.get(sent);
+    waitUntil(look ? unlessMet(look) : answer(begin()));
+  };
+  const onSent = (sent: SentCommit) => {
+    const look = new EarlyLook(sent.topics);
+    early.set(sent, look);
+    waitUntil(lookEarly(look));
+  };
+  return Object.assign(kick, { onSent });
 }

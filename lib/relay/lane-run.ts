@@ -32,12 +32,17 @@ export class LaneRun {
 
   /** Begins the run. @param deliver the work of the run; by default, to deliver all that was claimed. */
   start(deliver: () => Promise<unknown> = () => this.#deliver()): void {
-    void deliver()
-      .catch((error: unknown) => (this.#error = error))
-      .finally(() => {
-        this.#isDone = true;
-        this.#whenPaused();
-      });
+    void this.#run(deliver);
+  }
+
+  async #run(deliver: () => Promise<unknown>): Promise<void> {
+    try {
+      await deliver();
+    } catch (error) {
+      this.#error = error;
+    }
+    this.#isDone = true;
+    this.#whenPaused();
   }
 
   /** Whether the slice ended before the claimed deliveries did: the claim was too large for such slow handlers. */
@@ -65,9 +70,14 @@ export class LaneRun {
     return this.#isDone && this.#leased.lease.isLost;
   }
 
-  /** Resolves when the run is done, or can't go on before its lease is extended. Never rejects. */
+  /** Whether the run is done, or can't go on before its lease is extended. */
+  get isPaused(): boolean {
+    return this.#isDone || this.#leased.lease.isAwaited;
+  }
+
+  /** Resolves when the run is paused. Never rejects. */
   async pauses(): Promise<void> {
-    if (this.#isDone || this.#leased.lease.isAwaited) return;
+    if (this.isPaused) return;
     await new Promise<void>((resolve) => (this.#whenPaused = resolve));
   }
 

@@ -6,6 +6,7 @@ import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { Turn } from '../deliveries/turn.ts';
 import type { LogBatch } from '../log.ts';
+import type { Bell } from './bell.ts';
 import type { RunOptions } from './leased-lane.ts';
 import { LaneRun } from './lane-run.ts';
 import { sizeOf, split } from './portion.ts';
@@ -26,6 +27,13 @@ export interface Relaying {
   readonly onTurn: (() => void) | undefined;
   /** Attempts that found nobody there, until they are settled. */
   readonly absences: Absences;
+  readonly bell: Bell;
+  readonly looks: {
+    /** How often the bell had rung when a loop last sent a turn that looks, unless that failed. */
+    heard: number;
+    /** Whether such a turn left subscriptions out, whose handlers no longer have enough time. */
+    leavesOut: boolean;
+  };
 }
 
 /** The database's clocks, as the runs of a turn's lanes read them. */
@@ -90,6 +98,7 @@ export class LeasedLanes {
    * @returns whether the claim was large, so that more is probably due.
    */
   deliver({ lanes, nowMs, clocks }: Pick<Turn, 'lanes' | 'nowMs'> & { readonly clocks: Clocks }): boolean {
+    if (lanes.length === 0) return false;
     // A relay whose process was suspended may claim a lane that one of its runs still delivers: the lease ran out, and
     // another relay may have held the lane meanwhile. A settlement takes one outcome of each lane.
     const claimed = new Set(lanes.map(({ id }) => id));
@@ -198,6 +207,13 @@ export class LeasedLanes {
   /** Keeps the runs from starting further handlers, so that they end soon. */
   startNothingMore(): void {
     this.#startsNothingMore = true;
+  }
+
+  /** Whether there are runs, and each is done, or waits for a longer lease. */
+  get arePaused(): boolean {
+    if (this.#runs.size === 0) return false;
+    for (const run of this.#runs) if (!run.isPaused) return false;
+    return true;
   }
 
   /** Resolves when every run is done, or waits for a longer lease. */

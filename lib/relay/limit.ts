@@ -32,7 +32,7 @@ export class HandlerTimeout extends Error {
 
 /**
  * Waits for a handler until its time limit, or until the relay has to stop. The handler's own signal aborts first, with
- * the same reason.
+ * the same reason. The timer is set once the handler waits for something, which many never do.
  */
 export async function withinLimit<Result>(
   handled: PromiseLike<Result>,
@@ -40,21 +40,26 @@ export async function withinLimit<Result>(
   timeoutMs: number,
   signal: AbortSignal | undefined,
 ): Promise<Result> {
-  let cut: (error: unknown) => void = () => undefined;
-  const stop = () => cut(signal?.reason);
-  const timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
-  const forget = onAbort(signal, stop);
+  let timer: NodeJS.Timeout | undefined;
+  let forget = () => {};
+  let isOver = false;
   try {
     return await new Promise<Result>((resolve, reject) => {
-      cut = (error) => {
+      const cut = (error: unknown) => {
         limit.abort(error);
         reject(error);
       };
       handled.then(resolve, reject);
+      process.nextTick(() => {
+        if (!isOver) timer = setTimeout(() => cut(new HandlerTimeout(timeoutMs)), timeoutMs);
+      });
+      if (!signal) return;
+      forget = onAbort(signal, () => cut(signal.reason));
       // The handler itself may have stopped the relay.
-      if (signal?.aborted) stop();
+      if (signal.aborted) cut(signal.reason);
     });
   } finally {
+    isOver = true;
     clearTimeout(timer);
     forget();
   }

@@ -4,8 +4,9 @@ import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { inRelaySpan } from '../telemetry/relay.ts';
-import { ClaimLoop } from './claim-loop.ts';
+import { Bell } from './bell.ts';
 import type { Relaying } from './leased-lanes.ts';
+import { Loops } from './loops.ts';
 import { RelayTime } from './relay-time.ts';
 import { Absences } from './presence.ts';
 import { emptyReport } from './report.ts';
@@ -32,19 +33,17 @@ export interface RelayOptions {
   readonly isLogged?: boolean;
   /** Called after each turn that the database answered. */
   readonly onTurn?: () => void;
+  /** Wakes the relay; by default the one of the database. */
+  readonly bell?: Bell;
+  /** Called when the relay looks for work no more. Handlers may still run. */
+  readonly onLooked?: () => void;
 }
-
-/**
- * Claim loops that a busy relay runs in addition to its first: while the database settles for one loop, handlers run in
- * another, and a third claims. More loops gain nothing; each costs a connection.
- */
-const MAX_OTHER_LOOPS = 2;
 
 /** Events fanned out after which a relay vacuums when it ends; a busy one does after ten times as many. */
 const VACUUM_WHEN_IDLE = 1000;
 
 /**
- * Delivers due deliveries until nothing is due or the time is up. See `ClaimLoop` for its steps.
+ * Delivers due deliveries until nothing is due or the time is up. See `Loops` and `ClaimLoop`.
  *
  * Any number of relays may run at once, in one process or many. When a relay dies, another one delivers its claimed
  * deliveries once the leases have run out. When the time is up, running handlers are awaited up to their own limits.
@@ -64,22 +63,10 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     lines: options.isLogged ? new LogBatch() : undefined,
     onTurn: options.onTurn,
     absences: new Absences(),
+    bell: options.bell ?? Bell.of(options.db),
+    looks: { heard: 0, leavesOut: false },
   };
-  const failures: unknown[] = [];
-  const fail = (error: unknown) => void failures.push(error);
-  const others = new Set<Promise<void>>();
-  const startAnother = () => {
-    if (others.size === MAX_OTHER_LOOPS) return;
-    const other = new ClaimLoop(relaying)
-      .run()
-      .catch(fail)
-      .finally(() => others.delete(other));
-    others.add(other);
-  };
-  await new ClaimLoop(relaying, startAnother).run().catch(fail);
-  // All of them, also when one has failed: the others have lanes in hand.
-  await Promise.all(others);
-  if (failures.length > 0) throw failures[0];
+  await new Loops(relaying, options.onLooked).run();
   await vacuumAfter(options.db, 0, VACUUM_WHEN_IDLE);
   return relaying.report;
 }

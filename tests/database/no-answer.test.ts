@@ -1,7 +1,8 @@
-import { afterEach, describe, expect, inject, onTestFinished, vi } from 'vitest';
+import { describe, expect, inject, onTestFinished, vi } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
 import type { Connection } from '../../lib/db/connect.ts';
+import { Deadlines } from '../../lib/db/deadlines.ts';
 import { driverOf, limitStatements, run, TURN_LIMIT_MS } from '../../lib/db/statement.ts';
 import { takeTurn } from '../../lib/deliveries/turn.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
@@ -18,10 +19,6 @@ const drivers = {
   'Neon’s driver': async (url: string, proxy: FlightCounter) => await connectWithNeon(url, proxy.urlOf(url)),
 };
 
-afterEach(() => {
-  vi.useRealTimers();
-});
-
 describe.for(Object.entries(drivers))('a connection of %s that no longer answers', ([, open]) => {
   const start = async () => {
     const url = await createDatabase(inject('postgresUrl'));
@@ -33,31 +30,29 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
     });
     return { ...connection, proxy };
   };
-  /** Lets the limit pass without waiting for it. @param asked calls `silence`, and then sends a statement. */
-  const after = async (
-    ms: number,
-    proxy: FlightCounter,
-    asked: (silence: () => void) => Promise<unknown>,
-  ) => {
+  /** Has the deadlines pass without waiting for them. @param asked calls `silence`, and then sends a statement. */
+  const overdue = async (proxy: FlightCounter, asked: (silence: () => void) => Promise<unknown>) => {
     const silenced = gate();
-    let isOver = false;
+    const deadlines = vi.spyOn(Deadlines.prototype, 'set');
+    onTestFinished(() => deadlines.mockRestore());
     const answer = asked(() => {
       proxy.silence();
-      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      deadlines.mockClear();
       silenced.open();
     }).then(
       () => 'answered',
       (error: unknown) => error,
     );
-    void answer.then(() => (isOver = true));
     await silenced.opened;
-    // The connection is taken in a few turns of the event loop.
-    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
-    await vi.advanceTimersByTimeAsync(ms - 1);
-    const wasOver = isOver;
-    await vi.advanceTimersByTimeAsync(1);
-    vi.useRealTimers();
-    return { wasOver, error: await answer };
+    // The limit has two parts, and the second is set when the first is over.
+    let limitMs = 0;
+    for (let part = 0; part < 2; part += 1) {
+      await expect.poll(() => deadlines.mock.calls.length).toBe(part + 1);
+      const [ms, pass] = deadlines.mock.lastCall!;
+      limitMs += ms;
+      pass();
+    }
+    return { limitMs, error: await answer };
   };
   const nothing = {
     outcomes: [],
@@ -74,12 +69,12 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
   test('fails a turn after 15 seconds, and the next turn has another connection', async () => {
     const { db, proxy } = await start();
     await takeTurn(db, nothing);
-    const silent = await after(TURN_LIMIT_MS, proxy, (silence) => {
+    const silent = await overdue(proxy, (silence) => {
       silence();
       return takeTurn(db, nothing);
     });
     expect(silent).toMatchObject({
-      wasOver: false,
+      limitMs: TURN_LIMIT_MS,
       error: { code: 'no_answer', message: 'the database had not answered after 15 s' },
     });
     expect(await takeTurn(db, nothing)).toMatchObject({ fannedOut: 0 });
@@ -100,10 +95,7 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
           await run(tx, select);
         });
       await act(() => undefined);
-      expect(await after(limitMs, proxy, act)).toMatchObject({
-        wasOver: false,
-        error: { code: 'no_answer' },
-      });
+      expect(await overdue(proxy, act)).toMatchObject({ limitMs, error: { code: 'no_answer' } });
       await act(() => undefined);
     },
   );
@@ -111,11 +103,11 @@ describe.for(Object.entries(drivers))('a connection of %s that no longer answers
   test('fails a statement that runs alone after five minutes', async () => {
     const { db, proxy } = await start();
     await run(driverOf(db), select);
-    const silent = await after(5 * MINUTE, proxy, (silence) => {
+    const silent = await overdue(proxy, (silence) => {
       silence();
       return run(driverOf(db), select);
     });
-    expect(silent).toMatchObject({ wasOver: false, error: { code: 'no_answer' } });
+    expect(silent).toMatchObject({ limitMs: 5 * MINUTE, error: { code: 'no_answer' } });
     expect(await run(driverOf(db), select)).toEqual([{ one: 1 }]);
   });
 

@@ -1,4 +1,3 @@
-import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, vi } from 'vitest';
 
 import type { Transaction } from '../../lib/db/connect.ts';
@@ -7,6 +6,7 @@ import { PermanentError, RetryAfter } from '../../lib/subscribers/outcome.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import type { TransactionalBatchContext, TransactionalContext } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE, SECOND } from '../../lib/time.ts';
+import { loseAnswers } from '../support/lost-answers.ts';
 import { contradictions, deliveriesOf, drain, emitPayments, numbers, rows, START } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
@@ -186,23 +186,9 @@ describe('a commit that transactional handlers share (rule 17)', () => {
   test('uses no attempt and takes effect once when the answer to the commit is lost', async ({ bus }) => {
     await emitPayments(bus.db, 1, 3);
     await drain(bus.db, []);
-    const query = pg.Client.prototype.query as (...asked: unknown[]) => Promise<unknown>;
     let isLost = false;
-    const losing = async (client: pg.Client, asked: unknown[]) => {
-      const answer = await Reflect.apply(query, client, asked);
-      const { text } = asked[0] as { text?: string };
-      if (text !== 'commit' || isLost) return answer;
-      isLost = true;
-      throw new Error('Connection terminated unexpectedly');
-    };
-    vi.spyOn(pg.Client.prototype, 'query').mockImplementation(function (
-      this: pg.Client,
-      ...asked: unknown[]
-    ): unknown {
-      return losing(this, asked);
-    });
+    loseAnswers({ after: (text) => text === 'commit' && !isLost && (isLost = true) });
     await drain(bus.db, [writing()]);
-    vi.restoreAllMocks();
     expect(isLost).toBe(true);
     expect(transactions()).toEqual([[1, 2, 3]]);
     expect(await effects(bus)).toEqual([1, 2, 3]);

@@ -1,0 +1,184 @@
+import pg from 'pg';
+import { describe, expect, onTestFinished, vi } from 'vitest';
+
+import { onDue } from '../../lib/db/commits.ts';
+import { run } from '../../lib/db/statement.ts';
+import type * as Turns from '../../lib/deliveries/turn.ts';
+import { emit } from '../../lib/outbox/emit.ts';
+import { createKick } from '../../lib/relay/kick.ts';
+import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { test } from '../support/bus-test.ts';
+import { contradictions, emitPayments, gate, payment, rows } from '../support/bus.ts';
+import type { Bus } from '../support/bus.ts';
+
+/** Takes the place of a turn that waits in the database, while a test has one. */
+const turns = vi.hoisted(() => ({ awaiting: null as typeof Turns.takeTurn | null }));
+vi.mock('../../lib/deliveries/turn.ts', async (importOriginal) => {
+  const original = await importOriginal<typeof Turns>();
+  const takeTurn: typeof Turns.takeTurn = async (db, options) =>
+    await (options.awaited.length > 0 && turns.awaiting ? turns.awaiting : original.takeTurn)(db, options);
+  return { ...original, takeTurn };
+});
+
+/** A kick that commits call, until the test ends. */
+function kicking(bus: Bus, subscribers: AttachedSubscriber[]) {
+  const work: Promise<void>[] = [];
+  const errors: unknown[] = [];
+  const kick = createKick({
+    db: bus.db,
+    subscribers,
+    waitUntil: (promise) => work.push(promise),
+    onError: (error) => errors.push(error),
+  });
+  onTestFinished(onDue(bus.db, kick));
+  const done = async () => {
+    while (work.length > 0) await work.shift();
+    expect(errors).toEqual([]);
+  };
+  return { done };
+}
+
+type Settle = (error: Error | null, result?: unknown) => void;
+
+/** Notes when turns and commits are sent and answered. @param holds delays the answers to some of them. */
+function watch(holds: (sent: string) => Promise<void> | undefined = () => undefined): string[] {
+  const query = pg.Client.prototype.query as (...asked: unknown[]) => unknown;
+  const seen: string[] = [];
+  const spy = vi.spyOn(pg.Client.prototype, 'query').mockImplementation(function (
+    this: pg.Client,
+    ...asked: unknown[]
+  ): unknown {
+    const sent = nameOf(asked[0]);
+    const settle = asked.at(-1);
+    if (sent === null || typeof settle !== 'function') return Reflect.apply(query, this, asked);
+    seen.push(sent);
+    const answered = (error: Error | null, result: unknown) => {
+      seen.push(`${sent}: ${error ? 'failed' : 'answered'}`);
+      (settle as Settle)(error, result);
+    };
+    const held = holds(sent);
+    return Reflect.apply(query, this, [
+      ...asked.slice(0, -1),
+      (error: Error | null, result: unknown) =>
+        held ? void held.then(() => answered(error, result)) : answered(error, result),
+    ]);
+  });
+  onTestFinished(() => spy.mockRestore());
+  return seen;
+}
+
+function nameOf(asked: unknown): string | null {
+  if (asked === 'commit') return 'commit';
+  const { text, values } = asked as { text?: string; values?: unknown[] };
+  if (!text?.includes('postbud_turn')) return null;
+  return values![0] === null ? 'look' : 'settlement';
+}
+
+const emitOne = (bus: Bus, number: number) =>
+  bus.db.transaction((tx) => emit(tx, 'payment.captured', payment(number), { orderingKey: `${number}` }));
+
+describe('a kick', () => {
+  test('that comes while a settlement is in flight is answered by another loop at once', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const goOn = gate();
+    const seen = watch((sent) => (sent === 'settlement' && !handed.includes(2) ? goOn.opened : undefined));
+    const { done } = kicking(bus, [ledger()]);
+    await emitOne(bus, 1);
+    await expect.poll(() => seen).toContain('settlement');
+    await emitOne(bus, 2);
+    await expect.poll(() => handed).toEqual([1, 2]);
+    goOn.open();
+    await done();
+    const [first, second] = [seen.indexOf('settlement: answered'), seen.indexOf('settlement')];
+    expect(seen.slice(second, first)).toContain('look: answered');
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('starts three loops at most: the first that comes back takes another turn', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const goOn = gate();
+    const seen = watch((sent) => (sent === 'look' ? goOn.opened : undefined));
+    const { done } = kicking(bus, [ledger()]);
+    for (let number = 1; number <= 6; number += 1) await emitPayments(bus.db, number, number);
+    const looks = () => seen.filter((sent) => sent === 'look').length;
+    await expect.poll(looks).toBe(3);
+    goOn.open();
+    await done();
+    expect(handed).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('leaves with the commit, and delivers once', async ({ bus, handed, ledger }) => {
+    const seen = watch();
+    const { done } = kicking(bus, [ledger()]);
+    await emitOne(bus, 1);
+    await done();
+    expect(seen.slice(0, 2)).toEqual(['commit', 'look']);
+    expect(handed).toEqual([1]);
+    expect(await contradictions(bus.db)).toEqual([]);
+  });
+
+  test('whose turn found the commit made needs no other look at its answer', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    const { takeTurn } = await vi.importActual<typeof Turns>('../../lib/deliveries/turn.ts');
+    const seen = watch();
+    turns.awaiting = async (db, options) => {
+      await expect.poll(() => seen).toContain('commit: answered');
+      return { ...(await takeTurn(db, options)), isMet: true };
+    };
+    onTestFinished(() => void (turns.awaiting = null));
+    const { done } = kicking(bus, [ledger()]);
+    await emitOne(bus, 1);
+    await done();
+    expect(handed).toEqual([1]);
+    expect(seen.filter((sent) => sent === 'look' || sent === 'settlement')).toEqual(['look', 'settlement']);
+  });
+
+  test('with a commit that fails costs a turn that finds nothing', async ({ bus, handed, ledger }) => {
+    await rows(bus.db, 'create table seats (number int unique deferrable initially deferred)');
+    onTestFinished(async () => void (await rows(bus.db, 'drop table seats')));
+    const seen = watch();
+    const { done } = kicking(bus, [ledger()]);
+    const taken = bus.db.transaction(async (tx) => {
+      await run(tx, { text: 'insert into seats values (1), (1)', values: [] });
+      await emit(tx, 'payment.captured', payment(1));
+    });
+    await expect(taken).rejects.toMatchObject({ code: '23505' });
+    await done();
+    expect(handed).toEqual([]);
+    expect(seen.filter((sent) => !sent.startsWith('commit'))).toEqual(['look', 'look: answered']);
+  });
+});
+
+test('two hundred events make no AbortController, and no timers but the pool’s own', async ({
+  bus,
+  handed,
+  ledger,
+}) => {
+  const { done } = kicking(bus, [ledger(async () => undefined)]);
+  await emitOne(bus, 0);
+  await done();
+  const controllers = vi.spyOn(globalThis, 'AbortController');
+  const timers = vi.spyOn(globalThis, 'setTimeout');
+  for (let number = 1; number <= 200; number += 1) {
+    await emitOne(bus, number);
+    await done();
+  }
+  // The pool's close idle connections after five seconds.
+  const own = timers.mock.calls.filter(([, ms]) => ms !== 5000);
+  const made = controllers.mock.calls.length;
+  timers.mockRestore();
+  controllers.mockRestore();
+  expect(handed).toHaveLength(201);
+  expect(made).toBe(0);
+  expect(own.length).toBeLessThan(20);
+});
