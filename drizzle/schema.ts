@@ -266,7 +266,6 @@ export const lanes = pgTable(
       'lanes_kind',
       sql`(slot is null) = (ordering_key is not null) and (home_id is null) = (held_key = '')`,
     ),
-    check('lanes_slots_of_this_release', sql`slot is null or needed_version is not distinct from 32767`),
   ],
 );
 

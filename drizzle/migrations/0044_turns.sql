@@ -4,6 +4,8 @@ alter table lanes add column leased_until timestamptz;--> statement-breakpoint
 alter table lanes add column next_look_at timestamptz
   generated always as (coalesce(due_at, case when lease_token is not null then leased_until end)) stored;--> statement-breakpoint
 alter table lanes drop constraint lanes_lease;--> statement-breakpoint
+-- Each statement that changes a row reads its checks anew: release 0.2 is gone.
+alter table lanes drop constraint if exists lanes_slots_of_this_release;--> statement-breakpoint
 alter table lanes add constraint lanes_lease
   check (lease_token is null or due_at is not null or leased_until is not null);--> statement-breakpoint
 -- Updates of a lane stay on its page.
@@ -763,7 +765,6 @@ begin
       tail = greatest(lanes.tail, outcome.head_is),
       careful_to = greatest(lanes.careful_to, outcome.careful_to),
       waits_for_version = case when lanes.head = outcome.head_was then outcome.waits_for_version end,
-      needed_version = case when lanes.slot is not null then 32767 end,
       lease_token = case when outcome.keep_until is not null then lanes.lease_token end,
       leased_until = case when outcome.keep_until is not null
         then greatest(lanes.leased_until, lanes.due_at, to_timestamp(outcome.keep_until / 1000)) end,
@@ -1023,9 +1024,9 @@ $$;--> statement-breakpoint
 -- The order of locks is that of lib/deliveries/locks.ts: the fan-out's, then all lanes that are changed, in the order of
 -- their ids, then events, then counters. A claim passes over lanes that others have locked.
 --
--- With `max_lanes` 0 it only settles: the relay's time is up. Lanes that it has lengthened or settled itself, and no others
--- where none is due, are leased without being made due first. Without `is_looking` it asks only for these, if they are few;
--- finding none of them it looks everywhere. `max_events`, `is_careful`, `awaited` and `memory` are for the fan-out.
+-- With `max_lanes` 0 it only settles: the relay's time is up. Lanes that it has lengthened or settled itself are leased without
+-- being made due first, if they are few. With `is_looking` it looks at all that is due, and then nothing comes before what has
+-- waited longer. `max_events`, `is_careful`, `awaited` and `memory` are for the fan-out.
 create or replace function postbud_turn_4(
   outcomes postbud_outcome_2[],
   delivered_lanes bigint[], delivered_homes bigint[], delivered_positions text[], delivered_at_ms float8[],
@@ -1062,7 +1063,7 @@ declare
   has_recovered boolean;
   is_paused boolean;
   is_bounded boolean;
-  is_crowded boolean;
+  is_crowded boolean := false;
   is_direct boolean;
   settled record;
   settlement json;
@@ -1111,16 +1112,21 @@ begin
   end if;
   -- After the lanes are locked: who begins a backfill, or halts a lane, locks them too.
   select exists (select from outages where recovered_at is null), exists (select from outages where recovered_at is not null),
-    exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null),
-    max_lanes > 0 and coalesce((select min(due_at) from lanes) <= now_at, false)
-  into is_down, has_recovered, is_paused, is_bounded, is_crowded;
-  if is_crowded then
-    -- Lanes of subscribers that are not attached here are due for long.
-    select count(*) = 32 or coalesce(bool_or(topic || ' ' || subscriber = any (names)), false) into is_crowded
-    from (select topic, subscriber from lanes where due_at <= now_at order by due_at limit 32) as first;
+    exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null)
+  into is_down, has_recovered, is_paused, is_bounded;
+  -- With many subscriptions, whether anything is due at all is asked first. Lanes of subscribers that are not attached here
+  -- are due for long.
+  if max_lanes > 0 and is_looking
+    and (cardinality(names) <= 32 or exists (select from lanes where due_at <= now_at order by due_at limit 1))
+  then
+    is_crowded := exists (
+      select from unnest(names) as name, lateral (
+        select from lanes
+        where topic = split_part(name, ' ', 1) and subscriber = split_part(name, ' ', 2) and due_at <= now_at limit 1
+      ) as due
+    );
   end if;
-  is_direct := max_lanes > 0 and coalesce(cardinality(wanted), 0) <= least(few, max_lanes)
-    and not (is_crowded and is_looking);
+  is_direct := max_lanes > 0 and coalesce(cardinality(wanted), 0) <= least(few, max_lanes) and not is_crowded;
   if outcomes is not null then
     foreach outcome in array outcomes loop
       if locked.tokens[array_position(locked.ids, outcome.id)] = outcome.token then
@@ -1129,7 +1135,7 @@ begin
     end loop;
     settled := postbud_settle_3(outcomes, delivered_lanes, delivered_homes, delivered_positions, delivered_at_ms,
       delivered_in_ms, unfinished, leaving, locked.ids, locked.topics, locked.subscribers, held, is_bounded,
-      is_direct and not is_crowded, now_at);
+      is_direct, now_at);
     changes := changes || settled.changes;
     settlement := json_build_object('held', held, 'leftFor', settled.left_for, 'delivered', settled.delivered,
       'failed', settled.failed, 'waited', settled.waited, 'deadLettered', settled.dead_lettered);

@@ -1,3 +1,6 @@
+/** How often turns look at all due lanes, while emits bring work. */
+const LOOK_EVERY_MS = 100;
+
 /** Wakes the claim loops of relays in this process when an event was committed. */
 export class Bell {
   static readonly #bells = new WeakMap<object, Bell>();
@@ -16,6 +19,19 @@ export class Bell {
   /** Looks that no turn has been sent for yet. */
   readonly early = new Set<EarlyLook>();
   readonly #listeners = new Set<() => void>();
+  #lookedAt = -Infinity;
+
+  /** Has the next turn look at all due lanes. */
+  oweLook(): void {
+    this.#lookedAt = -Infinity;
+  }
+
+  /** Whether a turn has to look at all due lanes. After true, the time counts from now. */
+  takeLook(): boolean {
+    if (performance.now() - this.#lookedAt < LOOK_EVERY_MS) return false;
+    this.#lookedAt = performance.now();
+    return true;
+  }
 
   ring(): void {
     this.rings += 1;

@@ -132,6 +132,7 @@ export class ClaimLoop {
       const { rescued, isClockBack } = await notePass(db, time.overriddenNow());
       if (turn.isClockBack || isClockBack) await takeBackTimes(db);
       found = rescued + (await this.#followOutages(turn)) + (await this.#addressAndVacuum(turn));
+      if (found > 0) this.#relaying.bell.oweLook();
     } catch (error) {
       await this.#outlast(error);
       return true;
@@ -169,7 +170,9 @@ export class ClaimLoop {
     report.fannedOut += fannedOut;
     onTurn?.();
     this.#lanes.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
-    if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork(!lanes.every(({ isWhole }) => isWhole));
+    if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
+    // A look that found something may have left something.
+    if (lanes.length > 0 && (claim.isLooking || !lanes.every(({ isWhole }) => isWhole))) bell.oweLook();
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
@@ -310,7 +313,7 @@ export class ClaimLoop {
       maxDeliveries: this.#portion.of(maxDeliveries),
       maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
       subscriptions: this.#claimable(),
-      isLooking: this.#pace.looksEverywhere(),
+      isLooking: bell.takeLook(),
       awaited: early.length > 0 ? [...new Set(early.flatMap(({ topics }) => topics))] : [],
     };
   }

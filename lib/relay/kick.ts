@@ -104,6 +104,8 @@ export function createKick({
   const kick = (sent?: SentCommit) => {
     Bell.of(db).ring();
     const look = sent && early.get(sent);
+    // More may be due than what was emitted.
+    if (!look) bell.oweLook();
     waitUntil(look ? unlessMet(look) : answer(begin()));
   };
   const onSent = (sent: SentCommit) => {

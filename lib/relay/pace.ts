@@ -4,9 +4,6 @@ import { SECOND } from '../time.ts';
 const LOOK_AGAIN_MS = 2;
 const LOOK_AGAIN_LIMIT_MS = 250;
 
-/** How often a loop asks for all due lanes while its own fan-out brings work. */
-const LOOK_EVERYWHERE_MS = 100;
-
 /** How often the outcomes of unfinished lanes are settled. A crash repeats at most this much work. */
 const PARTIAL_MS = 500;
 
@@ -18,13 +15,11 @@ export class Pace {
   #lookAgainMs = LOOK_AGAIN_MS;
   #lastWorkAt = performance.now();
   #lastPartialAt = performance.now();
-  #lastLookAt = performance.now();
 
-  /** Notes that a turn found work. @param hasMore whether one of its lanes has deliveries beyond the claimed ones. */
-  foundWork(hasMore: boolean): void {
+  /** Notes that a turn found work. */
+  foundWork(): void {
     this.#lookAgainMs = LOOK_AGAIN_MS;
     this.#lastWorkAt = performance.now();
-    if (hasMore) this.#lastLookAt = -Infinity;
   }
 
   /** How long to wait before the next look: longer each time, until work is found. */
@@ -32,13 +27,6 @@ export class Pace {
     const ms = this.#lookAgainMs;
     this.#lookAgainMs = Math.min(LOOK_AGAIN_LIMIT_MS, ms * 2);
     return ms;
-  }
-
-  /** Whether this turn asks for all due lanes. After true, the time counts from now. */
-  looksEverywhere(): boolean {
-    if (performance.now() - this.#lastLookAt < LOOK_EVERYWHERE_MS) return false;
-    this.#lastLookAt = performance.now();
-    return true;
   }
 
   /** Whether this turn settles the outcomes of unfinished lanes. After true, the time counts from now. */

@@ -66,6 +66,8 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     bell: options.bell ?? Bell.of(options.db),
     looks: { heard: 0, leavesOut: false },
   };
+  // A kick's relay looks at all due lanes now and then, any other one at once.
+  if (!options.bell) relaying.bell.oweLook();
   await new Loops(relaying, options.onLooked).run();
   await vacuumAfter(options.db, 0, VACUUM_WHEN_IDLE);
   return relaying.report;
