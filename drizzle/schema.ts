@@ -260,11 +260,9 @@ export const lanes = pgTable(
     index('lanes_due_at')
       .on(table.dueAt)
       .where(sql`due_at is not null`),
-    check('lanes_lease', sql`lease_token is null or due_at is not null or leased_until is not null`),
-    check('lanes_head', sql`head <= tail`),
     check(
-      'lanes_kind',
-      sql`(slot is null) = (ordering_key is not null) and (home_id is null) = (held_key = '')`,
+      'lanes_state',
+      sql`head <= tail and (lease_token is null or coalesce(due_at, leased_until) is not null)`,
     ),
   ],
 );
@@ -355,17 +353,10 @@ export const deliveries = pgTable(
     index('deliveries_dismissed')
       .on(table.dismissedAt)
       .where(sql`dismissed_at is not null`),
-    // A single check, because it runs at each of a delivery's two writes.
+    // Short, because it is read anew by each of a delivery's two writes.
     check(
       'deliveries_state',
-      sql`case state
-        when 'delivered' then delivered_at is not null and dead_lettered_at is null and error_group is null
-          and dismissed_at is null
-        when 'dead_lettered' then delivered_at is null and (dead_lettered_at is null) = (dismissed_at is not null)
-          and (error_group is null) = (dismissed_at is not null)
-        else delivered_at is null and dead_lettered_at is null and error_group is null and dismissed_at is null
-          and (state = 'pending' or (attempts > 0 and next_attempt_at is not null))
-      end`,
+      sql`(state = 'delivered') = (delivered_at is not null) and (state = 'dead_lettered') = (coalesce(dead_lettered_at, dismissed_at) is not null)`,
     ),
   ],
 );
