@@ -2,7 +2,7 @@ import { transact } from '../db/connect.ts';
 import type { Database, Transaction } from '../db/connect.ts';
 import { limitStatements, run } from '../db/statement.ts';
 import { DAY } from '../time.ts';
-import { FAN_OUT_LOCK, PRUNE_LOCK } from './locks.ts';
+import { PRUNE_LOCK } from './locks.ts';
 
 export interface PruneOptions {
   readonly db: Database;
@@ -66,7 +66,6 @@ export async function prune(options: PruneOptions): Promise<Pruned> {
   }
   for (const text of [FORGET_ADDRESSES, PRUNE_ERRORS, PRUNE_INCIDENTS, PRUNE_UNCLAIMED])
     await within((tx) => run(tx, { text, values: [keepMs, now?.toISOString() ?? null] }));
-  await within(pruneLanes);
   await within((tx) => run(tx, { text: PRUNE_HOURS, values: [now?.toISOString() ?? null] }));
   return total;
 }
@@ -134,16 +133,6 @@ const PRUNE = `
   select (select count(*)::int from event) as events, (select count(*)::int from delivery) as deliveries,
     case when (select count(*) from seen) = ${BATCH} then (select id::text from seen order by id desc limit 1) end
       as last`;
-
-/** Deletes lanes that release 0.2 made for single keys, once their last delivery is gone. Fan-out must not use them. */
-async function pruneLanes(tx: Transaction): Promise<void> {
-  await run(tx, { text: `select pg_advisory_xact_lock(${FAN_OUT_LOCK}, 0)`, values: [] });
-  await run(tx, { text: PRUNE_LANES, values: [] });
-}
-
-const PRUNE_LANES = `
-  delete from lanes where ordering_key > '' and due_at is null
-    and not exists (select from deliveries where lane_id = lanes.id)`;
 
 const FORGET_ADDRESSES = `
   update notifications set email = null

@@ -334,7 +334,7 @@ describe('a database that release 0.2 has used', () => {
     return connection.db;
   }
 
-  test('keeps the lanes of its keys, and new events of a key come after the older ones', async ({
+  test('has the lanes of its keys become part of the shared ones, and new events of a key come after the older ones', async ({
     bus,
     handed,
     ledger,
@@ -351,52 +351,7 @@ describe('a database that release 0.2 has used', () => {
     expect(handed.toSorted()).toEqual([2, 5]);
     await drain(db, [attached], { now: START + MINUTE });
     expect(handed.filter((number) => number !== 5)).toEqual([2, 2, 3, 4]);
-    expect(await lanesOf(bus, db)).toEqual(['strict key 0', 'shared']);
+    expect(await lanesOf(bus, db)).toEqual(['shared', 'shared']);
     expect(await contradictions(db)).toEqual([]);
-  });
-
-  test('drops the lane of a key with the last delivery in it', async ({ bus }) => {
-    const db = await databaseOfRelease02();
-    await migrate(db);
-    const everybody = (['bookings', 'ledger', 'notifications', 'accounting'] as const).map((name) =>
-      subscriber(name, { 'payment.captured': () => undefined }),
-    );
-    await drain(db, everybody);
-    expect(await lanesOf(bus, db)).toEqual(['strict key 0']);
-    await rows(db, `update events set id = overlay(id::text placing '00000000' from 1 for 8)::uuid`);
-    await rows(
-      db,
-      `update deliveries set event_id = overlay(event_id::text placing '00000000' from 1 for 8)::uuid`,
-    );
-    await prune({ db, until: Date.now() + 10_000, now: new Date(START + 60 * DAY) });
-    expect(await lanesOf(bus, db)).toEqual([]);
-    await emitPayments(db, 4, 4, { orderingKey: 'key 0' });
-    await drain(db, everybody);
-    expect(await lanesOf(bus, db)).toEqual(['shared']);
-  });
-
-  test('leaves to this release the fan-out of events that would overtake others in a shared lane', async ({
-    bus,
-  }) => {
-    await emitPayments(bus.db, 1, 1, { orderingKey: one });
-    await drain(bus.db, []);
-    const asRelease02 = rows(
-      bus.db,
-      `insert into lanes (topic, subscriber, ordering_key, tail) values ('payment.captured', 'ledger', $1, 9)
-       on conflict (topic, subscriber, ordering_key) do update set tail = excluded.tail`,
-      [one],
-    );
-    await expect(asRelease02).rejects.toThrow('in a shared lane');
-    await rows(
-      bus.db,
-      `insert into lanes (topic, subscriber, ordering_key, tail) values ('payment.captured', 'ledger', $1, 9)`,
-      [elsewhere],
-    );
-    // What it finds due it can read, and the lanes of this release it can not.
-    const due = await rows(
-      bus.db,
-      'select from lanes where coalesce(needed_version, 0) <= 1000 and slot is not null',
-    );
-    expect(due).toEqual([]);
   });
 });

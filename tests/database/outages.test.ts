@@ -4,7 +4,7 @@ import { outageDuty, perform } from '../../lib/cron/duties.ts';
 import type { Database } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { PermanentError } from '../../lib/subscribers/outcome.ts';
-import { DAY, HOUR, MINUTE } from '../../lib/time.ts';
+import { DAY, HOUR, MINUTE, SECOND } from '../../lib/time.ts';
 import {
   START,
   contradictions,
@@ -301,6 +301,7 @@ describe('what an outage used up before it was known', () => {
     await emitKeys(bus.db, 1, 2, (number) => `booking ${number}`);
     await drain(bus.db, [attached]);
     await emitKeys(bus.db, 3, 3, (number) => `booking ${number}`);
+    await drain(bus.db, [attached], { now: START + 30 * SECOND });
     await drain(bus.db, [attached], { now: START + MINUTE });
     isDown = true;
     await emitKeys(bus.db, 4, 6, (number) => `booking ${number}`);

@@ -113,12 +113,13 @@ describe('a statement of the bus', () => {
       const work = await workOf(bus, used, then);
       await used.close();
       for (const part of [
-        'with recursive awaiting',
+        'from awaiting_fan_out where number > scan_from',
         'insert into deliveries',
-        'with settled as',
+        'update deliveries set state',
         'with attempt as',
         'where (next.lane_id, next.lane_key',
-        'with due as',
+        'update lanes set tail',
+        'update lanes set head',
       ])
         expect([...work.keys()]).toContainEqual(expect.stringContaining(part));
       for (const [name, [ofUsed, ofFresh]] of work)
