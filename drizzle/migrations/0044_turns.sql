@@ -564,11 +564,14 @@ begin
       end;
     end loop;
   end if;
-  if is_quiet and events = found_events then
+  if is_quiet then
+    -- Only the locks of these topics are known.
     memory := case when is_durable then memory end;
+    is_awaited := events < found_events;
     return;
   end if;
-  -- How far all is fanned out, but for what is pinned; and the same for each pin whose moment has come.
+  -- How far all is fanned out, but for what is pinned; and the same for each pin whose moment has come. Not beyond the numbers
+  -- that were drawn before the locks were read: of the emitters that came since, some are open.
   with left_over as materialized (
     select number, created_at, topic, (hashtext(topic)::bigint & 4294967295)::text as lock
     from awaiting_fan_out where number > scan_from order by number limit 1000
@@ -580,8 +583,8 @@ begin
     coalesce(bool_or(created_at > at + interval '10 seconds'), false) as is_ahead
   into rest from left_over;
   is_ahead := rest.is_ahead;
-  memory := memory || jsonb_build_object('movedAt', extract(epoch from at), 'from', coalesce(rest.first - 1,
-      case when rest.events = 1000 then rest.upto else greatest(number_now, scan_from) end),
+  memory := memory || jsonb_build_object('movedAt', extract(epoch from at), 'from', greatest(scan_from,
+      least(number_now, coalesce(rest.first - 1, case when rest.events = 1000 then rest.upto else number_now end))),
     'wholeAt', case when is_whole then to_jsonb(extract(epoch from at)) else memory -> 'wholeAt' end, 'pins', (
       select jsonb_object_agg(lock, pin || case
         when passed ? lock and rest.events < 1000 then jsonb_build_object('from',
@@ -1278,6 +1281,7 @@ declare
   tails bigint[];
   firsts timestamptz[];
   due record;
+  has_found_due boolean := false;
   claimed json;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
@@ -1401,6 +1405,7 @@ begin
   if max_lanes > 0 and claimed is null and (is_crowded or not is_direct) then
     due := postbud_find_due_1(names, versions, leases_ms, waits, is_down, max_lanes, now_at);
     if due.ids is not null then
+      has_found_due := true;
       -- In a newer snapshot, now that they are locked, as all that follows.
       locked := postbud_lock_lanes_1(due.ids);
       turns := null;
@@ -1421,7 +1426,7 @@ begin
   return json_build_object('now', extract(epoch from now_at) * 1000,
     'clock', extract(epoch from coalesce(clock, clock_timestamp())) * 1000, 'fannedOut', fanned_out,
     'isAwaited', is_awaited, 'isMet', is_met, 'hasUnaddressed', has_unaddressed, 'isClockBack', is_clock_back,
-    'hasRecovered', has_recovered, 'memory', case when is_memory_new then memory end, 'settled', settlement,
+    'hasRecovered', has_recovered, 'hasFoundDue', has_found_due, 'memory', case when is_memory_new then memory end, 'settled', settlement,
     'claimed', claimed);
 end
 $$;--> statement-breakpoint

@@ -53,6 +53,8 @@ export interface Turn {
   readonly hasRecovered: boolean;
   /** Whether the clock was ahead and is back; see `takeBackTimes`. */
   readonly isClockBack: boolean;
+  /** Whether it looked at all due lanes and found some, so that there may be more. */
+  readonly hasFoundDue: boolean;
   readonly lanes: readonly ClaimedLane[];
 }
 
@@ -96,6 +98,7 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
     hasUnaddressed: answer.hasUnaddressed,
     hasRecovered: answer.hasRecovered,
     isClockBack: answer.isClockBack,
+    hasFoundDue: answer.hasFoundDue,
     lanes: answer.claimed ? readClaim(answer.claimed, token, subscriptions) : [],
   };
 }
@@ -136,6 +139,7 @@ interface TurnAnswer {
   readonly hasUnaddressed: boolean;
   readonly hasRecovered: boolean;
   readonly isClockBack: boolean;
+  readonly hasFoundDue: boolean;
   /** Null when it is as before. */
   readonly memory: object | null;
   readonly settled: FoundSettled | null;

@@ -26,6 +26,11 @@ export class Bell {
     this.#lookedAt = -Infinity;
   }
 
+  /** Whether something may be due that no turn has looked for. */
+  get owesLook(): boolean {
+    return this.#lookedAt === -Infinity;
+  }
+
   /** Whether a turn has to look at all due lanes. After true, the time counts from now. */
   takeLook(): boolean {
     if (performance.now() - this.#lookedAt < LOOK_EVERY_MS) return false;

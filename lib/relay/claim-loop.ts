@@ -171,8 +171,7 @@ export class ClaimLoop {
     onTurn?.();
     this.#lanes.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
-    // A look that found something may have left something.
-    if (lanes.length > 0 && (claim.isLooking || !lanes.every(({ isWhole }) => isWhole))) bell.oweLook();
+    if (taken.hasFoundDue) bell.oweLook();
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
@@ -262,9 +261,10 @@ export class ClaimLoop {
    * @returns false if none is expected.
    */
   async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {
+    const { bell } = this.#relaying;
     if (lanes.length > 0) await this.#pause(GATHER_MS);
     else if (this.#lanes.count > 0) await this.#pause(this.#pace.nextLookMs());
-    else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled()) return true;
+    else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled() || bell.owesLook) return true;
     else if (!isAwaited) return this.#noteNothingMore();
     // One of the loops waits for producers.
     else if (this.#loops.isWaiting || !this.#pace.waitsForProducers()) return false;
