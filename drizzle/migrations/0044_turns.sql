@@ -316,6 +316,33 @@ begin
   return coalesce(ids, '{}');
 end
 $$;--> statement-breakpoint
+-- Waits for transactions that have emitted to end, for some milliseconds at most. `emit` takes a shared lock on the number of its
+-- backend; whoever gets that lock alone knows that the transaction has ended, and lets go of it at once: a lock of the session
+-- within one expression, which nothing interrupts, and a lock of the transaction by the end of a subtransaction.
+-- @returns whether all have ended.
+create or replace function postbud_await_emitters_1(emitters int[], may_wait boolean) returns boolean language plpgsql as $$
+declare
+  emitter int;
+begin
+  foreach emitter in array emitters loop
+    continue when pg_try_advisory_lock(36963, emitter) and pg_advisory_unlock(36963, emitter);
+    if not may_wait then
+      return false;
+    end if;
+    begin
+      perform set_config('lock_timeout', '8ms', true);
+      perform pg_advisory_xact_lock(36963, emitter);
+      raise exception using errcode = 'PB005', message = 'the transaction has ended';
+    exception
+      when lock_not_available then
+        return false;
+      when sqlstate 'PB005' then
+        null;
+    end;
+  end loop;
+  return true;
+end
+$$;--> statement-breakpoint
 -- Fans out: writes one delivery for each subscriber that an event names, for the events whose place in the order is
 -- certain, in (created_at, seq) order. The lanes are not touched: the caller lengthens them, since it locks all that it
 -- changes together.
@@ -346,14 +373,13 @@ create or replace function postbud_fan_out_3(
   may_wait boolean,
   max_events int,
   is_careful boolean,
-  -- Topics whose emitters are about to commit. While nothing else waits, this waits for them if it may, for some
-  -- milliseconds at most.
-  awaited text[],
+  -- Backends whose transactions have emitted and are about to commit: this waits for them if it may, for some milliseconds.
+  awaited int[],
   out at timestamptz,
   out events int,
   -- Whether events still wait for fan-out: for a producer's transaction, for another relay, or for the next turn.
   out is_awaited boolean,
-  -- Whether no emitter of the awaited topics was open when this looked.
+  -- Whether the awaited transactions had ended when this looked.
   out is_met boolean,
   -- Whether there are events that do not say whom they are for: releases up to 0.1 wrote them.
   out has_unaddressed boolean,
@@ -371,7 +397,6 @@ create or replace function postbud_fan_out_3(
   out is_durable boolean
 ) language plpgsql as $$
 declare
-  waits_until constant timestamptz := clock_timestamp() + interval '8 milliseconds';
   scan_from bigint := memory -> 'from';
   -- What somebody wrote by hand, without the lock, may have been passed over.
   is_whole constant boolean := extract(epoch from clock_timestamp()) - (memory ->> 'wholeAt')::float8 > 60;
@@ -398,29 +423,19 @@ begin
   if is_whole then
     scan_from := 0;
   end if;
-  loop
-    is_met := true;
-    if awaited is not null then
-      foreach topic_name in array awaited loop
-        is_met := is_met and pg_try_advisory_lock(36951, hashtext(topic_name))
-          and pg_advisory_unlock(36951, hashtext(topic_name));
-      end loop;
+  is_met := awaited is null or postbud_await_emitters_1(awaited, may_wait);
+  select min(topic), max(topic), count(*), coalesce(bool_or(subscribers is null), false)
+  into topic_name, last_topic, found_events, has_unaddressed
+  from (select topic, subscribers from awaiting_fan_out where number > scan_from order by number limit 1000) as first;
+  if found_events > 0 then
+    topics := array[topic_name];
+    if last_topic <> topic_name then
+      topics := array(
+        select distinct topic
+        from (select topic from awaiting_fan_out where number > scan_from order by number limit 1000) as first
+      );
     end if;
-    select min(topic), max(topic), count(*), coalesce(bool_or(subscribers is null), false)
-    into topic_name, last_topic, found_events, has_unaddressed
-    from (select topic, subscribers from awaiting_fan_out where number > scan_from order by number limit 1000) as first;
-    if found_events > 0 then
-      topics := array[topic_name];
-      if last_topic <> topic_name then
-        topics := array(
-          select distinct topic
-          from (select topic from awaiting_fan_out where number > scan_from order by number limit 1000) as first
-        );
-      end if;
-    end if;
-    exit when topics is not null or is_met or not may_wait or clock_timestamp() > waits_until;
-    perform pg_sleep(0.0004);
-  end loop;
+  end if;
   if topics is null and pins is null then
     memory := case when is_whole then memory || jsonb_build_object('wholeAt', extract(epoch from clock_timestamp())) end;
     return;
@@ -1240,7 +1255,7 @@ create or replace function postbud_turn_4(
   memory jsonb,
   token uuid, names text[], versions int[], leases_ms float8[], waits boolean[],
   max_lanes int, max_deliveries int, is_looking boolean,
-  max_events int, is_careful boolean, awaited text[],
+  max_events int, is_careful boolean, awaited int[],
   clock timestamptz
 ) returns json language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off

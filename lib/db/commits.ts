@@ -8,14 +8,16 @@ import type { Executor } from './statement.ts';
 export class OpenTransaction {
   /** Whether it made deliveries due. */
   isDue = false;
-  /** Whether it did so by events alone, for whose topics a turn of the relay can wait in the database. */
+  /** Whether it did so by events alone, whose commit a turn of the relay can wait for in the database. */
   hasOnlyEvents = true;
-  /** Of its events. */
-  readonly topics: string[] = [];
+  /** The process id of its backend, once it has emitted. */
+  backend: number | null = null;
 }
 
-/** A commit that makes deliveries due by events of these topics alone. */
-export type SentCommit = Pick<OpenTransaction, 'topics'>;
+/** A commit that makes deliveries due by events alone. */
+export interface SentCommit {
+  readonly backend: number;
+}
 
 export interface DueListener {
   /** @param sent the same as `onSent` was called with, if it was. */
@@ -32,14 +34,14 @@ const listeners = new WeakMap<object, Set<DueListener>>();
  *
  * @param on what it ran on: a transaction of `db.transaction`, whose commit is then reported; or the database, where it
  *   is committed already. Other executors have no listeners: their owner calls the kick.
- * @param topic of the event that it recorded, if that is all that it did.
+ * @param backend the process id of the backend that recorded an event, if that is all that it did.
  */
-export function noteDue(on: Executor, topic?: string): void {
+export function noteDue(on: Executor, backend?: number): void {
   const transaction = openTransactions.get(on);
   if (!transaction) return reportDue(on);
   transaction.isDue = true;
-  if (topic === undefined) transaction.hasOnlyEvents = false;
-  else if (!transaction.topics.includes(topic)) transaction.topics.push(topic);
+  if (backend === undefined) transaction.hasOnlyEvents = false;
+  else transaction.backend = backend;
 }
 
 /** Calls `listener` after each commit on a database that made deliveries due. @returns a function that ends this. */
@@ -56,11 +58,15 @@ export function trackTransaction(tx: object, transaction: OpenTransaction): void
 
 /** Tells the listeners of `onDue` that a transaction sends its commit. */
 export function reportSent(db: object, transaction: OpenTransaction): void {
-  if (!transaction.isDue || !transaction.hasOnlyEvents) return;
+  if (!hasOnlyEmitted(transaction)) return;
   for (const { onSent } of listeners.get(db) ?? []) onSent?.(transaction);
 }
 
 /** Tells the listeners of `onDue` about a commit. @param sent the transaction, if it was one of `db.transaction`. */
-export function reportDue(db: object, sent?: SentCommit): void {
-  for (const listener of listeners.get(db) ?? []) listener(sent);
+export function reportDue(db: object, sent?: OpenTransaction): void {
+  for (const listener of listeners.get(db) ?? []) listener(sent && hasOnlyEmitted(sent) ? sent : undefined);
+}
+
+function hasOnlyEmitted(transaction: OpenTransaction): transaction is OpenTransaction & SentCommit {
+  return transaction.isDue && transaction.hasOnlyEvents && transaction.backend !== null;
 }

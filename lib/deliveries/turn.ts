@@ -25,10 +25,10 @@ export interface TurnOptions {
   /** Whether to look for all due lanes even when this turn's fan-out brings some. */
   readonly isLooking: boolean;
   /**
-   * Topics of emitters of this process whose commits have just been sent. While nothing else waits for fan-out, the turn
-   * waits in the database for those that are still open, a few milliseconds at most.
+   * Backends of this process that have emitted and whose commits have just been sent. Where nothing is settled, the turn waits
+   * in the database for those that are still open, a few milliseconds at most.
    */
-  readonly awaited: readonly string[];
+  readonly awaited: readonly number[];
   /** Overrides the database's clock in tests; ISO 8601. */
   readonly now: string | null;
 }
@@ -45,7 +45,7 @@ export interface Turn {
   readonly fannedOut: number;
   /** Whether events still wait for fan-out: for a producer's transaction, for another relay, or for the next turn. */
   readonly isAwaited: boolean;
-  /** Whether the `awaited` emitters had all ended when it looked: their commits need no turn of their own. */
+  /** Whether the `awaited` transactions had all ended when it looked: their commits need no turn of their own. */
   readonly isMet: boolean;
   /** Whether there are events without subscribers; see `addressEvents`. */
   readonly hasUnaddressed: boolean;
@@ -148,7 +148,7 @@ interface TurnAnswer {
 
 const TURN = `select postbud_turn_4($1::postbud_outcome_2[], $2::bigint[], $3::bigint[], $4::text[], $5::float8[],
   $6::int[], $7::jsonb, $8::jsonb, $9::jsonb, $10::uuid, $11::text[], $12::int[], $13::float8[], $14::boolean[], $15::int,
-  $16::int, $17::boolean, $18::int, $19::boolean, $20::text[], $21::timestamptz) as answer`;
+  $16::int, $17::boolean, $18::int, $19::boolean, $20::int[], $21::timestamptz) as answer`;
 
 /**
  * What each turn in a database leaves for the next one: how far all is fanned out, and the quiet fence, which says which

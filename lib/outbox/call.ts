@@ -32,7 +32,7 @@ export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
   ];
   try {
     const [row] = await run<{ id: string }>(tx, { text: CALL, values });
-    noteDue(tx, event.topic);
+    noteDue(tx);
     return row!.id;
   } catch (error) {
     throw refusalOf(event.topic, error) ?? error;

@@ -11,9 +11,9 @@ import type { OutboxEvent } from './record.ts';
  * @returns the event's id; with a dedupe key that was used before, the first one's.
  */
 export async function store(tx: Executor, event: OutboxEvent): Promise<string> {
-  const [row] = await run<{ id: string }>(tx, insertEvent(event, []));
+  const [row] = await run<{ id: string; backend: number }>(tx, insertEvent(event, []));
   if (row) {
-    noteDue(tx, event.topic);
+    noteDue(tx, row.backend);
     return row.id;
   }
   // Read without a lock: an open producer must not keep the relay from settling that event.
@@ -29,5 +29,5 @@ const insertEvent = recordingStatement({
   ctes: '',
   parameters: 0,
   from: '',
-  select: 'select id::text from event',
+  select: 'select id::text, pg_backend_pid() as backend from event',
 });

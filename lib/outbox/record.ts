@@ -4,7 +4,7 @@ import { catalog, isTopicName } from '../catalog/catalog.ts';
 import type { Topic } from '../catalog/topic.ts';
 import type { Statement } from '../db/statement.ts';
 import { traceparent } from '../trace-context.ts';
-import { EMITTER_LOCKS } from './emitter-locks.ts';
+import { EMITTER_LOCKS, EMITTING_BACKENDS } from './emitter-locks.ts';
 import { InvalidPayload, UnknownTopic } from './errors.ts';
 
 export interface EmitOptions {
@@ -137,7 +137,8 @@ export function recordingStatement({ name, ctes, parameters, from, select }: Rec
   const text = `
     with ${ctes}
     emitter_lock as materialized (
-      select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext(${at(2)}::text)) ${from}
+      select pg_advisory_xact_lock_shared(${EMITTER_LOCKS}, hashtext(${at(2)}::text)),
+        pg_advisory_xact_lock_shared(${EMITTING_BACKENDS}, pg_backend_pid()) ${from}
     ),
     event as (
       insert into events (id, topic, payload, version, producer, subscribers, open, ordering_key, dedupe_key,

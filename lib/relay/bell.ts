@@ -50,15 +50,15 @@ export class Bell {
   }
 }
 
-/** A look for events of these topics, whose commit has been sent and not been answered. */
+/** A look for the events of a backend whose commit has been sent and not been answered. */
 export class EarlyLook {
-  readonly topics: readonly string[];
+  readonly backend: number;
   /** Resolves when its turn has ended: to whether that turn found the commit made, so that it needs no other look. */
   readonly isMet: Promise<boolean>;
   #end: (isMet: boolean) => void = () => undefined;
 
-  constructor(topics: readonly string[]) {
-    this.topics = topics;
+  constructor(backend: number) {
+    this.backend = backend;
     this.isMet = new Promise((resolve) => (this.#end = resolve));
   }
 

@@ -314,7 +314,7 @@ export class ClaimLoop {
       maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
       subscriptions: this.#claimable(),
       isLooking: bell.takeLook(),
-      awaited: early.length > 0 ? [...new Set(early.flatMap(({ topics }) => topics))] : [],
+      awaited: early.map(({ backend }) => backend),
     };
   }
 

@@ -109,7 +109,7 @@ export function createKick({
     waitUntil(look ? unlessMet(look) : answer(begin()));
   };
   const onSent = (sent: SentCommit) => {
-    const look = new EarlyLook(sent.topics);
+    const look = new EarlyLook(sent.backend);
     early.set(sent, look);
     waitUntil(lookEarly(look));
   };
