@@ -1059,7 +1059,7 @@ declare
   dues timestamptz[] := '{}';
   leased int[] := '{}';
   homes bigint[] := '{}';
-  last_until timestamptz;
+  home_untils timestamptz[] := '{}';
   asked int;
   is_plain boolean;
   batch record;
@@ -1084,7 +1084,7 @@ begin
       leased := leased || place;
       if lane.home_id is null then
         homes := homes || lane.id;
-        last_until := greatest(last_until, until);
+        home_untils := home_untils || until;
       end if;
     end if;
   end loop;
@@ -1096,8 +1096,11 @@ begin
   if cardinality(leased) = 0 then
     return null;
   end if;
-  if cardinality(homes) > 0 then
-    insert into leases values (last_until, homes);
+  if cardinality(homes) = 1 then
+    insert into leases values (home_untils[1], homes);
+  elsif cardinality(homes) > 1 then
+    insert into leases
+    select until, array_agg(id) from unnest(home_untils, homes) as leased(until, id) group by until;
   end if;
   asked := greatest(1, max_deliveries / cardinality(leased));
   foreach place in array leased loop
@@ -1366,6 +1369,10 @@ begin
     settlement := json_build_object('held', held, 'leftFor', settled.left_for, 'delivered', settled.delivered,
       'failed', settled.failed, 'waited', settled.waited, 'deadLettered', settled.dead_lettered);
     is_crowded := is_crowded or max_lanes > 0 and settled.makes_due;
+    if unfinished is not null then
+      -- The settlement may have opened an outage.
+      is_down := exists (select from outages where recovered_at is null);
+    end if;
     wanted := lengthened || settled.more;
     if is_direct and wanted is not null then
       -- As the settlement left them.
