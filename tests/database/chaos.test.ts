@@ -34,7 +34,6 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'fence-clock-after-locks': CROWDED,
   'sql-emit-without-lock': [9, ...CROWDED],
   'bound-passes-open-emitters': CROWDED,
-  'leasts-from-before-the-locks': [24, ...CROWDED],
   'fan-out-without-lock': [24, 2, ...CROWDED],
   'positions-drawn-again': [17, 32, 14, 29],
   'settle-without-token': [5, 0],
