@@ -65,19 +65,6 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    // Drawn, handed over, and then taken back by a crash.
-    name: 'positions-drawn-again',
-    breaks: ['identity'],
-    changes: [
-      {
-        file: TURNS,
-        from: `  if coalesce(pg_sequence_last_value('delivery_positions'), 0) + cardinality(marker_ids) > (memory -> 'reserved')::bigint
-  then`,
-        to: '  if false then',
-      },
-    ],
-  },
-  {
     name: 'sql-emit-without-lock',
     breaks: ['order'],
     changes: [

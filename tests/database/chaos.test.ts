@@ -35,7 +35,6 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'sql-emit-without-lock': [9, ...CROWDED],
   'bound-passes-open-emitters': CROWDED,
   'fan-out-without-lock': [24, 2, ...CROWDED],
-  'positions-drawn-again': [17, 32, 14, 29],
   'settle-without-token': [5, 0],
   'lease-shorter-than-limit': [12, 13, 0],
   'watermark-left-on-replay': [15, 29],
