@@ -81,15 +81,32 @@ export function changing(changes: readonly Change[], changed = new Set<string>()
 
 const MIGRATIONS = 'drizzle/migrations';
 
-/** @param changed takes the migrations. */
-async function changedStatements(changes: readonly Change[], changed: Set<string>): Promise<string[]> {
+/**
+ * The statements of migrations as changes have them.
+ *
+ * @param changed takes the migrations.
+ * @throws Error when a change fits a function that a later migration replaces: nothing would come of it.
+ */
+export async function changedStatements(
+  changes: readonly Change[],
+  changed = new Set<string>(),
+): Promise<string[]> {
   const statements: string[] = [];
-  const names = await readdir(join(ROOT, MIGRATIONS));
-  for (const file of names.toSorted().map((name) => `${MIGRATIONS}/${name}`)) {
+  const names = (await readdir(join(ROOT, MIGRATIONS))).filter((name) => name.endsWith('.sql')).toSorted();
+  const files = names.map((name) => `${MIGRATIONS}/${name}`);
+  const texts = await Promise.all(files.map((file) => readFile(join(ROOT, file), 'utf8')));
+  for (const [index, file] of files.entries()) {
     if (!changes.some((change) => change.file === file)) continue;
-    const text = await readFile(join(ROOT, file), 'utf8');
+    const text = texts[index]!;
     const before = new Set(statementsOf(text));
-    statements.push(...statementsOf(withChanges(text, file, changes)).filter((one) => !before.has(one)));
+    for (const statement of statementsOf(withChanges(text, file, changes))) {
+      if (before.has(statement)) continue;
+      const name = /function (\w+)/.exec(statement)?.[1];
+      const replaces = new RegExp(`(?:create or replace|drop) function [^;$]*\\b${name}\\b`);
+      if (texts.slice(index + 1).some((later) => replaces.test(later)))
+        throw new Error(`a change fits ${name} of ${file}, which a later migration replaces`);
+      statements.push(statement);
+    }
     changed.add(file);
   }
   return statements;
@@ -99,7 +116,8 @@ function statementsOf(migration: string): string[] {
   return migration.split('--> statement-breakpoint');
 }
 
-function withChanges(text: string, path: string, changes: readonly Change[]): string {
+/** @throws Error when a change does not fit the file exactly once. */
+export function withChanges(text: string, path: string, changes: readonly Change[]): string {
   let result = text;
   for (const { file, from, to } of changes) {
     if (file !== path) continue;

@@ -204,11 +204,13 @@ const transaction: fc.Arbitrary<PlannedTransaction> = fc.record({
   end,
 });
 
-/** One of many to a single topic, which is quiet now and then all the same. Nothing is wrong with its event. */
+/** One of many to few topics, each of which is quiet now and then all the same. Nothing is wrong with its event. */
 const quickTransaction: fc.Arbitrary<PlannedTransaction> = fc.record({
   release: fc.constant<Release>('present'),
   waitMs: ms(60),
-  emits: fc.constant([{ tag: '', topic: 'payment.intent.created' as const, key: 0, thenMs: 0, plan: {} }]),
+  emits: one<TopicInUse>([3, fc.constant('payment.intent.created')], [1, fc.constant('payment.failed')]).map(
+    (topic) => [{ tag: '', topic, key: 0, thenMs: 0, plan: {} }],
+  ),
   holdMs: one([15, fc.constant(0)], [1, ms(200)]),
   end,
 });
@@ -277,7 +279,7 @@ const troubled: fc.Arbitrary<Schedule> = fc.record({
 });
 
 /**
- * A race for the order of a lane: relays fan out while producers emit to it without pause, and are held up long
+ * A race for the order of a lane: relays fan out while producers emit to few topics without pause, and are held up long
  * enough for some of these to begin, to commit and to be followed by others.
  */
 const crowded: fc.Arbitrary<Schedule> = fc.record({

@@ -16,8 +16,8 @@ afterAll(() => arena.close());
 /** The schedules are the same each time. The races in them are not. */
 const SEED = 1;
 
-/** Races for the order of a lane: the rarest mistake shows in one play of six, the others in nearly every play. */
-const CROWDED = [37, 2, 38, 24];
+/** Races for the order of a lane: they show in one play of two to eight. */
+const CROWDED = [38, 37, 24, 2];
 
 /** Two releases on one database. */
 const ROLLOUTS = [3, 11, 19];
@@ -33,9 +33,10 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'no-fence': CROWDED,
   'fence-clock-after-locks': CROWDED,
   'sql-emit-without-lock': [9, ...CROWDED],
-  'fan-out-without-lock': CROWDED,
+  'bound-passes-open-emitters': CROWDED,
+  'fan-out-without-lock': [24, 2, ...CROWDED],
   'settle-without-token': [5, 0],
-  'lease-shorter-than-limit': [1, 0],
+  'lease-shorter-than-limit': [12, 13, 0],
   'watermark-left-on-replay': [15, 29],
   'replay-reaches-refusing': [1, 4],
   'refused-replay-handed-over': [43, ...REPLAYS],
@@ -45,7 +46,7 @@ const PATHS: Readonly<Record<string, readonly number[]>> = {
   'fan-out-by-own-catalog': ROLLOUTS,
   'newer-version-handed-over': ROLLOUTS,
   'successor-escapes-a-halt': [5, 3],
-  'outage-burns-attempts-of-others': [17, 44, 52, 58],
+  'outage-burns-attempts-of-others': [44, 17, 52, 58],
   'live-before-backfilled': [19],
 };
 

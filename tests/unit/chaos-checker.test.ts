@@ -1,7 +1,13 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
 import { describe, expect, test } from 'vitest';
 
+import { ROOT, changedStatements, withChanges } from '../chaos/build.ts';
 import { BACK, CRASHES, GONE, KILLED, KNOWING, WOKEN } from '../chaos/history.ts';
 import type { DeliveryVersion, Start } from '../chaos/history.ts';
+import { MUTATIONS } from '../chaos/mutations.ts';
+import { SURROUNDED_MUTATIONS } from '../chaos/surroundings/mutations.ts';
 import { A, B, KEY, Story } from '../support/story.ts';
 
 const ok = (t: number) => ({ end: 'ok', t }) as const;
@@ -626,5 +632,30 @@ describe('the checker of the chaos runs', () => {
     test('the checker finds nothing in a replay to a handler that runs again', () => {
       expect(handedOver(KNOWING).broken).toEqual([]);
     });
+  });
+});
+
+describe('the mutations of the chaos runs', () => {
+  test.each([...MUTATIONS, ...SURROUNDED_MUTATIONS])(
+    'the mutation $name fits the code that runs, in one place for each change',
+    async ({ changes }) => {
+      for (const file of new Set(changes.map((change) => change.file))) {
+        const text = readFileSync(join(ROOT, file), 'utf8');
+        expect(withChanges(text, file, changes)).not.toBe(text);
+      }
+      const isOfDatabase = changes.some(({ file }) => file.endsWith('.sql'));
+      expect((await changedStatements(changes)).length > 0).toBe(isOfDatabase);
+    },
+  );
+
+  test('a change of a function that a later migration replaces is refused', async () => {
+    const changes = [
+      {
+        file: 'drizzle/migrations/0040_surroundings.sql',
+        from: 'if not pg_try_advisory_xact_lock(36952, 0) then',
+        to: '',
+      },
+    ];
+    await expect(changedStatements(changes)).rejects.toThrow('a later migration replaces');
   });
 });

@@ -10,7 +10,7 @@ export interface SurroundedMutation {
   readonly changes: readonly Change[];
 }
 
-const TURN = 'drizzle/migrations/0040_surroundings.sql';
+const TURN = 'drizzle/migrations/0044_turns.sql';
 
 export const SURROUNDED_MUTATIONS: readonly SurroundedMutation[] = [
   {
