@@ -59,7 +59,7 @@ drop trigger if exists lanes_of_keys on lanes;--> statement-breakpoint
 -- Adds changes to the counters, so that how much is where is known without counting.
 --
 -- Each backend has rows of its own, so that nobody waits for another, and new ones every four seconds: a row that is changed
--- for hours beside an old snapshot has as many dead versions, which each change would read. postbud_note_pass_1 folds them
+-- for hours beside an old snapshot has as many dead versions, which each change would read. postbud_tidy_1 folds them
 -- into shards 0 to 63. Rows are locked in their order, backlog before throughput.
 create or replace function postbud_count_2(changes postbud_change_1[], at timestamptz) returns void language plpgsql as $$
 declare
@@ -125,11 +125,11 @@ begin
     dead_lettered = total.dead_lettered + excluded.dead_lettered;
 end
 $$;--> statement-breakpoint
--- What each process does once a second, beside its turns: it makes the lanes due of relays that died, folds counters, and
--- notes that a relay runs. @returns how many lanes are due by it, and whether the clock was ahead and is back.
-create or replace function postbud_note_pass_1(
+-- What each process does once a second, beside its turns: it makes the lanes due of relays that died, and folds counters.
+-- @returns the clock, and how many lanes are due by it.
+create or replace function postbud_tidy_1(
   -- Up to when this process has looked for relays that died, and folded; null for the first time.
-  clock timestamptz, since timestamptz, out now_at timestamptz, out rescued int, out is_clock_back boolean
+  clock timestamptz, since timestamptz, out now_at timestamptz, out rescued int
 ) language plpgsql
 set enable_seqscan = off as $$
 declare
@@ -137,7 +137,6 @@ declare
   newest_shard constant bigint := (seconds / 4 - 2) * 64;
   -- Of the last two minutes: before that there is nothing but dead rows, unless nobody has folded for so long.
   oldest_shard constant bigint := case when since is null then 64 else (seconds / 4 - 30) * 64 end;
-  passed_at timestamptz;
 begin
   now_at := coalesce(clock, clock_timestamp());
   with passed as (
@@ -185,13 +184,6 @@ begin
   on conflict (hour, topic, shard) do update set delivered = total.delivered + excluded.delivered,
     first_attempt = total.first_attempt + excluded.first_attempt,
     dead_lettered = total.dead_lettered + excluded.dead_lettered;
-  select at into passed_at from last_pass limit 1;
-  -- What operators go by to tell that a relay runs. Nobody waits to write it.
-  if passed_at is null or passed_at < now_at - interval '1 second' then
-    update last_pass set at = now_at where ctid = any (array(select ctid from last_pass for update skip locked));
-  end if;
-  -- A relay was here at a time that the clock has not come to. A clock that tests set goes where they want.
-  is_clock_back := clock is null and coalesce(passed_at > now_at + interval '10 seconds', false);
   perform set_config('synchronous_commit', 'off', true);
 end
 $$;--> statement-breakpoint
@@ -1269,6 +1261,7 @@ declare
   server constant text := pg_postmaster_start_time()::text || coalesce(pg_last_wal_replay_lsn()::text, '');
   is_memory_new boolean := false;
   now_at timestamptz := coalesce(clock, clock_timestamp());
+  passed_at timestamptz;
   fanned record;
   fanned_out int := 0;
   is_awaited boolean := false;
@@ -1345,6 +1338,15 @@ begin
   into is_down, has_recovered, is_paused, is_bounded;
   -- With many subscriptions, whether anything is due at all is asked first. Lanes of subscribers that are not attached here
   -- are due for long.
+  if max_lanes > 0 and is_looking then
+    select at into passed_at from last_pass limit 1;
+    -- What operators go by to tell that a relay runs. Once a second is enough, and nobody waits to write it.
+    if passed_at is null or passed_at < now_at - interval '1 second' then
+      update last_pass set at = now_at where ctid = any (array(select ctid from last_pass for update skip locked));
+    end if;
+    -- A relay was here at a time that the clock has not come to. A clock that tests set goes where they want.
+    is_clock_back := is_clock_back or clock is null and coalesce(passed_at > now_at + interval '10 seconds', false);
+  end if;
   if max_lanes > 0 and is_looking
     and (cardinality(names) <= 32 or exists (select from lanes where due_at <= now_at order by due_at limit 1))
   then

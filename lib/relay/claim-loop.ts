@@ -7,8 +7,8 @@ import { lanesLeftFor } from '../deliveries/lanes-left-for.ts';
 import { hasLostClaims, releaseLostClaims } from '../deliveries/lost-claims.ts';
 import type { Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
-import { notePass } from '../deliveries/note-pass.ts';
 import { takeBackTimes } from '../deliveries/take-back-times.ts';
+import { tidy } from '../deliveries/tidy.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
 import { vacuumAfter } from '../deliveries/vacuum.ts';
@@ -129,8 +129,8 @@ export class ClaimLoop {
     try {
       turn = await this.#settleFanOutAndClaim(!isRepeated);
       this.#isBusy = this.#lanes.deliver(turn);
-      const { rescued, isClockBack } = await notePass(db, time.overriddenNow());
-      if (turn.isClockBack || isClockBack) await takeBackTimes(db);
+      if (turn.isClockBack) await takeBackTimes(db);
+      const rescued = await tidy(db, time.overriddenNow());
       found = rescued + (await this.#followOutages(turn)) + (await this.#addressAndVacuum(turn));
       if (found > 0) this.#relaying.bell.oweLook();
     } catch (error) {

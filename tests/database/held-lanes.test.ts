@@ -46,7 +46,6 @@ describe.for(HOLDS)('a lane that a relay of %s holds', ([, held]) => {
     const ids = await emitBoth(bus);
     await drainLive(bus.db, []);
     await hold(bus, held);
-    await rows(bus.db, 'update last_pass set at = clock_timestamp()');
     const whys = async () =>
       await Promise.all(
         ids.map(async (id) => {

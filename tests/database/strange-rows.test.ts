@@ -1,6 +1,5 @@
 import { describe, expect } from 'vitest';
 
-import { connect } from '../../lib/db/connect.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { MINUTE } from '../../lib/time.ts';
 import {
@@ -14,7 +13,6 @@ import {
   START,
   statesOf,
 } from '../support/bus.ts';
-import type { Bus } from '../support/bus.ts';
 import { test } from '../support/bus-test.ts';
 import type { MakeLedger } from '../support/bus-test.ts';
 
@@ -168,13 +166,6 @@ describe('a clock that was ahead and is back', () => {
   /** Stands for a relay that ran while the clock was two hours ahead. */
   const WAS_AHEAD = `update last_pass set at = clock_timestamp() + interval '2 hours'`;
 
-  /** Runs a relay of a process that has not looked at the clock within this second. */
-  const drainAnew = async (bus: Bus, subscribers: Parameters<typeof drainLive>[1]) => {
-    const { db, close } = await connect(bus.url);
-    await drainLive(db, subscribers);
-    await close();
-  };
-
   test('holds back no event that was recorded meanwhile, and none that was recorded since', async ({
     bus,
     handed,
@@ -212,7 +203,7 @@ describe('a clock that was ahead and is back', () => {
       await drainLive(bus.db, []);
       await rows(bus.db, `update lanes set ${changed} where subscriber = 'ledger'`);
       await rows(bus.db, WAS_AHEAD);
-      await drainAnew(bus, []);
+      await drainLive(bus.db, []);
       const [lane] = await rows<{ is_late: boolean }>(
         bus.db,
         `select next_look_at > clock_timestamp() + $1 * interval '1 second' as is_late from lanes where subscriber = 'ledger'`,
@@ -247,7 +238,7 @@ describe('a clock that was ahead and is back', () => {
     );
     await rows(bus.db, `update lanes set due_at = due_at + interval '6 hours' where held_key = 'key 14'`);
     await rows(bus.db, WAS_AHEAD);
-    await drainAnew(bus, [down]);
+    await drainLive(bus.db, [down]);
     const waits = await rows<{ key: string; minutes: number; agrees: boolean }>(
       bus.db,
       `select held_key as key, round(extract(epoch from due_at - clock_timestamp()) / 60)::int as minutes,
