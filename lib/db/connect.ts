@@ -280,7 +280,10 @@ async function pooled<
   const { attachDatabasePool } = await import('@vercel/functions');
   const names = new PreparedNames();
   const deadlines = new Deadlines();
-  const opened = new WeakMap<Client, PooledConnection<Client> & { newTransaction(): Transaction }>();
+  const opened = new WeakMap<
+    Client,
+    PooledConnection<Client> & { readonly newTransaction: () => Transaction }
+  >();
   const open = (connection: Client) => {
     const known = openConnection(connection, names, deadlines);
     const all = { ...known, newTransaction: transactionsOn(known.client) };

@@ -59,12 +59,16 @@ function watch(holds: (sent: string) => Promise<void> | undefined = () => undefi
     const held = holds(sent);
     return Reflect.apply(query, this, [
       ...asked.slice(0, -1),
-      (error: Error | null, result: unknown) =>
-        held ? void held.then(() => answered(error, result)) : answered(error, result),
+      (error: Error | null, result: unknown) => after(held, () => answered(error, result)),
     ]);
   });
   onTestFinished(() => spy.mockRestore());
   return seen;
+}
+
+function after(held: Promise<void> | undefined, call: () => void): void {
+  if (held) void held.then(call);
+  else call();
 }
 
 function nameOf(asked: unknown): string | null {
