@@ -180,7 +180,7 @@ export const leases = pgTable(
 );
 
 /**
- * Positions up to here may be drawn. The only row is written, and on the disk, before they are, so that none is drawn twice
+ * Positions up to here may be drawn. The only row is written, and is on the disk, before they are, so that none is drawn twice
  * after a crash that takes back what was not.
  */
 export const reservedPositions = pgTable('reserved_positions', {

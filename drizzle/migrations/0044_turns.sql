@@ -27,7 +27,6 @@ create table reserved_positions (
   until bigint not null,
   server text not null
 );--> statement-breakpoint
-insert into reserved_positions values (0, '');--> statement-breakpoint
 alter table awaiting_fan_out add column number bigint generated always as identity;--> statement-breakpoint
 create index awaiting_fan_out_number on awaiting_fan_out (number);--> statement-breakpoint
 -- From 64 on, a shard is of a few seconds: see postbud_count_2.
@@ -610,6 +609,9 @@ declare
   reserved record;
 begin
   select * into reserved from reserved_positions for update;
+  if not found then
+    insert into reserved_positions values (0, '') returning * into reserved;
+  end if;
   if reserved.server <> of_server and reserved.until > coalesce(pg_sequence_last_value('delivery_positions'), 0) then
     perform setval('delivery_positions', reserved.until);
   end if;
