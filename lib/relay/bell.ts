@@ -18,25 +18,8 @@ export class Bell {
   answered = 0;
   /** Looks that no turn has been sent for yet. */
   readonly early = new Set<EarlyLook>();
+  readonly dueLooks = new DueLooks();
   readonly #listeners = new Set<() => void>();
-  #lookedAt = -Infinity;
-
-  /** Has the next turn look at all due lanes. */
-  oweLook(): void {
-    this.#lookedAt = -Infinity;
-  }
-
-  /** Whether something may be due that no turn has looked for. */
-  get owesLook(): boolean {
-    return this.#lookedAt === -Infinity;
-  }
-
-  /** Whether a turn has to look at all due lanes. After true, the time counts from now. */
-  takeLook(): boolean {
-    if (performance.now() - this.#lookedAt < LOOK_EVERY_MS) return false;
-    this.#lookedAt = performance.now();
-    return true;
-  }
 
   ring(): void {
     this.rings += 1;
@@ -64,5 +47,27 @@ export class EarlyLook {
 
   end(isMet: boolean): void {
     this.#end(isMet);
+  }
+}
+
+/** When turns look at all due lanes, and not only at those that they lengthen themselves. */
+export class DueLooks {
+  #lookedAt = -Infinity;
+
+  /** Has the next turn look at all due lanes. */
+  owe(): void {
+    this.#lookedAt = -Infinity;
+  }
+
+  /** Whether something may be due that no turn has looked for. */
+  get isOwed(): boolean {
+    return this.#lookedAt === -Infinity;
+  }
+
+  /** Whether a turn has to look at all due lanes. After true, the time counts from now. */
+  take(): boolean {
+    if (performance.now() - this.#lookedAt < LOOK_EVERY_MS) return false;
+    this.#lookedAt = performance.now();
+    return true;
   }
 }

@@ -132,7 +132,7 @@ export class ClaimLoop {
       if (turn.isClockBack) await takeBackTimes(db);
       const rescued = await tidy(db, time.overriddenNow());
       found = rescued + (await this.#followOutages(turn)) + (await this.#addressAndVacuum(turn));
-      if (found > 0) this.#relaying.bell.oweLook();
+      if (found > 0) this.#relaying.dueLooks.owe();
     } catch (error) {
       await this.#outlast(error);
       return true;
@@ -171,7 +171,7 @@ export class ClaimLoop {
     onTurn?.();
     this.#lanes.confirm(yielded, taken.settled && (await this.#knowLeft(yielded, taken.settled)));
     if (lanes.length > 0 || fannedOut > 0) this.#pace.foundWork();
-    if (taken.hasFoundDue) bell.oweLook();
+    if (taken.hasFoundDue) this.#relaying.dueLooks.owe();
     // The database read its clock between the two, which are far apart if the turn had to wait for a connection.
     const clock = time.clockFrom(taken.clockMs, receivedAt);
     const leaseClock = time.clockFrom(taken.nowMs, sentAt);
@@ -261,10 +261,10 @@ export class ClaimLoop {
    * @returns false if none is expected.
    */
   async #waitForMore({ lanes, fannedOut, isAwaited }: Turn, found: number): Promise<boolean> {
-    const { bell } = this.#relaying;
+    const { dueLooks } = this.#relaying;
     if (lanes.length > 0) await this.#pause(GATHER_MS);
     else if (this.#lanes.count > 0) await this.#pause(this.#pace.nextLookMs());
-    else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled() || bell.owesLook) return true;
+    else if (found > 0 || (fannedOut > 0 && isAwaited) || this.#isCalled() || dueLooks.isOwed) return true;
     else if (!isAwaited) return this.#noteNothingMore();
     // One of the loops waits for producers.
     else if (this.#loops.isWaiting || !this.#pace.waitsForProducers()) return false;
@@ -313,7 +313,7 @@ export class ClaimLoop {
       maxDeliveries: this.#portion.of(maxDeliveries),
       maxFannedOut: this.#portion.of(MAX_FANNED_OUT),
       subscriptions: this.#claimable(),
-      isLooking: bell.takeLook(),
+      isLooking: this.#relaying.dueLooks.take(),
       awaited: early.map(({ backend }) => backend),
     };
   }

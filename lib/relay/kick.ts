@@ -105,7 +105,7 @@ export function createKick({
     Bell.of(db).ring();
     const look = sent && early.get(sent);
     // More may be due than what was emitted.
-    if (!look) bell.oweLook();
+    if (!look) bell.dueLooks.owe();
     waitUntil(look ? unlessMet(look) : answer(begin()));
   };
   const onSent = (sent: SentCommit) => {

@@ -6,7 +6,7 @@ import type { LaneOutcome, Settled } from '../deliveries/settle.ts';
 import type { Subscription } from '../deliveries/subscription.ts';
 import type { Turn } from '../deliveries/turn.ts';
 import type { LogBatch } from '../log.ts';
-import type { Bell } from './bell.ts';
+import type { Bell, DueLooks } from './bell.ts';
 import type { RunOptions } from './leased-lane.ts';
 import { LaneRun } from './lane-run.ts';
 import { sizeOf, split } from './portion.ts';
@@ -28,6 +28,7 @@ export interface Relaying {
   /** Attempts that found nobody there, until they are settled. */
   readonly absences: Absences;
   readonly bell: Bell;
+  readonly dueLooks: DueLooks;
   readonly looks: {
     /** How often the bell had rung when a loop last sent a turn that looks, unless that failed. */
     heard: number;

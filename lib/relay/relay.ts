@@ -4,7 +4,7 @@ import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { inRelaySpan } from '../telemetry/relay.ts';
-import { Bell } from './bell.ts';
+import { Bell, DueLooks } from './bell.ts';
 import type { Relaying } from './leased-lanes.ts';
 import { Loops } from './loops.ts';
 import { RelayTime } from './relay-time.ts';
@@ -64,10 +64,10 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     onTurn: options.onTurn,
     absences: new Absences(),
     bell: options.bell ?? Bell.of(options.db),
+    // The relays of a kick look now and then, any other one at once.
+    dueLooks: options.bell?.dueLooks ?? new DueLooks(),
     looks: { heard: 0, leavesOut: false },
   };
-  // A kick's relay looks at all due lanes now and then, any other one at once.
-  if (!options.bell) relaying.bell.oweLook();
   await new Loops(relaying, options.onLooked).run();
   await vacuumAfter(options.db, 0, VACUUM_WHEN_IDLE);
   return relaying.report;
