@@ -277,14 +277,15 @@ function addOldestSnapshot(registry: Registry, { oldestSnapshot: oldest }: Other
   const ageMs = oldest === null ? 0 : (oldest.ms ?? NaN);
   gauge(
     registry,
-    'oldest_snapshot_seconds',
+    'oldest_snapshot_age_seconds',
     'How long the oldest snapshot has been held, for which Postgres keeps dead rows; 0 without one, NaN if it is not known.',
   ).set(Math.max(0, ageMs / SECOND));
+  if (oldest === null || oldest.ms !== null) return;
   gauge(
     registry,
-    'oldest_snapshot_transactions',
-    'Transactions that began since the oldest snapshot; 0 without one.',
-  ).set(oldest?.transactions ?? 0);
+    'oldest_snapshot_age_transactions',
+    'Transactions that began since the oldest snapshot, where it is not known how long it has been held.',
+  ).set(oldest.transactions);
 }
 
 function setStates(
