@@ -1259,8 +1259,9 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_has
 set enable_mergejoin = off set enable_bitmapscan = off as $$
 declare
   few constant int := 16;
-  -- Another one after each start and each recovery from a crash.
-  server constant text := pg_postmaster_start_time()::text || coalesce(pg_last_wal_replay_lsn()::text, '');
+  -- Another one after each start and each recovery from a crash, and where the numbers of markers begin anew.
+  server constant text := concat(pg_postmaster_start_time(), ' ', pg_last_wal_replay_lsn(), ' ',
+    pg_relation_filenode('awaiting_fan_out_number_seq'));
   is_memory_new boolean := false;
   now_at timestamptz := coalesce(clock, clock_timestamp());
   passed_at timestamptz;
@@ -1407,6 +1408,9 @@ begin
       end if;
       turns[place] := turn;
     end loop;
+    -- From their first place on: an array that begins at another one would be read from there.
+    tails := array_fill(null::bigint, array[cardinality(locked.ids)]);
+    firsts := array_fill(null::timestamptz, array[cardinality(locked.ids)]);
     if lengthened is not null then
       for number in 1..cardinality(lengthened) loop
         place := array_position(locked.ids, lengthened[number]);
