@@ -118,3 +118,28 @@ test('a position that was drawn before a crash is never drawn again, whatever th
   );
   expect(newest!.position).toBeGreaterThan(reserved!.until);
 });
+
+test('a turn that lengthens one lane and goes on with another gives each its own tail', async ({
+  bus,
+  ledger,
+  handed,
+}) => {
+  const [first, second] = ['key 13', 'key 1'];
+  await emitPayments(bus.db, 1, 1, { orderingKey: first });
+  const attached = ledger(async (number) => {
+    if (number !== 1) return;
+    // Another relay fans out the next one of the same lane, and none fans out that of the other lane.
+    await emitPayments(bus.db, 2, 2, { orderingKey: first });
+    await drainLive(bus.db, []);
+    await emitPayments(bus.db, 3, 3, { orderingKey: second });
+  });
+  await drainLive(bus.db, [attached]);
+  expect(handed.toSorted()).toEqual([1, 2, 3]);
+  expect(
+    await rows(
+      bus.db,
+      `select from lanes where home_id is null
+       and tail <> (select max(position) from deliveries where lane_id = lanes.id)`,
+    ),
+  ).toEqual([]);
+});
