@@ -45,7 +45,9 @@ async function singles(connection: WatchedConnection, rounds: number): Promise<v
 
 async function burst(connection: WatchedConnection): Promise<void> {
   await storeBacklog(connection.db, 'payment.captured', 1500, 20);
-  await drain(connection);
+  // What a retry leaves for a later relay is work of the burst, and not of what comes next.
+  do await drain(connection);
+  while ((await rows(connection.db, `select from events where state <> 'delivered' limit 1`)).length > 0);
 }
 
 /** What two connections handle when they do the same, by statement. */
@@ -109,8 +111,6 @@ describe('a statement of the bus', () => {
     ],
   ] as const)(
     'that was planned for %s reads no more rows for %s than a newly planned one',
-    // Beside other tests the two may cut their turns differently. A wrong plan fails each time.
-    { retry: 2 },
     async ([, , before, then], { bus }) => {
       await bus.reset();
       const used = await watch(bus.url);
