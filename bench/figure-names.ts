@@ -14,6 +14,8 @@ export interface Load {
   readonly isFar: boolean;
   /** Whether each commit takes `COMMIT_MS` longer, as where several storage nodes confirm it. */
   readonly commitsSlowly: boolean;
+  /** How many topics it is spread over; by default a single one. */
+  readonly topics?: number;
 }
 
 export const ROUND_TRIP_MS = 5;
@@ -35,6 +37,16 @@ export const DISTANT_LOADS: readonly Load[] = [
   { perSecond: DISTANT_PER_SECOND, isFar: true, commitsSlowly: true },
 ];
 
+export const BUSY_TOPICS = 60;
+
+/** Both, where no topic is so busy that its events wait for each other. */
+export const SPREAD_LOAD: Load = {
+  perSecond: DISTANT_PER_SECOND,
+  isFar: true,
+  commitsSlowly: true,
+  topics: BUSY_TOPICS,
+};
+
 export type Share = 'p50' | 'p99';
 
 export const loadFigure = (load: Load, share: Share, name: ContenderName) =>
@@ -43,8 +55,9 @@ export const loadFigure = (load: Load, share: Share, name: ContenderName) =>
 export const besideFigure = (load: Load, share: Share, other: string) =>
   `${inWords(load)}, ${share}: ours relative to ${other}`;
 
-export function inWords({ perSecond, isFar, commitsSlowly }: Load): string {
+export function inWords({ perSecond, isFar, commitsSlowly, topics }: Load): string {
   const added = [
+    ...(topics === undefined ? [] : [`${topics} topics`]),
     ...(isFar ? [`${ROUND_TRIP_MS} ms round trips`] : []),
     ...(commitsSlowly ? [`${COMMIT_MS} ms commits`] : []),
   ];

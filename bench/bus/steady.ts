@@ -1,9 +1,11 @@
 import {
+  BUSY_TOPICS,
   COMMIT_MS,
   CONTENDERS,
   DISTANT_LOADS,
   LOADS,
   ROUND_TRIP_MS,
+  SPREAD_LOAD,
   besideFigure,
   inWords,
   loadFigure,
@@ -48,20 +50,22 @@ const BUSY_GOALS: readonly Beside[] = [
 
 export async function benchSteady(bench: Bench): Promise<Figure[]> {
   const figures = await atLoads(bench, LOADS, NEAR_GOALS);
-  for (const load of DISTANT_LOADS) figures.push(...(await atLoads(bench, [load], DISTANT_GOALS)));
+  for (const load of [...DISTANT_LOADS, SPREAD_LOAD])
+    figures.push(...(await atLoads(bench, [load], DISTANT_GOALS)));
   return [...figures, ...(await manyTopics(bench)), ...(await manyProcesses(bench))];
 }
 
-/** Measures one subscription, ours beside the peers. @param loads that differ in their rates alone. */
+/** Measures one subscription, or many topics, ours beside the peers. @param loads that differ in their rates alone. */
 async function atLoads(bench: Bench, loads: readonly Load[], goals: readonly Beside[]): Promise<Figure[]> {
-  const { isFar, commitsSlowly } = loads[0]!;
+  const { isFar, commitsSlowly, topics } = loads[0]!;
+  const traffic = topics === undefined ? SINGLE : BUSY;
   const proxy = isFar ? await startProxy(await bench.server.createDatabase(), ROUND_TRIP_MS) : undefined;
   const contenders = await startAll(bench, async (url) => {
     if (commitsSlowly) await configure(url, { commit_delay: String(COMMIT_MS * 1000), commit_siblings: '0' });
     return proxy?.urlOf(url) ?? url;
   });
   try {
-    await warmUp(contenders, [singleTopic]);
+    await warmUp(contenders, traffic.topics);
     const figures: Figure[] = [];
     for (const load of loads) {
       const { perSecond } = load;
@@ -70,7 +74,7 @@ async function atLoads(bench: Bench, loads: readonly Load[], goals: readonly Bes
         bench,
         contenders.map((contender) => ({
           label: contender.name,
-          run: () => allHandled([contender], { topics: [singleTopic], perSecond, seconds }),
+          run: () => allHandled([contender], { ...traffic, perSecond, seconds }),
         })),
         (times) => `at ${inWords(load)}: ${inShort(times)}`,
         { areWarm: true },
@@ -112,8 +116,10 @@ function relative(
     });
 }
 
+const SINGLE = { topics: [singleTopic] } as const;
+
 /** Topics that emit, while the whole catalog is attached: 2.5 subscribers per event. */
-const BUSY = { topics: topicNames.slice(0, 60), attached: topicNames };
+const BUSY = { topics: topicNames.slice(0, BUSY_TOPICS), attached: topicNames };
 const BUSY_PER_SECOND = 300;
 const BUSY_SECONDS = 60;
 /** The minute is cut into this many parts for its range. */
@@ -200,8 +206,10 @@ async function fallsBehindAt(bench: Bench, contender: Contender): Promise<number
 const PROCESSES = 8;
 const PROCESS_RATES = [80, 300];
 const PROCESS_GOAL = 1.5;
+/** What each of them emits in less is compiled while it is measured. */
+const PROCESS_WARM_UP_SECONDS = 20;
 
-/** Measures the same traffic from one process and from eight, like functions: each emits, kicks and delivers. */
+/** Measures the same traffic from one process and from eight, which take turns: each emits, kicks and delivers. */
 async function manyProcesses(bench: Bench): Promise<Figure[]> {
   const url = await bench.server.createDatabase();
   const contenders: Contender[] = [];
@@ -209,7 +217,12 @@ async function manyProcesses(bench: Bench): Promise<Figure[]> {
     for (let count = 0; count < PROCESSES; count += 1) {
       contenders.push(await startContender(bench.runtime, 'ours', url));
     }
-    await warmUp(contenders, BUSY.topics);
+    // Together, so that connections of the first are still open when the last is warm.
+    await send(contenders, {
+      ...BUSY,
+      perSecond: Math.max(...PROCESS_RATES),
+      seconds: PROCESS_WARM_UP_SECONDS,
+    });
     const figures: Figure[] = [];
     for (const perSecond of PROCESS_RATES) {
       const traffic = { ...BUSY, perSecond, seconds: Math.max(2, SECONDS * bench.scale) };

@@ -48,10 +48,16 @@ export async function send(contenders: readonly Contender[], traffic: Traffic): 
     contenders.map((contender) => contender.call('listen', { topics: withSubscribers(attached) })),
   );
   const each = Math.round((perSecond * seconds) / contenders.length);
-  const order = { count: each, perSecond: perSecond / contenders.length, topics: withSubscribers(topics) };
+  const order = (turn: number) => ({
+    count: each,
+    perSecond: perSecond / contenders.length,
+    // Their paces together are even.
+    afterMs: (turn * 1000) / perSecond,
+    topics: withSubscribers(topics),
+  });
   const dueAt = clock() + seconds * 1000;
   const sends = await Promise.all(
-    contenders.map((contender) => contender.call<{ sent: Seen }>('send', order)),
+    contenders.map((contender, turn) => contender.call<{ sent: Seen }>('send', order(turn))),
   );
   const expected = expectedOf(traffic, each) * contenders.length;
   const patientUntil = Math.max(clock(), dueAt) + PATIENCE_MS;

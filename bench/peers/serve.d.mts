@@ -15,7 +15,7 @@ export function produced(
 export function clock(): number;
 
 export function paced(
-  order: { count: number; perSecond: number },
+  order: { count: number; perSecond: number; afterMs?: number },
   send: (number: number) => Promise<void>,
 ): Promise<void>;
 

@@ -127,9 +127,9 @@ export function traffic(start, send) {
       handled = [];
       stop = await start(topics, (key) => handled.push([key, clock()]));
     },
-    async send({ count, perSecond, topics }) {
+    async send({ count, perSecond, afterMs, topics }) {
       const sent = [];
-      await paced({ count, perSecond }, (number) =>
+      await paced({ count, perSecond, afterMs }, (number) =>
         send(topics[number % topics.length], (key) => sent.push([key, clock()])),
       );
       return { sent };
@@ -142,9 +142,9 @@ export function traffic(start, send) {
   };
 }
 
-/** Runs `send` so many times a second, each at its own moment. */
-export async function paced({ count, perSecond }, send) {
-  const startedAt = performance.now();
+/** Runs `send` so many times a second, each at its own moment. @param afterMs when it begins. */
+export async function paced({ count, perSecond, afterMs = 0 }, send) {
+  const startedAt = performance.now() + afterMs;
   const sent = [];
   for (let number = 0; number < count; number += 1) {
     const wait = startedAt + (number * 1000) / perSecond - performance.now();

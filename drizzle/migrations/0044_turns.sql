@@ -307,6 +307,13 @@ begin
   return coalesce(ids, '{}');
 end
 $$;--> statement-breakpoint
+-- No event is from before its transaction began, even when the clock has stepped back: see postbud_fan_out_3.
+do $$
+begin
+  execute replace(pg_get_functiondef('postbud_emit'::regproc), 'postbud_emit.traceparent, clock_timestamp())',
+    'postbud_emit.traceparent, greatest(clock_timestamp(), now()))');
+end
+$$;--> statement-breakpoint
 -- Waits for transactions that have emitted to end, for some milliseconds at most. `emit` takes a shared lock on the number of its
 -- backend; whoever gets that lock alone knows that the transaction has ended, and lets go of it at once: a lock of the session
 -- within one expression, which nothing interrupts, and a lock of the transaction by the end of a subtransaction.
@@ -340,8 +347,9 @@ $$;--> statement-breakpoint
 --
 -- The quiet fence. `emit` takes a shared lock on its topic before it reads the clock and its marker draws a number. So an
 -- event created before `at` belongs to a transaction that is visible to the statements after the one that reads the locks,
--- or that held its lock then. One fan-out at a time, so that positions are drawn in the order of their commits. While
--- another one runs, this waits for it if it may: whoever holds no other lock. Else it does nothing.
+-- or that held its lock then. And a transaction has no event from before it began: what is older does not wait for it. One
+-- fan-out at a time, so that positions are drawn in the order of their commits. While another one runs, this waits for it
+-- if it may: whoever holds no other lock. Else it does nothing.
 --
 -- `memory` is what its process learned from the call before, and goes into the next one:
 --
@@ -349,8 +357,8 @@ $$;--> statement-breakpoint
 --   stands before it in the index, and is not read. It moves on a few times a second. Once a minute all is read (`wholeAt`).
 -- - `pins`, by lock: which transactions must end before the events of its topics up to a moment (`at`) may be fanned out. It
 --   waits for exactly those, not for silence, for a topic with a new emitter at every look is never quiet. Their events have
---   a `from` of their own. A prepared transaction survives a restart of the server, but under another name: so one that was
---   not there before may be any of those that were.
+--   a `from` of their own, which for a second is read too. A prepared transaction survives a restart of the server, but
+--   under another name: so one that was not there before may be any of those that were.
 -- - `reserved`: up to which position deliveries may be numbered.
 -- - `server`: in whose life this is true. A crash takes back numbers that were drawn; see postbud_turn_4.
 --
@@ -401,6 +409,7 @@ declare
   is_quiet boolean;
   number_now bigint;
   holders jsonb;
+  began jsonb;
   passed jsonb;
   pinned_from bigint;
   marker_ids tid[];
@@ -457,22 +466,35 @@ begin
       order by created_at, awaiting_fan_out.seq limit max_events
     );
   else
-    select jsonb_object_agg(lock, transactions) into holders
+    select jsonb_object_agg(lock, transactions), jsonb_object_agg(lock, began_at) into holders, began
     from (
-      select objid::text as lock, jsonb_agg(virtualtransaction) as transactions from pg_locks
-      where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = 36951 and objsubid = 2
-        and database = (select oid from pg_database where datname = current_database())
-      group by objid
+      -- When the first of them began. Where that of one is not known, as of another role's or a prepared one, none is.
+      select lock, jsonb_agg(transaction) as transactions,
+        case when count(*) = count(began_at) then least(at, min(began_at)) end as began_at
+      from (
+        select objid::text as lock, virtualtransaction as transaction,
+          case when pid is not null then (select xact_start from pg_stat_get_activity(pid)) end as began_at
+        from pg_locks
+        where locktype = 'advisory' and mode = 'ShareLock' and granted and classid = 36951 and objsubid = 2
+          and database = (select oid from pg_database where datname = current_database())
+      ) as held
+      group by lock
     ) as held;
     -- Per lock, when its topics may be fanned out up to a moment that is past; and what to wait for next.
-    select min((memory_of ->> 'from')::bigint) filter (where memory_of is not null and remaining is null),
+    select min((memory_of ->> 'from')::bigint) filter (
+        where memory_of is not null and (remaining is null or (memory_of ->> 'at')::timestamptz > at - interval '1 second')
+      ),
+      -- What is pinned for longer is not read, so nothing newer of its topics may be fanned out either.
+      began - coalesce(array_agg(lock) filter (
+        where remaining is not null and (memory_of ->> 'at')::timestamptz <= at - interval '1 second'
+      ), '{}'),
       jsonb_object_agg(lock, memory_of) filter (where memory_of is not null and remaining is null),
       jsonb_object_agg(lock, case
         when remaining is not null then memory_of || jsonb_build_object('transactions', remaining)
         else jsonb_build_object('at', at, 'from', coalesce(memory_of -> 'from', to_jsonb(scan_from)),
           'upto', number_now, 'transactions', holder)
       end) filter (where holder is not null)
-    into pinned_from, passed, pins
+    into pinned_from, began, passed, pins
     from (
       select lock, holder, memory_of, (
         -- After a restart a prepared transaction has no backend. One like that which was not there before may be one of
@@ -500,7 +522,8 @@ begin
       -- Another order each time, so that under a flood no topic is always last.
       group by topic order by random()
     ) as waiting;
-    select array_agg(case when coalesce(holders ? lock, false) then (passed -> lock ->> 'at')::timestamptz else at end
+    select array_agg(case when coalesce(holders ? lock, false)
+      then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz) else at end
       order by turn) into untils
     from unnest(topics) with ordinality as waiting(topic, turn),
       lateral (select (hashtext(topic)::bigint & 4294967295)::text as lock) as named;
@@ -1373,7 +1396,7 @@ begin
     changes := changes || settled.changes;
     settlement := json_build_object('held', held, 'leftFor', settled.left_for, 'delivered', settled.delivered,
       'failed', settled.failed, 'waited', settled.waited, 'deadLettered', settled.dead_lettered);
-    is_crowded := is_crowded or max_lanes > 0 and settled.makes_due;
+    is_crowded := is_crowded or settled.makes_due;
     if unfinished is not null then
       -- The settlement may have opened an outage.
       is_down := exists (select from outages where recovered_at is null);
@@ -1446,6 +1469,9 @@ begin
       claimed := postbud_lease_1(token, versions, leases_ms, locked.addresses, locked.rows, turns, null, null, due.probes,
         is_bounded, max_deliveries, now_at, null, null);
     end if;
+  elsif is_crowded then
+    -- What this turn has made due, it has not looked for: the next one does.
+    has_found_due := true;
   end if;
   -- What a crash takes back is done again, under the same numbers: a lease, and the fan-out before it. A settlement waits for
   -- the disk, and what is before it in the log with it.

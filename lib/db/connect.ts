@@ -9,7 +9,7 @@ import type { PoolClient } from 'pg';
 import { InvalidConfiguration, readConfig } from '../config.ts';
 import type { Config } from '../config.ts';
 import { codeOf } from '../log.ts';
-import { SECOND } from '../time.ts';
+import { MINUTE, SECOND } from '../time.ts';
 import { OpenTransaction, reportDue, reportSent, trackTransaction } from './commits.ts';
 import { Deadlines } from './deadlines.ts';
 import { isAnswer, openConnection } from './pooled-connection.ts';
@@ -75,8 +75,8 @@ const drivers = new WeakMap<object, Driver>();
  * @throws InvalidConfiguration when the url is none of these. When the database is down, the first statement throws.
  */
 export async function connect(url?: string): Promise<Connection> {
-  const { database } = readConfig(url === undefined ? {} : { DATABASE_URL: url });
-  const driver = await openDriver(database);
+  const { database, deployed } = readConfig(url === undefined ? {} : { DATABASE_URL: url });
+  const driver = await openDriver(database, deployed ? KEPT_IN_FUNCTIONS_MS : KEPT_IN_SERVERS_MS);
   const { db } = driver;
   drivers.set(db, driver);
   const alone = senderOf(driver);
@@ -189,14 +189,14 @@ export async function transactOnce<Result>(
   return await driverFor(db).transact(body, { signal, limitMs: Infinity });
 }
 
-async function openDriver(database: Config['database']): Promise<Driver> {
+async function openDriver(database: Config['database'], idleMs: number): Promise<Driver> {
   switch (database.kind) {
     case 'embedded':
       return await embedded(database.dataDir);
     case 'neon':
-      return await neon(database.url);
+      return await neon(database.url, idleMs);
     case 'postgres':
-      return await postgres(database.url);
+      return await postgres(database.url, idleMs);
     case 'none':
       throw new InvalidConfiguration(
         'DATABASE_URL',
@@ -211,21 +211,22 @@ function driverFor(db: Database): Driver {
   return driver;
 }
 
-async function postgres(url: string): Promise<Driver> {
+async function postgres(url: string, idleMs: number): Promise<Driver> {
   const [{ default: pg }, { drizzle, NodePgSession, NodePgTransaction }, { PgDialect }] = await Promise.all([
     import('pg'),
     import('drizzle-orm/node-postgres'),
     import('drizzle-orm/pg-core'),
   ]);
-  const pool = new pg.Pool({ connectionString: url, ...POOL });
+  const open = (max: number) => new pg.Pool({ connectionString: url, ...poolOf(max, idleMs) });
+  const pools = { any: open(MAX_CONNECTIONS), turns: open(MAX_TURNS) };
   const dialect = new PgDialect();
-  return await pooled<PoolClient>(pool, drizzle({ client: pool }), (client) => {
+  return await pooled<PoolClient>(pools, drizzle({ client: pools.any }), (client) => {
     const session = new NodePgSession<NoSchema, NoSchema>(client, dialect, undefined);
     return () => new NodePgTransaction(dialect, session, undefined);
   });
 }
 
-async function neon(url: string): Promise<Driver> {
+async function neon(url: string, idleMs: number): Promise<Driver> {
   const [{ Pool: NeonPool, neonConfig }, { drizzle, NeonSession, NeonTransaction }, { PgDialect }] =
     await Promise.all([
       import('@neondatabase/serverless'),
@@ -234,9 +235,10 @@ async function neon(url: string): Promise<Driver> {
     ]);
   // Node gained a WebSocket of its own in version 22.
   if (!('WebSocket' in globalThis)) neonConfig.webSocketConstructor = (await import('ws')).default;
-  const pool = new NeonPool({ connectionString: url, ...POOL });
+  const open = (max: number) => new NeonPool({ connectionString: url, ...poolOf(max, idleMs) });
+  const pools = { any: open(MAX_CONNECTIONS), turns: open(MAX_TURNS) };
   const dialect = new PgDialect();
-  return await pooled<NeonPoolClient>(pool, drizzle({ client: pool }), (client) => {
+  return await pooled<NeonPoolClient>(pools, drizzle({ client: pools.any }), (client) => {
     const session = new NeonSession<NoSchema, NoSchema>(client, dialect, undefined);
     return () => new NeonTransaction(dialect, session, undefined);
   });
@@ -244,15 +246,24 @@ async function neon(url: string): Promise<Driver> {
 
 type NoSchema = Record<string, never>;
 
-// A function instance serves requests side by side but lives briefly: few connections, and none idle for long. They are
-// probed, so that a connection whose other end is gone frees its place.
-const POOL = {
-  max: 10,
-  idleTimeoutMillis: 5 * SECOND,
+// A function instance serves requests side by side but lives briefly: few connections, and none idle for long, since the
+// platform keeps an instance awake for those. A server keeps them: one that is opened for a rush is slow at first.
+const KEPT_IN_FUNCTIONS_MS = 5 * SECOND;
+const KEPT_IN_SERVERS_MS = 5 * MINUTE;
+
+const MAX_CONNECTIONS = 10;
+
+/** Connections for nothing but turns, whose plans take a new one 15 milliseconds. More than a relay has loops. */
+const MAX_TURNS = 4;
+
+/** They are probed, so that a connection whose other end is gone frees its place. */
+const poolOf = (max: number, idleTimeoutMillis: number) => ({
+  max,
+  idleTimeoutMillis,
   connectionTimeoutMillis: 5 * SECOND,
   keepAlive: true,
   keepAliveInitialDelayMillis: 10 * SECOND,
-};
+});
 
 /** The part of a pool that `pg` and Neon's driver share. */
 interface AnyPool<Client> {
@@ -262,22 +273,28 @@ interface AnyPool<Client> {
   on(event: 'connect', listener: (client: Client) => void): unknown;
 }
 
-/** @param transactionsOn makes the transactions of a connection, without a statement. */
+/**
+ * @param pools one for turns, the other for all else.
+ * @param transactionsOn makes the transactions of a connection, without a statement.
+ */
 async function pooled<
   Client extends object & {
     release(destroy?: boolean): void;
     on(event: 'error', listener: (error: Error) => void): unknown;
   },
 >(
-  pool: AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0],
+  pools: Readonly<Record<'any' | 'turns', AnyPool<Client> & Parameters<typeof AttachDatabasePool>[0]>>,
   db: Database,
   transactionsOn: (client: Client) => () => Transaction,
 ): Promise<Driver> {
-  // An idle connection that the server closes must not end the process; the next statement opens another one.
-  pool.on('error', () => undefined);
-  // Nor must a connection lost in the middle of a transaction, whose statements reject anyway.
-  pool.on('connect', (client) => client.on('error', () => undefined));
   const { attachDatabasePool } = await import('@vercel/functions');
+  for (const pool of [pools.any, pools.turns]) {
+    // An idle connection that the server closes must not end the process; the next statement opens another one.
+    pool.on('error', () => undefined);
+    // Nor must a connection lost in the middle of a transaction, whose statements reject anyway.
+    pool.on('connect', (client) => client.on('error', () => undefined));
+    attachDatabasePool(pool);
+  }
   const names = new PreparedNames();
   const deadlines = new Deadlines();
   const opened = new WeakMap<
@@ -290,18 +307,18 @@ async function pooled<
     opened.set(connection, all);
     return all;
   };
-  const take = async (limitMs: number) => {
+  const take = async (limitMs: number, pool = pools.any) => {
     const connection = await pool.connect();
     const known = opened.get(connection) ?? open(connection);
     known.limitAnswers(limitMs);
     return known;
   };
-  attachDatabasePool(pool);
   return {
     db,
-    close: () => pool.end(),
+    close: async () => void (await Promise.all([pools.any.end(), pools.turns.end()])),
     async send(statement) {
-      const { connection, sender, lost } = await take(statement.limitMs ?? ANSWER_LIMIT_MS);
+      const { limitMs = ANSWER_LIMIT_MS, isTurn } = statement;
+      const { connection, sender, lost } = await take(limitMs, isTurn ? pools.turns : pools.any);
       try {
         const result = await sender.send(statement);
         connection.release();

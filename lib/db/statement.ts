@@ -11,6 +11,8 @@ export interface Statement {
   readonly values: readonly unknown[];
   /** How long to wait for the answer, in milliseconds, where the statement runs alone; by default `ANSWER_LIMIT_MS`. */
   readonly limitMs?: number;
+  /** Whether it is a turn of a relay, for which there are connections of their own. */
+  readonly isTurn?: true;
 }
 
 /**

@@ -109,8 +109,13 @@ export async function takeTurn(db: Database, options: TurnOptions): Promise<Turn
  */
 async function ask(db: Database, valuesOf: (isCareful: boolean) => unknown[]): Promise<TurnAnswer> {
   const turn = async (isCareful: boolean) => {
-    const statement = { name: 'turn', text: TURN, values: valuesOf(isCareful), limitMs: TURN_LIMIT_MS };
-    const [row] = await run<{ answer: TurnAnswer }>(driverOf(db), statement);
+    const [row] = await run<{ answer: TurnAnswer }>(driverOf(db), {
+      name: 'turn',
+      text: TURN,
+      values: valuesOf(isCareful),
+      limitMs: TURN_LIMIT_MS,
+      isTurn: true,
+    });
     return row!.answer;
   };
   try {

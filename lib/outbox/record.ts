@@ -127,8 +127,9 @@ interface Recording {
  * Makes a statement that records an event, in one round trip with what its caller writes.
  *
  * The first half of the quiet fence: the emitter lock comes first and is shared, then the timestamp is read, both in this
- * statement. The lock goes with the transaction, once its rows can be seen. The other half is in the database's
- * `postbud_fan_out` functions (drizzle/migrations).
+ * statement. It is never before the transaction began, even when the clock has stepped back. The lock goes with the
+ * transaction, once its rows can be seen. The other half is in the database's `postbud_fan_out` functions
+ * (drizzle/migrations).
  *
  * @returns a function of the event and the values of the caller's parameters.
  */
@@ -145,7 +146,7 @@ export function recordingStatement({ name, ctes, parameters, from, select }: Rec
         correlation_id, causation_id, traceparent, created_at)
       select ${at(1)}::uuid, ${at(2)}::text, ${at(3)}::text::jsonb, ${at(4)}::smallint, ${at(5)}::text,
         ${at(6)}::text::text[], cardinality(${at(6)}::text::text[]), ${at(7)}::text, ${at(8)}::text, ${at(9)}::text,
-        ${at(10)}::text, ${at(11)}::text, clock_timestamp()
+        ${at(10)}::text, ${at(11)}::text, greatest(clock_timestamp(), now())
       from emitter_lock
       on conflict (topic, dedupe_key) where dedupe_key is not null do nothing
       returning id, topic, created_at, seq, ordering_key, open, subscribers

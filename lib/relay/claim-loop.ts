@@ -11,7 +11,6 @@ import { takeBackTimes } from '../deliveries/take-back-times.ts';
 import { tidy } from '../deliveries/tidy.ts';
 import { takeTurn } from '../deliveries/turn.ts';
 import type { Turn, TurnOptions } from '../deliveries/turn.ts';
-import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { logError } from '../log.ts';
 import { SECOND, sleep } from '../time.ts';
 import type { EarlyLook } from './bell.ts';
@@ -39,9 +38,6 @@ const UNHEARD = -1;
 
 /** Events that one turn fans out. */
 const MAX_FANNED_OUT = 3000;
-
-/** Events fanned out after which a busy loop vacuums. */
-const VACUUM_WHEN_BUSY = 10_000;
 
 /**
  * One claim loop of a relay and the lanes it holds. It takes turns; each turn has five steps:
@@ -131,7 +127,8 @@ export class ClaimLoop {
       this.#isBusy = this.#lanes.deliver(turn);
       if (turn.isClockBack) await takeBackTimes(db);
       const rescued = await tidy(db, time.overriddenNow());
-      found = rescued + (await this.#followOutages(turn)) + (await this.#addressAndVacuum(turn));
+      found =
+        rescued + (await this.#followOutages(turn)) + (turn.hasUnaddressed ? await addressEvents(db) : 0);
       if (found > 0) this.#relaying.dueLooks.owe();
     } catch (error) {
       await this.#outlast(error);
@@ -163,7 +160,7 @@ export class ClaimLoop {
       for (const look of early) look.end(false);
       throw error;
     }
-    for (const look of early) look.end(taken.isMet && !looks.leavesOut);
+    for (const look of early) look.end(isMet(taken) && !looks.leavesOut);
     const receivedAt = performance.now();
     this.#portion.grow();
     const { lanes, fannedOut } = taken;
@@ -244,14 +241,6 @@ export class ClaimLoop {
       logError('what an outage used up was not given back yet', error);
       return 0;
     }
-  }
-
-  /** @returns how many events were addressed. */
-  async #addressAndVacuum({ fannedOut, hasUnaddressed }: Turn): Promise<number> {
-    const { db } = this.#relaying;
-    const addressed = hasUnaddressed ? await addressEvents(db) : 0;
-    await vacuumAfter(db, fannedOut, VACUUM_WHEN_BUSY);
-    return addressed;
   }
 
   /**
@@ -367,6 +356,9 @@ interface RelaysLoops {
 type Claim = Omit<TurnOptions, 'outcomes' | 'now'>;
 
 const NO_LOOKS: readonly EarlyLook[] = [];
+
+/** Whether a turn has fanned out the events of the commit that it waited for. Older open transactions may be before them. */
+const isMet = ({ isMet: hasEnded, fannedOut, isAwaited }: Turn) => hasEnded && (fannedOut > 0 || !isAwaited);
 
 const NO_PROBES: ReadonlyMap<string, number> = new Map();
 

@@ -1,6 +1,5 @@
 import type { Database } from '../db/connect.ts';
 import { subscriptionsOf } from '../deliveries/subscription.ts';
-import { vacuumAfter } from '../deliveries/vacuum.ts';
 import { LogBatch } from '../log.ts';
 import type { AttachedSubscriber } from '../subscribers/subscriber.ts';
 import { inRelaySpan } from '../telemetry/relay.ts';
@@ -39,9 +38,6 @@ export interface RelayOptions {
   readonly onLooked?: () => void;
 }
 
-/** Events fanned out after which a relay vacuums when it ends; a busy one does after ten times as many. */
-const VACUUM_WHEN_IDLE = 1000;
-
 /**
  * Delivers due deliveries until nothing is due or the time is up. See `Loops` and `ClaimLoop`.
  *
@@ -69,6 +65,5 @@ async function drain(options: RelayOptions): Promise<RelayReport> {
     looks: { heard: 0, leavesOut: false },
   };
   await new Loops(relaying, options.onLooked).run();
-  await vacuumAfter(options.db, 0, VACUUM_WHEN_IDLE);
   return relaying.report;
 }

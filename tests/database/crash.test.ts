@@ -43,7 +43,7 @@ describe('a relay that is killed in the middle of a batch', () => {
       failed: 1,
     });
     expect(await contradictions(bus.db)).toEqual([]);
-    const careful = await statementsDuring(bus.db, async () => {
+    const careful = await statementsDuring(async () => {
       expect(await drain(bus.db, [ledger()], { now: START + LAPSE + MINUTE })).toMatchObject({
         delivered: 20,
       });
@@ -77,7 +77,7 @@ describe('a relay that is killed in the middle of a batch', () => {
     await relayInProcess({ url: bus.url, now: START, dieAt: 2 });
     await drain(bus.db, [ledger()], { now: START + LAPSE });
     await emitPayments(bus.db, 6, 500);
-    const statements = await statementsDuring(bus.db, () =>
+    const statements = await statementsDuring(() =>
       drain(bus.db, [ledger()], { now: START + LAPSE + MINUTE }),
     );
     expect(handed).toEqual(numbers(1, 500));

@@ -6,9 +6,19 @@ import { run } from '../../lib/db/statement.ts';
 import type * as Turns from '../../lib/deliveries/turn.ts';
 import { emit } from '../../lib/outbox/emit.ts';
 import { createKick } from '../../lib/relay/kick.ts';
+import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
+import { MINUTE, SECOND } from '../../lib/time.ts';
 import { test } from '../support/bus-test.ts';
-import { contradictions, emitPayments, gate, payment, rows } from '../support/bus.ts';
+import {
+  contradictions,
+  drainLive,
+  emitPayments,
+  gate,
+  onConnectionsOf,
+  payment,
+  rows,
+} from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
 /** Takes the place of a turn that waits in the database, while a test has one. */
@@ -163,6 +173,25 @@ describe('a kick', () => {
   });
 });
 
+test('what a turn makes due beside what it leases is looked for by the next one', async ({
+  bus,
+  handed,
+  ledger,
+}) => {
+  const { db } = bus;
+  await emitPayments(db, 1, 1, { orderingKey: 'patient' });
+  let asked = 0;
+  const once = ledger(async (number) => {
+    if (number !== 1 || (asked += 1) > 1) return;
+    // From elsewhere, so that no bell rings; its turn is the one that settles this attempt.
+    await onConnectionsOf(bus.url, async (elsewhere) => void (await emitPayments(elsewhere, 2, 2)));
+    throw new RetryAfter(0);
+  });
+  await drainLive(db, [once]);
+  expect(handed.toSorted()).toEqual([1, 1, 2]);
+  expect(await contradictions(db)).toEqual([]);
+});
+
 test('two hundred events make no AbortController, and no timers but the pool’s own', async ({
   bus,
   handed,
@@ -177,8 +206,8 @@ test('two hundred events make no AbortController, and no timers but the pool’s
     await emitOne(bus, number);
     await done();
   }
-  // The pool's close idle connections after five seconds.
-  const own = timers.mock.calls.filter(([, ms]) => ms !== 5000);
+  // The pools wait five seconds for a connection, and close one that is idle for five minutes.
+  const own = timers.mock.calls.filter(([, ms]) => ms !== 5 * SECOND && ms !== 5 * MINUTE);
   const made = controllers.mock.calls.length;
   timers.mockRestore();
   controllers.mockRestore();

@@ -1,5 +1,5 @@
-import type pg from 'pg';
-import { describe, expect, vi } from 'vitest';
+import pg from 'pg';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 
 import { connect } from '../../lib/db/connect.ts';
 import { emit } from '../../lib/outbox/emit.ts';
@@ -62,7 +62,8 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
     // Its patience is not what is tried here: for the relay no time passes.
     const now = performance.now();
     vi.spyOn(performance, 'now').mockReturnValue(now);
-    const taken = vi.spyOn(bus.db.$client as pg.Pool, 'connect');
+    const taken = vi.spyOn(pg.Pool.prototype, 'connect');
+    onTestFinished(() => taken.mockRestore());
     const relaying = drain(bus.db, [ledger()]);
     await expect.poll(() => taken.mock.calls.length).toBeGreaterThan(3);
     expect(handed).toEqual([]);
@@ -96,6 +97,25 @@ describe('the relay, when transactions overlap and commit out of order (rule 3),
     await drain(bus.db, [ledger()]);
     expect(handed).toEqual([1]);
     await open.rollback();
+  });
+
+  test('does not wait for a transaction that began after an event was recorded', async ({
+    bus,
+    handed,
+    ledger,
+  }) => {
+    await emitPayments(bus.db, 1, 1);
+    const open = await openTransaction(bus.url);
+    await open.emit('payment.captured', payment(3));
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual([1]);
+    await emitPayments(bus.db, 4, 4);
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual([1]);
+    await open.commit();
+    await drainLive(bus.db, [ledger()]);
+    expect(handed).toEqual([1, 3, 4]);
+    expect(await contradictions(bus.db)).toEqual([]);
   });
 
   test('delivers the earlier events of a topic that is never quiet', async ({ bus, handed, ledger }) => {

@@ -15,7 +15,16 @@ import { emit } from '../../lib/outbox/emit.ts';
 import { outboxEvent } from '../../lib/outbox/record.ts';
 import { subscriber } from '../../lib/subscribers/subscriber.ts';
 import { DAY, MINUTE } from '../../lib/time.ts';
-import { drainLive, payloadOf, payment, rows, statesOf } from '../support/bus.ts';
+import {
+  drainLive,
+  emitPayments,
+  onConnectionsOf,
+  openTransaction,
+  payloadOf,
+  payment,
+  rows,
+  statesOf,
+} from '../support/bus.ts';
 import { test as busTest } from '../support/bus-test.ts';
 import { refuse } from '../support/ledger.ts';
 import { createRole, grant } from '../support/roles.ts';
@@ -246,6 +255,24 @@ describe('a role that was granted what relays do', () => {
     ])
       await expect(as(roles.functions, statement), statement).rejects.toMatchObject({ code: '42501' });
   });
+});
+
+test('a relay whose role may not see when others’ transactions began waits for all that emit', async ({
+  bus,
+  roles,
+}) => {
+  const handed: string[] = [];
+  const ledger = subscriber('ledger', { 'payment.captured': ({ id }) => void handed.push(id) });
+  const [first] = await emitPayments(bus.db, 1, 1);
+  const open = await openTransaction(bus.url);
+  const second = await open.emit('payment.captured', payment(2));
+  await onConnectionsOf(roles.functions.url, async (db) => {
+    await drainLive(db, [ledger]);
+    expect(handed).toEqual([]);
+    await open.commit();
+    await drainLive(db, [ledger]);
+  });
+  expect(handed).toEqual([first, second]);
 });
 
 describe('a role that was granted to read', () => {

@@ -57,7 +57,7 @@ describe('the statements that a relay sends', () => {
     });
     for (const topic of topics) await storeBacklog(bus.db, topic satisfies TopicName, 3000);
     let delivered = 0;
-    const statements = await statementsDuring(bus.db, async () => {
+    const statements = await statementsDuring(async () => {
       ({ delivered } = await drain(bus.db, [bookings, notifications, audit]));
     });
     expect(delivered).toBe(30_000);
@@ -71,14 +71,14 @@ describe('the statements that a relay sends', () => {
     const failing = ledger(fail);
     await emitPayments(bus.db, 1, 20);
     await drain(bus.db, [failing]);
-    expect(await statementsDuring(bus.db, () => drain(bus.db, [failing]))).toBe(1);
-    expect(await statementsDuring(bus.db, () => drain(bus.db, []))).toBe(1);
+    expect(await statementsDuring(() => drain(bus.db, [failing]))).toBe(1);
+    expect(await statementsDuring(() => drain(bus.db, []))).toBe(1);
   });
 
   test('are few for one event', async ({ bus }) => {
     await emitPayments(bus.db, 1, 1);
     // Look and fan out; claim and settle; look and find nothing.
-    expect(await statementsDuring(bus.db, () => drain(bus.db, [ledger()]))).toBeLessThanOrEqual(5);
+    expect(await statementsDuring(() => drain(bus.db, [ledger()]))).toBeLessThanOrEqual(5);
   });
 
   test('read no more of a backlog than is delivered of it', async () => {

@@ -241,7 +241,7 @@ test('a webhook’s event is part of its provider’s trace, and a duplicate rec
 });
 
 test('tracing adds no statement to an emit', async ({ bus }) => {
-  const statements = await statementsDuring(bus.db, () =>
+  const statements = await statementsDuring(() =>
     emit(bus.db.$client as never, 'payment.captured', payment(1)),
   );
   expect(statements).toBe(1);

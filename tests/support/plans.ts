@@ -1,4 +1,5 @@
-import type pg from 'pg';
+import pg from 'pg';
+import { vi } from 'vitest';
 import { z } from 'zod';
 
 import { connect } from '../../lib/db/connect.ts';
@@ -38,9 +39,9 @@ export async function explainAll(connection: Connection): Promise<void> {
 
 /** Opens a connection to a database that explains all. */
 export async function watch(url: string): Promise<WatchedConnection> {
-  const connection = await connect(url);
+  const [connection, pools] = await withItsPools(() => connect(url));
   const work = new Map<string, Work>();
-  (connection.db.$client as pg.Pool).on('connect', (client) => {
+  const listen = (client: pg.PoolClient) =>
     client.on('notice', ({ message = '' }) => {
       const [, json] = /plan:\s*(\{[^]*)$/.exec(message) ?? [];
       if (json === undefined) return;
@@ -49,7 +50,7 @@ export async function watch(url: string): Promise<WatchedConnection> {
       const known = work.get(name) ?? { calls: 0, rows: 0 };
       work.set(name, { calls: known.calls + 1, rows: known.rows + handledBy(plan) });
     });
-  });
+  for (const pool of pools) pool.on('connect', listen);
   return {
     ...connection,
     takeWork() {
@@ -58,6 +59,22 @@ export async function watch(url: string): Promise<WatchedConnection> {
       return taken;
     },
   };
+}
+
+/** Collects the pools that are made meanwhile: one for turns and one for all else. */
+async function withItsPools<Made>(make: () => Promise<Made>): Promise<[Made, ReadonlySet<pg.Pool>]> {
+  const pools = new Set<pg.Pool>();
+  const on = pg.Pool.prototype.on as (...args: unknown[]) => pg.Pool;
+  const spy = vi.spyOn(pg.Pool.prototype, 'on').mockImplementation(function (
+    this: pg.Pool,
+    ...args: unknown[]
+  ) {
+    pools.add(this);
+    return Reflect.apply(on, this, args);
+  });
+  const made = await make();
+  spy.mockRestore();
+  return [made, pools];
 }
 
 interface PlanNode {
