@@ -21,7 +21,8 @@ export const MUTATIONS: readonly Mutation[] = [
     changes: [
       {
         file: TURNS,
-        from: `case when coalesce(holders ? lock, false) then (passed -> lock ->> 'at')::timestamptz else at end`,
+        from: `case when coalesce(holders ? lock, false)
+      then greatest((passed -> lock ->> 'at')::timestamptz, (began ->> lock)::timestamptz) else at end`,
         to: `'infinity'::timestamptz`,
       },
     ],

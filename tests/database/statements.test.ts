@@ -88,6 +88,8 @@ describe('the statements that a relay sends', () => {
       await storeBacklog(db, 'payment.captured', 9000);
       await drain(db, []);
       await rows(db, 'analyze');
+      // A vacuum in the middle has rows move to other pages, where each is read once more.
+      await rows(db, 'alter table deliveries set (autovacuum_enabled = false)');
     });
     const before = await read();
     await onConnectionsOf(url, async (db) => {

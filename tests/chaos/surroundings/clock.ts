@@ -23,15 +23,20 @@ async function ahead({ arena, build }: Scene): Promise<Outcome> {
     await stage.produce(undefined, before);
     const traded = stage.produce(undefined, during);
     stage.clock.move(2 * HOUR);
-    const [, seen] = await Promise.all([sleep(5 * SECOND), sleep(2 * SECOND).then(() => stage.incidents())]);
+    await sleep(5 * SECOND);
     stage.clock.move(-2 * HOUR);
     await traded;
-    const told = await stage.incidents();
+    // Once a relay has looked.
+    let told = await stage.incidents();
+    for (const until = performance.now() + PATIENCE_MS; told.length === 0 && performance.now() < until;) {
+      await sleep(100);
+      told = await stage.incidents();
+    }
     await stage.produce(undefined, after);
     const left = await stage.rest(PATIENCE_MS);
     const broken = [
       ...(left === 0 ? [] : [`${left} deliveries and markers still wait 20 s after it was right again`]),
-      ...(seen.length + told.length > 0 ? [] : ['no incident tells of times in the future']),
+      ...(told.length > 0 ? [] : ['no incident tells of times in the future']),
       // The others compare instants of both clocks.
       ...(await stage.broken({
         rules: ['outcome', 'effects', 'consistency', 'history', 'deadlock', 'survival'],
