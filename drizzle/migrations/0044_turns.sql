@@ -1305,7 +1305,7 @@ declare
   lane lanes;
   held bigint[] := '{}';
   is_down boolean;
-  has_recovered boolean;
+  has_recovered boolean := false;
   is_paused boolean;
   is_bounded boolean;
   is_crowded boolean := false;
@@ -1358,10 +1358,12 @@ begin
   if wanted is not null then
     locked := postbud_lock_lanes_1(wanted);
   end if;
-  -- After the lanes are locked: who begins a backfill, or halts a lane, locks them too.
-  select exists (select from outages where recovered_at is null), exists (select from outages where recovered_at is not null),
-    exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null)
-  into is_down, has_recovered, is_paused, is_bounded;
+  if wanted is not null or is_looking then
+    -- After the lanes are locked: who begins a backfill, or halts a lane, locks them too.
+    select exists (select from outages where recovered_at is null), exists (select from outages where recovered_at is not null),
+      exists (select from pauses), exists (select from halts) or exists (select from backfills where ended_at is null)
+    into is_down, has_recovered, is_paused, is_bounded;
+  end if;
   -- With many subscriptions, whether anything is due at all is asked first. Lanes of subscribers that are not attached here
   -- are due for long.
   if max_lanes > 0 and is_looking then
