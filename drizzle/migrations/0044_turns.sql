@@ -318,12 +318,15 @@ $$;--> statement-breakpoint
 -- backend; whoever gets that lock alone knows that the transaction has ended, and lets go of it at once: a lock of the session
 -- within one expression, which nothing interrupts, and a lock of the transaction by the end of a subtransaction.
 -- @returns whether all have ended.
-create or replace function postbud_await_emitters_1(emitters int[]) returns boolean language plpgsql as $$
+create or replace function postbud_await_emitters_1(emitters int[], may_wait boolean) returns boolean language plpgsql as $$
 declare
   emitter int;
 begin
   foreach emitter in array emitters loop
     continue when pg_try_advisory_lock(36963, emitter) and pg_advisory_unlock(36963, emitter);
+    if not may_wait then
+      return false;
+    end if;
     begin
       perform set_config('lock_timeout', '8ms', true);
       perform pg_advisory_xact_lock(36963, emitter);
@@ -346,7 +349,7 @@ $$;--> statement-breakpoint
 -- event created before `at` belongs to a transaction that is visible to the statements after the one that reads the locks,
 -- or that held its lock then. And a transaction has no event from before it began: what is older does not wait for it. One
 -- fan-out at a time, so that positions are drawn in the order of their commits. While another one runs, this waits for it
--- if it may: whoever settles nothing. Else it does nothing.
+-- if it may: whoever holds no other lock. Else it does nothing.
 --
 -- `memory` is what its process learned from the call before, and goes into the next one:
 --
@@ -369,7 +372,7 @@ create or replace function postbud_fan_out_3(
   may_wait boolean,
   max_events int,
   is_careful boolean,
-  -- Backends whose transactions have emitted and are about to commit: this waits for them, for some milliseconds.
+  -- Backends whose transactions have emitted and are about to commit: this waits for them if it may, for some milliseconds.
   awaited int[],
   out at timestamptz,
   out events int,
@@ -393,7 +396,6 @@ create or replace function postbud_fan_out_3(
   out is_durable boolean
 ) language plpgsql as $$
 declare
-  few constant int := 16;
   scan_from bigint := memory -> 'from';
   -- What somebody wrote by hand, without the lock, may have been passed over.
   is_whole constant boolean := extract(epoch from clock_timestamp()) - (memory ->> 'wholeAt')::float8 > 60;
@@ -421,7 +423,7 @@ begin
   if is_whole then
     scan_from := 0;
   end if;
-  is_met := awaited is null or postbud_await_emitters_1(awaited);
+  is_met := awaited is null or postbud_await_emitters_1(awaited, may_wait);
   select min(topic), max(topic), count(*), coalesce(bool_or(subscribers is null), false)
   into topic_name, last_topic, found_events, has_unaddressed
   from (select topic, subscribers from awaiting_fan_out where number > scan_from order by number limit 1000) as first;
@@ -438,14 +440,12 @@ begin
     memory := case when is_whole then memory || jsonb_build_object('wholeAt', extract(epoch from clock_timestamp())) end;
     return;
   end if;
-  -- Whoever settles would keep this lock until the outcomes are on the disk. Where little waits, a turn that settles nothing
-  -- comes at once.
-  if not may_wait and (found_events < few or not pg_try_advisory_xact_lock(36952, 0)) then
-    is_awaited := found_events > 0 or coalesce(pins @? '$.*.waits', false);
-    memory := null;
-    return;
-  end if;
-  if may_wait then
+  if not pg_try_advisory_xact_lock(36952, 0) then
+    if not may_wait then
+      is_awaited := true;
+      memory := null;
+      return;
+    end if;
     perform pg_advisory_xact_lock(36952, 0);
   end if;
   number_now := coalesce(pg_sequence_last_value('awaiting_fan_out_number_seq'), 0);

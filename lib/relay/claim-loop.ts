@@ -148,18 +148,15 @@ export class ClaimLoop {
     await releaseLostClaims(db, now);
     const yielded = this.#lanes.gather(this.#pace.settlesPartially(), this.#portion.maxSettled);
     const outcomes = yielded.map(({ outcome }) => outcome);
-    const isForKicks = isLooking && outcomes.length === 0;
-    const early = isForKicks ? [...bell.early] : NO_LOOKS;
+    const early = isLooking ? [...bell.early] : NO_LOOKS;
     const claim = isLooking ? this.#nextClaim(early) : NO_CLAIM;
-    if (isForKicks) this.#hear();
-    else if (isLooking && this.#isCalled()) this.#loops.hear();
     const sentAt = performance.now();
     let taken: Turn;
     try {
       taken = await takeTurn(db, { ...claim, outcomes, now });
     } catch (error) {
       this.#isSmaller = this.#portion.shrinkAfter(error);
-      if (isForKicks) looks.heard = UNHEARD;
+      if (isLooking) looks.heard = UNHEARD;
       for (const look of early) look.end(false);
       throw error;
     }
@@ -293,15 +290,11 @@ export class ClaimLoop {
     }
   }
 
-  /** Notes that the next turn answers all kicks so far. One that settles does not: it waits for the disk. */
-  #hear(): void {
+  /** @param early looks that it answers. */
+  #nextClaim(early: readonly EarlyLook[]): Claim {
     const { bell, looks } = this.#relaying;
     looks.heard = this.#heard = bell.rings;
     bell.early.clear();
-  }
-
-  /** @param early looks that it answers. */
-  #nextClaim(early: readonly EarlyLook[]): Claim {
     this.#isAboutToLook = false;
     const { maxLanes, maxDeliveries } = this.#lanes.room;
     return {
@@ -355,8 +348,6 @@ interface RelaysLoops {
   readonly isWaiting: boolean;
   /** Starts another one, if there may be one more. */
   start(): void;
-  /** Has one that waits, or another one, answer the kicks. */
-  hear(): void;
   /** Notes that a loop looks for nothing more. */
   noteEnding(loop: ClaimLoop): void;
 }

@@ -83,12 +83,10 @@ export function createKick({
         onLooked: end,
       });
     } catch (error) {
-      return onError(error);
+      onError(error);
     } finally {
       end();
     }
-    // What it gave back when its time was up is due, and the relay of a later kick may have looked before that.
-    if (bell.dueLooks.isOwed && !looking && newest && Date.now() < newest.until) await drain(newest);
   };
 
   const lookEarly = async (look: EarlyLook) => {

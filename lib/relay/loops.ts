@@ -33,7 +33,7 @@ export class Loops {
    * @throws the first error of a loop; the others have ended by then, because they have lanes in hand.
    */
   async run(): Promise<void> {
-    const forget = this.#relaying.bell.onRing(() => this.hear());
+    const forget = this.#relaying.bell.onRing(() => this.#hear());
     const done = new Promise<void>((resolve) => (this.#whenDone = resolve));
     this.start();
     await done;
@@ -44,18 +44,6 @@ export class Loops {
   /** Starts another loop, if there may be one more. */
   start(): void {
     if (this.#running.size < MAX_LOOPS) void this.#run(new ClaimLoop(this.#relaying, this));
-  }
-
-  /** Has one of those that look answer the kicks, or another one. */
-  hear(): void {
-    // Those that looked have ended with the time, or with an error, or found nothing: the bell's owner starts a relay.
-    if (this.#looking.size === 0 || this.#relaying.time.isOver()) return;
-    const loops = [...this.#looking];
-    // Its next turn is not sent yet; or the database fails, and it finds out when it answers again.
-    if (loops.some(({ isAboutToLook, isRepeating }) => isAboutToLook || isRepeating)) return;
-    const waiting = loops.find(({ isWaiting }) => isWaiting);
-    if (waiting) waiting.wake();
-    else this.start();
   }
 
   /** Notes that a loop looks for nothing more. */
@@ -79,5 +67,16 @@ export class Loops {
     }
     this.#running.delete(loop);
     if (this.#running.size === 0) this.#whenDone();
+  }
+
+  #hear(): void {
+    // Those that looked have ended with the time, or with an error, or found nothing: the bell's owner starts a relay.
+    if (this.#looking.size === 0 || this.#relaying.time.isOver()) return;
+    const loops = [...this.#looking];
+    // Its next turn is not sent yet; or the database fails, and it finds out when it answers again.
+    if (loops.some(({ isAboutToLook, isRepeating }) => isAboutToLook || isRepeating)) return;
+    const waiting = loops.find(({ isWaiting }) => isWaiting);
+    if (waiting) waiting.wake();
+    else this.start();
   }
 }

@@ -5,7 +5,6 @@ import { onDue } from '../../lib/db/commits.ts';
 import { run } from '../../lib/db/statement.ts';
 import type * as Turns from '../../lib/deliveries/turn.ts';
 import { emit } from '../../lib/outbox/emit.ts';
-import { KICK_BUDGET_MS } from '../../lib/lifetime.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
@@ -17,10 +16,8 @@ import {
   emitPayments,
   gate,
   onConnectionsOf,
-  openTransaction,
   payment,
   rows,
-  statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -89,17 +86,6 @@ function nameOf(asked: unknown): string | null {
   const { text, values } = asked as { text?: string; values?: unknown[] };
   if (!text?.includes('postbud_turn')) return null;
   return values![0] === null ? 'look' : 'settlement';
-}
-
-/** The clocks of this process, which can be set ahead. */
-function movableClock(): { aheadMs: number } {
-  const clock = { aheadMs: 0 };
-  for (const clocks of [Date, performance]) {
-    const now = clocks.now.bind(clocks);
-    const spy = vi.spyOn(clocks, 'now').mockImplementation(() => now() + clock.aheadMs);
-    onTestFinished(() => spy.mockRestore());
-  }
-  return clock;
 }
 
 const emitOne = (bus: Bus, number: number) =>
@@ -185,38 +171,6 @@ describe('a kick', () => {
     expect(handed).toEqual([]);
     expect(seen.filter((sent) => !sent.startsWith('commit'))).toEqual(['look', 'look: answered']);
   });
-});
-
-test('what a relay gives back when its time is up is delivered by another one, even if that has looked before', async ({
-  bus,
-  handed,
-  ledger,
-}) => {
-  const clock = movableClock();
-  const goOn = gate();
-  let isHolding = true;
-  const seen = watch((sent) => (isHolding && sent === 'look' ? goOn.opened : undefined));
-  const looks = (sent: 'look' | 'look: answered') => seen.filter((other) => other === sent).length;
-  const { done } = kicking(bus, [ledger()]);
-  await emitOne(bus, 1);
-  const leased = () => rows(bus.db, 'select from lanes where lease_token is not null');
-  await expect.poll(leased).toHaveLength(1);
-  isHolding = false;
-  clock.aheadMs = KICK_BUDGET_MS - SECOND;
-  await emitOne(bus, 2);
-  await expect.poll(() => statesOf(bus.db)).toContain('delivered');
-  // The look that leased the first payment's lane is answered when its relay's time is up.
-  const { client, rollback } = await openTransaction(bus.url);
-  await client.query('select from lanes for update');
-  clock.aheadMs = KICK_BUDGET_MS;
-  const sent = looks('look');
-  goOn.open();
-  // The second one's kick looks while the lane is not given back yet.
-  await expect.poll(() => looks('look: answered')).toBeGreaterThan(sent);
-  await rollback();
-  await done();
-  expect(handed).toEqual([2, 1]);
-  expect(await contradictions(bus.db)).toEqual([]);
 });
 
 test('what a turn makes due beside what it leases is looked for by the next one', async ({
