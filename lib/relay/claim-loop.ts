@@ -273,20 +273,31 @@ export class ClaimLoop {
     return false;
   }
 
-  /** Lets the running handlers end, settles their outcomes and releases the lanes. */
+  /**
+   * Lets the running handlers end, settles their outcomes and releases the lanes. What was leased and not begun is given
+   * back before anybody hears that it looks no more, so that a relay that begins then finds it.
+   */
   async #end(): Promise<void> {
-    const { db } = this.#relaying;
     this.#isEnding = true;
     this.#isAboutToLook = false;
-    this.#loops.noteEnding(this);
     this.#lanes.startNothingMore();
-    while (this.#lanes.count > 0 || hasLostClaims(db)) {
+    try {
+      if (this.#lanes.count > 0) await handlersThatWaitForNothing();
+      if (this.#lanes.isAnyPaused) await this.#settle();
+    } finally {
+      this.#loops.noteEnding(this);
+    }
+    while (this.#lanes.count > 0 || hasLostClaims(this.#relaying.db)) {
       await this.#pause(ENDING_MS);
-      try {
-        await this.#followOutages(await this.#settleFanOutAndClaim(false));
-      } catch (error) {
-        await this.#outlast(error);
-      }
+      await this.#settle();
+    }
+  }
+
+  async #settle(): Promise<void> {
+    try {
+      await this.#followOutages(await this.#settleFanOutAndClaim(false));
+    } catch (error) {
+      await this.#outlast(error);
     }
   }
 
@@ -321,8 +332,7 @@ export class ClaimLoop {
 
   /** Waits until all runs pause, the bell rings for a loop that looks, the relay has to stop, or this long. */
   async #pause(ms: number): Promise<void> {
-    // Handlers that wait for nothing have ended by then, which is no time at all.
-    await new Promise<void>((resolve) => process.nextTick(resolve));
+    await handlersThatWaitForNothing();
     const isLooking = !this.#isEnding;
     if (this.#lanes.arePaused || (isLooking && this.#isCalled())) return;
     const { signal } = this.#relaying.time;
@@ -373,6 +383,9 @@ const NO_CLAIM: Claim = {
 
 /** A turn with what it settled, and the clocks that the runs of its lanes use. */
 type TimedTurn = Turn & { readonly yielded: readonly Yielded[]; readonly clocks: Clocks };
+
+/** Resolves when those have ended, which is no time at all. */
+const handlersThatWaitForNothing = () => new Promise<void>((resolve) => process.nextTick(resolve));
 
 function rotate<Item>(items: readonly Item[], turns: number): readonly Item[] {
   const start = items.length > 0 ? (turns * 7) % items.length : 0;

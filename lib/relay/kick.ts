@@ -55,7 +55,7 @@ export function createKick({
   };
 
   const answer = async (kick: Kick) => {
-    if (looking && Date.now() < looking.until) {
+    if (looking) {
       const { until, ended } = looking;
       await ended;
       const isAnswered = Date.now() < until && bell.answered >= kick.ring;

@@ -217,6 +217,12 @@ export class LeasedLanes {
     return true;
   }
 
+  /** Whether one of the runs is done, or waits for a longer lease. */
+  get isAnyPaused(): boolean {
+    for (const run of this.#runs) if (run.isPaused) return true;
+    return false;
+  }
+
   /** Resolves when every run is done, or waits for a longer lease. */
   async allPause(): Promise<void> {
     await Promise.all(Array.from(this.#runs, (run) => run.pauses()));

@@ -5,10 +5,11 @@ import { onDue } from '../../lib/db/commits.ts';
 import { run } from '../../lib/db/statement.ts';
 import type * as Turns from '../../lib/deliveries/turn.ts';
 import { emit } from '../../lib/outbox/emit.ts';
+import { KICK_BUDGET_MS } from '../../lib/lifetime.ts';
 import { createKick } from '../../lib/relay/kick.ts';
 import { RetryAfter } from '../../lib/subscribers/outcome.ts';
 import type { AttachedSubscriber } from '../../lib/subscribers/subscriber.ts';
-import { MINUTE, SECOND } from '../../lib/time.ts';
+import { MINUTE, SECOND, sleep } from '../../lib/time.ts';
 import { test } from '../support/bus-test.ts';
 import {
   contradictions,
@@ -16,8 +17,10 @@ import {
   emitPayments,
   gate,
   onConnectionsOf,
+  openTransaction,
   payment,
   rows,
+  statesOf,
 } from '../support/bus.ts';
 import type { Bus } from '../support/bus.ts';
 
@@ -45,7 +48,7 @@ function kicking(bus: Bus, subscribers: AttachedSubscriber[]) {
     while (work.length > 0) await work.shift();
     expect(errors).toEqual([]);
   };
-  return { done };
+  return { kick, done };
 }
 
 type Settle = (error: Error | null, result?: unknown) => void;
@@ -86,6 +89,17 @@ function nameOf(asked: unknown): string | null {
   const { text, values } = asked as { text?: string; values?: unknown[] };
   if (!text?.includes('postbud_turn')) return null;
   return values![0] === null ? 'look' : 'settlement';
+}
+
+/** The clocks of this process, which can be set ahead. */
+function movableClock(): { aheadMs: number } {
+  const clock = { aheadMs: 0 };
+  for (const clocks of [Date, performance]) {
+    const now = clocks.now.bind(clocks);
+    const spy = vi.spyOn(clocks, 'now').mockImplementation(() => now() + clock.aheadMs);
+    onTestFinished(() => spy.mockRestore());
+  }
+  return clock;
 }
 
 const emitOne = (bus: Bus, number: number) =>
@@ -171,6 +185,48 @@ describe('a kick', () => {
     expect(handed).toEqual([]);
     expect(seen.filter((sent) => !sent.startsWith('commit'))).toEqual(['look', 'look: answered']);
   });
+});
+
+test('a relay begins when the one before it has given back what it leased after its time', async ({
+  bus,
+  handed,
+  ledger,
+}) => {
+  const clock = movableClock();
+  const handlerGoesOn = gate();
+  const lookIsAnswered = gate();
+  let isHolding = false;
+  watch(() => (isHolding ? lookIsAnswered.opened : undefined));
+  const handler = ledger(async (number) => void (number === 1 && (await handlerGoesOn.opened)), {
+    timeoutMs: 30 * SECOND,
+  });
+  const { kick, done } = kicking(bus, [handler]);
+  await emitOne(bus, 1);
+  await expect.poll(() => handed).toEqual([1]);
+  // Shortly before its time is up, a look leases the lane of the second payment, whose answer comes later.
+  clock.aheadMs = KICK_BUDGET_MS - SECOND;
+  const other = await openTransaction(bus.url);
+  await other.emit('payment.captured', payment(2), { orderingKey: '2' });
+  await other.commit();
+  isHolding = true;
+  kick();
+  await expect.poll(() => rows(bus.db, 'select from lanes where lease_token is not null')).toHaveLength(2);
+  isHolding = false;
+  await emitOne(bus, 3);
+  await expect.poll(() => handed).toEqual([1, 3]);
+  await expect.poll(() => statesOf(bus.db)).toContain('delivered');
+  clock.aheadMs = KICK_BUDGET_MS;
+  // What gives it back has to wait. Whoever looked meanwhile would find nothing.
+  const { client, rollback } = await openTransaction(bus.url);
+  await client.query('select from lanes for update');
+  lookIsAnswered.open();
+  await expect.poll(() => rows(bus.db, 'select from pg_locks where not granted')).not.toEqual([]);
+  await sleep(100);
+  await rollback();
+  await expect.poll(() => handed).toEqual([1, 3, 2]);
+  handlerGoesOn.open();
+  await done();
+  expect(await contradictions(bus.db)).toEqual([]);
 });
 
 test('what a turn makes due beside what it leases is looked for by the next one', async ({
